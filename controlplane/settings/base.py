@@ -1,0 +1,185 @@
+"""Settings that every installation shares. No logic: what varies comes from `controlplane.env`."""
+
+import dj_database_url
+
+from controlplane.env import PROJECT, env
+
+BASE_DIR = PROJECT
+SLIPWAY_HOME = env.home
+SLIPWAY_RUN_DIR = env.home / "run"
+SLIPWAY_LOG_DIR = env.home / "logs"
+SLIPWAY_STORE_DIR = env.home / "models"
+SLIPWAY_IMPORT_ROOTS = env.import_roots
+SLIPWAY_BIND = env.bind
+SLIPWAY_PORT = env.port
+SLIPWAY_GATEWAY_PORT = env.gateway_port
+SLIPWAY_GATEWAY_ADMIN_PORT = env.gateway_admin_port
+SLIPWAY_GATEWAY_URL = env.gateway_url or f"http://{env.bind}:{env.gateway_port}"
+SLIPWAY_PUBLIC_URL = env.public_url or f"http://{env.bind}:{env.port}"
+SLIPWAY_WORKER_PORTS = env.worker_port_range
+SLIPWAY_VERSION = "0.1.0"
+
+SECRET_KEY = env.secret_key
+DEBUG = False
+ALLOWED_HOSTS = list(env.allowed_hosts)
+ROOT_URLCONF = "controlplane.urls"
+ASGI_APPLICATION = "controlplane.asgi.application"
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+APPEND_SLASH = True
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    "axes",
+    "channels",
+    "csp",
+    "django_filters",
+    "django_htmx",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "rest_framework",
+    "controlplane",
+    "common",
+    "accounts",
+    "models_registry",
+    "clusters",
+    "gateway",
+    "releases",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "axes.middleware.AxesMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [PROJECT / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "csp.context_processors.nonce",
+            ],
+        },
+    }
+]
+
+STATIC_URL = "static/"
+STATICFILES_DIRS = [
+    PROJECT / "static",
+    ("vendor/tabler", PROJECT / "node_modules/@tabler/core/dist"),
+    ("vendor/uplot", PROJECT / "node_modules/uplot/dist"),
+]
+STATIC_ROOT = env.home / "static"
+
+SQLITE = {
+    "timeout": 20,
+    "transaction_mode": "IMMEDIATE",
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+}
+DATABASES = {
+    "default": dj_database_url.parse(
+        env.database_url or f"sqlite:///{env.home / 'db.sqlite3'}", conn_max_age=60, conn_health_checks=True
+    )
+}
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    DATABASES["default"]["OPTIONS"] = SQLITE
+
+REDIS_URL = env.redis_url or f"unix://{SLIPWAY_RUN_DIR / 'valkey.sock'}"
+CHANNEL_LAYERS = {
+    "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
+}
+
+# docs/ARCHITECTURE.md, "The kernel": time limit 20 s < lease 30 s < visibility timeout 120 s.
+REDIS_BROKER_OPTIONS = {"visibility_timeout": 120}
+CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
+CELERY_BROKER_TRANSPORT_OPTIONS = REDIS_BROKER_OPTIONS
+CELERY_VISIBILITY_TIMEOUT = 120
+CELERY_RESULT_BACKEND_TRANSPORT_OPTIONS = REDIS_BROKER_OPTIONS
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_TIME_LIMIT = 20
+CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 10.0
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_SERIALIZER = "json"
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+
+AUTH_USER_MODEL = "accounts.User"
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+    "allauth.account.auth_backends.AuthenticationBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/"
+AXES_FAILURE_LIMIT = env.lockout_after
+AXES_COOLOFF_TIME = env.lockout_minutes / 60
+AXES_HANDLER = "axes.handlers.database.AxesDatabaseHandler"
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_RESET_ON_SUCCESS = True
+
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = env.https
+SECURE_HSTS_SECONDS = 31_536_000 if env.https else 0
+CSRF_TRUSTED_ORIGINS = [SLIPWAY_PUBLIC_URL]
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+
+REST_FRAMEWORK = {
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Slipway",
+    "VERSION": "1",
+    "DESCRIPTION": "Model registry, releases behind a gateway, and the fleet that serves them.",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env.log_level},
+}

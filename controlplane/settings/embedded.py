@@ -1,0 +1,3 @@
+"""One machine, everything bundled: what `bin/up` runs."""
+
+from controlplane.settings.base import *  # noqa: F403
