@@ -1,5 +1,15 @@
+from typing import Any
+
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+
+
+def plant_audit_head(sender: AppConfig, using: str, **_: Any) -> None:
+    sender.get_model("AuditHead").objects.using(using).get_or_create(pk=1)
 
 
 class CommonConfig(AppConfig):
     name = "common"
+
+    def ready(self) -> None:
+        post_migrate.connect(plant_audit_head, sender=self)

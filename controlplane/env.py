@@ -18,14 +18,20 @@ class Environment(BaseSettings):
     """`SLIPWAY_*` variables, or the same names in a `.env` file beside `manage.py`."""
 
     model_config = SettingsConfigDict(
-        env_prefix="SLIPWAY_", env_file=PROJECT / ".env", env_file_encoding="utf-8", extra="ignore", frozen=True
+        env_prefix="SLIPWAY_",
+        env_file=PROJECT / ".env",
+        env_file_encoding="utf-8",
+        extra="ignore",
+        frozen=True,
     )
 
     home: Path = Field(
         Path("var"), description="Directory that holds every file the system writes. Relative to the project."
     )
     bind: str = Field("127.0.0.1", description="Address that the console and the gateway listen on.")
-    port: int = Field(8000, ge=1, le=65535, description="Port of the console, the REST API and the websockets.")
+    port: int = Field(
+        8000, ge=1, le=65535, description="Port of the console, the REST API and the websockets."
+    )
     gateway_port: int = Field(8080, ge=1, le=65535, description="Port of the gateway: model traffic.")
     gateway_admin_port: int = Field(
         8081, ge=1, le=65535, description="Port of Envoy's admin endpoint, on the loopback address only."
@@ -39,10 +45,12 @@ class Environment(BaseSettings):
         (), description="Colon-separated absolute directories that model imports may read."
     )
     database_url: str = Field(
-        "", description="Database as a URL (`postgresql://user:password@host/name`). Empty: SQLite in the home."
+        "",
+        description="Database as a URL (`postgresql://user:password@host/name`). Empty: SQLite in the home.",
     )
     redis_url: str = Field(
-        "", description="Redis as a URL (`redis://...`, `unix:///path`). Empty: the bundled Valkey in the home."
+        "",
+        description="Redis as a URL (`redis://...`, `unix:///path`). Empty: the bundled Valkey in the home.",
     )
     secret_key: str = Field(
         "",
@@ -56,15 +64,22 @@ class Environment(BaseSettings):
         "", description="Address under which people reach the console; links and origin checks use it."
     )
     gateway_url: str = Field(
-        "", description="Address under which clients reach the gateway. Empty: the bind address and gateway port."
+        "",
+        description="Address under which clients reach the gateway. Empty: bind address and gateway port.",
     )
-    https: bool = Field(False, description="The console is reached over HTTPS: secure cookies, HSTS, redirects.")
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Lowest level that is logged.")
+    https: bool = Field(
+        False, description="The console is reached over HTTPS: secure cookies, HSTS, redirects."
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="Lowest level that is logged."
+    )
     oidc_name: str = Field("", description="Label of the single sign-on button.")
     oidc_server_url: str = Field("", description="OpenID Connect issuer. Empty: passwords only.")
     oidc_client_id: str = Field("", description="OpenID Connect client id.")
     oidc_client_secret: str = Field("", description="OpenID Connect client secret.")
-    lockout_after: int = Field(10, ge=1, description="Failed logins of one name from one address until a lockout.")
+    lockout_after: int = Field(
+        10, ge=1, description="Failed logins of one name from one address until a lockout."
+    )
     lockout_minutes: int = Field(15, ge=1, description="Minutes that a lockout lasts.")
 
     @field_validator("import_roots", mode="before")

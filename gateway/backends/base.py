@@ -87,7 +87,7 @@ class TrafficBackend(Protocol):
         """
 
     def set_weights(self, route: str, *, candidate_percent: int, fence: Fence) -> None:
-        """Make the candidate's share be `candidate_percent` (absolute set). Raises StaleFence, UnknownRoute."""
+        """Set the candidate share to `candidate_percent`, absolutely. Raises StaleFence, UnknownRoute."""
 
     def set_endpoints(self, target: str, endpoints: Sequence[Endpoint], *, observed_at: datetime) -> None:
         """Replace the workers of `target`; an observation older than the last one applied is ignored."""
@@ -101,9 +101,7 @@ class TrafficBackend(Protocol):
     def counts(self, route: str) -> Mapping[str, TargetCounts]:
         """Counts per target name of the route, as the gateway measured them. Raises GatewayUnreachable."""
 
-    def observed_weights(
-        self, route: str, *, since: Mapping[str, TargetCounts]
-    ) -> ObservedSplit:
+    def observed_weights(self, route: str, *, since: Mapping[str, TargetCounts]) -> ObservedSplit:
         """What was routed since an earlier reading of `counts`. Raises GatewayUnreachable."""
 
     def health(self) -> Health:

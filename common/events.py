@@ -1,0 +1,42 @@
+"""What has happened, told after the commit: frozen dataclasses, past-tense names, ids only.
+
+Subscribers are connected in `controlplane.wiring`, nowhere else. They run in the publisher's process right
+after the commit; one that fails is logged and never hides the event from the others. An event may be lost
+with its process, so a subscriber only saves latency: whatever must happen is a row that the sweep finds.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from django.db import transaction
+
+logger = logging.getLogger(__name__)
+
+Event = TypeVar("Event")
+_subscribers: dict[type[Any], list[Callable[[Any], None]]] = defaultdict(list)
+
+
+def subscribe(event_type: type[Event], subscriber: Callable[[Event], None]) -> None:
+    """Hand every `event_type` to `subscriber`; subscribing the same function twice changes nothing."""
+    if subscriber not in _subscribers[event_type]:
+        _subscribers[event_type].append(subscriber)
+
+
+def unsubscribe(event_type: type[Event], subscriber: Callable[[Event], None]) -> None:
+    _subscribers[event_type].remove(subscriber)
+
+
+def publish(event: object) -> None:
+    """Tell the subscribers once the current transaction has committed; a rolled-back one tells nobody."""
+    transaction.on_commit(partial(_deliver, event))
+
+
+def _deliver(event: object) -> None:
+    for subscriber in tuple(_subscribers[type(event)]):
+        try:
+            subscriber(event)
+        except Exception:
+            logger.exception("%s failed on %r", subscriber, event)

@@ -1,0 +1,79 @@
+from typing import ClassVar
+
+from django.db import models
+
+
+class AuditRecord(models.Model):
+    """One deed. Written by `common.audit.record` alone; never changed, never deleted.
+
+    People, tokens and subjects are kept as plain ids and names, so that the record outlives them.
+    """
+
+    seq = models.PositiveBigIntegerField(primary_key=True)
+    at = models.DateTimeField(db_index=True)
+    actor = models.CharField(max_length=200)
+    user_id = models.BigIntegerField(null=True, db_index=True)
+    token_id = models.BigIntegerField(null=True)
+    address = models.CharField(max_length=64, blank=True)
+    via = models.CharField(max_length=16)
+    action = models.CharField(max_length=100, db_index=True)
+    subject_kind = models.CharField(max_length=100, blank=True)
+    subject_id = models.CharField(max_length=64, blank=True)
+    subject_label = models.CharField(max_length=300)
+    team_id = models.BigIntegerField(null=True, db_index=True)
+    reason = models.TextField(blank=True)
+    detail = models.JSONField(default=dict)
+    previous_hash = models.CharField(max_length=64)
+    hash = models.CharField(max_length=64, unique=True)
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["subject_kind", "subject_id", "seq"], name="audit_subject")]
+
+    def __str__(self) -> str:
+        return f"{self.seq} {self.actor} {self.action} {self.subject_label}"
+
+
+class AuditHead(models.Model):
+    """The chain's last link: the row on which appends queue, and by which a cut-off end is noticed."""
+
+    seq = models.PositiveBigIntegerField(default=0)
+    hash = models.CharField(max_length=64, default="0" * 64)
+
+    def __str__(self) -> str:
+        return f"{self.seq} {self.hash[:12]}"
+
+
+class Intent(models.Model):
+    """The kernel's journal: what a step was about to do, committed before it was done."""
+
+    class State(models.TextChoices):
+        INTENDED = "intended"
+        ACTED = "acted"
+        UNKNOWN = "unknown"
+
+    op_key = models.CharField(max_length=200, primary_key=True)
+    kind = models.CharField(max_length=50)
+    object_id = models.CharField(max_length=64)
+    step = models.CharField(max_length=60)
+    wanted = models.JSONField(default=dict)
+    state = models.CharField(max_length=10, choices=State.choices, default=State.INTENDED)
+    result = models.JSONField(null=True)
+    fence = models.PositiveBigIntegerField()
+    intended_at = models.DateTimeField()
+    acted_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["kind", "object_id", "intended_at"], name="intent_object")]
+
+    def __str__(self) -> str:
+        return f"{self.op_key} {self.state}"
+
+
+class Pulse(models.Model):
+    """The last sign of life of a part that serves no port, such as the sweeper."""
+
+    name = models.CharField(max_length=60, primary_key=True)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.at:%H:%M:%S}"

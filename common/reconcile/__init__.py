@@ -1,0 +1,37 @@
+"""The reconcile kernel: a row is the truth, a Celery task is a doorbell.
+
+A long-lived thing is a `Reconciled` row; its app writes a `Reconciler` that names the next `Step`. Any
+worker may take any row's next step at any time, after any crash: `engine.Kernel` holds the order of things.
+"""
+
+from common.reconcile.engine import Due, Kernel, StuckRow, kernel
+from common.reconcile.rows import EPOCH, Reconciled
+from common.reconcile.steps import (
+    Effect,
+    LeaseLost,
+    Operation,
+    Outcome,
+    Reconciler,
+    Step,
+    proceed,
+    rest,
+    wait,
+)
+
+__all__ = [
+    "EPOCH",
+    "Due",
+    "Effect",
+    "Kernel",
+    "LeaseLost",
+    "Operation",
+    "Outcome",
+    "Reconciled",
+    "Reconciler",
+    "Step",
+    "StuckRow",
+    "kernel",
+    "proceed",
+    "rest",
+    "wait",
+]

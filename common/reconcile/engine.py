@@ -1,0 +1,304 @@
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Case, DateTimeField, F, Value, When
+from django.utils import timezone
+
+from common import audit, events
+from common.actor import Actor
+from common.errors import SlipwayError
+from common.models import Intent
+from common.reconcile.rows import EPOCH, Reconciled
+from common.reconcile.steps import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, UnknownEffect
+
+logger = logging.getLogger(__name__)
+
+ACTOR = Actor.system("slipway")
+IN_A_ROW = timedelta(seconds=10)
+"""How long one call keeps taking steps that are due at once; well under Celery's time limit of 20 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A row's next step is due now: the doorbell."""
+
+    kind: str
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class StuckRow:
+    """A row has failed too often and waits for a person."""
+
+    kind: str
+    id: int
+
+
+class Kernel:
+    """Advances rows of the registered kinds.
+
+    `clock` and `checkpoint` are there for tests that bend time and crash.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], datetime] = timezone.now,
+        checkpoint: Callable[[str], None] = lambda _name: None,
+    ) -> None:
+        self._reconcilers: dict[str, Reconciler[Any]] = {}
+        self.clock = clock
+        self.checkpoint = checkpoint
+
+    def register(self, reconciler: Reconciler[Any]) -> None:
+        self._reconcilers[reconciler.kind] = reconciler
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(self._reconcilers)
+
+    def reconciler(self, kind: str) -> Reconciler[Any]:
+        return self._reconcilers[kind]
+
+    def kind_of(self, row: Reconciled) -> str:
+        return next(kind for kind, one in self._reconcilers.items() if isinstance(row, one.model))
+
+    def due(self, *, limit: int = 100) -> Iterator[tuple[str, int]]:
+        """(kind, id) of rows whose next step is due and unclaimed, longest overdue first within a kind."""
+        now = self.clock()
+        for kind, reconciler in self._reconcilers.items():
+            rows = reconciler.model._default_manager.filter(
+                next_at__lte=now, lease_until__lte=now, stuck_at__isnull=True
+            )
+            for pk in rows.order_by("next_at").values_list("pk", flat=True)[:limit]:
+                yield kind, pk
+
+    def sweep(self, *, limit: int = 100) -> int:
+        """Advance all that is due; returns how many rows were. One poisoned row never stops the rest."""
+        swept = 0
+        for kind, pk in list(self.due(limit=limit)):
+            swept += 1
+            try:
+                self.advance(kind, pk)
+            except Exception:
+                logger.exception("Sweeping %s %s failed", kind, pk)
+        return swept
+
+    def advance(self, kind: str, pk: int) -> int:
+        """Take the row's steps for as long as the next one is due at once; returns how many were taken.
+
+        Safe to call at any time by anybody: a row that is not due, or that another worker has claimed, is
+        left alone.
+        """
+        until = self.clock() + IN_A_ROW
+        steps = 0
+        while self._advance_once(self._reconcilers[kind], pk):
+            steps += 1
+            if self.clock() >= until:
+                break
+        return steps
+
+    def wake(self, row: Reconciled, *, where: Mapping[str, Any] | None = None, **wishes: Any) -> bool:
+        """Write wishes on the row and make its next step due now; False if `where` does not hold any more.
+
+        A step that is under way finishes first; the wish is not lost. Call it inside the transaction of the
+        audit row.
+        """
+        return self._wish(row, where or {}, wishes)
+
+    def interrupt(self, row: Reconciled, *, where: Mapping[str, Any] | None = None, **wishes: Any) -> bool:
+        """Like `wake`, but takes the row away from whoever has it: what outranks all, such as an abort.
+
+        The worker in mid-step finds its fence stale at its next write, in the database and at the resource.
+        """
+        fresh = {"fence": F("fence") + 1, "lease_until": EPOCH, "attempts": 0, "stuck_at": None}
+        return self._wish(row, where or {}, {**wishes, **fresh})
+
+    def revive(self, row: Reconciled, **wishes: Any) -> bool:
+        """Try a stuck row again from where it stands; False if it is not stuck."""
+        fresh = {"lease_until": EPOCH, "attempts": 0, "stuck_at": None}
+        return self._wish(row, {"stuck_at__isnull": False}, {**wishes, **fresh})
+
+    def answer_unknown(self, row: Reconciled, *, happened: bool) -> bool:
+        """A person has looked whether the effect in doubt took place; the row goes on accordingly."""
+        doubts = Intent.objects.filter(
+            kind=self.kind_of(row), object_id=str(row.pk), state=Intent.State.UNKNOWN
+        )
+        with transaction.atomic():
+            if happened:
+                doubts.update(state=Intent.State.ACTED, acted_at=self.clock())
+            else:
+                doubts.delete()
+            return self.revive(row)
+
+    def _wish(self, row: Reconciled, where: Mapping[str, Any], columns: Mapping[str, Any]) -> bool:
+        rows = type(row)._default_manager.filter(pk=row.pk, **where)
+        if not rows.update(**columns, wakes=F("wakes") + 1, next_at=self.clock()):
+            return False
+        events.publish(Due(self.kind_of(row), row.pk))
+        return True
+
+    def _advance_once(self, reconciler: Reconciler[Any], pk: int) -> bool:
+        row = self._claim(reconciler, pk)
+        if row is None:
+            return False
+        self.checkpoint("claimed")
+        try:
+            self._take_step(reconciler, row)
+        except LeaseLost:
+            logger.info("%s %s was taken over at fence %s", reconciler.kind, pk, row.fence)
+        except Exception as error:
+            self._fail(reconciler, row, error)
+        return True
+
+    def _claim(self, reconciler: Reconciler[Any], pk: int) -> Any | None:
+        rows = reconciler.model._default_manager
+        row = rows.filter(pk=pk).first()
+        now = self.clock()
+        if row is None or row.stuck_at or row.next_at is None or row.next_at > now or row.lease_until > now:
+            return None
+        claimed = rows.filter(pk=pk, fence=row.fence, stuck_at__isnull=True).update(
+            fence=F("fence") + 1, lease_until=now + reconciler.lease
+        )
+        if not claimed:
+            return None
+        held = rows.get(pk=pk)
+        # Read after the claim: wishes may have come in between; a higher fence means an interruption did.
+        return held if held.fence == row.fence + 1 else None
+
+    def _take_step(self, reconciler: Reconciler[Any], row: Any) -> None:
+        step = reconciler.next_step(row, self.clock())
+        if step is None:
+            self._settle(reconciler, row, Outcome(next_in=None, ends_step=False))
+            return
+        operation = Operation(
+            op_key=f"{reconciler.kind}:{row.pk}:{row.turn}:{step.name}", fence=row.fence, at=self.clock()
+        )
+        if step.effect is not Effect.NONE:
+            self._make(reconciler, row, step, operation)
+        seen = step.observe(row, operation)
+        self.checkpoint("observed")
+        self._settle(reconciler, row, step.settle(row, seen, self.clock()))
+
+    def _make(self, reconciler: Reconciler[Any], row: Any, step: Step[Any], operation: Operation) -> None:
+        with transaction.atomic():
+            self._hold(reconciler, row)
+            intent, is_first = Intent.objects.get_or_create(
+                op_key=operation.op_key,
+                defaults={
+                    "kind": reconciler.kind,
+                    "object_id": str(row.pk),
+                    "step": step.name,
+                    "wanted": dict(step.intent(row)),
+                    "fence": row.fence,
+                    "intended_at": self.clock(),
+                },
+            )
+        self.checkpoint("intended")
+        if not is_first and not self._may_repeat(row, step, operation, intent):
+            return
+        result = step.act(row, operation)
+        self.checkpoint("acted")
+        Intent.objects.filter(op_key=operation.op_key).update(
+            state=Intent.State.ACTED, result=result, fence=row.fence, acted_at=self.clock()
+        )
+        self.checkpoint("journalled")
+
+    def _may_repeat(self, row: Any, step: Step[Any], operation: Operation, intent: Intent) -> bool:
+        if step.effect is Effect.ABSOLUTE:
+            return True
+        if intent.state == Intent.State.ACTED:
+            return False
+        if step.effect is Effect.CREATE:
+            return True
+        happened = step.happened(row, operation)
+        if happened is None:
+            Intent.objects.filter(op_key=operation.op_key).update(state=Intent.State.UNKNOWN)
+            raise UnknownEffect(
+                f"A worker died in the midst of '{step.name}', and it cannot be seen whether it took effect. "
+                "Check by hand, then resume."
+            )
+        return not happened
+
+    def _hold(self, reconciler: Reconciler[Any], row: Any) -> None:
+        rows = reconciler.model._default_manager.filter(pk=row.pk, fence=row.fence)
+        if not rows.update(lease_until=self.clock() + reconciler.lease):
+            raise LeaseLost
+
+    def _settle(self, reconciler: Reconciler[Any], row: Any, outcome: Outcome) -> None:
+        planned = None if outcome.next_in is None else self.clock() + outcome.next_in
+        with transaction.atomic():
+            self._write(
+                reconciler,
+                row,
+                {
+                    **outcome.save,
+                    "turn": row.turn + (1 if outcome.ends_step else 0),
+                    "attempts": 0,
+                    "last_error": "",
+                    "next_at": self._unless_woken(row, planned),
+                },
+            )
+            if outcome.write:
+                outcome.write()
+            self.checkpoint("writing")
+        self.checkpoint("settled")
+
+    def _fail(self, reconciler: Reconciler[Any], row: Any, error: Exception) -> None:
+        attempts = row.attempts + 1
+        reason = str(error) if isinstance(error, SlipwayError) else f"{type(error).__name__}: {error}"
+        logger.warning(
+            "%s %s failed, attempt %s: %s",
+            reconciler.kind,
+            row.pk,
+            attempts,
+            reason,
+            exc_info=not isinstance(error, SlipwayError),
+        )
+        is_stuck = attempts >= reconciler.max_attempts or isinstance(error, UnknownEffect)
+        now = self.clock()
+        try:
+            with transaction.atomic():
+                self._write(
+                    reconciler,
+                    row,
+                    {
+                        "attempts": attempts,
+                        "last_error": reason[:4000],
+                        "stuck_at": now if is_stuck else None,
+                        "next_at": self._unless_woken(row, now + reconciler.backoff(attempts)),
+                    },
+                )
+                if is_stuck:
+                    self._give_up(reconciler, row, reason)
+        except LeaseLost:
+            logger.info("%s %s was taken over at fence %s", reconciler.kind, row.pk, row.fence)
+        self.checkpoint("failed")
+
+    def _give_up(self, reconciler: Reconciler[Any], row: Any, reason: str) -> None:
+        columns = reconciler.on_stuck(row, reason)
+        if columns:
+            reconciler.model._default_manager.filter(pk=row.pk).update(**columns)
+        audit.record(ACTOR, f"{reconciler.kind}.stuck", subject=row, reason=reason)
+        events.publish(StuckRow(reconciler.kind, row.pk))
+
+    def _unless_woken(self, row: Any, planned: datetime | None) -> Case:
+        """`planned`, or now if a wish has arrived since the claim."""
+        return Case(
+            When(wakes=row.wakes, then=Value(planned)),
+            default=Value(self.clock()),
+            output_field=DateTimeField(),
+        )
+
+    def _write(self, reconciler: Reconciler[Any], row: Any, columns: Mapping[str, Any]) -> None:
+        rows = reconciler.model._default_manager.filter(pk=row.pk, fence=row.fence, turn=row.turn)
+        if not rows.update(**columns, lease_until=EPOCH):
+            raise LeaseLost
+
+
+kernel = Kernel()
+"""The one of this process; apps register their reconcilers when Django has loaded."""

@@ -1,0 +1,128 @@
+"""What an app writes: steps that see, judge and act, and a reconciler that says which one is next."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any, ClassVar, Generic, TypeVar
+
+from common.errors import SlipwayError
+from common.reconcile.rows import Reconciled
+
+Row = TypeVar("Row", bound=Reconciled)
+
+
+class LeaseLost(Exception):
+    """Another worker, or an interruption, has the row by now: what this one was about to write is void."""
+
+
+class UnknownEffect(SlipwayError):
+    """An irreversible effect was begun by a worker that died, and it cannot be seen whether it happened."""
+
+
+class Effect(Enum):
+    """What repeating a step's act does to the world, and so what the kernel may do after a crash."""
+
+    NONE = "none"
+    """The step only looks."""
+    ABSOLUTE = "absolute"
+    """Sets something to a value, the fence as precondition. Repeated at every look while the step lasts."""
+    CREATE = "create"
+    """Creates under a deterministic name; "it is there, with our op_key" is success. Repeated till then."""
+    IRREVERSIBLE = "irreversible"
+    """Begun at most once per op_key. After a crash the world is asked; no answer means a person is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """The licence to make one effect: what the resource must check, and under which name."""
+
+    op_key: str
+    """The same for every attempt at this step, by any worker; different for every other step of any row."""
+    fence: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a step settled. Made by `proceed`, `wait` or `rest`."""
+
+    next_in: timedelta | None
+    ends_step: bool
+    save: Mapping[str, Any] = field(default_factory=dict)
+    write: Callable[[], None] | None = None
+
+
+def proceed(
+    *, save: Mapping[str, Any], write: Callable[[], None], after: timedelta = timedelta(0)
+) -> Outcome:
+    """The step is over: save these columns, run `write` (history, audit, events) in the same transaction."""
+    return Outcome(next_in=after, ends_step=True, save=save, write=write)
+
+
+def wait(
+    after: timedelta, *, save: Mapping[str, Any] | None = None, write: Callable[[], None] | None = None
+) -> Outcome:
+    """Not yet: look again in `after`. `save` may refresh what the page shows meanwhile."""
+    return Outcome(next_in=after, ends_step=False, save=save or {}, write=write)
+
+
+def rest(*, save: Mapping[str, Any] | None = None, write: Callable[[], None] | None = None) -> Outcome:
+    """The step is over and nothing is due until somebody wakes the row."""
+    return Outcome(next_in=None, ends_step=True, save=save or {}, write=write)
+
+
+class Step(ABC, Generic[Row]):
+    """One step of a row: `act` makes the effect, `observe` sees the world, `settle` judges; seconds at most.
+
+    Work that takes longer is a subprocess or a job that `act` starts and `observe` looks for.
+    """
+
+    name: ClassVar[str]
+    effect: ClassVar[Effect] = Effect.NONE
+
+    def intent(self, row: Row) -> Mapping[str, Any]:
+        """What `act` is about to do, as JSON: journalled before it is done."""
+        return {}
+
+    def act(self, row: Row, operation: Operation) -> Mapping[str, Any] | None:
+        """Make the effect. Raising counts as a failed attempt; LeaseLost (a refused fence) ends the turn."""
+        return None
+
+    def happened(self, row: Row, operation: Operation) -> bool | None:
+        """For irreversible effects begun before a crash: did it happen? None when the world cannot tell.
+
+        Asking must also shut out earlier askers at the resource (it learns `operation.fence`), so that a
+        worker that sleeps between its check and its act cannot act after the answer was given.
+        """
+        return None
+
+    def observe(self, row: Row, operation: Operation) -> Any:
+        """What the world looks like now; read-only."""
+        return None
+
+    @abstractmethod
+    def settle(self, row: Row, seen: Any, now: datetime) -> Outcome:
+        """What follows from it; pure."""
+
+
+class Reconciler(ABC, Generic[Row]):
+    """How one kind of row advances."""
+
+    kind: ClassVar[str]
+    model: type[Row]
+    lease: ClassVar[timedelta] = timedelta(seconds=30)
+    max_attempts: ClassVar[int] = 5
+
+    @abstractmethod
+    def next_step(self, row: Row, now: datetime) -> Step[Row] | None:
+        """The step that is next, wishes such as an abort considered first; None when the row can rest."""
+
+    def backoff(self, attempts: int) -> timedelta:
+        """Delay after the `attempts`-th failure in a row: 1, 2, 4, 8 ... s, at most a minute."""
+        return timedelta(seconds=min(2 ** (attempts - 1), 60))
+
+    def on_stuck(self, row: Row, reason: str) -> Mapping[str, Any]:
+        """Columns to save when the kernel gives up; history may be written here, in the same transaction."""
+        return {}

@@ -1,0 +1,35 @@
+"""Doorbells: a task carries an id and makes one call."""
+
+import logging
+import time
+
+from celery import shared_task
+from kombu.exceptions import OperationalError
+
+from common.reconcile import Due, kernel
+
+logger = logging.getLogger(__name__)
+
+SILENCE_SECONDS = 5.0
+"""After a broker failed, bells stay silent this long: a request must not wait for a dead broker each time."""
+
+_silent_until = 0.0
+
+
+@shared_task
+def advance(kind: str, pk: int) -> None:
+    kernel.advance(kind, pk)
+
+
+def ring(due: Due) -> None:
+    """Tell a Celery worker that the row is due. A lost ring costs latency: the sweep finds the row."""
+    global _silent_until
+    if time.monotonic() < _silent_until:
+        return
+    try:
+        advance.delay(due.kind, due.id)
+    except OperationalError as error:
+        _silent_until = time.monotonic() + SILENCE_SECONDS
+        logger.warning(
+            "The broker does not answer (%s): leaving %s %s to the sweeper", error, due.kind, due.id
+        )

@@ -1,0 +1,293 @@
+"""The kernel keeps its promises under every crash and every pause of its workers."""
+
+import secrets
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from common import audit
+from common.models import AuditRecord, Intent
+from common.reconcile import Kernel, Operation, proceed
+from common.reconcile import kernel as process_kernel
+from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Clock, Crash, die, run_until_rest, worker
+from tests.toys.models import Parcel, ParcelHistory
+from tests.toys.parcels import Label, ParcelReconciler, World
+
+pytestmark = pytest.mark.django_db
+
+
+class Scene:
+    """One parcel in a fresh world, and the workers that move it."""
+
+    def __init__(self, kernel: type[Kernel] = Kernel) -> None:
+        self.kernel = kernel
+        self.clock = Clock()
+        self.world = World()
+        self.parcel = Parcel.objects.create(next_at=self.clock())
+
+    def worker(self, checkpoints: Checkpoints | None = None) -> Kernel:
+        return worker([ParcelReconciler(self.world)], self.clock, checkpoints, self.kernel)
+
+    def finish(self) -> None:
+        run_until_rest(self.worker(), self.clock)
+
+    def check(self) -> None:
+        self.parcel.refresh_from_db()
+        assert self.parcel.state == "posted"
+        assert self.world.label[1] == "there"
+        assert len(self.world.boxes) == 1
+        assert self.world.boxes_refused == 0
+        assert len(self.world.postings) == 1
+        states = list(
+            ParcelHistory.objects.filter(parcel_id=self.parcel.pk)
+            .order_by("pk")
+            .values_list("state", flat=True)
+        )
+        assert states == ["labelled", "boxed", "posted"]
+        actions = (
+            AuditRecord.objects.filter(subject_id=str(self.parcel.pk))
+            .order_by("seq")
+            .values_list("action", flat=True)
+        )
+        assert list(actions) == ["parcel.labelled", "parcel.boxed", "parcel.posted"]
+        assert audit.verify().intact
+
+    def clear(self) -> None:
+        Parcel.objects.all().delete()
+        ParcelHistory.objects.all().delete()
+        Intent.objects.all().delete()
+
+
+def crash_once_everywhere(kernel: type[Kernel] = Kernel) -> int:
+    point = 0
+    while True:
+        point += 1
+        scene = Scene(kernel)
+        checkpoints = Checkpoints(at=point, then=die)
+        try:
+            scene.worker(checkpoints).sweep()
+        except Crash:
+            scene.clock.pass_(LEASE_AND_A_BIT)
+            scene.finish()
+            scene.check()
+            scene.clear()
+        else:
+            return point - 1
+
+
+def crash_twice_everywhere() -> int:
+    first, runs = 0, 0
+    while True:
+        first += 1
+        second = 0
+        while True:
+            second += 1
+            scene = Scene()
+            try:
+                scene.worker(Checkpoints(at=first, then=die)).sweep()
+                return runs
+            except Crash:
+                scene.clock.pass_(LEASE_AND_A_BIT)
+            try:
+                scene.worker(Checkpoints(at=second, then=die)).sweep()
+                scene.clear()
+                break
+            except Crash:
+                scene.clock.pass_(LEASE_AND_A_BIT)
+            runs += 1
+            scene.finish()
+            scene.check()
+            scene.clear()
+
+
+def pause_everywhere(kernel: type[Kernel] = Kernel) -> int:
+    """A worker falls asleep at a point for longer than its lease; another finishes; the first wakes up."""
+    point = 0
+    while True:
+        point += 1
+        scene = Scene(kernel)
+
+        def others_finish(scene: Scene = scene) -> None:
+            scene.clock.pass_(LEASE_AND_A_BIT)
+            scene.finish()
+
+        checkpoints = Checkpoints(at=point, then=others_finish)
+        scene.worker(checkpoints).sweep()
+        if checkpoints.passed < point:
+            return point - 1
+        scene.check()
+        scene.clear()
+
+
+def test_a_crash_at_any_point_changes_nothing_in_the_end() -> None:
+    assert crash_once_everywhere() >= 15
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_two_crashes_at_any_two_points_change_nothing_in_the_end() -> None:
+    assert crash_twice_everywhere() >= 100
+
+
+def test_a_worker_that_sleeps_past_its_lease_at_any_point_changes_nothing_in_the_end() -> None:
+    assert pause_everywhere() >= 15
+
+
+class WithoutFence(Kernel):
+    """Mutant: writes whatever the fence says, and tells resources a fence that they never refuse."""
+
+    def _hold(self, reconciler, row) -> None:
+        pass
+
+    def _write(self, reconciler, row, columns) -> None:
+        reconciler.model._default_manager.filter(pk=row.pk).update(**columns)
+
+
+class WithRandomOpKeys(Kernel):
+    """Mutant: every attempt goes by another name."""
+
+    def _make(self, reconciler, row, step, operation: Operation) -> None:
+        super()._make(reconciler, row, step, replace(operation, op_key=secrets.token_hex(8)))
+
+
+class WithoutJournal(Kernel):
+    """Mutant: never looks whether the effect was begun before."""
+
+    def _may_repeat(self, row, step, operation, intent) -> bool:
+        return True
+
+
+def test_the_schedules_notice_a_kernel_that_ignores_the_fence() -> None:
+    with pytest.raises(AssertionError):
+        pause_everywhere(WithoutFence)
+
+
+def test_the_schedules_notice_a_kernel_with_random_op_keys() -> None:
+    with pytest.raises(AssertionError):
+        crash_once_everywhere(WithRandomOpKeys)
+
+
+def test_the_schedules_notice_a_kernel_that_skips_the_journal() -> None:
+    with pytest.raises(AssertionError):
+        crash_once_everywhere(WithoutJournal)
+
+
+def test_a_fresh_claim_is_left_alone_by_other_workers() -> None:
+    scene = Scene()
+    with pytest.raises(Crash):
+        scene.worker(Checkpoints(at=1, then=die)).sweep()
+    assert scene.worker().advance("parcel", scene.parcel.pk) == 0
+    scene.clock.pass_(LEASE_AND_A_BIT)
+    assert scene.worker().advance("parcel", scene.parcel.pk) == 3
+
+
+def test_a_failing_step_backs_off_and_is_stuck_after_five_attempts_with_the_reason(monkeypatch) -> None:
+    scene = Scene()
+
+    def refuse(self, row, operation) -> None:
+        raise RuntimeError("the printer is on fire")
+
+    monkeypatch.setattr(Label, "act", refuse)
+    due_after = []
+    for _ in range(5):
+        scene.worker().sweep()
+        scene.parcel.refresh_from_db()
+        due_after.append((scene.parcel.next_at - scene.clock()).total_seconds())
+        scene.clock.pass_(timedelta(minutes=1))
+    assert due_after[:4] == [1, 2, 4, 8]
+    assert scene.parcel.stuck_at is not None
+    assert scene.parcel.last_error == "RuntimeError: the printer is on fire"
+    assert AuditRecord.objects.filter(action="parcel.stuck", reason__contains="printer").count() == 1
+    assert scene.worker().sweep() == 0
+
+
+def test_one_poisoned_row_never_stops_the_rest(monkeypatch) -> None:
+    scene = Scene()
+    other = Parcel.objects.create(next_at=scene.clock() + timedelta(seconds=0))
+    original = Label.act
+
+    def refuse_one(self, row, operation) -> None:
+        if row.pk == scene.parcel.pk:
+            raise RuntimeError("poison")
+        original(self, row, operation)
+
+    monkeypatch.setattr(Label, "act", refuse_one)
+    run_until_rest(scene.worker(), scene.clock)
+    other.refresh_from_db()
+    scene.parcel.refresh_from_db()
+    assert other.state == "posted"
+    assert scene.parcel.stuck_at is not None
+
+
+def test_an_interruption_outranks_a_step_under_way_at_any_point() -> None:
+    point = 0
+    while True:
+        point += 1
+        scene = Scene()
+        scene.world.remembers_postings = True
+        ours = scene.worker()
+
+        def call_it_back(scene: Scene = scene, ours: Kernel = ours) -> None:
+            ours.interrupt(scene.parcel, wants_return=True)
+            run_until_rest(ours, scene.clock)
+
+        checkpoints = Checkpoints(at=point, then=call_it_back)
+        scene.worker(checkpoints).sweep()
+        if checkpoints.passed < point:
+            break
+        scene.parcel.refresh_from_db()
+        if scene.parcel.state == "returned":
+            assert scene.world.label[1] == "back", f"a late label won after {checkpoints.names[point - 1]}"
+        else:
+            assert scene.parcel.state == "posted"
+        scene.clear()
+    assert point > 15
+
+
+def test_a_wish_that_arrives_during_a_step_is_acted_on_at_once(monkeypatch) -> None:
+    scene = Scene()
+    ours = scene.worker()
+    monkeypatch.setattr("tests.toys.parcels.moved", lambda parcel, to: slow_move(parcel, to))
+
+    def slow_move(parcel, to):
+        return proceed(save={"state": to}, write=lambda: None, after=timedelta(hours=1))
+
+    scene.worker(Checkpoints(at=2, then=lambda: ours.wake(scene.parcel, wants_return=True) or None)).advance(
+        "parcel", scene.parcel.pk
+    )
+    scene.parcel.refresh_from_db()
+    assert scene.parcel.state == "returned"
+
+
+def test_an_irreversible_effect_in_doubt_is_asked_of_a_person_and_never_repeated() -> None:
+    scene = Scene()
+    scene.world.remembers_postings = False
+    ours = scene.worker()
+    names: list[str] = []
+
+    def die_after_posting(name: str) -> None:
+        names.append(name)
+        if name == "acted" and scene.world.postings:
+            raise Crash
+
+    doomed = worker([ParcelReconciler(scene.world)], scene.clock)
+    doomed.checkpoint = die_after_posting
+    with pytest.raises(Crash):
+        doomed.sweep()
+    scene.clock.pass_(LEASE_AND_A_BIT)
+    scene.finish()
+    scene.parcel.refresh_from_db()
+    assert scene.parcel.stuck_at is not None
+    assert "cannot be seen whether it took effect" in scene.parcel.last_error
+    assert len(scene.world.postings) == 1
+
+    assert ours.answer_unknown(scene.parcel, happened=True)
+    scene.finish()
+    scene.parcel.refresh_from_db()
+    assert scene.parcel.state == "posted"
+    assert len(scene.world.postings) == 1
+
+
+def test_the_kernel_of_the_process_knows_no_toys() -> None:
+    assert "parcel" not in process_kernel.kinds

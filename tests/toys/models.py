@@ -1,0 +1,27 @@
+"""A long-lived thing of the smallest kind that has every kind of effect; for testing the kernel alone."""
+
+from django.db import models
+
+from common.reconcile import Reconciled
+
+
+class Parcel(Reconciled):
+    state = models.CharField(max_length=20, default="new")
+    wants_return = models.BooleanField(default=False)
+
+    class Meta(Reconciled.Meta):
+        app_label = "toys"
+
+    def __str__(self) -> str:
+        return f"parcel {self.pk}"
+
+
+class ParcelHistory(models.Model):
+    parcel_id = models.BigIntegerField()
+    state = models.CharField(max_length=20)
+
+    class Meta:
+        app_label = "toys"
+
+    def __str__(self) -> str:
+        return self.state
