@@ -1,0 +1,44 @@
+"""What can be allowed, and which role allows it."""
+
+from collections.abc import Mapping
+
+from django.db.models import TextChoices
+
+
+class Right(TextChoices):
+    """The label completes the sentence "You may not ..."."""
+
+    READ = "read", "see this team's models, services and releases"
+    MODELS_WRITE = "models.write", "create and change models, versions and aliases"
+    SERVICES_WRITE = "services.write", "create and change services"
+    RELEASES_START = "releases.start", "start releases"
+    RELEASES_APPROVE = "releases.approve", "approve or reject releases"
+    RELEASES_OPERATE = "releases.operate", "pause, resume, abort or roll back releases"
+    FLEET_OPERATE = "fleet.operate", "operate the fleet"
+    FLEET_REPORT = "fleet.report", "report heartbeats for workers"
+    PEOPLE_ADMIN = "people.admin", "manage people and roles"
+    AUDIT_READ = "audit.read", "read the audit record"
+
+
+class Role(TextChoices):
+    VIEWER = "viewer", "Viewer"
+    DEVELOPER = "developer", "Developer"
+    APPROVER = "approver", "Approver"
+    OPERATOR = "operator", "Operator"
+    ADMIN = "admin", "Admin"
+
+
+_DEVELOPER = frozenset(
+    {Right.READ, Right.MODELS_WRITE, Right.SERVICES_WRITE, Right.RELEASES_START, Right.RELEASES_OPERATE}
+)
+
+RIGHTS: Mapping[Role, frozenset[Right]] = {
+    Role.VIEWER: frozenset({Right.READ}),
+    Role.DEVELOPER: _DEVELOPER,
+    # A developer whose judgement the team trusts: colleagues approve each other, nobody approves himself.
+    Role.APPROVER: _DEVELOPER | {Right.RELEASES_APPROVE, Right.AUDIT_READ},
+    Role.OPERATOR: frozenset(
+        {Right.READ, Right.RELEASES_OPERATE, Right.FLEET_OPERATE, Right.FLEET_REPORT, Right.AUDIT_READ}
+    ),
+    Role.ADMIN: frozenset(Right),
+}
