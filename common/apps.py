@@ -5,7 +5,7 @@ from django.db.models.signals import post_migrate
 
 
 def plant_audit_head(sender: AppConfig, using: str, **_: Any) -> None:
-    sender.get_model("AuditHead").objects.using(using).get_or_create(pk=1)
+    sender.get_model("AuditHead")._default_manager.using(using).get_or_create(pk=1)
 
 
 class CommonConfig(AppConfig):
