@@ -2,6 +2,6 @@
 
 from controlplane.settings.base import *  # noqa: F403
 
-SECRET_KEY = "only-for-tests-" + "x" * 40  # noqa: S105
+SECRET_KEY = "only-for-tests-" + "x" * 40
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
