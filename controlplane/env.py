@@ -4,31 +4,33 @@ A missing or malformed variable stops the process with one line that names it; `
 generated from this module (`manage.py settings_reference`).
 """
 
+import ipaddress
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PROJECT = Path(__file__).resolve().parent.parent
+ENV_FILE = PROJECT / ".env"
+LONGEST_SOCKET_PATH = 107
+"""Bytes that the kernel allows in the path of a unix socket, without the closing zero: unix(7)."""
+LONGEST_SOCKET_NAME = "run/supervisor.sock.1234567"
 
 
 class Environment(BaseSettings):
     """`SLIPWAY_*` variables, or the same names in a `.env` file beside `manage.py`."""
 
     model_config = SettingsConfigDict(
-        env_prefix="SLIPWAY_",
-        env_file=PROJECT / ".env",
-        env_file_encoding="utf-8",
-        extra="ignore",
-        frozen=True,
+        env_prefix="SLIPWAY_", env_file=ENV_FILE, env_file_encoding="utf-8", extra="ignore", frozen=True
     )
 
     home: Path = Field(
         Path("var"), description="Directory that holds every file the system writes. Relative to the project."
     )
-    bind: str = Field("127.0.0.1", description="Address that the console and the gateway listen on.")
+    bind: str = Field("127.0.0.1", description="IP address that the console and the gateway listen on.")
     port: int = Field(
         8000, ge=1, le=65535, description="Port of the console, the REST API and the websockets."
     )
@@ -38,7 +40,6 @@ class Environment(BaseSettings):
     )
     worker_ports: str = Field(
         "21000-21999",
-        pattern=r"^\d+-\d+$",
         description="Range of loopback ports, `first-last`, from which embedded model workers get theirs.",
     )
     import_roots: Annotated[tuple[Path, ...], NoDecode] = Field(
@@ -46,11 +47,13 @@ class Environment(BaseSettings):
     )
     database_url: str = Field(
         "",
-        description="Database as a URL (`postgresql://user:password@host/name`). Empty: SQLite in the home.",
+        description="Database as a URL (`postgresql://user:password@host/name`). Required in production. "
+        "Empty: SQLite in the home.",
     )
     redis_url: str = Field(
         "",
-        description="Redis as a URL (`redis://...`, `unix:///path`). Empty: the bundled Valkey in the home.",
+        description="Redis as a URL (`redis://...`, `unix:///path`). Required in production. "
+        "Empty: the bundled Valkey in the home.",
     )
     secret_key: str = Field(
         "",
@@ -61,17 +64,19 @@ class Environment(BaseSettings):
         ("127.0.0.1", "localhost"), description="Comma-separated host names that the console answers to."
     )
     public_url: str = Field(
-        "", description="Address under which people reach the console; links and origin checks use it."
+        "",
+        description="Address under which people reach the console (`https://slipway.example.org`); links and "
+        "origin checks use it. Empty: the bind address and port.",
     )
     gateway_url: str = Field(
         "",
-        description="Address under which clients reach the gateway. Empty: bind address and gateway port.",
+        description="Address under which clients reach the gateway. Empty: its bind address and port.",
     )
     https: bool = Field(
         False, description="The console is reached over HTTPS: secure cookies, HSTS, redirects."
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        "INFO", description="Lowest level that is logged."
+        "INFO", description="Lowest level that is logged: DEBUG, INFO, WARNING or ERROR."
     )
     oidc_name: str = Field("", description="Label of the single sign-on button.")
     oidc_server_url: str = Field("", description="OpenID Connect issuer. Empty: passwords only.")
@@ -103,7 +108,30 @@ class Environment(BaseSettings):
     @field_validator("home")
     @classmethod
     def _anchor_home(cls, home: Path) -> Path:
-        return (PROJECT / home.expanduser()).resolve()
+        try:
+            home = (PROJECT / home.expanduser()).resolve()
+        except (RuntimeError, OSError) as error:
+            raise ValueError(str(error)) from None
+        if (length := len(bytes(home / LONGEST_SOCKET_NAME))) > LONGEST_SOCKET_PATH:
+            raise ValueError(f"is {length - LONGEST_SOCKET_PATH} bytes too long for the unix sockets in it")
+        return home
+
+    @field_validator("bind")
+    @classmethod
+    def _ip_address(cls, address: str) -> str:
+        return str(ipaddress.ip_address(address))
+
+    @field_validator("worker_ports")
+    @classmethod
+    def _port_range(cls, ports: str) -> str:
+        first, dash, last = ports.partition("-")
+        if (
+            not dash
+            or not (first.isdecimal() and last.isdecimal())
+            or not 1 <= int(first) <= int(last) <= 65535
+        ):
+            raise ValueError("must be first-last, both between 1 and 65535")
+        return ports
 
     @field_validator("secret_key")
     @classmethod
@@ -115,25 +143,67 @@ class Environment(BaseSettings):
     @field_validator("database_url")
     @classmethod
     def _known_database(cls, url: str) -> str:
-        if url and not url.startswith(("postgresql://", "postgres://", "sqlite:///")):
-            raise ValueError("must start with postgresql:// or sqlite:///")
-        return url
+        return _url(url, "postgresql", "postgres", "sqlite")
 
     @field_validator("redis_url")
     @classmethod
     def _known_redis(cls, url: str) -> str:
-        if url and not url.startswith(("redis://", "rediss://", "unix://")):
-            raise ValueError("must start with redis://, rediss:// or unix://")
-        return url
+        return _url(url, "redis", "rediss", "unix")
+
+    @field_validator("public_url", "gateway_url", "oidc_server_url")
+    @classmethod
+    def _web_address(cls, url: str) -> str:
+        return _url(url.rstrip("/"), "http", "https")
+
+    @model_validator(mode="after")
+    def _distinct_ports(self) -> Self:
+        first, last = self.worker_port_range
+        seen: dict[int, str] = {}
+        for field in ("port", "gateway_port", "gateway_admin_port"):
+            port: int = getattr(self, field)
+            if port in seen:
+                raise ValueError(f"{variable(field)} and {variable(seen[port])} are both {port}")
+            if first <= port <= last:
+                raise ValueError(f"{variable(field)} lies in the range of {variable('worker_ports')}")
+            seen[port] = field
+        return self
 
     @property
     def worker_port_range(self) -> tuple[int, int]:
         first, last = (int(part) for part in self.worker_ports.split("-"))
         return first, last
 
+    def local_url(self, port: int) -> str:
+        """Where a browser on this machine reaches `port`: the bind address, or loopback for a wildcard."""
+        address = ipaddress.ip_address(self.bind)
+        if address.is_unspecified:
+            address = ipaddress.ip_address("::1" if address.version == 6 else "127.0.0.1")
+        return f"http://[{address}]:{port}" if address.version == 6 else f"http://{address}:{port}"
+
+
+def _url(url: str, *schemes: str) -> str:
+    """The URL, or ValueError when it is not empty and not of one of the schemes with a host or a path."""
+    if not url:
+        return url
+    parts = urlsplit(url)
+    if parts.scheme not in schemes:
+        raise ValueError(f"must start with {' or '.join(f'{scheme}://' for scheme in schemes)}")
+    if not (parts.hostname or parts.path.strip("/")):
+        raise ValueError("names no host")
+    if parts.port == 0:  # reading .port is itself the check: it raises for what is no port
+        raise ValueError("has port 0")
+    return url
+
 
 def variable(field: str) -> str:
     return f"SLIPWAY_{field.upper()}"
+
+
+def refuse(*lines: str) -> SystemExit:
+    """Exit status 2 after one line per fault on stderr: what a process does with settings it cannot use."""
+    for line in lines:
+        sys.stderr.write(line + "\n")
+    return SystemExit(2)
 
 
 def read() -> Environment:
@@ -141,11 +211,28 @@ def read() -> Environment:
     try:
         return Environment()
     except ValidationError as error:
-        for fault in error.errors():
-            field = str(fault["loc"][0]) if fault["loc"] else "?"
-            hint = Environment.model_fields[field].description if field in Environment.model_fields else ""
-            sys.stderr.write(f"{variable(field)}: {fault['msg'].removeprefix('Value error, ')}. {hint}\n")
-        raise SystemExit(2) from None
+        raise refuse(*(_fault_line(fault) for fault in error.errors())) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise refuse(
+            f"{ENV_FILE} cannot be read: {error}. Make it a UTF-8 text file of NAME=value lines."
+        ) from None
+
+
+def _fault_line(fault: Any) -> str:
+    message = fault["msg"].removeprefix("Value error, ")
+    if not fault["loc"]:
+        return f"{message}. Give each its own."
+    field = str(fault["loc"][0])
+    return f"{variable(field)}: {message}. {Environment.model_fields[field].description}"
+
+
+def require(*fields: str) -> None:
+    """Exit status 2 with one line per variable that is missing or empty."""
+    missing = [field for field in fields if not getattr(env, field)]
+    if missing:
+        raise refuse(
+            *(f"{variable(f)} is not set. {Environment.model_fields[f].description}" for f in missing)
+        )
 
 
 env = read()

@@ -1,0 +1,55 @@
+"""Signed-in people only, and back to where they were after signing in."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import resolve_url
+
+P = ParamSpec("P")
+
+
+def address_of(request: HttpRequest) -> str:
+    """Path and query of the page that the person sees, which for an htmx request is not the one it asks."""
+    shown = request.headers.get("HX-Current-URL")
+    if not shown:
+        return request.get_full_path()
+    parts = urlsplit(shown)
+    if parts.netloc and parts.netloc != request.get_host():
+        return request.get_full_path()
+    return parts.path + (f"?{parts.query}" if parts.query else "")
+
+
+def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
+    """A redirect to the login page with `next`; for htmx one that moves the whole page, not a part of it."""
+    redirect = redirect_to_login(address_of(request), resolve_url(settings.LOGIN_URL))
+    if not request.headers.get("HX-Request"):
+        return redirect
+    return HttpResponse(status=401, headers={"HX-Redirect": redirect.url})
+
+
+def signed_in(
+    view: Callable[Concatenate[HttpRequest, P], HttpResponseBase],
+) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
+    """For function views."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        if not request.user.is_authenticated:
+            return ask_to_sign_in(request)
+        return view(request, *args, **kwargs)
+
+    return guarded
+
+
+class SignedIn:
+    """For class-based views: first in the list of bases."""
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if not request.user.is_authenticated:
+            return ask_to_sign_in(request)
+        return super().dispatch(request, *args, **kwargs)  # type: ignore[misc,no-any-return]

@@ -1,0 +1,131 @@
+"""Numbers and times as people read them: three significant digits, units always.
+
+`static/js/format.js` says the same in the browser for values that change while a page is open; one table of
+cases in the tests holds both to it. A value that is not known is an en dash, never a zero.
+"""
+
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal
+
+NO_VALUE = "–"
+SPACE = "\u00a0"
+"""Keeps a number and its unit on one line."""
+
+DECIMAL_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+Number = int | float
+
+
+def fixed(value: Number, digits: int) -> str:
+    """`value` with exactly `digits` decimals, halves away from zero as browsers round them."""
+    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
+
+
+def three_digits(value: Number) -> str:
+    """1.24, 12.4, 124; never an exponent."""
+    for digits, limit in ((2, 9.995), (1, 99.95)):
+        if abs(value) < limit:
+            return fixed(value, digits)
+    return grouped(value)
+
+
+def grouped(value: Number) -> str:
+    """12,345: whole, with thousands separated."""
+    return f"{int(Decimal(value).quantize(Decimal(1), ROUND_HALF_UP)):,}"
+
+
+def _scaled(value: Number, base: int, units: tuple[str, ...]) -> str:
+    amount = float(value)
+    index = 0
+    while abs(amount) >= base - 0.5 and index < len(units) - 1:
+        amount /= base
+        index += 1
+    return f"{grouped(amount) if index == 0 else three_digits(amount)}{SPACE}{units[index]}"
+
+
+def byte_size(count: Number | None) -> str:
+    """Files and transfers, in powers of 1000 as hubs and disks state them: `1.24 GB`."""
+    return NO_VALUE if count is None else _scaled(count, 1000, DECIMAL_UNITS)
+
+
+def memory_size(count: Number | None) -> str:
+    """Memory, in powers of 1024 as GPU vendors state it: `79.6 GiB`."""
+    return NO_VALUE if count is None else _scaled(count, 1024, BINARY_UNITS)
+
+
+def byte_rate(per_second: Number | None) -> str:
+    """`118 MB/s`"""
+    return NO_VALUE if per_second is None else f"{byte_size(per_second)}/s"
+
+
+def rate(per_second: Number | None, unit: str = "req") -> str:
+    """`12.4 req/s`"""
+    if per_second is None:
+        return NO_VALUE
+    amount = "0" if per_second == 0 else three_digits(per_second)
+    return f"{amount}{SPACE}{unit}/s"
+
+
+def count(value: Number | None) -> str:
+    """`12,345`"""
+    return NO_VALUE if value is None else grouped(value)
+
+
+def percent(share: Number | None, digits: int = 0) -> str:
+    """A share of 0..1 as `42%`. What is small but not nothing says `<1%`, what is not quite all `>99%`."""
+    if share is None:
+        return NO_VALUE
+    hundredths = Decimal(share) * 100
+    text = str(hundredths.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
+    smallest = Decimal(1).scaleb(-digits)
+    if 0 < hundredths and Decimal(text) == 0:
+        return f"<{smallest}%"
+    if hundredths < 100 and Decimal(text) == 100:
+        return f">{100 - smallest}%"
+    return f"{text}%"
+
+
+def duration(length: timedelta | Number | None) -> str:
+    """Seconds or a timedelta: `850 ms`, `12.3 s`, `4 min 05 s`, `3 h 12 min`, `2 d 4 h`."""
+    if length is None:
+        return NO_VALUE
+    seconds = length.total_seconds() if isinstance(length, timedelta) else float(length)
+    if seconds < 0:
+        return f"-{duration(-seconds)}"
+    if seconds == 0:
+        return f"0{SPACE}s"
+    if seconds < 0.0005:
+        return f"<1{SPACE}ms"
+    if seconds < 0.9995:
+        return f"{fixed(seconds * 1000, 0)}{SPACE}ms"
+    if seconds < 59.95:
+        return f"{three_digits(seconds)}{SPACE}s"
+    whole = int(seconds + 0.5)
+    if whole < 3600:
+        return f"{whole // 60}{SPACE}min{SPACE}{whole % 60:02d}{SPACE}s"
+    minutes = whole // 60
+    if minutes < 24 * 60:
+        return f"{minutes // 60}{SPACE}h{SPACE}{minutes % 60:02d}{SPACE}min"
+    hours = minutes // 60
+    return f"{hours // 24}{SPACE}d{SPACE}{hours % 24}{SPACE}h"
+
+
+def relative(moment: datetime, now: datetime) -> str:
+    """`just now`, `12 s ago`, `in 4 min`, `3 d ago`; beyond 30 days the date."""
+    seconds = (now - moment).total_seconds()
+    distance = abs(seconds)
+    if distance < 3:
+        return "just now"
+    if distance >= 30 * 86400:
+        return moment.astimezone(UTC).strftime("%-d %b %Y")
+    for limit, size, unit in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h"), (30 * 86400, 86400, "d")):
+        if distance < limit:
+            amount = f"{int(distance // size)}{SPACE}{unit}"
+            break
+    return f"{amount} ago" if seconds > 0 else f"in {amount}"
+
+
+def absolute(moment: datetime) -> str:
+    """`2026-11-21 01:24:05 UTC`"""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

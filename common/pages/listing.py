@@ -1,0 +1,141 @@
+"""Filter, sort and page a queryset from the query string, so that what a person sees has a URL to share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from django.db.models import F, Model, QuerySet
+from django.db.models.expressions import OrderBy
+from django.http import HttpRequest, QueryDict
+from django_filters import FilterSet
+
+M = TypeVar("M", bound=Model)
+PAGE, SORT = "page", "sort"
+LAST_PAGE = 10_000
+"""Beyond this nobody leafs; an absurd number in a URL must not become an absurd OFFSET."""
+
+
+@dataclass(frozen=True)
+class Listing(Generic[M]):
+    """One page of rows, and the URLs of its neighbours."""
+
+    rows: list[M]
+    number: int
+    """Which page this is, from 1."""
+    size: int
+    total: int | None
+    """Rows on all pages; None where counting them would cost more than it tells."""
+    has_next: bool
+    sort: str
+    """The sort in force: a key of `sorts`, with `-` in front when descending."""
+    query: QueryDict
+    filters: FilterSet | None = None
+    part: str = "listing"
+    """Id of the element, and name of the template part, that filters and page links replace."""
+
+    @property
+    def first(self) -> int:
+        return (self.number - 1) * self.size + 1 if self.rows else 0
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.rows) - 1 if self.rows else 0
+
+    @property
+    def is_filtered(self) -> bool:
+        return any(value for key, values in self.query.lists() if key not in (PAGE, SORT) for value in values)
+
+    @property
+    def has_previous(self) -> bool:
+        return self.number > 1
+
+    @property
+    def previous_url(self) -> str:
+        return self.url(**{PAGE: str(self.number - 1)})
+
+    @property
+    def next_url(self) -> str:
+        return self.url(**{PAGE: str(self.number + 1)})
+
+    def sort_url(self, key: str, *, descending_first: bool = False) -> str:
+        """Sorted by `key`; a second click turns the order around. Starts at the first page again."""
+        first, second = (f"-{key}", key) if descending_first else (key, f"-{key}")
+        return self.url(**{SORT: second if self.sort == first else first, PAGE: ""})
+
+    def sorted_by(self, key: str) -> str:
+        """`ascending`, `descending`, or nothing: the value of `aria-sort`."""
+        if self.sort == key:
+            return "ascending"
+        return "descending" if self.sort == f"-{key}" else ""
+
+    def url(self, **changes: str) -> str:
+        """This listing's query string with `changes`; an empty value removes its parameter."""
+        query = self.query.copy()
+        for key, value in changes.items():
+            if not value or (key == PAGE and value == "1"):
+                query.pop(key, None)
+            else:
+                query[key] = value
+        for key in [key for key, values in query.lists() if not any(values)]:
+            del query[key]
+        return f"?{query.urlencode()}" if query else "?"
+
+
+def list_page(
+    request: HttpRequest,
+    rows: QuerySet[M],
+    *,
+    sorts: Mapping[str, str],
+    default_sort: str,
+    filters: type[FilterSet] | None = None,
+    size: int = 50,
+    counted: bool = True,
+    part: str = "listing",
+) -> Listing[M]:
+    """The page of `rows` that the query string asks for.
+
+    `sorts` maps the key in the URL to a field path; ties are broken by the primary key, so that no row is
+    seen twice or missed, and rows without a value come last both ways. An unknown sort, an unreadable page
+    number or an invalid filter value is treated as absent: an old link still opens. Two queries, or one
+    where `counted` is false.
+    """
+    bound: FilterSet | None = None
+    if filters is not None:
+        bound = filters(request.GET, queryset=rows, request=request)
+        rows = bound.qs
+    sort = request.GET.get(SORT, "")
+    if sort.removeprefix("-") not in sorts:
+        sort = default_sort
+    rows = rows.order_by(*_order(sorts[sort.removeprefix("-")], descending=sort.startswith("-")))
+    number = _page_number(request.GET.get(PAGE, ""))
+    total: int | None = None
+    if counted:
+        total = rows.count()
+        number = min(number, max(1, -(-total // size)))
+    start = (number - 1) * size
+    found = list(rows[start : start + size + 1])
+    return Listing(
+        rows=found[:size],
+        number=number,
+        size=size,
+        total=total,
+        has_next=len(found) > size,
+        sort=sort,
+        query=request.GET,
+        filters=bound,
+        part=part,
+    )
+
+
+def _order(field: str, *, descending: bool) -> list[OrderBy]:
+    return [
+        F(field).desc(nulls_last=True) if descending else F(field).asc(nulls_last=True),
+        F("pk").desc() if descending else F("pk").asc(),
+    ]
+
+
+def _page_number(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        return 1
+    return max(1, min(int(text[:9]), LAST_PAGE))
+

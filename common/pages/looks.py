@@ -1,0 +1,86 @@
+"""Word, tone and icon of every state: never colour alone.
+
+One table for the whole console, so that the same thing looks the same on every screen. Tones:
+`idle` nothing happens, `busy` at work, `ask` a person must act, `good`, `warn`, `bad`.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Tone = Literal["idle", "busy", "ask", "good", "warn", "bad"]
+TONES: tuple[Tone, ...] = ("idle", "busy", "ask", "good", "warn", "bad")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    word: str
+    tone: Tone
+    icon: str
+
+
+LOOKS: dict[str, dict[str, Look]] = {
+    "release": {
+        "pending": Look("Pending", "idle", "circle-dashed"),
+        "running": Look("Running", "busy", "progress"),
+        "waiting_approval": Look("Waiting for approval", "ask", "user-question"),
+        "paused": Look("Paused", "warn", "player-pause"),
+        "promoted": Look("Promoted", "good", "circle-check"),
+        "rolling_back": Look("Rolling back", "warn", "arrow-back-up"),
+        "rolled_back": Look("Rolled back", "bad", "arrow-back-up"),
+        "rejected": Look("Rejected", "bad", "thumb-down"),
+        "aborted": Look("Aborted", "idle", "circle-off"),
+        "failed": Look("Failed", "bad", "circle-x"),
+        "stuck": Look("Stuck", "bad", "alert-triangle"),
+    },
+    "version": {
+        "importing": Look("Importing", "busy", "download"),
+        "ready": Look("Ready", "good", "circle-check"),
+        "failed": Look("Failed", "bad", "circle-x"),
+        "refused": Look("Refused", "bad", "shield-x"),
+    },
+    "step": {
+        "pending": Look("Pending", "idle", "circle-dashed"),
+        "running": Look("Running", "busy", "progress"),
+        "waiting": Look("Waiting", "ask", "user-question"),
+        "done": Look("Done", "good", "circle-check"),
+        "skipped": Look("Skipped", "idle", "circle-minus"),
+        "failed": Look("Failed", "bad", "circle-x"),
+    },
+    "worker": {
+        "starting": Look("Starting", "busy", "progress"),
+        "ready": Look("Ready", "good", "circle-check"),
+        "draining": Look("Draining", "warn", "droplet-half"),
+        "lost": Look("Lost", "bad", "plug-connected-x"),
+        "stuck": Look("Stuck", "bad", "alert-triangle"),
+        "failed": Look("Failed", "bad", "circle-x"),
+        "stopped": Look("Stopped", "idle", "player-stop"),
+    },
+    "part": {
+        "up": Look("Up", "good", "circle-check"),
+        "starting": Look("Starting", "busy", "progress"),
+        "restarting": Look("Restarting", "warn", "refresh"),
+        "down": Look("Down", "bad", "circle-x"),
+        "stopped": Look("Stopped", "idle", "player-stop"),
+        "unknown": Look("Unknown", "idle", "help-circle"),
+    },
+    "gpu": {
+        "healthy": Look("Healthy", "good", "circle-check"),
+        "suspect": Look("Suspect", "warn", "eye-exclamation"),
+        "quarantined": Look("Quarantined", "bad", "barrier-block"),
+        "draining": Look("Draining", "warn", "droplet-half"),
+        "healing": Look("Healing", "busy", "bandage"),
+        "verifying": Look("Verifying", "busy", "stethoscope"),
+        "offline": Look("Offline", "bad", "plug-connected-x"),
+    },
+    "token": {
+        "active": Look("Active", "good", "circle-check"),
+        "expired": Look("Expired", "idle", "clock-off"),
+        "revoked": Look("Revoked", "idle", "circle-off"),
+    },
+}
+
+
+def look(kind: str, state: str) -> Look:
+    """How `state` of a `kind` looks; one that nobody has drawn yet is shown by its own name, quietly."""
+    drawn = LOOKS.get(kind, {}).get(state)
+    return drawn or Look(state.replace("_", " ").capitalize() or "Unknown", "idle", "help-circle")

@@ -1,0 +1,55 @@
+"""The frame around every page: where one can go, who is signed in."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One entry of the navigation. `g` then `key` goes there; empty: no shortcut."""
+
+    name: str
+    path: str
+    icon: str
+    key: str = ""
+
+
+PLACES = (
+    Place("Home", "/", "home", "h"),
+    Place("Models", "/models/", "box", "m"),
+    Place("Services", "/services/", "route", "s"),
+    Place("Releases", "/releases/", "rocket", "r"),
+    Place("Fleet", "/fleet/", "server-2", "f"),
+    Place("Audit", "/audit/", "history", "a"),
+    Place("Settings", "/settings/", "settings"),
+)
+
+
+def current_place(path: str) -> Place | None:
+    """The place that `path` lies in; Home only by its exact path."""
+    for place in PLACES:
+        if path == place.path or (place.path != "/" and path.startswith(place.path)):
+            return place
+    return None
+
+
+def initials(name: str) -> str:
+    """At most two letters: `Ada Lovelace` and `ada.lovelace` are both `AL`."""
+    words = [word for word in name.replace(".", " ").replace("_", " ").replace("@", " ").split() if word]
+    return "".join(word[0] for word in words[:2]).upper() or "?"
+
+
+def shell(request: HttpRequest) -> dict[str, Any]:
+    """Context processor."""
+    user = getattr(request, "user", None)
+    name = str(user) if user is not None and user.is_authenticated else ""
+    return {
+        "places": PLACES,
+        "here": current_place(request.path),
+        "person": name,
+        "person_initials": initials(name) if name else "",
+        "slipway_version": settings.SLIPWAY_VERSION,
+    }

@@ -1,0 +1,30 @@
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from common.pages import search, styleguide
+from common.pages.access import signed_in
+from common.pages.answers import done, page, refused
+
+LONGEST_SEARCH = 200
+
+
+@require_safe
+@signed_in
+def find(request: HttpRequest) -> HttpResponse:
+    """`/search/?q=...`: what the search box found, as a page or as the list under the box."""
+    text = request.GET.get("q", "")[:LONGEST_SEARCH].strip()
+    context = {"search_text": text, "groups": search.find(request.user, text)}
+    return page(request, "search.html", context, parts=("found",))
+
+
+def style_guide(request: HttpRequest) -> HttpResponse:
+    """Every component with sample content, for those who build screens; nobody else knows that it exists."""
+    person = request.user
+    if not (settings.DEBUG or (person.is_active and getattr(person, "is_superuser", False))):
+        raise Http404
+    if request.method == "POST":
+        if request.POST.get("reason", "").strip().lower() == "no":
+            return refused(request, "Release 12 is already promoted.", advice="Roll it back instead.")
+        return done(request, f"Release 12 aborted: {request.POST.get('reason', '')}")
+    return page(request, "common/styleguide.html", styleguide.samples(request), parts=("listing", "clock"))

@@ -1,0 +1,352 @@
+"""The console's components: `{% load slipway %}`. The page at `/styleguide/` shows all of them.
+
+Small ones (icon, state, time, digest, bars) are drawn here, because a list of 200 rows shows hundreds of
+them; the larger ones are templates in `templates/components/`.
+"""
+
+import json
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from django import template
+from django.conf import settings
+from django.http import QueryDict
+from django.template import Context
+from django.templatetags.static import static
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from common.pages import charts, formats, icons, looks
+from common.pages.listing import Listing
+from common.pages.steps import StepView
+
+register = template.Library()
+
+register.filter("bytes", formats.byte_size)
+register.filter("memory", formats.memory_size)
+register.filter("byte_rate", formats.byte_rate)
+register.filter("rate", formats.rate)
+register.filter("count", formats.count)
+register.filter("percent", formats.percent)
+register.filter("duration", formats.duration)
+
+
+@register.simple_tag
+def icon(name: str, size: int = 16, css: str = "", filled: bool = False) -> SafeString:
+    """`{% icon "rocket" %}`"""
+    return icons.icon(name, size=size, css=css, filled=filled)
+
+
+@register.simple_tag
+def state(kind: str, value: str, pill: bool = False, title: str = "") -> SafeString:
+    """`{% state "release" release.state %}`; `pill=True` beside a headline."""
+    drawn = looks.look(kind, str(value))
+    return format_html(
+        '<span class="state{} tone-{}"{}>{}<span>{}</span></span>',
+        " state-pill" if pill else "",
+        drawn.tone,
+        format_html(' title="{}"', title) if title else "",
+        icons.icon(drawn.icon, css="turning" if drawn.icon in ("progress", "refresh") else ""),
+        drawn.word,
+    )
+
+
+@register.simple_tag
+def ago(moment: datetime | None, empty: str = formats.NO_VALUE) -> SafeString | str:
+    """`{% ago release.created_at %}`: how long ago or until, kept up to date; the exact time as its title."""
+    if moment is None:
+        return empty
+    return format_html(
+        '<time datetime="{}" title="{}" data-ago>{}</time>',
+        moment.astimezone(UTC).isoformat(timespec="seconds"),
+        formats.absolute(moment),
+        formats.relative(moment, timezone.now()),
+    )
+
+
+@register.simple_tag
+def at(moment: datetime | None, empty: str = formats.NO_VALUE) -> SafeString | str:
+    """`{% at entry.at %}`: the exact time, in the reader's own time zone once the page runs."""
+    if moment is None:
+        return empty
+    return format_html(
+        '<time class="num" datetime="{}" data-at>{}</time>',
+        moment.astimezone(UTC).isoformat(timespec="seconds"),
+        formats.absolute(moment),
+    )
+
+
+@register.simple_tag
+def elapsed(began: datetime | None, ended: datetime | None = None) -> SafeString | str:
+    """`{% elapsed step.began_at step.ended_at %}`: a length of time that keeps growing until there is an end."""
+    if began is None:
+        return formats.NO_VALUE
+    if ended is not None:
+        return formats.duration(ended - began)
+    so_far = max(timedelta(0), timezone.now() - began)
+    return format_html(
+        '<time class="num" datetime="{}" data-elapsed>{}</time>',
+        began.astimezone(UTC).isoformat(timespec="seconds"),
+        formats.duration(timedelta(seconds=int(so_far.total_seconds()))),
+    )
+
+
+@register.simple_tag
+def digest(value: str, length: int = 12) -> SafeString | str:
+    """`{% digest version.digest %}`: the first characters, the whole as title, a button that copies it."""
+    if not value:
+        return formats.NO_VALUE
+    bare = value.removeprefix("sha256:")
+    return format_html(
+        '<span class="digest"><code title="{}">{}</code>'
+        '<button type="button" class="copy" data-copy="{}" aria-label="Copy {}">{}{}</button></span>',
+        value,
+        bare[:length],
+        value,
+        bare[:length],
+        icons.icon("copy", size=14, css="when-idle"),
+        icons.icon("check", size=14, css="when-copied"),
+    )
+
+
+def busy_level(share: float | None) -> str:
+    """Ten steps of colour, `0`..`10`; empty when nothing is known."""
+    return "" if share is None else str(max(0, min(10, round(share * 10))))
+
+
+@register.simple_tag
+def busy(share: float | None, label: str, live: str = "", number: bool = True) -> SafeString:
+    """`{% busy gpu.busy label="GPU 0 busy" live="gpu.0.busy" %}`: a bar of 0..1 and its percentage."""
+    known = share is not None
+    text = formats.percent(share)
+    return format_html(
+        '<span class="busy" role="meter" aria-label="{}" aria-valuemin="0" aria-valuemax="100" '
+        'aria-valuenow="{}" aria-valuetext="{}" data-busy="{}"{}>'
+        '<svg class="busy-bar" aria-hidden="true"><rect width="{}%" height="100%"></rect></svg>{}</span>',
+        label,
+        round((share or 0) * 100),
+        text if known else "not known",
+        busy_level(share),
+        format_html(' data-live="{}" data-live-as="busy"', live) if live else "",
+        round((share or 0) * 100),
+        format_html('<span class="busy-number">{}</span>', text) if number else "",
+    )
+
+
+@register.simple_tag
+def heat(share: float | None, label: str, url: str = "", live: str = "", mark: str = "") -> SafeString:
+    """`{% heat node.busy label=node.name url=node.url live=path %}`: one cell of a heat map.
+
+    `mark` is an icon that stands in the cell whatever its colour: lost, stuck, quarantined.
+    """
+    attributes = format_html(
+        'class="heat" data-busy="{}" data-label="{}" title="{}"{}',
+        busy_level(share),
+        label,
+        f"{label}: {formats.percent(share) if share is not None else 'not known'}",
+        format_html(' data-live="{}" data-live-as="heat"', live) if live else "",
+    )
+    inside = format_html(
+        '{}<span class="visually-hidden">{}</span>', icons.icon(mark, size=12) if mark else "", label
+    )
+    if url:
+        return format_html('<a href="{}" {}>{}</a>', url, attributes, inside)
+    return format_html("<span {}>{}</span>", attributes, inside)
+
+
+@register.simple_tag
+def spark(
+    values: Sequence[float | None], label: str, width: int = 96, height: int = 24, top: float | None = None
+) -> SafeString:
+    """`{% spark node.busy_history label="Busy, last 10 minutes" top=1 %}`: a line without axes."""
+    line, area = charts.sparkline(values, width=width, height=height, top=top)
+    return format_html(
+        '<svg class="spark" role="img" aria-label="{}" width="{}" height="{}" viewBox="0 0 {} {}">'
+        '<path class="spark-area" d="{}"></path><path class="spark-line" d="{}"></path></svg>',
+        label,
+        width,
+        height,
+        width,
+        height,
+        area,
+        line,
+    )
+
+
+@register.inclusion_tag("components/weights.html")
+def weights(desired: int, observed: float | None = None, live: str = "") -> dict[str, Any]:
+    """`{% weights desired=25 observed=24.6 %}`: percent of traffic that the candidate shall get, and gets."""
+    return {"desired": desired, "observed": observed, "stable": 100 - desired, "live": live}
+
+
+@register.inclusion_tag("components/progress.html")
+def progress(
+    finished: float,
+    total: float | None,
+    label: str,
+    unit: str = "bytes",
+    rate: float | None = None,
+    left: timedelta | float | None = None,
+) -> dict[str, Any]:
+    """`{% progress done total label="Copying files" rate=bytes_per_second left=seconds %}`
+
+    `unit` is `bytes` or a plural noun (`files`). Without a `total` the bar only says that work goes on.
+    """
+    in_bytes = unit == "bytes"
+    return {
+        "label": label,
+        "value": finished,
+        "total": total,
+        "share": finished / total if total else None,
+        "finished_text": formats.byte_size(finished) if in_bytes else formats.count(finished),
+        "total_text": formats.byte_size(total) if in_bytes else formats.count(total),
+        "unit": "" if in_bytes else unit,
+        "rate": None
+        if rate is None
+        else formats.byte_rate(rate)
+        if in_bytes
+        else f"{formats.count(rate)}{formats.SPACE}{unit}/s",
+        "left": formats.duration(left) if left is not None else "",
+    }
+
+
+@register.inclusion_tag("components/empty.html")
+def empty(title: str, text: str = "", icon: str = "inbox", url: str = "", action: str = "") -> dict[str, Any]:
+    """`{% empty title="No releases yet" text="..." url=... action="Start one" %}`: says the next step."""
+    return {"title": title, "text": text, "icon": icon, "url": url, "action": action}
+
+
+@register.inclusion_tag("components/problem.html")
+def problem(title: str, text: str = "", tone: str = "bad", log: str = "") -> dict[str, Any]:
+    """`{% problem title=release.reason text=advice log=line %}`: what is wrong, where the eye is."""
+    return {"title": title, "text": text, "tone": tone, "log": log}
+
+
+@register.inclusion_tag("components/confirm.html", takes_context=True)
+def confirm(
+    context: Context,
+    action: str,
+    label: str,
+    title: str,
+    says: str,
+    confirm: str = "",
+    icon: str = "",
+    tone: str = "bad",
+    reason: str = "required",
+    consequences: Sequence[str] = (),
+    placeholder: str = "",
+    cancel: str = "Cancel",
+    css: str = "",
+    fields: Any = None,
+    id: str = "",
+) -> dict[str, Any]:
+    """A button that first says what will happen and asks why, then posts to `action`.
+
+    `{% confirm action=url label="Abort" title="Abort release 12?" says="All traffic returns ..." %}`
+    `tone`: `bad` destroys, `good` and `plain` do not. `reason`: `required`, `optional` or `none`.
+    `fields`: a bound form whose fields stand above the reason. The view answers with `answers.done` or
+    `answers.refused`.
+    """
+    return {
+        "id": id or f"ask-{secrets.token_hex(4)}",
+        "action": action,
+        "label": label,
+        "title": title,
+        "says": says,
+        "confirm": confirm or label,
+        "icon": icon,
+        "tone": tone,
+        "reason": reason,
+        "consequences": consequences,
+        "placeholder": placeholder,
+        "cancel": cancel,
+        "css": css,
+        "fields": fields,
+        "csrf_token": context.get("csrf_token", ""),
+    }
+
+
+@register.inclusion_tag("components/sort.html")
+def sort(
+    listing: Listing[Any], key: str, label: str, number: bool = False, descending: bool = False
+) -> dict[str, Any]:
+    """`{% sort listing "created" "Created" descending=True %}`: a `<th>` that sorts.
+
+    `number` aligns it to the right; `descending` is the order of the first click.
+    """
+    return {
+        "label": label,
+        "number": number,
+        "order": listing.sorted_by(key),
+        "url": listing.sort_url(key, descending_first=descending),
+        "part": listing.part,
+    }
+
+
+@register.inclusion_tag("components/filters.html")
+def filters(listing: Listing[Any]) -> dict[str, Any]:
+    """`{% filters listing %}`: the filter form of a listing; it answers as one types, and changes the URL."""
+    kept = QueryDict(mutable=True)
+    if "sort" in listing.query:
+        kept["sort"] = listing.query["sort"]
+    return {"listing": listing, "form": listing.filters.form if listing.filters else None, "kept": kept}
+
+
+@register.inclusion_tag("components/pages.html")
+def pages(listing: Listing[Any], noun: str = "rows") -> dict[str, Any]:
+    """`{% pages listing noun="models" %}`: which rows these are, and the pages before and after."""
+    return {"listing": listing, "noun": noun}
+
+
+@register.inclusion_tag("components/tab.html", takes_context=True)
+def tab(context: Context, url: str, label: str, icon: str = "", number: int | None = None) -> dict[str, Any]:
+    """`<nav class="tabs" aria-label="...">{% tab url "Versions" number=12 %}...</nav>`: current by its URL."""
+    request = context["request"]
+    path = request.get_full_path() if "?" in url else request.path
+    return {"url": url, "label": label, "icon": icon, "number": number, "current": path == url}
+
+
+@register.inclusion_tag("components/chart.html")
+def chart(chart: charts.Chart, id: str, size: str = "m") -> dict[str, Any]:
+    """`{% chart chart id="ttft" size="m" %}`: a `charts.Chart` with legend, limits and its table in words.
+
+    `size`: `s`, `m` or `l`, 120, 200 or 320 pixels high.
+    """
+    return {"chart": chart, "id": id, "size": size, "data_id": f"{id}-data"}
+
+
+@register.inclusion_tag("components/steps.html")
+def steps(steps: Sequence[StepView]) -> dict[str, Any]:
+    """`{% steps release_steps %}`: the plan as a strip, the current step outlined."""
+    return {"steps": steps}
+
+
+@register.inclusion_tag("components/log.html")
+def log(lines: Sequence[Any], label: str = "Log", follow: bool = True) -> dict[str, Any]:
+    """`{% log lines label="Worker 3" %}`: lines with `.at`, `.level` and `.text`, newest last."""
+    return {"lines": lines, "label": label, "follow": follow}
+
+
+@lru_cache(maxsize=1)
+def _modules() -> dict[str, str]:
+    """Name in `import` statements to static file."""
+    own = sorted((Path(settings.BASE_DIR) / "static/js").glob("*.js"))
+    modules = {f"slipway/{file.stem}": f"js/{file.name}" for file in own if file.stem != "theme"}
+    return modules | {"uplot": "vendor/uplot/uPlot.esm.js"}
+
+
+@register.simple_tag(takes_context=True)
+def importmap(context: Context) -> SafeString:
+    """Where the browser finds our modules under their current, hashed names."""
+    imports = {name: static(path) for name, path in _modules().items()}
+    body = json.dumps({"imports": imports}, separators=(",", ":")).replace("<", "\\u003c")
+    return format_html(
+        '<script type="importmap" nonce="{}">{}</script>',
+        getattr(context.get("request"), "csp_nonce", ""),
+        mark_safe(body),  # noqa: S308 (JSON of our own file names, with < escaped)
+    )

@@ -1,0 +1,131 @@
+"""supervisord as the embedded stack needs it: `python -m controlplane.embedded.supervisord -c FILE`.
+
+What it adds to the package `supervisor`:
+- It ends, in order, when the process that started it dies; its own children die with it (prctl(2),
+  PR_SET_PDEATHSIG), and with each child whatever is left of that child's process group.
+- Groups of equal priority stop together instead of one after the other.
+- It remembers how often a program was started and how its last process ended, over XML-RPC (`slipway.*`).
+"""
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+from supervisor import events
+from supervisor.medusa.asyncore_25 import ExitNow
+from supervisor.options import ServerOptions, decode_wait_status
+from supervisor.rpcinterface import SupervisorNamespaceRPCInterface
+from supervisor.states import ProcessStates, getProcessStateDescription
+from supervisor.supervisord import Supervisor
+
+PR_SET_PDEATHSIG = 1
+NAMESPACE_FACTORY = "controlplane.embedded.supervisord:make_namespace"
+_prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+
+class Options(ServerOptions):  # type: ignore[misc]  # the package has no types
+    """The system calls that supervisord makes, with ours around them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own_pid = os.getpid()
+        self.last_ended: tuple[int, int] = (0, 0)
+        """(pid, wait status) of the child reaped last."""
+
+    def setpgrp(self) -> None:
+        """In the child, before exec: a group of its own, and the same end as ours."""
+        os.setpgrp()
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != self.own_pid:
+            os._exit(127)
+
+    def waitpid(self) -> tuple[int | None, int | None]:
+        """Reap one child, after killing what is left of its process group.
+
+        The group is killed while the child is still a zombie: until it is reaped nobody can get its number.
+        """
+        with suppress(ChildProcessError):
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is not None:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(ended.si_pid, signal.SIGKILL)
+                self.last_ended = os.waitpid(ended.si_pid, 0)
+                return self.last_ended
+        return None, None
+
+
+class OrderedSupervisor(Supervisor):  # type: ignore[misc]
+    def ordered_stop_groups_phase_1(self) -> None:
+        """Stop all groups that share the highest priority left."""
+        for group in self.stop_groups or ():
+            if group.config.priority == self.stop_groups[-1].config.priority:
+                group.stop_all()
+
+
+class SlipwayNamespace:
+    """XML-RPC methods `slipway.*`, and the memory behind them."""
+
+    def __init__(self, supervisord: Any) -> None:
+        self._supervisord = supervisord
+        self._stock = SupervisorNamespaceRPCInterface(supervisord)
+        self._born = int(time.time())
+        events.subscribe(events.ProcessStateStartingEvent, self._count_start)
+        for ending in (
+            events.ProcessStateExitedEvent,
+            events.ProcessStateBackoffEvent,
+            events.ProcessStateStoppedEvent,
+        ):
+            events.subscribe(ending, self._note_end)
+
+    def _count_start(self, event: Any) -> None:
+        event.process.slipway_starts = getattr(event.process, "slipway_starts", 0) + 1
+
+    def _note_end(self, event: Any) -> None:
+        """Runs while the process is being reaped, before its pid is forgotten."""
+        pid, status = self._supervisord.options.last_ended
+        if event.process.pid and event.process.pid == pid:
+            event.process.slipway_last_exit = decode_wait_status(status)[1]
+        elif event.process.spawnerr:
+            event.process.slipway_last_exit = event.process.spawnerr
+
+    def getProcesses(self) -> list[dict[str, Any]]:  # noqa: N802  # XML-RPC's spelling
+        """Every process: name, statename, pid (0: none), since, starts, last_exit, log."""
+        self._stock._update("getProcesses")
+        return [self._describe(process) for _, process in self._stock._getAllProcesses(lexical=True)]
+
+    def _describe(self, process: Any) -> dict[str, Any]:
+        state = process.get_state()
+        alive = state in (ProcessStates.STARTING, ProcessStates.RUNNING, ProcessStates.STOPPING)
+        return {
+            "name": process.config.name,
+            "statename": getProcessStateDescription(state),
+            "pid": process.pid,
+            "since": int(process.laststart if alive else process.laststop) or self._born,
+            "starts": getattr(process, "slipway_starts", 0),
+            "last_exit": getattr(process, "slipway_last_exit", ""),
+            "log": process.config.stdout_logfile or "",
+        }
+
+
+def make_namespace(supervisord: Any) -> SlipwayNamespace:
+    return SlipwayNamespace(supervisord)
+
+
+def main(arguments: list[str], *, parent: int) -> None:
+    """Run until told to stop or until `parent` is gone."""
+    _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        raise SystemExit("The process that started supervisord is gone.")
+    options = Options()
+    options.realize(arguments)
+    options.first, options.test = True, False
+    with suppress(ExitNow):
+        OrderedSupervisor(options).main()
+
+
+if __name__ == "__main__":
+    main(sys.argv[2:], parent=int(sys.argv[1]))

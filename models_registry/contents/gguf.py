@@ -1,0 +1,157 @@
+"""GGUF: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Versions 2 and 3, little-endian."""
+
+import math
+import struct
+from collections import Counter
+from dataclasses import dataclass, field
+
+from models_registry.contents.reading import Content, Cursor, Malformed
+
+MAGIC = b"GGUF"
+MAX_TENSORS = 1_000_000
+MAX_KEYS = 100_000
+MAX_KEY_BYTES = 65_535
+MAX_ARRAY_ITEMS = 16_000_000
+MAX_KEPT_BYTES = 4_096
+MAX_TENSOR_NAME_BYTES = 512
+MAX_DIMENSIONS = 8
+DEFAULT_ALIGNMENT = 32
+
+_U32 = struct.Struct("<I")
+_U64 = struct.Struct("<Q")
+_SCALARS = {
+    0: struct.Struct("<B"), 1: struct.Struct("<b"), 2: struct.Struct("<H"), 3: struct.Struct("<h"),
+    4: struct.Struct("<I"), 5: struct.Struct("<i"), 6: struct.Struct("<f"), 7: struct.Struct("<?"),
+    10: struct.Struct("<Q"), 11: struct.Struct("<q"), 12: struct.Struct("<d"),
+}  # fmt: skip
+_BOOL, _STRING, _ARRAY = 7, 8, 9
+
+# ggml type: name, elements per block, bytes per block (ggml.h and gguf-py's GGML_QUANT_SIZES).
+TYPES = {
+    0: ("F32", 1, 4), 1: ("F16", 1, 2), 2: ("Q4_0", 32, 18), 3: ("Q4_1", 32, 20), 6: ("Q5_0", 32, 22),
+    7: ("Q5_1", 32, 24), 8: ("Q8_0", 32, 34), 9: ("Q8_1", 32, 36), 10: ("Q2_K", 256, 84), 11: ("Q3_K", 256, 110),
+    12: ("Q4_K", 256, 144), 13: ("Q5_K", 256, 176), 14: ("Q6_K", 256, 210), 15: ("Q8_K", 256, 292),
+    16: ("IQ2_XXS", 256, 66), 17: ("IQ2_XS", 256, 74), 18: ("IQ3_XXS", 256, 98), 19: ("IQ1_S", 256, 50),
+    20: ("IQ4_NL", 32, 18), 21: ("IQ3_S", 256, 110), 22: ("IQ2_S", 256, 82), 23: ("IQ4_XS", 256, 136),
+    24: ("I8", 1, 1), 25: ("I16", 1, 2), 26: ("I32", 1, 4), 27: ("I64", 1, 8), 28: ("F64", 1, 8),
+    29: ("IQ1_M", 256, 56), 30: ("BF16", 1, 2), 34: ("TQ1_0", 256, 54), 35: ("TQ2_0", 256, 66),
+    39: ("MXFP4", 32, 17),
+}  # fmt: skip
+
+Value = int | float | bool | str
+
+
+@dataclass(frozen=True, slots=True)
+class Gguf:
+    """What a header tells. `values` holds the scalar keys only; long strings are cut, arrays left out."""
+
+    version: int
+    tensors: int
+    elements: int
+    elements_by_type: dict[str, int] = field(default_factory=dict)
+    values: dict[str, Value] = field(default_factory=dict)
+
+
+def parse(content: Content) -> Gguf:
+    """The header of a file whose tensors all lie inside it; else Malformed."""
+    cursor = Cursor(content)
+    if cursor.take(4) != MAGIC:
+        raise Malformed("it does not begin with 'GGUF'")
+    version = int(cursor.unpack(_U32))
+    if version not in (2, 3):
+        raise Malformed(f"its version is {version}; 2 and 3, little-endian, are known")
+    tensors = int(cursor.unpack(_U64))
+    keys = int(cursor.unpack(_U64))
+    if tensors > MAX_TENSORS or keys > MAX_KEYS:
+        raise Malformed(f"it claims {tensors:,} tensors and {keys:,} keys")
+    values: dict[str, Value] = {}
+    seen = set()
+    for _ in range(keys):
+        key = _string(cursor, MAX_KEY_BYTES)
+        if key in seen:
+            raise Malformed(f"it has the key '{key[:80]}' twice")
+        seen.add(key)
+        value = _value(cursor, int(cursor.unpack(_U32)), nesting=0)
+        if value is not None:
+            values[key] = value
+    alignment = values.get("general.alignment", DEFAULT_ALIGNMENT)
+    if type(alignment) is not int or alignment <= 0 or alignment % 8:
+        raise Malformed(f"its general.alignment is {alignment!r}")
+    return _tensors(cursor, tensors, alignment=alignment, version=version, values=values)
+
+
+def _string(cursor: Cursor, limit: int) -> str:
+    length = int(cursor.unpack(_U64))
+    if length > limit:
+        raise Malformed(f"it has a string of {length:,} bytes where {limit:,} are allowed")
+    try:
+        return cursor.take(length).decode("utf-8")
+    except UnicodeDecodeError:
+        raise Malformed("one of its strings is not UTF-8") from None
+
+
+def _value(cursor: Cursor, kind: int, *, nesting: int) -> Value | None:
+    if kind == _BOOL:
+        byte = cursor.take(1)
+        if byte not in (b"\x00", b"\x01"):
+            raise Malformed("it has a truth value other than 0 and 1")
+        return byte == b"\x01"
+    if kind in _SCALARS:
+        return cursor.unpack(_SCALARS[kind])
+    if kind == _STRING:
+        length = int(cursor.unpack(_U64))
+        kept = cursor.take(min(length, MAX_KEPT_BYTES, cursor.left))
+        cursor.skip(length - len(kept))
+        return kept.decode("utf-8", "replace")
+    if kind == _ARRAY:
+        _skip_array(cursor, nesting=nesting)
+        return None
+    raise Malformed(f"it has a value of the unknown type {kind}")
+
+
+def _skip_array(cursor: Cursor, *, nesting: int) -> None:
+    if nesting >= 4:
+        raise Malformed("its arrays are nested too deeply")
+    kind = int(cursor.unpack(_U32))
+    items = int(cursor.unpack(_U64))
+    if items > MAX_ARRAY_ITEMS:
+        raise Malformed(f"it has an array of {items:,} items")
+    if kind in _SCALARS:
+        cursor.skip(items * _SCALARS[kind].size)
+    elif kind == _STRING:
+        for _ in range(items):
+            cursor.skip(int(cursor.unpack(_U64)))
+    elif kind == _ARRAY:
+        for _ in range(items):
+            _skip_array(cursor, nesting=nesting + 1)
+    else:
+        raise Malformed(f"it has an array of the unknown type {kind}")
+
+
+def _tensors(cursor: Cursor, count: int, *, alignment: int, version: int, values: dict[str, Value]) -> Gguf:
+    spans = []
+    by_type: Counter[str] = Counter()
+    seen = set()
+    for _ in range(count):
+        name = _string(cursor, MAX_TENSOR_NAME_BYTES)
+        if name in seen:
+            raise Malformed(f"it has the tensor '{name[:80]}' twice")
+        seen.add(name)
+        dimensions = int(cursor.unpack(_U32))
+        if dimensions > MAX_DIMENSIONS:
+            raise Malformed(f"tensor '{name[:80]}' has {dimensions} dimensions")
+        elements = math.prod(int(cursor.unpack(_U64)) for _ in range(dimensions))
+        kind = int(cursor.unpack(_U32))
+        offset = int(cursor.unpack(_U64))
+        if offset % alignment:
+            raise Malformed(f"tensor '{name[:80]}' is not aligned to {alignment} bytes")
+        label, block, block_bytes = TYPES.get(kind, (f"type {kind}", 1, 0))
+        if elements >= 2**63 or elements % block:
+            raise Malformed(f"tensor '{name[:80]}' has a size that {label} cannot have")
+        spans.append((offset, elements // block * block_bytes, name))
+        by_type[label] += elements
+    start = -(-cursor.position // alignment) * alignment
+    for offset, length, name in spans:
+        if start + offset + length > cursor.end:
+            raise Malformed(f"tensor '{name[:80]}' reaches beyond the end of the file")
+    return Gguf(version, count, sum(by_type.values()), dict(by_type), values)

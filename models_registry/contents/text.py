@@ -1,0 +1,62 @@
+"""Text: UTF-8 without NULs; JSON that parses, of bounded size and depth."""
+
+import codecs
+import json
+from typing import Any
+
+import orjson
+
+from models_registry.contents.reading import Content, Malformed
+
+CHUNK = 1024 * 1024
+MAX_TEXT_BYTES = 1024 * 1024 * 1024
+MAX_JSON_BYTES = 64 * 1024 * 1024
+MAX_JSON_DEPTH = 100
+
+
+def check(content: Content) -> None:
+    """Malformed unless every byte is UTF-8 text."""
+    if content.size > MAX_TEXT_BYTES:
+        raise Malformed(f"text may have at most {MAX_TEXT_BYTES:,} bytes")
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for offset in range(0, content.size, CHUNK):
+        chunk = content.read_at(offset, CHUNK)
+        if b"\x00" in chunk:
+            raise Malformed("it holds NUL bytes")
+        try:
+            decoder.decode(chunk, final=offset + CHUNK >= content.size)
+        except UnicodeDecodeError:
+            raise Malformed("it is not UTF-8") from None
+
+
+def parse_json(content: Content) -> Any:
+    """The value of a JSON file; else Malformed. NaN and Infinity pass, since Python writes them into configs."""
+    if content.size > MAX_JSON_BYTES:
+        raise Malformed(f"a JSON file may have at most {MAX_JSON_BYTES:,} bytes")
+    data = content.read_at(0, content.size).removeprefix(codecs.BOM_UTF8)
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        try:
+            value = json.loads(data)
+        except RecursionError:
+            raise Malformed("it is nested too deeply") from None
+        except ValueError as error:
+            raise Malformed(str(error)[:120]) from None
+    check_depth(value)
+    return value
+
+
+def check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(MAX_JSON_DEPTH):
+        level = [
+            child
+            for item in level
+            if isinstance(item, dict | list)
+            for child in (item.values() if isinstance(item, dict) else item)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return
+    raise Malformed(f"it is nested deeper than {MAX_JSON_DEPTH} levels")

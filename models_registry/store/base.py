@@ -1,0 +1,89 @@
+"""What the registry asks of the place that holds its files, in our words."""
+
+from collections.abc import Callable, Collection, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from models_registry.contents import Content
+from models_registry.manifest import Manifest
+
+Counted = Callable[[int], None]
+"""Told the number of bytes done since the last call; may raise to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A file that an intake holds. `copied_bytes` is 0 when the store held the content before."""
+
+    sha256: str
+    size: int
+    copied_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimed:
+    blobs: int
+    bytes: int
+
+
+class Intake(Protocol):
+    """The private holding area of one import: nothing in it is visible to anybody until it is published."""
+
+    def probably_held(self, content: Content) -> bool:
+        """Whether the store seems to hold this content, by its size and samples of it."""
+
+    def take(self, descriptor: int, size: int, *, counted: Counted) -> Taken:
+        """Hold the `size` bytes of an open file, hashed as they are read; each content is copied at most once.
+
+        Raises StoreFull, SourceChanged (more or fewer bytes than `size`), OSError. Safe to call from several threads.
+        """
+
+    def opened(self, sha256: str) -> AbstractContextManager[Content]:
+        """A held file, for reading."""
+
+    def write_note(self, name: str, data: bytes) -> None:
+        """Keep a small file beside the held ones, whole or not at all."""
+
+
+class Store(Protocol):
+    def intake(self, key: str) -> AbstractContextManager[Intake]:
+        """The holding area `key`, made or continued; what an earlier process completed in it is still held.
+
+        One process at a time: raises IntakeBusy.
+        """
+
+    def is_busy(self, key: str) -> bool:
+        """Whether a process writes the intake right now, on any machine that shares the store."""
+
+    def read_note(self, key: str, name: str) -> bytes | None: ...
+
+    def intakes(self) -> list[str]: ...
+
+    def publish(self, key: str, manifest: Manifest) -> None:
+        """Make the intake's files blobs of the store. Doing it again is no error. Raises BlobMissing."""
+
+    def discard(self, key: str, *, is_referenced: Callable[[Collection[str]], set[str]]) -> Reclaimed:
+        """Forget the intake, and those of its blobs that were published but that nothing refers to.
+
+        `is_referenced` gets sha256s and returns those that a version needs. Raises IntakeBusy.
+        """
+
+    def reclaim(
+        self, blobs: Iterable[str], *, is_referenced: Callable[[Collection[str]], set[str]]
+    ) -> Reclaimed:
+        """Delete those of `blobs` that nothing refers to. No publication happens meanwhile."""
+
+    def check(self, manifest: Manifest) -> None:
+        """BlobMissing unless every blob is there with its size."""
+
+    def opened(self, sha256: str) -> AbstractContextManager[Content]:
+        """A blob, for reading. Raises BlobMissing."""
+
+    def materialise(self, manifest: Manifest) -> Path:
+        """A directory with the version's files under their own names, for a worker to read. Raises BlobMissing."""
+
+    def dematerialise(self, digest: str) -> None: ...
+
+    def free_bytes(self) -> int: ...

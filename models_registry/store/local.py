@@ -1,0 +1,224 @@
+"""The store in a directory: blobs by their sha256, hard links everywhere else.
+
+    blobs/sha256/ab/<sha256>     read-only, complete, never changed
+    incoming/<key>/              one import's private files: held ones by sha256, `.part-*` while they are copied
+    versions/<digest>/...        a version under its own file names, hard links into blobs
+    locks/
+
+A file becomes visible by one rename or link of a complete, synced file, so a crash leaves a `.part-*`, an intake or
+a `.making-*`, each of which the next process on its lock removes. An intake holds a link of its own to every blob that
+it needs: deleting blobs can never take away what an import has already seen.
+"""
+
+import errno
+import os
+import shutil
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+from models_registry.contents import Content, OpenFile
+from models_registry.errors import BlobMissing
+from models_registry.manifest import Manifest
+from models_registry.store import locks
+from models_registry.store.base import Reclaimed
+from models_registry.store.local_intake import LocalIntake, link_or_copy, sync_directory
+
+_PART = ".part-"
+_MAKING = ".making-"
+
+
+class LocalStore:
+    """See `Store`. `root` is made when first used; it must be on one file system."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._blobs = root / "blobs" / "sha256"
+        self._incoming = root / "incoming"
+        self._versions = root / "versions"
+        self._locks = root / "locks"
+        self._made = threading.Event()
+
+    def _make(self) -> None:
+        if not self._made.is_set():
+            for directory in (self._blobs, self._incoming, self._versions, self._locks):
+                directory.mkdir(parents=True, exist_ok=True, mode=0o755)
+            self._made.set()
+
+    def blob_path(self, sha256: str) -> Path:
+        return self._blobs / sha256[:2] / sha256
+
+    def _intake_lock(self, key: str) -> Path:
+        return self._locks / f"incoming-{key}"
+
+    @property
+    def _blobs_lock(self) -> Path:
+        return self._locks / "blobs"
+
+    @contextmanager
+    def intake(self, key: str) -> Iterator[LocalIntake]:
+        self._make()
+        with locks.held(self._intake_lock(key), wait=False):
+            directory = self._incoming / key
+            directory.mkdir(exist_ok=True)
+            for part in directory.glob(_PART + "*"):
+                part.unlink()
+            yield LocalIntake(directory, self.blob_path, self._sizes(directory), self.free_bytes)
+
+    def _sizes(self, intake: Path) -> dict[int, set[str]]:
+        """sha256s by size, of all blobs and of what the intake holds: 100,000 entries take a second."""
+        found: dict[int, set[str]] = {}
+        directories = [intake, *(Path(entry.path) for entry in os.scandir(self._blobs))]
+        for directory in directories:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if not entry.name.startswith("."):
+                        found.setdefault(entry.stat(follow_symlinks=False).st_size, set()).add(entry.name)
+        return found
+
+    def is_busy(self, key: str) -> bool:
+        return locks.is_held(self._intake_lock(key))
+
+    def read_note(self, key: str, name: str) -> bytes | None:
+        try:
+            return (self._incoming / key / f".note-{name}").read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def intakes(self) -> list[str]:
+        self._make()
+        return sorted(entry.name for entry in os.scandir(self._incoming) if entry.is_dir(follow_symlinks=False))
+
+    def publish(self, key: str, manifest: Manifest) -> None:
+        self._make()
+        sizes = {file.sha256: file.size for file in manifest.files}
+        touched = set()
+        with locks.held(self._blobs_lock, exclusive=False):
+            for sha256, size in sizes.items():
+                target = self.blob_path(sha256)
+                if _size(target) == size:
+                    continue
+                held = self._incoming / key / sha256
+                if _size(held) != size:
+                    raise BlobMissing(f"The import no longer holds the content {sha256[:12]}…; retry it.")
+                target.parent.mkdir(exist_ok=True)
+                # Over a blob of a wrong size, the whole one wins; over none, this is the same as linking.
+                fresh = target.parent / f".{sha256}-{uuid4().hex}"
+                os.link(held, fresh)
+                fresh.replace(target)
+                touched.add(target.parent)
+            for directory in touched:
+                sync_directory(directory)
+            sync_directory(self._blobs)
+
+    def discard(self, key: str, *, is_referenced: Callable[[Collection[str]], set[str]]) -> Reclaimed:
+        self._make()
+        directory = self._incoming / key
+        with locks.held(self._intake_lock(key), wait=False, remove=True):
+            if not directory.is_dir():
+                return Reclaimed(0, 0)
+            names = [entry.name for entry in os.scandir(directory) if not entry.name.startswith(".")]
+            shutil.rmtree(directory)
+            return self.reclaim(names, is_referenced=is_referenced)
+
+    def reclaim(self, blobs: Iterable[str], *, is_referenced: Callable[[Collection[str]], set[str]]) -> Reclaimed:
+        self._make()
+        wanted = {sha256 for sha256 in blobs if self.blob_path(sha256).exists()}
+        count = freed = 0
+        if wanted:
+            with locks.held(self._blobs_lock):
+                for sha256 in wanted - is_referenced(wanted):
+                    path = self.blob_path(sha256)
+                    size = _size(path)
+                    if size is not None:
+                        path.unlink()
+                        count, freed = count + 1, freed + size
+        return Reclaimed(count, freed)
+
+    def check(self, manifest: Manifest) -> None:
+        for file in manifest.files:
+            size = _size(self.blob_path(file.sha256))
+            if size != file.size:
+                state = "is gone" if size is None else f"has {size:,} bytes instead of {file.size:,}"
+                raise BlobMissing(f"The stored content of {file.path} ({file.sha256[:12]}…) {state}.")
+
+    @contextmanager
+    def opened(self, sha256: str) -> Iterator[Content]:
+        try:
+            descriptor = os.open(self.blob_path(sha256), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise BlobMissing(f"The store does not hold {sha256[:12]}…") from None
+        try:
+            yield OpenFile(descriptor, os.fstat(descriptor).st_size)
+        finally:
+            os.close(descriptor)
+
+    def materialise(self, manifest: Manifest) -> Path:
+        self._make()
+        target = self._versions / manifest.digest
+        if self._is_whole(target, manifest):
+            return target
+        self.check(manifest)
+        with locks.held(self._locks / "versions"):
+            for stale in self._versions.glob(_MAKING + "*"):
+                shutil.rmtree(stale)
+            if self._is_whole(target, manifest):
+                return target
+            making = self._versions / f"{_MAKING}{uuid4().hex}"
+            self._link_files(making, manifest)
+            if target.exists():
+                target.rename(self._versions / f"{_MAKING}{uuid4().hex}")
+            making.rename(target)
+            sync_directory(self._versions)
+            for stale in self._versions.glob(_MAKING + "*"):
+                shutil.rmtree(stale)
+        return target
+
+    def _link_files(self, directory: Path, manifest: Manifest) -> None:
+        made = {directory}
+        directory.mkdir()
+        for file in manifest.files:
+            path = directory / file.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            made.update(parent for parent in path.parents if parent.is_relative_to(directory))
+            link_or_copy(self.blob_path(file.sha256), path)
+        for parent in made:
+            sync_directory(parent)
+
+    def _is_whole(self, directory: Path, manifest: Manifest) -> bool:
+        """Whether it holds exactly the manifest's files, each still with its size."""
+        if not directory.is_dir():
+            return False
+        found = {}
+        for parent, _, files in os.walk(directory):
+            for name in files:
+                path = Path(parent, name)
+                found[path.relative_to(directory).as_posix()] = _size(path)
+        return found == {file.path: file.size for file in manifest.files}
+
+    def dematerialise(self, digest: str) -> None:
+        self._make()
+        with locks.held(self._locks / "versions"):
+            doomed = self._versions / f"{_MAKING}{uuid4().hex}"
+            with suppress(FileNotFoundError):
+                (self._versions / digest).rename(doomed)
+                shutil.rmtree(doomed)
+
+    def free_bytes(self) -> int:
+        """Bytes that this process may still write; the home may not exist yet."""
+        place = self.root
+        while not place.exists():
+            place = place.parent
+        status = os.statvfs(place)
+        return status.f_bavail * status.f_frsize
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat(follow_symlinks=False).st_size
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return None
+        raise

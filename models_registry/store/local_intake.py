@@ -1,0 +1,187 @@
+"""Taking files into the local store: hashed while they are copied, copied only when they are new."""
+
+import errno
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+from models_registry.contents import Content, OpenFile
+from models_registry.errors import SourceChanged, StoreFull
+from models_registry.store.base import Counted, Taken
+
+CHUNK_BYTES = 1024 * 1024
+SAMPLE_BYTES = 4096
+SAMPLES = 9
+SPARE_BYTES = 64 * 1024 * 1024
+"""Never filled: the database and the logs of an embedded stack live on the same disk."""
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class LocalIntake:
+    """See `Intake`. `sizes` is what the store held when the intake was opened: sha256s by size."""
+
+    def __init__(
+        self,
+        directory: Path,
+        blob_path: Callable[[str], Path],
+        sizes: dict[int, set[str]],
+        free_bytes: Callable[[], int],
+    ) -> None:
+        self._directory = directory
+        self._blob_path = blob_path
+        self._sizes = sizes
+        self._free_bytes = free_bytes
+        self._lock = threading.Lock()
+
+    def probably_held(self, content: Content) -> bool:
+        return self._likely_twin(content) is not None
+
+    def take(self, descriptor: int, size: int, *, counted: Counted) -> Taken:
+        if self._likely_twin(OpenFile(descriptor, size)) is not None:
+            sha256 = _read_through(descriptor, size, counted=counted)
+            if self._hold_known(sha256, size):
+                return Taken(sha256, size, copied_bytes=0)
+            # A twin in every sample that still differs: what was counted is read again, so it is taken back.
+            counted(-size)
+        return self._copy(descriptor, size, counted=counted)
+
+    @contextmanager
+    def opened(self, sha256: str) -> Iterator[Content]:
+        descriptor = os.open(self._directory / sha256, _READ)
+        try:
+            yield OpenFile(descriptor, os.fstat(descriptor).st_size)
+        finally:
+            os.close(descriptor)
+
+    def write_note(self, name: str, data: bytes) -> None:
+        part = self._directory / f".part-{uuid4().hex}"
+        descriptor = os.open(part, _CREATE, 0o600)
+        try:
+            _write_all(descriptor, memoryview(data))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        part.replace(self._directory / f".note-{name}")
+        sync_directory(self._directory)
+
+    def _likely_twin(self, content: Content) -> str | None:
+        """A held content of the same size that agrees in samples spread over it.
+
+        The next version of a model has weights of the same size; comparing a few pages tells it apart without
+        reading it twice, and what agrees is then proven by its hash.
+        """
+        with self._lock:
+            candidates = sorted(self._sizes.get(content.size, ()))
+        wanted = _samples(content)
+        for sha256 in candidates:
+            for path in (self._directory / sha256, self._blob_path(sha256)):
+                with suppress(OSError):
+                    descriptor = os.open(path, _READ)
+                    try:
+                        if os.fstat(descriptor).st_size == content.size and (
+                            _samples(OpenFile(descriptor, content.size)) == wanted
+                        ):
+                            return sha256
+                    finally:
+                        os.close(descriptor)
+        return None
+
+    def _hold_known(self, sha256: str, size: int) -> bool:
+        """Hold the content by a link of our own; False when the store does not have it (whole) after all."""
+        held = self._directory / sha256
+        with suppress(OSError):
+            if held.stat().st_size == size:
+                return True
+        with suppress(OSError):
+            if self._blob_path(sha256).stat().st_size == size:
+                part = self._directory / f".part-{uuid4().hex}"
+                os.link(self._blob_path(sha256), part)
+                part.replace(held)
+                return True
+        return False
+
+    def _copy(self, descriptor: int, size: int, *, counted: Counted) -> Taken:
+        self._check_space(size)
+        part = self._directory / f".part-{uuid4().hex}"
+        target = os.open(part, _CREATE, 0o600)
+        try:
+            try:
+                sha256 = _read_through(descriptor, size, counted=counted, copy_to=target)
+                os.fchmod(target, 0o444)
+                os.fsync(target)
+            finally:
+                os.close(target)
+            if self._hold_known(sha256, size):
+                part.unlink()
+                return Taken(sha256, size, copied_bytes=0)
+            part.replace(self._directory / sha256)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise StoreFull(needed_bytes=size + SPARE_BYTES, free_bytes=self._free_bytes()) from error
+            raise
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        with self._lock:
+            self._sizes.setdefault(size, set()).add(sha256)
+        return Taken(sha256, size, copied_bytes=size)
+
+    def _check_space(self, size: int) -> None:
+        free = self._free_bytes()
+        if free < size + SPARE_BYTES:
+            raise StoreFull(needed_bytes=size + SPARE_BYTES, free_bytes=free)
+
+
+def _samples(content: Content) -> tuple[bytes, ...]:
+    last = max(0, content.size - SAMPLE_BYTES)
+    return tuple(content.read_at(last * step // (SAMPLES - 1), SAMPLE_BYTES) for step in range(SAMPLES))
+
+
+def _read_through(descriptor: int, size: int, *, counted: Counted, copy_to: int | None = None) -> str:
+    """sha256 of exactly `size` bytes; what is hashed is what is written, from one and the same buffer."""
+    digest = hashlib.sha256()
+    buffer = memoryview(bytearray(CHUNK_BYTES))
+    done = 0
+    while read := os.preadv(descriptor, [buffer], done):
+        if done + read > size:
+            raise SourceChanged("A file grew while it was being imported. Import it when nobody writes to it.")
+        digest.update(buffer[:read])
+        if copy_to is not None:
+            _write_all(copy_to, buffer[:read])
+        done += read
+        counted(read)
+    if done != size:
+        raise SourceChanged("A file shrank while it was being imported. Import it when nobody writes to it.")
+    return digest.hexdigest()
+
+
+def _write_all(descriptor: int, data: memoryview) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Hard-link; copy when the file already has as many links as its file system allows (65,000 on ext4)."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError as error:
+        if error.errno != errno.EMLINK:
+            raise
+        target.write_bytes(source.read_bytes())
+        target.chmod(0o444)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in `directory` last through a power cut."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

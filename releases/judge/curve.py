@@ -1,0 +1,82 @@
+"""The judge's evidence over time, to be drawn as one growing curve per indicator against its two limits."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from releases.judge.evidence import Evidence
+from releases.judge.rules import IndicatorName, JudgeRules
+
+LOWEST = -6.0
+"""Curves are cut off here: a millionth and a millionth of a millionth are drawn, and mean, the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """log10 of the e-values that decide; `accept` is None for an indicator that certifies nothing."""
+
+    reject: float
+    accept: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """log10 of each indicator's e-values at one look."""
+
+    at: float
+    """Seconds since the epoch."""
+    reject: Mapping[IndicatorName, float]
+    accept: Mapping[IndicatorName, float]
+    """Without the indicators that certify nothing."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"at": self.at, "reject": dict(self.reject), "accept": dict(self.accept)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        return cls(at=data["at"], reject=data["reject"], accept=data["accept"])
+
+
+def limits(rules: JudgeRules) -> dict[IndicatorName, Limits]:
+    """Where each indicator's curve ends."""
+    return {
+        name: Limits(
+            reject=rules.log_reject_limit / math.log(10),
+            accept=rules.log_accept_limit / math.log(10) if indicator.certifies else None,
+        )
+        for name, indicator in rules.indicators.items()
+    }
+
+
+def curve_point(evidence: Evidence, rules: JudgeRules, *, at: float) -> CurvePoint:
+    """The evidence as it stands, `at` seconds since the epoch."""
+    return CurvePoint(
+        at=at,
+        reject={name: _log10(part.log_reject) for name, part in evidence.indicators.items()},
+        accept={
+            name: _log10(part.log_accept)
+            for name, part in evidence.indicators.items()
+            if rules.indicators[name].certifies
+        },
+    )
+
+
+def extend_curve(
+    points: Sequence[CurvePoint], point: CurvePoint, *, at_most: int = 400
+) -> tuple[CurvePoint, ...]:
+    """The curve with one more point.
+
+    Past `at_most` points the one that leaves the smallest gap in time is left out, never the first or last.
+    """
+    if at_most < 3:
+        raise ValueError("a curve needs room for at least 3 points")
+    extended = [*points, point]
+    while len(extended) > at_most:
+        inner = range(1, len(extended) - 1)
+        del extended[min(inner, key=lambda i: extended[i + 1].at - extended[i - 1].at)]
+    return tuple(extended)
+
+
+def _log10(natural_log: float) -> float:
+    return round(max(natural_log / math.log(10), LOWEST), 4)

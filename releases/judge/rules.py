@@ -1,0 +1,139 @@
+"""What the judge may decide on what evidence: part of a plan, so frozen and written as JSON.
+
+Rolling back. One indicator over its limit is enough, so a good candidate has as many chances to be wronged as
+there are indicators. `false_roll_back_percent` is therefore split evenly between them (Bonferroni): with 5 %
+and two indicators each limit is 1 / 0.025 = 40. Comparing the average of the e-values with 1 / 0.05 would be
+valid too and never later, but it gains at most a factor of two in evidence and takes away what an approver
+needs most: one curve, one limit and one culprit per indicator.
+
+Promoting. Every indicator that has to be certified must be certified, so a bad candidate must fool the judge
+on its worst indicator; that has probability at most `false_promote_percent` whatever the others do (an
+intersection-union test). Nothing is split.
+
+What certifies errors when nobody errs? A ratio of zeros has no evidence in it. So `errors` is certified by
+either of two claims, "below `promote_below_ratio` times stable's" or "below `promote_below_percent`": the
+hypothesis to be refuted is that both are false, for which the average of the two e-values is again an
+e-value.
+"""
+
+import hashlib
+import math
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+IndicatorName = Literal["errors", "slow"]
+
+Ratio = Annotated[float, Field(ge=1.0, le=100.0, allow_inf_nan=False)]
+Percent = Annotated[float, Field(gt=0.0, lt=100.0, allow_inf_nan=False)]
+
+
+class IndicatorRules(BaseModel):
+    """When one kind of bad answer speaks against the candidate, and when it clears it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    roll_back_above_ratio: Ratio = Field(
+        default=1.0,
+        description="Roll back on evidence that bad answers are more frequent than this many times stable's.",
+    )
+    roll_back_min_percent: Annotated[float, Field(ge=0.0, lt=100.0, allow_inf_nan=False)] = Field(
+        default=0.0,
+        description="Never roll back while less than this percentage of its answers are bad.",
+    )
+    promote_below_ratio: Annotated[float, Field(gt=1.0, le=100.0, allow_inf_nan=False)] | None = Field(
+        default=2.0,
+        description="Certify on evidence that bad answers are less frequent than this many times stable's.",
+    )
+    promote_below_percent: Percent | None = Field(
+        default=None,
+        description="Or certify on evidence that fewer than this percentage of its answers are bad.",
+    )
+
+    @property
+    def certifies(self) -> bool:
+        """Whether a promotion needs this indicator certified."""
+        return self.promote_below_ratio is not None or self.promote_below_percent is not None
+
+    @model_validator(mode="after")
+    def _leaves_room_between_the_verdicts(self) -> Self:
+        if self.promote_below_ratio is not None and self.promote_below_ratio <= self.roll_back_above_ratio:
+            raise ValueError(
+                f"promote_below_ratio ({self.promote_below_ratio:g}) must be above "
+                f"roll_back_above_ratio ({self.roll_back_above_ratio:g}): one candidate could earn both"
+            )
+        return self
+
+
+class JudgeRules(BaseModel):
+    """How sure the judge must be, and of what."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    errors: IndicatorRules = Field(
+        default=IndicatorRules(
+            roll_back_above_ratio=1.0,
+            roll_back_min_percent=0.1,
+            promote_below_ratio=2.0,
+            promote_below_percent=1.0,
+        ),
+        description="Answers 500-599.",
+    )
+    slow: IndicatorRules | None = Field(
+        default=IndicatorRules(roll_back_above_ratio=1.5, promote_below_ratio=2.0),
+        description=(
+            "Answers slower than about 95 % of stable's own earlier answers; null to ignore latency. "
+            "One in twenty is frequent enough to certify by."
+        ),
+    )
+    false_roll_back_percent: Annotated[float, Field(ge=0.01, le=20.0, allow_inf_nan=False)] = Field(
+        default=5.0,
+        description="The most often that an equally good candidate is rolled back, however often one looks.",
+    )
+    false_promote_percent: Annotated[float, Field(ge=0.01, le=30.0, allow_inf_nan=False)] = Field(
+        default=10.0,
+        description="The most often that a worse candidate is certified, however often one looks.",
+    )
+    min_requests: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = Field(
+        default=100, description="Candidate requests below which nothing is certified."
+    )
+    abort_above_percent: Percent = Field(
+        default=50.0,
+        description="Roll back at once when more than this percentage of the latest answers are errors.",
+    )
+    abort_min_requests: Annotated[int, Field(strict=True, ge=5, le=10_000)] = Field(
+        default=20, description="How many of the candidate's latest requests that guard looks at, at least."
+    )
+
+    @model_validator(mode="after")
+    def _can_certify_something(self) -> Self:
+        if not any(rules.certifies for rules in self.indicators.values()):
+            raise ValueError("at least one indicator needs promote_below_ratio or promote_below_percent")
+        return self
+
+    @property
+    def indicators(self) -> dict[IndicatorName, IndicatorRules]:
+        """The indicators that are judged, in the order in which they are told."""
+        judged: dict[IndicatorName, IndicatorRules] = {"errors": self.errors}
+        if self.slow is not None:
+            judged["slow"] = self.slow
+        return judged
+
+    @property
+    def log_reject_limit(self) -> float:
+        """Natural log of the e-value at which one indicator rolls the candidate back."""
+        return math.log(100.0 * len(self.indicators) / self.false_roll_back_percent)
+
+    @property
+    def log_accept_limit(self) -> float:
+        """Natural log of the e-value at which one indicator is certified."""
+        return math.log(100.0 / self.false_promote_percent)
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the bets: evidence gathered under one fingerprint means nothing under another."""
+        text = "|".join(
+            f"{name}:{rules.roll_back_above_ratio!r},{rules.promote_below_ratio!r},{rules.promote_below_percent!r}"
+            for name, rules in self.indicators.items()
+        )
+        return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,0 +1,90 @@
+"""From evidence to a verdict."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from releases.judge import words
+from releases.judge.evidence import Evidence, IndicatorEvidence
+from releases.judge.progress import IndicatorProgress, indicator_progress, requests_to_certify, seconds_for
+from releases.judge.rules import IndicatorName, IndicatorRules, JudgeRules
+
+DOUBT = 0.5
+"""A certificate does not count while the evidence against the candidate is this far towards rolling back."""
+
+
+class Decision(StrEnum):
+    PROMOTE = "promote"
+    ROLL_BACK = "roll_back"
+    INSUFFICIENT = "insufficient"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    decision: Decision
+    reason: str
+    culprit: IndicatorName | None
+    """The indicator that rolls the candidate back."""
+    indicators: tuple[IndicatorProgress, ...]
+    requests_to_certify: int | None
+    """Candidate requests until all is certified, if it is as good as stable; None when that is never."""
+    seconds_to_certify: float | None
+    """The same at the candidate's latest rate of requests; None, too, when it has had none."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready, for the release's page and REST."""
+        seconds = self.seconds_to_certify
+        return {
+            "decision": self.decision.value,
+            "reason": self.reason,
+            "culprit": self.culprit,
+            "indicators": {progress.name: progress.to_dict() for progress in self.indicators},
+            "requests_to_certify": self.requests_to_certify,
+            "seconds_to_certify": None if seconds is None else round(seconds, 1),
+        }
+
+
+def verdict(evidence: Evidence, rules: JudgeRules) -> Verdict:
+    """What the evidence allows. Rolling back outranks promoting; no data is never a failure.
+
+    Raises ValueError when the evidence was gathered under rules that bet otherwise.
+    """
+    if evidence.bets != rules.fingerprint:
+        raise ValueError("this evidence was gathered under other rules")
+    parts = evidence.indicators
+    told = tuple(indicator_progress(name, part, rules) for name, part in parts.items())
+    requests = requests_to_certify(evidence, rules, told)
+
+    def decided(decision: Decision, reason: str, culprit: IndicatorName | None = None) -> Verdict:
+        return Verdict(decision, reason, culprit, told, requests, seconds_for(evidence, requests))
+
+    if _must_abort(parts["errors"], rules):
+        return decided(Decision.ROLL_BACK, words.abort_reason(evidence, rules), "errors")
+    guilty = [name for name, part in parts.items() if _is_guilty(part, rules.indicators[name], rules)]
+    if guilty:
+        worst = max(guilty, key=lambda name: parts[name].reject_peak)
+        return decided(Decision.ROLL_BACK, words.roll_back_reason(worst, evidence, rules), worst)
+    enough = parts["errors"].totals.candidate.requests >= rules.min_requests
+    if not (enough and all(progress.certified for progress in told)):
+        reason = words.insufficient_reason(evidence, rules, told, requests=requests)
+        return decided(Decision.INSUFFICIENT, reason)
+    doubtful = [progress for progress in told if progress.reject_progress >= DOUBT]
+    if doubtful:
+        return decided(Decision.INSUFFICIENT, words.doubt_reason(doubtful[0], evidence))
+    return decided(Decision.PROMOTE, words.promote_reason(evidence, rules))
+
+
+def _must_abort(errors: IndicatorEvidence, rules: JudgeRules) -> bool:
+    """The absolute guard. It waits for no comparison, but an outage that stable shares blames nobody."""
+    lately = errors.lately.sides
+    return (
+        lately.candidate.requests >= rules.abort_min_requests
+        and lately.candidate.share > rules.abort_above_percent / 100
+        and lately.stable.share <= lately.candidate.share / 2
+    )
+
+
+def _is_guilty(part: IndicatorEvidence, indicator: IndicatorRules, rules: JudgeRules) -> bool:
+    # Either share: hours of good answers must not hide what began a minute ago.
+    share = max(part.totals.candidate.share, part.lately.sides.candidate.share)
+    return part.reject_peak >= rules.log_reject_limit and share >= indicator.roll_back_min_percent / 100

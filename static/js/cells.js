@@ -1,0 +1,123 @@
+// Puts live values into the page: cells in place, charts at their end, the rest as DOM events for htmx.
+import { FORMATS, percent } from "slipway/format";
+import { Live } from "slipway/live";
+import { toast } from "slipway/toasts";
+
+const WORDS = {
+  connecting: "Connecting",
+  live: "Live",
+  lost: "Reconnecting",
+  "signed-out": "Signed out",
+  "right-gone": "No right",
+  off: "",
+};
+
+const busyLevel = (share) =>
+  share === null || share === undefined ? "" : String(Math.max(0, Math.min(10, Math.round(share * 10))));
+
+const PAINTERS = {
+  busy(cell, share) {
+    const points = Math.round((share ?? 0) * 100);
+    cell.querySelector("rect").setAttribute("width", `${points}%`);
+    cell.dataset.busy = busyLevel(share);
+    cell.setAttribute("aria-valuenow", points);
+    cell.setAttribute("aria-valuetext", share === null ? "not known" : percent(share));
+    const number = cell.querySelector(".busy-number");
+    if (number) number.textContent = percent(share);
+  },
+  heat(cell, share) {
+    cell.dataset.busy = busyLevel(share);
+    cell.title = `${cell.dataset.label}: ${share === null ? "not known" : percent(share)}`;
+  },
+  progress(cell, value) {
+    if (value === null) cell.removeAttribute("value");
+    else cell.value = value;
+  },
+};
+
+export function paint(cell, value) {
+  const how = cell.dataset.liveAs ?? "text";
+  if (how in PAINTERS) return PAINTERS[how](cell, value ?? null);
+  const text = (FORMATS[how] ?? FORMATS.text)(value);
+  if (cell.textContent !== text) cell.textContent = text;
+}
+
+let live = null;
+let index = new Map(); // topic -> path -> cells
+
+function scan() {
+  index = new Map();
+  for (const scope of document.querySelectorAll("[data-live-topic]")) {
+    if (!index.has(scope.dataset.liveTopic)) index.set(scope.dataset.liveTopic, new Map());
+  }
+  for (const cell of document.querySelectorAll("[data-live]")) {
+    const cells = index.get(cell.closest("[data-live-topic]")?.dataset.liveTopic);
+    if (!cells) continue;
+    const path = cell.dataset.live;
+    cells.get(path)?.push(cell) ?? cells.set(path, [cell]);
+  }
+}
+
+const due = new Map();
+let frame = 0;
+
+function flush() {
+  frame = 0;
+  for (const [cell, value] of due) paint(cell, value);
+  due.clear();
+}
+
+function put(topic, values) {
+  const cells = index.get(topic);
+  if (!cells) return;
+  for (const [path, value] of Object.entries(values)) {
+    for (const cell of cells.get(path) ?? []) due.set(cell, value);
+  }
+  if (due.size && !frame) frame = requestAnimationFrame(flush);
+}
+
+// `release:12` is told as `live:release` and as `live:release:12`.
+function tell(topic) {
+  const kind = topic.split(":")[0];
+  for (const name of new Set([kind, topic])) {
+    document.body.dispatchEvent(new CustomEvent(`live:${name}`, { bubbles: true, detail: { topic } }));
+  }
+}
+
+export function adopt() {
+  if (!live) return;
+  scan();
+  live.want(index.keys());
+  for (const topic of index.keys()) put(topic, live.values(topic));
+}
+
+export function start() {
+  const path = document.body.dataset.liveUrl;
+  if (!path) return;
+  const url = new URL(path, location.href);
+  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+  live = new Live(url.href);
+  const sign = document.querySelector("[data-live-state]");
+  live.addEventListener("state", ({ detail }) => {
+    if (sign) {
+      sign.dataset.liveState = detail.state;
+      sign.querySelector(".live-word").textContent = WORDS[detail.state] ?? "";
+    }
+    if (detail.state === "signed-out") toast("You are signed out. Sign in again to see live values.", "bad");
+    if (detail.state === "right-gone") {
+      toast("Your right to see this page is gone. What it shows is no longer live; an admin of the team can help.", "bad");
+    }
+  });
+  live.addEventListener("values", ({ detail }) => {
+    put(detail.topic, detail.values);
+    put(detail.topic, Object.fromEntries(detail.gone.map((gone) => [gone, null])));
+    document.body.dispatchEvent(new CustomEvent("live:values", { detail }));
+  });
+  live.addEventListener("look", ({ detail }) => tell(detail.topic));
+  live.addEventListener("regained", () => {
+    document.body.dispatchEvent(new CustomEvent("live:refresh", { bubbles: true }));
+    for (const topic of index.keys()) tell(topic);
+  });
+  live.addEventListener("refused", ({ detail }) => toast(detail.detail || "You may not follow this live.", "warn"));
+  adopt();
+}

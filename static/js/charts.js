@@ -1,0 +1,196 @@
+// Draws `data-chart` figures with uPlot in the theme's colours; redraws on resize, theme change and live values.
+import uPlot from "uplot";
+import { FORMATS } from "slipway/format";
+
+const drawn = new Set();
+
+const token = (figure, name) => getComputedStyle(figure).getPropertyValue(name).trim();
+
+// A canvas knows no light-dark(): let the browser resolve the token on a real element.
+function colour(figure, name) {
+  const probe = document.createElement("i");
+  probe.className = `paint-${name}`;
+  probe.hidden = true;
+  figure.append(probe);
+  const resolved = getComputedStyle(probe).color;
+  probe.remove();
+  return resolved;
+}
+
+const faded = (paint, share) => `color-mix(in oklab, ${paint} ${share}%, transparent)`;
+
+function lines(data, paints) {
+  return {
+    hooks: {
+      drawAxes: [
+        (plot) => {
+          const { ctx, bbox } = plot;
+          const ratio = uPlot.pxRatio;
+          ctx.save();
+          ctx.lineWidth = ratio;
+          ctx.setLineDash([4 * ratio, 3 * ratio]);
+          for (const limit of data.limits) {
+            const y = Math.round(plot.valToPos(limit.value, "y", true)) + 0.5;
+            if (y < bbox.top || y > bbox.top + bbox.height) continue;
+            ctx.strokeStyle = paints[limit.paint];
+            ctx.beginPath();
+            ctx.moveTo(bbox.left, y);
+            ctx.lineTo(bbox.left + bbox.width, y);
+            ctx.stroke();
+          }
+          ctx.setLineDash([]);
+          ctx.strokeStyle = paints.axis;
+          ctx.fillStyle = paints.axis;
+          ctx.font = `${11 * ratio}px ${paints.font}`;
+          ctx.textBaseline = "top";
+          for (const mark of data.marks) {
+            const x = Math.round(plot.valToPos(mark.at, "x", true)) + 0.5;
+            if (x < bbox.left || x > bbox.left + bbox.width) continue;
+            ctx.beginPath();
+            ctx.moveTo(x, bbox.top);
+            ctx.lineTo(x, bbox.top + bbox.height);
+            ctx.stroke();
+            const room = bbox.left + bbox.width - x;
+            const left = room < ctx.measureText(mark.name).width + 8 * ratio;
+            ctx.textAlign = left ? "right" : "left";
+            ctx.fillText(mark.name, x + (left ? -4 : 4) * ratio, bbox.top + 2 * ratio);
+          }
+          ctx.restore();
+        },
+      ],
+    },
+  };
+}
+
+function range(data) {
+  return (_plot, low, high) => {
+    const limits = data.limits.map((limit) => limit.value);
+    let bottom = data.minimum ?? Math.min(low ?? 0, ...limits);
+    let top = data.maximum ?? Math.max(high ?? 1, ...limits);
+    if (top <= bottom) top = bottom + 1;
+    const room = (top - bottom) * 0.08;
+    if (data.logarithmic) return [data.minimum ?? bottom / 1.5, data.maximum ?? top * 1.5];
+    return [data.minimum ?? (bottom >= 0 && bottom < top / 2 ? 0 : bottom - room), data.maximum ?? top + room];
+  };
+}
+
+function options(figure, data, plotBox) {
+  const say = FORMATS[data.unit === "percent" ? "share" : data.unit] ?? FORMATS.plain;
+  const sayAxis = FORMATS[data.unit] ?? FORMATS.plain;
+  const names = new Set([...data.series, ...data.limits].map((entry) => entry.paint));
+  const paints = Object.fromEntries([...names].map((name) => [name, colour(figure, name)]));
+  paints.axis = colour(figure, "axis");
+  paints.grid = colour(figure, "grid");
+  paints.font = token(figure, "--tblr-font-sans-serif") || "sans-serif";
+  const font = `11px ${paints.font}`;
+  const values = [...figure.querySelectorAll(".legend-entry[data-series] .legend-value")];
+  const axis = { stroke: paints.axis, font, ticks: { show: false }, grid: { stroke: paints.grid, width: 1 } };
+  return {
+    width: plotBox.clientWidth,
+    height: plotBox.clientHeight,
+    padding: [8, 8, 0, 0],
+    legend: { show: false },
+    cursor: { points: { size: 7 }, drag: { x: false, y: false }, y: false },
+    plugins: [lines(data, paints)],
+    scales: { x: { time: true }, y: { range: range(data), distr: data.logarithmic ? 3 : 1 } },
+    axes: [
+      { ...axis, grid: { show: false }, size: 24, gap: 4, space: 72 },
+      { ...axis, size: 64, gap: 6, space: 32, values: (_plot, splits) => splits.map((split) => (split === null ? "" : sayAxis(split))) },
+    ],
+    series: [
+      {},
+      ...data.series.map((series) => ({
+        label: series.name,
+        stroke: paints[series.paint],
+        fill: series.fill ? faded(paints[series.paint], 12) : undefined,
+        width: 1.5,
+        paths: series.stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
+        points: { show: false },
+        spanGaps: false,
+      })),
+    ],
+    hooks: {
+      setLegend: [
+        (plot) => {
+          const at = plot.cursor.idx;
+          data.series.forEach((series, position) => {
+            const known = series.values.filter((value) => value !== null);
+            const value = at === null || at === undefined ? known.at(-1) : plot.data[position + 1][at];
+            const text = say(value);
+            if (values[position] && values[position].textContent !== text) values[position].textContent = text;
+          });
+        },
+      ],
+    },
+  };
+}
+
+class Drawing {
+  constructor(figure) {
+    this.figure = figure;
+    this.box = figure.querySelector(".chart-plot");
+    this.data = JSON.parse(document.getElementById(figure.dataset.chart).textContent);
+    this.draw();
+    this.sizes = new ResizeObserver(() => this.fit());
+    this.sizes.observe(this.box);
+  }
+
+  get columns() {
+    return [this.data.x, ...this.data.series.map((series) => series.values)];
+  }
+
+  draw() {
+    this.plot?.destroy();
+    this.plot = null;
+    if (!this.data.x.length || this.box.clientWidth === 0) return;
+    this.box.querySelector(".chart-nothing")?.remove();
+    this.plot = new uPlot(options(this.figure, this.data, this.box), this.columns, this.box);
+  }
+
+  fit() {
+    const { clientWidth: width, clientHeight: height } = this.box;
+    if (!this.plot) return this.draw();
+    if (width && (width !== this.plot.width || height !== this.plot.height)) this.plot.setSize({ width, height });
+  }
+
+  append(values, now) {
+    if (!this.data.series.some((series) => series.live && series.live in values)) return;
+    this.data.x.push(now);
+    for (const series of this.data.series) series.values.push(values[series.live] ?? null);
+    while (this.data.window && this.data.x[0] < now - this.data.window) {
+      this.data.x.shift();
+      for (const series of this.data.series) series.values.shift();
+    }
+    if (this.plot) this.plot.setData(this.columns);
+    else this.draw();
+  }
+
+  end() {
+    this.sizes.disconnect();
+    this.plot?.destroy();
+    drawn.delete(this);
+  }
+}
+
+export function draw(figures) {
+  for (const figure of figures) {
+    if ("drawn" in figure.dataset) continue;
+    figure.dataset.drawn = "";
+    drawn.add(new Drawing(figure));
+  }
+}
+
+const present = () => [...drawn].filter((drawing) => drawing.figure.isConnected || drawing.end());
+
+new MutationObserver(() => present().forEach((drawing) => drawing.draw())).observe(document.documentElement, {
+  attributes: true,
+  attributeFilter: ["data-bs-theme"],
+});
+
+document.body.addEventListener("live:values", ({ detail }) => {
+  if (detail.whole) return;
+  for (const drawing of present()) {
+    const topic = drawing.figure.closest("[data-live-topic]")?.dataset.liveTopic;
+    if (topic === detail.topic) drawing.append(detail.values, Date.now() / 1000);
+  }
+});

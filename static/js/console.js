@@ -1,0 +1,114 @@
+// Everything that every page of the console needs; each module starts once and adopts what htmx adds later.
+import * as cells from "slipway/cells";
+import * as dialogs from "slipway/dialogs";
+import * as find from "slipway/find";
+import * as keys from "slipway/keys";
+import * as times from "slipway/times";
+import * as toasts from "slipway/toasts";
+
+function copyButtons() {
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    try {
+      await navigator.clipboard.writeText(button.dataset.copy);
+      button.classList.add("is-copied");
+      setTimeout(() => button.classList.remove("is-copied"), 1500);
+    } catch {
+      toasts.toast("The browser does not let this page copy. Select the text and copy it by hand.", "warn");
+    }
+  });
+}
+
+function themeChoice() {
+  const current = document.documentElement.dataset.theme;
+  for (const choice of document.querySelectorAll("[data-theme-choice]")) {
+    choice.checked = choice.value === current;
+    choice.addEventListener("change", () =>
+      window.dispatchEvent(new CustomEvent("slipway:theme", { detail: choice.value })),
+    );
+  }
+}
+
+function menus() {
+  document.addEventListener("click", (event) => {
+    for (const menu of document.querySelectorAll("details.menu[open]")) {
+      if (!menu.contains(event.target)) menu.removeAttribute("open");
+    }
+    const toggle = event.target.closest("[data-toggles]");
+    if (toggle) {
+      const open = document.getElementById(toggle.dataset.toggles).classList.toggle("is-open");
+      document.querySelector(`[aria-controls="${toggle.dataset.toggles}"]`)?.setAttribute("aria-expanded", String(open));
+    }
+  });
+}
+
+function logs(root) {
+  for (const log of root.querySelectorAll("[data-follow]")) log.scrollTop = log.scrollHeight;
+}
+
+async function charts(root) {
+  const found = root.querySelectorAll("[data-chart]:not([data-drawn])");
+  if (found.length) (await import("slipway/charts")).draw(found);
+}
+
+function adopt(root) {
+  times.adopt(root);
+  logs(root);
+  charts(root);
+  cells.adopt();
+}
+
+// What htmx may swap, and what a person hears of the rest.
+function answers() {
+  document.body.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    const { xhr } = detail;
+    if (xhr.getResponseHeader("HX-Slipway-Refused")) {
+      const form = detail.requestConfig.elt.closest("form, dialog") ?? detail.requestConfig.elt;
+      const slot = form.querySelector("[data-problem]");
+      detail.isError = false;
+      if (slot) Object.assign(detail, { shouldSwap: true, target: slot, swapOverride: "innerHTML" });
+      else {
+        detail.shouldSwap = false;
+        const words = new DOMParser().parseFromString(xhr.responseText, "text/html").body.textContent;
+        toasts.toast(words.replace(/\s+/g, " ").trim(), "bad");
+      }
+      return;
+    }
+    if (detail.shouldSwap && detail.requestConfig.verb === "get" && dialogs.holds(detail.target)) {
+      detail.shouldSwap = false;
+    }
+  });
+  document.body.addEventListener("htmx:responseError", ({ detail }) => {
+    const { status } = detail.xhr;
+    const because =
+      status === 403 ? "You may not do this." :
+      status === 404 ? "This is gone. Load the page again." :
+      status === 429 ? "Too many requests. Wait a moment." :
+      `The server could not do this (${status}).`;
+    toasts.toast(because, "bad");
+  });
+  for (const name of ["htmx:sendError", "htmx:timeout"]) {
+    document.body.addEventListener(name, () => toasts.toast("The server does not answer. What the page shows may be old.", "warn"));
+  }
+  document.body.addEventListener("slipway:done", ({ target, detail }) => {
+    target.closest?.("dialog")?.close();
+    target.closest?.("form")?.reset();
+    toasts.toast(detail.text, detail.tone);
+    document.body.dispatchEvent(new CustomEvent("live:refresh", { bubbles: true }));
+  });
+}
+
+toasts.start();
+times.start();
+keys.start();
+dialogs.start();
+find.start();
+copyButtons();
+themeChoice();
+menus();
+answers();
+logs(document);
+charts(document);
+cells.start();
+document.body.addEventListener("htmx:load", ({ target, detail }) => adopt((detail.elt ?? target).parentElement ?? document));

@@ -1,0 +1,47 @@
+// Native dialogs: `data-opens="id"` opens, `data-closes` closes, a click beside the dialog closes too.
+// While a dialog is open, the part of the page that it stands in is not replaced under the person's hands.
+
+export function start() {
+  document.addEventListener("click", (event) => {
+    const opener = event.target.closest("[data-opens]");
+    if (opener) {
+      const dialog = document.getElementById(opener.dataset.opens);
+      opener.closest("details.menu")?.removeAttribute("open");
+      if (dialog && !dialog.open) dialog.showModal();
+      return;
+    }
+    if (event.target.closest("[data-closes]")) {
+      event.target.closest("dialog")?.close();
+      return;
+    }
+    if (event.target instanceof HTMLDialogElement && event.target.open) {
+      const box = event.target.getBoundingClientRect();
+      const inside =
+        event.clientX >= box.left && event.clientX <= box.right && event.clientY >= box.top && event.clientY <= box.bottom;
+      const byKeyboard = event.clientX === 0 && event.clientY === 0;
+      if (!inside && !byKeyboard) event.target.close();
+    }
+  });
+  // `close` does not bubble.
+  document.addEventListener(
+    "close",
+    (event) => {
+      if (!(event.target instanceof HTMLDialogElement)) return;
+      event.target.querySelector("[data-problem]")?.replaceChildren();
+      if (waiting.delete(event.target.id)) {
+        document.body.dispatchEvent(new CustomEvent("live:refresh", { bubbles: true }));
+      }
+    },
+    true,
+  );
+}
+
+const waiting = new Set();
+
+// True when `target` must stay as it is: it holds an open dialog, which asks for the refresh when it closes.
+export function holds(target) {
+  const dialog = target.querySelector?.("dialog[open]");
+  if (!dialog) return false;
+  waiting.add(dialog.id);
+  return true;
+}

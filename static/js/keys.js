@@ -1,0 +1,55 @@
+// Keyboard shortcuts. Silent while one types, while a dialog is open, and with Ctrl, Alt or Meta held.
+const CHORD_MS = 1200;
+
+function isTyping(element) {
+  return (
+    element instanceof HTMLElement &&
+    (element.isContentEditable || element.matches("input:not([type=radio]):not([type=checkbox]), textarea, select"))
+  );
+}
+
+function moveRow(step) {
+  const links = [...document.querySelectorAll("main .row-link")];
+  if (!links.length) return false;
+  const at = links.indexOf(document.activeElement);
+  const next = at === -1 ? (step > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, at + step));
+  links[next].focus();
+  links[next].scrollIntoView({ block: "nearest" });
+  return true;
+}
+
+export function start() {
+  let chordUntil = 0;
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
+    if (event.key === "Escape") {
+      for (const menu of document.querySelectorAll("details.menu[open]")) {
+        menu.removeAttribute("open");
+        menu.querySelector("summary")?.focus();
+      }
+      return;
+    }
+    if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
+    const inChord = performance.now() < chordUntil;
+    chordUntil = 0;
+    if (inChord) {
+      const place = document.querySelector(`.place[data-key="${CSS.escape(event.key.toLowerCase())}"]`);
+      if (place) {
+        event.preventDefault();
+        place.click();
+      }
+      return;
+    }
+    if (event.key === "g") chordUntil = performance.now() + CHORD_MS;
+    else if (event.key === "/") {
+      const box = document.querySelector("[data-find] input");
+      if (!box) return;
+      event.preventDefault();
+      box.focus();
+      box.select();
+    } else if (event.key === "?") {
+      event.preventDefault();
+      document.getElementById("keys")?.showModal();
+    } else if ((event.key === "j" && moveRow(1)) || (event.key === "k" && moveRow(-1))) event.preventDefault();
+  });
+}

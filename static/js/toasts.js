@@ -1,0 +1,49 @@
+// Short messages that do not ask anything. Problems stay until they are closed; the rest leaves by itself.
+const STAYS_MS = 6000;
+const TONES = ["idle", "good", "warn", "bad"];
+
+function drawn(name) {
+  return document.getElementById("toast-icons")?.content.querySelector(name)?.cloneNode(true);
+}
+
+function dress(note, tone) {
+  const mark = drawn(`.tone-${TONES.includes(tone) ? tone : "idle"}`);
+  if (mark) note.prepend(mark);
+  const close = document.createElement("button");
+  close.type = "button";
+  close.className = "toast-close";
+  close.setAttribute("aria-label", "Close");
+  const cross = drawn(".close");
+  if (cross) close.append(cross);
+  close.addEventListener("click", () => note.remove());
+  note.append(close);
+  if (tone !== "bad") {
+    let left = setTimeout(() => note.remove(), STAYS_MS);
+    note.addEventListener("pointerenter", () => clearTimeout(left));
+    note.addEventListener("pointerleave", () => (left = setTimeout(() => note.remove(), STAYS_MS)));
+  }
+}
+
+export function toast(text, tone = "idle") {
+  const area = document.getElementById("toasts");
+  if (!area) return;
+  const same = [...area.children].find((note) => note.dataset.text === text);
+  same?.remove();
+  const note = document.createElement("div");
+  note.className = `toast-note tone-${tone}`;
+  note.dataset.text = text;
+  const words = document.createElement("span");
+  words.textContent = text;
+  note.append(words);
+  dress(note, tone);
+  area.append(note);
+}
+
+export function start() {
+  for (const note of document.querySelectorAll("[data-toast]")) {
+    const words = document.createElement("span");
+    words.textContent = note.textContent;
+    note.replaceChildren(words);
+    dress(note, TONES.find((tone) => note.classList.contains(`tone-${tone}`)) ?? "idle");
+  }
+}

