@@ -11,7 +11,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
-from channels.consumer import AsyncConsumer
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
@@ -39,6 +38,7 @@ MAX_MESSAGE_CHARACTERS = 8_192
 MESSAGES_BURST = 30
 MESSAGES_PER_SECOND = 5.0
 
+Scope = Mapping[str, Any]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
@@ -59,7 +59,7 @@ class _Subscription:
     seen: Seen | None = None
 
 
-class LiveConsumer(AsyncConsumer):
+class LiveConsumer:
     """One socket: authorizes, follows topics, forwards what their boards show.
 
     As `/ws/live/` the page says what it follows. `as_asgi(topic="release")` is a socket that follows the one
@@ -70,7 +70,6 @@ class LiveConsumer(AsyncConsumer):
     """
 
     def __init__(self, *, topic: str = "") -> None:
-        super().__init__()
         self._kind = topic
         self._subscriptions: dict[str, _Subscription] = {}
         self._woken = asyncio.Event()
@@ -79,7 +78,16 @@ class LiveConsumer(AsyncConsumer):
         self._heard_at = time.monotonic()
         self._told_redis_up: bool | None = None
 
-    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+    @classmethod
+    def as_asgi(cls, *, topic: str = "") -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+        """For a route: a consumer of its own for every socket."""
+
+        async def application(scope: Scope, receive: Receive, send: Send) -> None:
+            await cls(topic=topic)(scope, receive, send)
+
+        return application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._receive, self._send = receive, send
         self._credentials: Credentials = scope["credentials"]
         await receive()
@@ -93,7 +101,7 @@ class LiveConsumer(AsyncConsumer):
             with contextlib.suppress(Exception):
                 await send({"type": "websocket.close", "code": code})
 
-    async def _serve(self, scope: Mapping[str, Any]) -> int | None:
+    async def _serve(self, scope: Scope) -> int | None:
         """Until one side ends it; the code to close with, None when there is nobody left to tell."""
         if len(self._hub.sockets) >= MAX_SOCKETS:
             return TRY_LATER
@@ -121,7 +129,7 @@ class LiveConsumer(AsyncConsumer):
                 self._hub.leave(subscription.followed, self._woken)
         return None
 
-    async def _open(self, scope: Mapping[str, Any]) -> None:
+    async def _open(self, scope: Scope) -> None:
         if not self._kind:
             await self._actor()
             return
@@ -155,9 +163,7 @@ class LiveConsumer(AsyncConsumer):
 
     def _pay(self) -> None:
         now = time.monotonic()
-        self._allowance = min(
-            MESSAGES_BURST, self._allowance + (now - self._heard_at) * MESSAGES_PER_SECOND
-        )
+        self._allowance = min(MESSAGES_BURST, self._allowance + (now - self._heard_at) * MESSAGES_PER_SECOND)
         self._heard_at = now
         self._allowance -= 1
         if self._allowance < 0:
@@ -260,7 +266,7 @@ def _soon() -> float:
     return time.monotonic() + CHECK_SECONDS * random.uniform(0.8, 1.0)  # noqa: S311
 
 
-def is_own_origin(scope: Mapping[str, Any]) -> bool:
+def is_own_origin(scope: Scope) -> bool:
     """Whether the page that opens the socket is ours: what CSRF protection is to forms (RFC 6455, 10.2)."""
     headers = dict(scope.get("headers", ()))
     origin = headers.get(b"origin", b"").decode("latin-1").lower()

@@ -47,3 +47,10 @@ class Breaker:
 
     def trip(self) -> None:
         self._silent_until = time.monotonic() + SILENCE_SECONDS
+
+    def reset(self) -> None:
+        self._silent_until = 0.0
+
+
+breaker = Breaker()
+"""The process's."""

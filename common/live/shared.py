@@ -12,14 +12,12 @@ import redis
 from django.conf import settings
 
 from common.live.hub import Hub
-from common.live.redis import Breaker, connection
+from common.live.redis import breaker, connection
 from common.live.touch import CHANNELS
 
 logger = logging.getLogger(__name__)
 
 Record = dict[str, Any]
-
-_breaker = Breaker()
 
 
 class NotShared(Exception):
@@ -77,12 +75,11 @@ class SharedValues:
 
     async def connected(self) -> None:
         """Catch up from the hash. Only its records carry a time of their own: `at`, seconds since 1970."""
-        fields = await self._hub.client.hgetall(self._hash)
+        fields = await self._fields()
         now, wall = time.monotonic(), time.time()
-        for field, text in fields.items():
+        for key, text in fields.items():
             entry = orjson.loads(text)
             seen_at = now - max(0.0, wall - entry["at"])
-            key = field.decode()
             held = self.held.get(key)
             if held is None or held.seen_at < seen_at:
                 self.held[key] = Held(entry["record"], seen_at)
@@ -109,7 +106,9 @@ class SharedValues:
     async def _publish(self, batch: Mapping[str, Record]) -> None:
         at = time.time()
         message = {"from": self._origin, "n": self._sent + 1, "records": batch}
-        fields = {key: orjson.dumps({"at": at, "record": record}) for key, record in batch.items()}
+        fields: dict[Any, Any] = {
+            key: orjson.dumps({"at": at, "record": record}) for key, record in batch.items()
+        }
         pipeline = self._hub.client.pipeline(transaction=False)
         pipeline.publish(self.channel, orjson.dumps(message))
         pipeline.hset(self._hash, mapping=fields)
@@ -119,10 +118,13 @@ class SharedValues:
         if time.monotonic() - self._pruned_at > self._expire_seconds:
             await self._prune(at)
 
+    async def _fields(self) -> dict[str, bytes]:
+        return _decoded(await self._hub.client.hgetall(self._hash))
+
     async def _prune(self, wall: float) -> None:
         self._pruned_at = time.monotonic()
         self.forget_old()
-        fields = await self._hub.client.hgetall(self._hash)
+        fields = await self._fields()
         old = [
             field for field, text in fields.items() if orjson.loads(text)["at"] < wall - self._expire_seconds
         ]
@@ -135,12 +137,12 @@ def stored(name: str, keys: list[str] | None = None) -> dict[str, tuple[float, R
 
     `keys` narrows it. Raises NotShared when Redis does not answer, at once if it did not a moment ago.
     """
-    if _breaker.is_open:
+    if breaker.is_open:
         raise NotShared("Redis did not answer a moment ago.")
     try:
         found = _read(connection(settings.REDIS_URL), name, keys)
     except (redis.RedisError, OSError) as error:
-        _breaker.trip()
+        breaker.trip()
         raise NotShared(f"Redis does not answer: {error}") from error
     entries = {}
     for key, text in found.items():
@@ -152,12 +154,15 @@ def stored(name: str, keys: list[str] | None = None) -> dict[str, tuple[float, R
 
 def _read(client: "redis.Redis", name: str, keys: list[str] | None) -> dict[str, bytes]:
     if keys is None:
-        everything: dict[bytes, bytes] = client.hgetall(_hash(name))
-        return {field.decode(): text for field, text in everything.items()}
+        return _decoded(client.hgetall(_hash(name)))
     if not keys:
         return {}
-    texts = client.hmget(_hash(name), keys)
+    texts: list[Any] = client.hmget(_hash(name), keys)
     return {key: text for key, text in zip(keys, texts, strict=True) if text is not None}
+
+
+def _decoded(fields: Mapping[Any, Any]) -> dict[str, bytes]:
+    return {field.decode(): text for field, text in fields.items()}
 
 
 def _hash(name: str) -> str:

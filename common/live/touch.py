@@ -6,7 +6,7 @@ import redis
 from django.conf import settings
 from django.db import transaction
 
-from common.live.redis import Breaker, connection
+from common.live.redis import breaker, connection
 from common.live.topics import name_of
 
 logger = logging.getLogger(__name__)
@@ -14,8 +14,6 @@ logger = logging.getLogger(__name__)
 CHANNELS = "slipway:live:"
 LOOKS = CHANNELS + "looks"
 """The channel on which every process hears that a topic's rows changed."""
-
-_breaker = Breaker()
 
 
 def touch(kind: str, key: object = "") -> None:
@@ -27,10 +25,10 @@ def touch(kind: str, key: object = "") -> None:
 
 
 def _publish(name: str) -> None:
-    if _breaker.is_open:
+    if breaker.is_open:
         return
     try:
         connection(settings.REDIS_URL).publish(LOOKS, orjson.dumps(name))
     except (redis.RedisError, OSError) as error:
-        _breaker.trip()
+        breaker.trip()
         logger.warning("Redis does not answer (%s): open pages do not hear that %s changed", error, name)
