@@ -16,6 +16,7 @@ from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 
+from common.errors import SlipwayError
 from common.pages.looks import Tone
 
 P = ParamSpec("P")
@@ -76,26 +77,15 @@ def refused(request: HttpRequest, reason: str, *, advice: str = "", status: int 
 
 
 def refusals_at_the_form(
-    *errors: type[Exception],
-) -> Callable[
-    [Callable[Concatenate[HttpRequest, P], HttpResponseBase]],
-    Callable[Concatenate[HttpRequest, P], HttpResponseBase],
-]:
-    """A view that lets these domain errors out answers with their words where the person's eye is.
+    view: Callable[Concatenate[HttpRequest, P], HttpResponseBase],
+) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
+    """A view that lets a domain error out answers with its words, where the person's eye is."""
 
-    An error may carry `advice`: what to do about it.
-    """
+    @wraps(view)
+    def answered(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        try:
+            return view(request, *args, **kwargs)
+        except SlipwayError as error:
+            return refused(request, str(error))
 
-    def decorate(
-        view: Callable[Concatenate[HttpRequest, P], HttpResponseBase],
-    ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-        @wraps(view)
-        def answered(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
-            try:
-                return view(request, *args, **kwargs)
-            except errors as error:
-                return refused(request, str(error), advice=getattr(error, "advice", ""))
-
-        return answered
-
-    return decorate
+    return answered

@@ -49,7 +49,7 @@ def icon(name: str, *, size: int = 16, css: str = "", filled: bool = False) -> S
         )
     )
     return format_html(
-        '<svg class="icon{}" width="{}" height="{}" viewBox="0 0 24 24" {} aria-hidden="true">{}</svg>',
+        '<svg class="glyph{}" width="{}" height="{}" viewBox="0 0 24 24" {} aria-hidden="true">{}</svg>',
         f" {css}" if css else "",
         size,
         size,

@@ -34,6 +34,7 @@ register.filter("rate", formats.rate)
 register.filter("count", formats.count)
 register.filter("percent", formats.percent)
 register.filter("duration", formats.duration)
+register.filter("span", formats.span)
 
 
 @register.simple_tag
@@ -75,7 +76,7 @@ def at(moment: datetime | None, empty: str = formats.NO_VALUE) -> SafeString | s
     if moment is None:
         return empty
     return format_html(
-        '<time class="num" datetime="{}" data-at>{}</time>',
+        '<time datetime="{}" data-at>{}</time>',
         moment.astimezone(UTC).isoformat(timespec="seconds"),
         formats.absolute(moment),
     )
@@ -87,12 +88,11 @@ def elapsed(began: datetime | None, ended: datetime | None = None) -> SafeString
     if began is None:
         return formats.NO_VALUE
     if ended is not None:
-        return formats.duration(ended - began)
-    so_far = max(timedelta(0), timezone.now() - began)
+        return formats.span(ended - began)
     return format_html(
         '<time class="num" datetime="{}" data-elapsed>{}</time>',
         began.astimezone(UTC).isoformat(timespec="seconds"),
-        formats.duration(timedelta(seconds=int(so_far.total_seconds()))),
+        formats.span(timezone.now() - began),
     )
 
 
@@ -139,13 +139,17 @@ def busy(share: float | None, label: str, live: str = "", number: bool = True) -
 
 
 @register.simple_tag
-def heat(share: float | None, label: str, url: str = "", live: str = "", mark: str = "") -> SafeString:
+def heat(
+    share: float | None, label: str, url: str = "", live: str = "", mark: str = "", tone: str = ""
+) -> SafeString:
     """`{% heat node.busy label=node.name url=node.url live=path %}`: one cell of a heat map.
 
-    `mark` is an icon that stands in the cell whatever its colour: lost, stuck, quarantined.
+    `mark` is an icon and `tone` a tone for a machine whose state matters more than how busy it is: lost,
+    stuck, quarantined.
     """
     attributes = format_html(
-        'class="heat" data-busy="{}" data-label="{}" title="{}"{}',
+        'class="heat{}" data-busy="{}" data-label="{}" title="{}"{}',
+        f" tone-{tone}" if tone else "",
         busy_level(share),
         label,
         f"{label}: {formats.percent(share) if share is not None else 'not known'}",
@@ -211,7 +215,7 @@ def progress(
         else formats.byte_rate(rate)
         if in_bytes
         else f"{formats.count(rate)}{formats.SPACE}{unit}/s",
-        "left": formats.duration(left) if left is not None else "",
+        "left": formats.span(left) if left is not None else "",
     }
 
 
