@@ -11,7 +11,7 @@ from whitenoise.responders import StaticFile
 class StaticFiles(StaticFilesConfig):
     """Leaves out what no page loads: the parts of packages that the console does without."""
 
-    ignore_patterns = [  # noqa: RUF012 (Django reads a list)
+    ignore_patterns = [
         *StaticFilesConfig.ignore_patterns,
         "tabler.css",
         "tabler.rtl*",
@@ -24,7 +24,7 @@ class StaticFiles(StaticFilesConfig):
     ]
 
 
-class StaticFilesMiddleware(WhiteNoiseMiddleware):
+class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
     """Answers whole files: Django under ASGI would collect a synchronous stream first, and warn about it."""
 
     @staticmethod

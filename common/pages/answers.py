@@ -47,7 +47,9 @@ def page(
 def back(request: HttpRequest, default: str = "/") -> str:
     """Where the person came from, when that is a page of this console."""
     came_from = request.headers.get("Referer", "")
-    if not url_has_allowed_host_and_scheme(came_from, {request.get_host()}, require_https=request.is_secure()):
+    if not url_has_allowed_host_and_scheme(
+        came_from, {request.get_host()}, require_https=request.is_secure()
+    ):
         return default
     parts = urlsplit(came_from)
     return parts.path + (f"?{parts.query}" if parts.query else "")
@@ -65,8 +67,10 @@ def done(request: HttpRequest, text: str, *, to: str | None = None, tone: Tone =
     return HttpResponse(status=204, headers={"HX-Trigger": json.dumps(event)})
 
 
-def refused(request: HttpRequest, reason: str, *, advice: str = "", status: int = UNPROCESSABLE) -> HttpResponse:
-    """The change is not made: say why at the form (its `[data-problem]`), or in a toast where there is none."""
+def refused(
+    request: HttpRequest, reason: str, *, advice: str = "", status: int = UNPROCESSABLE
+) -> HttpResponse:
+    """The change is not made: say why at the form (its `[data-problem]`), or in a toast if it has none."""
     if not is_part_request(request):
         messages.add_message(request, messages.ERROR, f"{reason} {advice}".strip(), extra_tags="bad")
         return HttpResponseRedirect(back(request))

@@ -79,7 +79,7 @@ def percent(share: Number | None, digits: int = 0) -> str:
     hundredths = Decimal(share) * 100
     text = str(hundredths.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
     smallest = Decimal(1).scaleb(-digits)
-    if 0 < hundredths and Decimal(text) == 0:
+    if hundredths > 0 and Decimal(text) == 0:
         return f"<{smallest}%"
     if hundredths < 100 and Decimal(text) == 100:
         return f">{100 - smallest}%"

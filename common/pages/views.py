@@ -19,7 +19,7 @@ def find(request: HttpRequest) -> HttpResponse:
     return page(request, "search.html", context, parts=("found",))
 
 
-def forged(request: HttpRequest, reason: str = "") -> HttpResponse:
+def forged(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001 (Django's signature)
     """CSRF_FAILURE_VIEW: usually a page that stayed open over a new sign-in."""
     words = "This page is from an earlier sign-in. Go back, load it again and repeat what you did."
     return HttpResponse(loader.render_to_string("403.html", {"exception": words}), status=403)

@@ -14,7 +14,6 @@ from typing import Any
 
 from django import template
 from django.conf import settings
-from django.http import QueryDict
 from django.template import Context
 from django.templatetags.static import static
 from django.utils import timezone
@@ -84,7 +83,7 @@ def at(moment: datetime | None, empty: str = formats.NO_VALUE) -> SafeString | s
 
 @register.simple_tag
 def elapsed(began: datetime | None, ended: datetime | None = None) -> SafeString | str:
-    """`{% elapsed step.began_at step.ended_at %}`: a length of time that keeps growing until there is an end."""
+    """`{% elapsed step.began_at step.ended_at %}`: how long, growing until there is an end."""
     if began is None:
         return formats.NO_VALUE
     if ended is not None:
@@ -295,21 +294,21 @@ def sort(
 @register.inclusion_tag("components/filters.html")
 def filters(listing: Listing[Any]) -> dict[str, Any]:
     """`{% filters listing %}`: the filter form of a listing; it answers as one types, and changes the URL."""
-    kept = QueryDict(mutable=True)
-    if "sort" in listing.query:
-        kept["sort"] = listing.query["sort"]
-    return {"listing": listing, "form": listing.filters.form if listing.filters else None, "kept": kept}
+    return {"listing": listing, "form": listing.filters.form if listing.filters else None}
 
 
 @register.inclusion_tag("components/pages.html")
 def pages(listing: Listing[Any], noun: str = "rows") -> dict[str, Any]:
-    """`{% pages listing noun="models" %}`: which rows these are, and the pages before and after."""
+    """`{% pages listing noun="models" %}`: which rows these are, and the pages before and after.
+
+    Stands inside the listing's part, so that the sort and "Clear filters" follow what is shown.
+    """
     return {"listing": listing, "noun": noun}
 
 
 @register.inclusion_tag("components/tab.html", takes_context=True)
 def tab(context: Context, url: str, label: str, icon: str = "", number: int | None = None) -> dict[str, Any]:
-    """`<nav class="tabs" aria-label="...">{% tab url "Versions" number=12 %}...</nav>`: current by its URL."""
+    """`<nav class="tabs" aria-label="...">{% tab url "Versions" number=12 %}</nav>`; current by its URL."""
     request = context["request"]
     path = request.get_full_path() if "?" in url else request.path
     return {"url": url, "label": label, "icon": icon, "number": number, "current": path == url}
