@@ -1,7 +1,5 @@
 """The listener: what Envoy counts, logs and answers by itself. Pure."""
 
-import ipaddress
-import socket
 from typing import Any
 
 from gateway.backends.envoy.layout import LISTENER, ROUTES, Layout
@@ -20,7 +18,6 @@ from gateway.backends.envoy.messages import (
     typed,
 )
 from gateway.backends.envoy.routes import STREAM_IDLE_SECONDS, file_source
-from gateway.errors import InvalidRoute
 
 STATS_PREFIX = "slipway"
 CUT_OFF = ["UC", "UPE", "UR", "LR"]
@@ -59,7 +56,7 @@ def render_listener(layout: Layout, *, routes: RouteConfiguration | None = None)
         manager["route_config"] = routes
     return {
         "name": LISTENER,
-        "address": {"socket_address": {"address": _ip(layout.bind), "port_value": layout.port}},
+        "address": {"socket_address": {"address": layout.bind, "port_value": layout.port}},
         # A second gateway on the same port must fail, not take half of the connections.
         "enable_reuse_port": False,
         "filter_chains": [
@@ -80,17 +77,6 @@ def render_listener(layout: Layout, *, routes: RouteConfiguration | None = None)
 
 def listener_messages(layout: Layout) -> list[Typed]:
     return [typed("envoy.config.listener.v3.Listener", render_listener(layout))]
-
-
-def _ip(bind: str) -> str:
-    try:
-        return str(ipaddress.ip_address(bind))
-    except ValueError:
-        pass
-    try:
-        return str(socket.getaddrinfo(bind, None, type=socket.SOCK_STREAM)[0][4][0])
-    except OSError as error:
-        raise InvalidRoute(f"SLIPWAY_BIND: {bind!r} is no address of this machine ({error}).") from None
 
 
 def _access_logs(layout: Layout) -> list[AccessLog]:
