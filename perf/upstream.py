@@ -2,7 +2,8 @@
 
 `/` answers NAME; `/status/503` that status; `/stream?chunks=20&every_ms=100` that many chunks; `/slow?ms=500`
 after a while; `/cut?ms=100` breaks off midway. `/healthz` answers what `/set?health=503` last said, and
-everything else 500 once `/set?broken=1` was said.
+everything else 500 once `/set?broken=1` was said. `/served` answers how many requests it has had, those two
+and itself left out.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ class Worker:
         self.name = name
         self.health = 200
         self.broken = False
+        self.served = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -37,6 +39,10 @@ class Worker:
         url = urlsplit(request_line.split()[1])
         query = {key: int(value) for key, value in parse_qsl(url.query)}
         first, _, rest = url.path.lstrip("/").partition("/")
+        if first == "served":
+            self.whole(writer, 200, str(self.served))
+            return True
+        self.served += first not in ("set", "healthz")
         if first == "set":
             self.health = query.get("health", self.health)
             self.broken = bool(query.get("broken", self.broken))
@@ -61,8 +67,8 @@ class Worker:
             self.whole(writer, 200)
         return True
 
-    def whole(self, writer: asyncio.StreamWriter, status: int) -> None:
-        body = self.name.encode()
+    def whole(self, writer: asyncio.StreamWriter, status: int, text: str = "") -> None:
+        body = (text or self.name).encode()
         writer.write(b"HTTP/1.1 %d .\r\ncontent-length: %d\r\n\r\n%s" % (status, len(body), body))
 
     def begin(self, writer: asyncio.StreamWriter) -> None:

@@ -20,8 +20,8 @@ from gateway.errors import (
     UnknownRoute,
 )
 from gateway.latency import BOUNDS_MS, since, total
+from perf.envoy_stack import CANARY, STABLE, EnvoyStack, eventually
 from perf.load import Answer, Client
-from tests.gateway.stack import CANARY, STABLE, EnvoyStack, eventually
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

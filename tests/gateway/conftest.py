@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.stack import EnvoyStack
+from perf.envoy_stack import EnvoyStack
 
 
 @pytest.fixture

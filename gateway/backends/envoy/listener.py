@@ -5,6 +5,7 @@ from typing import Any
 from gateway.backends.envoy.layout import LISTENER, ROUTES, Layout
 from gateway.backends.envoy.messages import (
     AccessLog,
+    CidrRange,
     HttpConnectionManager,
     Listener,
     LocalReplyConfig,
@@ -38,9 +39,10 @@ def render_listener(layout: Layout, *, routes: RouteConfiguration | None = None)
         # Counts a request when it arrives as well.
         "access_log_options": {"flush_access_log_on_new_request": True},
         "local_reply_config": _local_replies(),
-        # Clients are strangers: their x-forwarded-for and x-envoy-* headers are not believed.
+        # Clients are strangers, those on this machine too, which by default are not: their x-envoy-* headers,
+        # which can shorten timeouts and ask for retries, and their x-forwarded-for are not believed.
         "use_remote_address": True,
-        "internal_address_config": {},
+        "internal_address_config": {"cidr_ranges": [_NOBODY]},
         "stream_idle_timeout": f"{STREAM_IDLE_SECONDS}s",
         "request_headers_timeout": "15s",
         "normalize_path": True,
@@ -73,6 +75,9 @@ def render_listener(layout: Layout, *, routes: RouteConfiguration | None = None)
             }
         ],
     }
+
+
+_NOBODY: CidrRange = {"address_prefix": "255.255.255.255", "prefix_len": 32}
 
 
 def listener_messages(layout: Layout) -> list[Typed]:
