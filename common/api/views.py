@@ -47,6 +47,8 @@ class Endpoint(GenericViewSet[Any]):
     """What an action answers, where that is not `serializer_class`."""
     secret_answers: ClassVar[frozenset[str]] = frozenset()
     """Actions whose answer holds a secret: it is sent once and not stored for replay."""
+    parameters: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """Query parameters by action, beside those of lists."""
     sort: ClassVar[Sequence[str]] = ("pk",)
     search_fields: ClassVar[Sequence[str]] = ()
     pagination_class: type[KeysetPagination] | None = KeysetPagination
@@ -72,7 +74,7 @@ class Endpoint(GenericViewSet[Any]):
 
     def _refuse_unknown_parameters(self, request: Request) -> None:
         """A misspelt filter must not look like a list without one."""
-        known = {"format"}
+        known = {"format", *self.parameters.get(self.action, ())}
         if self.action == "list":
             known |= {*KeysetPagination.fields, *self.filter_names()}
         if unknown := sorted(set(request.query_params) - known):

@@ -25,6 +25,7 @@ def prepare() -> None:
     call_command("migrate", interactive=False, verbosity=0)
     if "bootstrap_admin" in get_commands():
         call_command("bootstrap_admin")
+    call_command("ensure_embedded_cluster")
     collect_static(Path(settings.STATIC_ROOT))
     write_bootstrap(layout_from_settings())
 

@@ -19,6 +19,9 @@ SLIPWAY_TRAFFIC_BACKEND = "gateway.backends.envoy"
 SLIPWAY_GATEWAY_URL = env.gateway_url or env.local_url(env.gateway_port)
 SLIPWAY_PUBLIC_URL = env.public_url or env.local_url(env.port)
 SLIPWAY_WORKER_PORTS = env.worker_port_range
+SLIPWAY_CLUSTER_BACKENDS = {"embedded": "clusters.backends.embedded"}
+SLIPWAY_HEARTBEAT_URL = env.local_url(env.port) + "/api/v1/heartbeats/"
+SLIPWAY_WORKER_TOKEN_FILE = SLIPWAY_RUN_DIR / "worker-token"
 SLIPWAY_TRAFFIC_BACKEND = "gateway.backends.envoy"
 SLIPWAY_VERSION = "0.1.0"
 
