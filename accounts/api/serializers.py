@@ -192,4 +192,4 @@ class MeSerializer(serializers.Serializer[Any]):
     everywhere = serializers.ListField(
         child=serializers.ChoiceField(choices=Right.choices), help_text="Rights in the whole installation."
     )
-    teams = RightsSerializer(many=True)
+    teams = RightsSerializer(many=True, help_text="The teams that you are in.")
