@@ -10,7 +10,7 @@ SLIPWAY_HOME = env.home
 SLIPWAY_RUN_DIR = env.home / "run"
 SLIPWAY_LOG_DIR = env.home / "logs"
 SLIPWAY_STORE_DIR = env.home / "models"
-SLIPWAY_IMPORT_ROOTS = env.import_roots
+SLIPWAY_IMPORT_ROOTS = (*env.import_roots, env.home / "imports")
 SLIPWAY_BIND = env.bind
 SLIPWAY_PORT = env.port
 SLIPWAY_GATEWAY_PORT = env.gateway_port
@@ -241,7 +241,12 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Model registry, releases behind a gateway, and the fleet that serves them.",
     "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
-    "ENUM_NAME_OVERRIDES": {"Right": "accounts.states.Right", "Role": "accounts.states.Role"},
+    "ENUM_NAME_OVERRIDES": {
+        "Right": "accounts.states.Right",
+        "Role": "accounts.states.Role",
+        "TokenState": ["active", "expired", "revoked"],
+        "VersionState": "models_registry.states.VersionState",
+    },
     "SCHEMA_PATH_PREFIX": r"/api/v[0-9]+",
     "SWAGGER_UI_SETTINGS": {"persistAuthorization": False, "deepLinking": True, "validatorUrl": None},
     "SWAGGER_UI_DIST": "SIDECAR",
