@@ -19,7 +19,6 @@ SLIPWAY_TRAFFIC_BACKEND = "gateway.backends.envoy"
 SLIPWAY_GATEWAY_URL = env.gateway_url or env.local_url(env.gateway_port)
 SLIPWAY_PUBLIC_URL = env.public_url or env.local_url(env.port)
 SLIPWAY_WORKER_PORTS = env.worker_port_range
-SLIPWAY_TRAFFIC_BACKEND = "gateway.backends.envoy"
 SLIPWAY_VERSION = "0.1.0"
 
 SECRET_KEY = env.secret_key
