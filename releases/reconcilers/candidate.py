@@ -1,0 +1,143 @@
+"""Before any traffic: is the version sound, do its workers come up, do they answer?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from clusters import selectors as fleet
+from clusters import services as clusters
+from clusters.selectors import DeploymentStatus
+from clusters.states import DeploymentState
+from common.reconcile import Effect, Operation, Outcome
+from gateway.backends.base import Fence, RouteSpec, Target
+from models_registry.states import VersionState
+from releases import plans, smoke
+from releases.models import Release
+from releases.reconcilers.base import ACTOR, PlanStep, halt
+from releases.states import Halt
+
+
+class ScanVersion(PlanStep[plans.Scan]):
+    """The registry has looked at every file while importing; a release trusts only what is still so."""
+
+    name = "scan"
+
+    def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
+        version = row.version
+        if version.state != VersionState.READY:
+            return halt(row, f"{version} is {version.state}, not ready.", kind=Halt.FAIL)
+        note = f"{version.file_count} files, all of formats that run no code."
+        return self.go_on(row, note=note, detail={"digest": version.digest})
+
+
+class DeployCandidate(PlanStep[plans.Deploy]):
+    name = "deploy"
+    effect = Effect.CREATE
+
+    def intent(self, row: Release) -> Mapping[str, Any]:
+        return {"deployment": row.candidate_deployment, "replicas": self._replicas(row)}
+
+    def act(self, row: Release, operation: Operation) -> None:
+        service = row.service
+        clusters.ensure_deployment(
+            name=row.candidate_deployment,
+            cluster=service.cluster,
+            team=service.team,
+            service=service.name,
+            version=row.version,
+            replicas=self._replicas(row),
+            slots=service.slots,
+            engine=service.engine,
+            device=service.device,
+            resources=service.resources,
+            settings=service.settings,
+            op_key=operation.op_key,
+            actor=ACTOR,
+        )
+
+    def observe(self, row: Release, operation: Operation) -> DeploymentStatus:
+        return fleet.deployment_status(row.candidate_deployment)
+
+    def settle(self, row: Release, seen: DeploymentStatus, now: datetime) -> Outcome:
+        progress = {"ready": seen.ready, "wanted": seen.wanted}
+        if seen.state == DeploymentState.FAILING:
+            return halt(row, f"The candidate's workers do not start: {seen.reason}", kind=Halt.FAIL)
+        if seen.ready >= seen.wanted:
+            took = self.elapsed(row, now).total_seconds()
+            return self.go_on(row, note=f"{seen.ready} workers ready after {took:.0f} s.", detail=progress)
+        if self.elapsed(row, now) > timedelta(seconds=self.spec.ready_within_seconds):
+            return halt(
+                row,
+                f"Only {seen.ready} of {seen.wanted} workers were ready within {self.spec.ready_within_seconds} s"
+                f"{f': {seen.reason}' if seen.reason else '.'}",
+                kind=Halt.FAIL,
+            )
+        return self.look_again(row, progress=progress, after=timedelta(seconds=0.5))
+
+    def _replicas(self, row: Release) -> int:
+        return self.spec.replicas or row.service.replicas
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    status: DeploymentStatus
+    probe: smoke.Probe | None
+
+
+class SmokeTest(PlanStep[plans.SmokeTest]):
+    """Real requests, one per look, to each worker in turn; the first bad answer ends the release."""
+
+    name = "smoke_test"
+
+    def observe(self, row: Release, operation: Operation) -> Asked:
+        status = fleet.deployment_status(row.candidate_deployment)
+        endpoints = fleet.endpoints(row.candidate_deployment).endpoints
+        if not endpoints:
+            return Asked(status, None)
+        number = len(row.progress.get("probes", []))
+        address, port = endpoints[number % len(endpoints)]
+        probe = smoke.prober.ask(
+            worker=f"{address}:{port}",
+            base_url=f"http://{address}:{port}",
+            prompt=smoke.PROMPTS[number % len(smoke.PROMPTS)],
+            version_label=row.version.label,
+            timeout_seconds=min(self.spec.timeout_seconds, 10),
+        )
+        return Asked(status, probe)
+
+    def settle(self, row: Release, seen: Asked, now: datetime) -> Outcome:
+        if seen.status.state == DeploymentState.FAILING:
+            return halt(row, f"The candidate's workers died before any traffic: {seen.status.reason}", kind=Halt.FAIL)
+        if seen.probe is None:
+            if self.elapsed(row, now) > timedelta(seconds=self.spec.timeout_seconds):
+                return halt(row, "No worker of the candidate was there to be asked.", kind=Halt.FAIL)
+            return self.look_again(row)
+        probes = [*row.progress.get("probes", []), seen.probe.as_json()]
+        if not seen.probe.is_good:
+            reason = f"The smoke test failed on request {len(probes)} of {self.spec.requests}: {seen.probe.fault}."
+            return halt(row, reason, kind=Halt.FAIL, save={"progress": {"probes": probes}})
+        if len(probes) < self.spec.requests:
+            return self.look_again(row, progress={"probes": probes}, after=timedelta(0))
+        slowest = max(probe["milliseconds"] for probe in probes)
+        note = f"{len(probes)} real requests answered, the slowest in {slowest:.0f} ms."
+        return self.go_on(row, note=note, detail={"probes": probes})
+
+
+def route_of(release: Release, *, percent: int, with_candidate: bool) -> RouteSpec:
+    """The service's route while this release is in motion."""
+    stable_version = release.from_version or release.version
+    stable_name = release.stable_deployment or release.candidate_deployment
+    candidate = Target(release.candidate_deployment, release.version.label) if with_candidate else None
+    return RouteSpec(
+        name=release.service.name,
+        stable=Target(stable_name, stable_version.label),
+        candidate=candidate,
+        candidate_percent=percent if with_candidate else 0,
+    )
+
+
+def fence_of(release: Release, operation: Operation) -> Fence:
+    return Fence(holder=release.pk, turn=operation.fence)
+
+

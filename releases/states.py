@@ -1,0 +1,69 @@
+"""The states of releases and their steps, and the table of moves."""
+
+from django.db.models import TextChoices
+
+from common.transitions import Machine
+
+
+class ReleaseState(TextChoices):
+    PENDING = "pending", "Pending"
+    RUNNING = "running", "Running"
+    WAITING_APPROVAL = "waiting_approval", "Waiting for approval"
+    PAUSED = "paused", "Paused"
+    PROMOTED = "promoted", "Promoted"
+    ROLLING_BACK = "rolling_back", "Rolling back"
+    ROLLED_BACK = "rolled_back", "Rolled back"
+    REJECTED = "rejected", "Rejected"
+    ABORTED = "aborted", "Aborted"
+    FAILED = "failed", "Failed"
+    STUCK = "stuck", "Stuck"
+
+
+class StepState(TextChoices):
+    PENDING = "pending", "Pending"
+    RUNNING = "running", "Running"
+    DONE = "done", "Done"
+    FAILED = "failed", "Failed"
+    SKIPPED = "skipped", "Skipped"
+
+
+class Halt(TextChoices):
+    """Why a release gives up; it decides the state in which it ends."""
+
+    ABORT = "abort", "Abort"
+    REJECT = "reject", "Reject"
+    ROLLBACK = "rollback", "Roll back"
+    FAIL = "fail", "Fail"
+
+
+class Decision(TextChoices):
+    APPROVE = "approve", "Approve"
+    REJECT = "reject", "Reject"
+
+
+_S = ReleaseState
+
+MOVES: Machine[ReleaseState] = Machine(
+    {
+        _S.PENDING: {_S.RUNNING, _S.PAUSED, _S.ROLLING_BACK, _S.STUCK},
+        _S.RUNNING: {_S.WAITING_APPROVAL, _S.PAUSED, _S.PROMOTED, _S.ROLLING_BACK, _S.STUCK},
+        _S.WAITING_APPROVAL: {_S.RUNNING, _S.PAUSED, _S.ROLLING_BACK, _S.STUCK},
+        _S.PAUSED: {_S.PENDING, _S.RUNNING, _S.WAITING_APPROVAL, _S.ROLLING_BACK, _S.STUCK},
+        _S.ROLLING_BACK: {_S.ROLLED_BACK, _S.REJECTED, _S.ABORTED, _S.FAILED, _S.STUCK},
+        _S.STUCK: {_S.PENDING, _S.RUNNING, _S.WAITING_APPROVAL, _S.PAUSED, _S.ROLLING_BACK},
+        _S.PROMOTED: set(),
+        _S.ROLLED_BACK: set(),
+        _S.REJECTED: set(),
+        _S.ABORTED: set(),
+        _S.FAILED: set(),
+    }
+)
+
+IN_MOTION = tuple(state for state in ReleaseState if not MOVES.is_final(state))
+
+ENDS: dict[Halt, ReleaseState] = {
+    Halt.ABORT: _S.ABORTED,
+    Halt.REJECT: _S.REJECTED,
+    Halt.ROLLBACK: _S.ROLLED_BACK,
+    Halt.FAIL: _S.FAILED,
+}
