@@ -1,5 +1,5 @@
-"""Composition root: may import everything, nobody imports it."""
+"""Composition root: may import everything, nobody imports it.
 
-from controlplane.celery import app as celery_app
-
-__all__ = ["celery_app"]
+Empty, so that the launcher and supervisord, which live in it, stay small; Django loads the Celery app
+(`apps.py`).
+"""

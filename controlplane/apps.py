@@ -6,6 +6,6 @@ class ControlPlaneConfig(AppConfig):
     verbose_name = "Slipway"
 
     def ready(self) -> None:
-        from controlplane import wiring
+        from controlplane import celery, wiring  # noqa: F401  # makes the Celery app the one that tasks bind to
 
         wiring.connect()

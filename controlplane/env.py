@@ -112,6 +112,8 @@ class Environment(BaseSettings):
             home = (PROJECT / home.expanduser()).resolve()
         except (RuntimeError, OSError) as error:
             raise ValueError(str(error)) from None
+        if odd := set(str(home)) & set("*?[]%;#'\"\\\n\t"):
+            raise ValueError(f"must not contain {' '.join(sorted(odd))}")
         if (length := len(bytes(home / LONGEST_SOCKET_NAME))) > LONGEST_SOCKET_PATH:
             raise ValueError(f"is {length - LONGEST_SOCKET_PATH} bytes too long for the unix sockets in it")
         return home

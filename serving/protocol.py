@@ -70,7 +70,8 @@ class Counters:
     """Totals since the process started (`Heartbeat.started_at` tells a restart from a reset).
 
     `requests` counts generation requests that were answered in whole, with whatever status; `errors` those
-    of them that ended in a 5xx or broke off while streaming; `refused` those turned away by the full queue.
+    of them that ended in a 5xx or broke off while streaming; `refused` those turned away (429 by the full
+    queue, 503 when the worker was not ready).
     """
 
     requests: int = 0

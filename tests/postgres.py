@@ -66,8 +66,16 @@ class PostgresServer:
         secret.chmod(0o400)
         if owner := self._as_user.get("user"):
             os.chown(secret, owner, -1)
-        command = [self._bin / "initdb", "-D", self._data, "-U", "slipway", f"--pwfile={secret}"]
-        command += ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
+        command: list[str | Path] = [
+            self._bin / "initdb",
+            "-D",
+            self._data,
+            "-U",
+            "slipway",
+            f"--pwfile={secret}",
+        ]
+        command += ["--auth=scram-sha-256", "--encoding=UTF8", "--no-sync"]
+        command += ["--locale=C.UTF-8"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, **self._as_user)
         if done.returncode:
             raise RuntimeError(f"initdb failed: {done.stderr}")
@@ -80,7 +88,7 @@ class PostgresServer:
                 probe.bind(("127.0.0.1", 0))
                 port = probe.getsockname()[1]
             settings = FAST | {"listen_addresses": "127.0.0.1", "port": str(port)}
-            command = [self._bin / "postgres", "-D", self._data]
+            command: list[str | Path] = [self._bin / "postgres", "-D", self._data]
             for name, value in settings.items():
                 command += ["-c", f"{name}={value}"]
             with log.open("wb") as output:

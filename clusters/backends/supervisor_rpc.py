@@ -9,7 +9,7 @@ import http.client
 import os
 import re
 import socket
-import xmlrpc.client  # noqa: S411  # answers of our own supervisord, over a socket that only its user may open
+import xmlrpc.client
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -169,7 +169,7 @@ class Supervisor:
         return {seen["name"]: _process_seen(seen) for seen in self._call("slipway.getProcesses")}
 
     def add(self, programs: Iterable[Program]) -> None:
-        """Make each of the programs exist and start; one that exists with the same definition stays as it is."""
+        """Make each of the programs exist and start; one that exists already stays as it is."""
         added = list(programs)
         for program in added:
             self.write(program)

@@ -46,7 +46,7 @@ def installed_extras() -> set[str]:
 
 def make_venv() -> None:
     """Make `.venv`, or make it anew when its interpreter is gone or too old; a good one is kept."""
-    test = [PYTHON, "-c", "import sys, pip; sys.exit(sys.version_info < (3, 11))"]
+    test: list[str | Path] = [PYTHON, "-c", "import sys, pip; sys.exit(sys.version_info < (3, 11))"]
     if PYTHON.exists() and not subprocess.run(test, capture_output=True, check=False).returncode:
         return
     try:

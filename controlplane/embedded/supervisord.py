@@ -1,16 +1,14 @@
 """supervisord as the embedded stack needs it: `python -m controlplane.embedded.supervisord -c FILE`.
 
 What it adds to the package `supervisor`:
-- It ends, in order, when the process that started it dies; its own children die with it (prctl(2),
-  PR_SET_PDEATHSIG), and with each child whatever is left of that child's process group.
+- Its children die with it (prctl(2), PR_SET_PDEATHSIG), and with each child whatever is left of that
+  child's process group.
 - Groups of equal priority stop together instead of one after the other.
 - It remembers how often a program was started and how its last process ended, over XML-RPC (`slipway.*`).
 """
 
-import ctypes
 import os
 import signal
-import sys
 import time
 from contextlib import suppress
 from typing import Any
@@ -22,9 +20,9 @@ from supervisor.rpcinterface import SupervisorNamespaceRPCInterface
 from supervisor.states import ProcessStates, getProcessStateDescription
 from supervisor.supervisord import Supervisor
 
-PR_SET_PDEATHSIG = 1
+from controlplane.embedded.processes import die_with
+
 NAMESPACE_FACTORY = "controlplane.embedded.supervisord:make_namespace"
-_prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
 class Options(ServerOptions):  # type: ignore[misc]  # the package has no types
@@ -39,9 +37,7 @@ class Options(ServerOptions):  # type: ignore[misc]  # the package has no types
     def setpgrp(self) -> None:
         """In the child, before exec: a group of its own, and the same end as ours."""
         os.setpgrp()
-        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != self.own_pid:
-            os._exit(127)
+        die_with(self.own_pid, signal.SIGKILL)
 
     def waitpid(self) -> tuple[int | None, int | None]:
         """Reap one child, after killing what is left of its process group.
@@ -64,6 +60,11 @@ class OrderedSupervisor(Supervisor):  # type: ignore[misc]
         for group in self.stop_groups or ():
             if group.config.priority == self.stop_groups[-1].config.priority:
                 group.stop_all()
+
+    def ordered_stop_groups_phase_2(self) -> None:
+        """Go on to the next priority as soon as all of this one have ended."""
+        while self.stop_groups and not self.stop_groups[-1].get_unstopped_processes():
+            self.stop_groups.pop()
 
 
 class SlipwayNamespace:
@@ -92,7 +93,7 @@ class SlipwayNamespace:
         elif event.process.spawnerr:
             event.process.slipway_last_exit = event.process.spawnerr
 
-    def getProcesses(self) -> list[dict[str, Any]]:  # noqa: N802  # XML-RPC's spelling
+    def getProcesses(self) -> list[dict[str, Any]]:
         """Every process: name, statename, pid (0: none), since, starts, last_exit, log."""
         self._stock._update("getProcesses")
         return [self._describe(process) for _, process in self._stock._getAllProcesses(lexical=True)]
@@ -115,17 +116,13 @@ def make_namespace(supervisord: Any) -> SlipwayNamespace:
     return SlipwayNamespace(supervisord)
 
 
-def main(arguments: list[str], *, parent: int) -> None:
-    """Run until told to stop or until `parent` is gone."""
-    _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:
-        raise SystemExit("The process that started supervisord is gone.")
+def main() -> None:
     options = Options()
-    options.realize(arguments)
+    options.realize()
     options.first, options.test = True, False
     with suppress(ExitNow):
         OrderedSupervisor(options).main()
 
 
 if __name__ == "__main__":
-    main(sys.argv[2:], parent=int(sys.argv[1]))
+    main()

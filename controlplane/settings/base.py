@@ -14,8 +14,8 @@ SLIPWAY_BIND = env.bind
 SLIPWAY_PORT = env.port
 SLIPWAY_GATEWAY_PORT = env.gateway_port
 SLIPWAY_GATEWAY_ADMIN_PORT = env.gateway_admin_port
-SLIPWAY_GATEWAY_URL = env.gateway_url or f"http://{env.bind}:{env.gateway_port}"
-SLIPWAY_PUBLIC_URL = env.public_url or f"http://{env.bind}:{env.port}"
+SLIPWAY_GATEWAY_URL = env.gateway_url or env.local_url(env.gateway_port)
+SLIPWAY_PUBLIC_URL = env.public_url or env.local_url(env.port)
 SLIPWAY_WORKER_PORTS = env.worker_port_range
 SLIPWAY_VERSION = "0.1.0"
 
@@ -151,6 +151,7 @@ AXES_COOLOFF_TIME = env.lockout_minutes / 60
 AXES_HANDLER = "axes.handlers.database.AxesDatabaseHandler"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
+AXES_VERBOSE = False
 
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"

@@ -6,3 +6,6 @@ SECRET_KEY = "only-for-tests-" + "x" * 40
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 INSTALLED_APPS = [*INSTALLED_APPS, "tests.toys"]  # noqa: F405
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":  # noqa: F405
+    # A file, as in real life: in memory SQLite does not wait for a lock, so concurrent writers would just fail.
+    DATABASES["default"]["TEST"] = {"NAME": SLIPWAY_HOME / "test.sqlite3"}  # noqa: F405

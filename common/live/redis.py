@@ -1,0 +1,56 @@
+"""Connections that give up quickly: live pages are worth waiting for, a request is not to wait for Redis."""
+
+import time
+from functools import lru_cache
+
+import redis
+import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+PATIENCE_SECONDS = 1.0
+SILENCE_SECONDS = 5.0
+"""After Redis failed, synchronous callers leave it alone this long."""
+
+
+@lru_cache(maxsize=4)
+def connection(url: str) -> "redis.Redis":
+    """The process's pool for synchronous code. One retry, for connections that a restart has cut."""
+    return redis.Redis.from_url(
+        url,
+        socket_timeout=PATIENCE_SECONDS,
+        socket_connect_timeout=PATIENCE_SECONDS,
+        retry=Retry(NoBackoff(), 1),
+    )
+
+
+def async_connection(url: str) -> "redis.asyncio.Redis":
+    """A client for one event loop. It never retries by itself: whoever uses it must notice a cut."""
+    return redis.asyncio.Redis.from_url(
+        url,
+        socket_timeout=PATIENCE_SECONDS * 5,
+        socket_connect_timeout=PATIENCE_SECONDS,
+        retry=AsyncRetry(NoBackoff(), 0),
+    )
+
+
+class Breaker:
+    """Remembers that Redis failed a moment ago."""
+
+    def __init__(self) -> None:
+        self._silent_until = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        return time.monotonic() < self._silent_until
+
+    def trip(self) -> None:
+        self._silent_until = time.monotonic() + SILENCE_SECONDS
+
+    def reset(self) -> None:
+        self._silent_until = 0.0
+
+
+breaker = Breaker()
+"""The process's."""

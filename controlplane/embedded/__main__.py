@@ -1,0 +1,28 @@
+"""`bin/up`, after the installation."""
+
+import argparse
+
+from controlplane.env import env
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="bin/up",
+        description="Runs the whole of Slipway on this machine, in the foreground. Ctrl-C stops all of it.",
+        epilog="Settings: SLIPWAY_* variables or a .env file; docs/SETTINGS.md lists them.",
+    )
+    parser.add_argument(
+        "--sample", action="store_true", help="play the main job on a real small model, up to the approval"
+    )
+    arguments = parser.parse_args()
+
+    from controlplane.embedded.launcher import Launcher
+
+    return Launcher(env, after_ready=("sample",) if arguments.sample else ()).run()
+
+
+if __name__ == "__main__":
+    try:
+        raise SystemExit(main())
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

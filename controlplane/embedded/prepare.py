@@ -1,0 +1,61 @@
+"""Brings the database, the first admin, the static files and the gateway's files up to date.
+
+`python -m controlplane.embedded.prepare`, a process of its own: Django's memory goes with it.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.embedded")
+
+import django
+from django.conf import settings
+from django.core.management import call_command, get_commands
+
+
+def prepare() -> None:
+    django.setup()
+    call_command("migrate", interactive=False, verbosity=0)
+    if "bootstrap_admin" in get_commands():
+        call_command("bootstrap_admin")
+    collect_static(Path(settings.STATIC_ROOT))
+    if "gateway_bootstrap" in get_commands():
+        call_command("gateway_bootstrap")
+    else:
+        empty_gateway()
+
+
+def empty_gateway() -> None:
+    """An Envoy that only answers on its admin port: stands in for the gateway's own files."""
+    import json
+
+    admin = {"socket_address": {"address": "127.0.0.1", "port_value": settings.SLIPWAY_GATEWAY_ADMIN_PORT}}
+    bootstrap = settings.SLIPWAY_RUN_DIR / "envoy" / "bootstrap.json"
+    bootstrap.write_text(json.dumps({"admin": {"address": admin}}))
+
+
+def collect_static(root: Path) -> None:
+    """Collect the static files unless every one of them is as it was the last time."""
+    from django.contrib.staticfiles.finders import get_finders
+
+    found = ((path, storage.path(path)) for finder in get_finders() for path, storage in finder.list(()))
+    fingerprint, stamp = _fingerprint(found), root / ".collected"
+    if not stamp.exists() or stamp.read_text() != fingerprint:
+        root.mkdir(parents=True, exist_ok=True)
+        call_command("collectstatic", interactive=False, verbosity=0)
+        stamp.write_text(fingerprint)
+
+
+def _fingerprint(files: Iterable[tuple[str, str]]) -> str:
+    """Of (name, path): changes when a file comes, goes, or has another size or time."""
+    digest = hashlib.sha256()
+    for name, path in sorted(files):
+        status = Path(path).stat()
+        digest.update(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+if __name__ == "__main__":
+    prepare()

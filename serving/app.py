@@ -1,0 +1,122 @@
+"""The HTTP face of a worker: OpenAI's routes, health, metrics."""
+
+from typing import cast
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as Path
+
+from serving.desk import Desk, Outcome, Progress
+from serving.engines.base import Engine
+from serving.faults import FaultInjection
+from serving.generation import Generation, error_response, json_response
+from serving.metrics import CONTENT_TYPE, WorkerMetrics
+from serving.openai import RequestFault, Route, read_call
+from serving.protocol import WorkerCommand, WorkerState
+
+MAX_BODY_BYTES = 32 * 2**20
+
+
+def served_names(command: WorkerCommand) -> tuple[str, ...]:
+    """The model names that requests may use: the service (which stays the same while versions change), the
+    model, and the version's label."""
+    model = command.version_label.partition(":")[0]
+    return tuple(dict.fromkeys((command.service, model, command.version_label)))
+
+
+def make_app(
+    *, command: WorkerCommand, desk: Desk, engine: Engine, faults: FaultInjection, started_at: float
+) -> Starlette:
+    """`started_at`: seconds since the epoch, shown as the creation time of the models."""
+    names = served_names(command)
+    metrics = WorkerMetrics(desk, command)
+
+    def headers() -> dict[str, str]:
+        # A gateway that keeps connections open learns to leave before they are closed under its hands.
+        leaving = {"connection": "close"} if desk.state is WorkerState.DRAINING else {}
+        return {"x-slipway-worker": command.name, **leaving}
+
+    async def generate(request: Request) -> Response:
+        progress = Progress()
+        route = Route(request.scope["path"])
+        try:
+            raw = await _body(request)
+            if desk.state in (WorkerState.STARTING, WorkerState.FAILED):
+                raise RequestFault.unavailable(f"This worker is not ready: {desk.reason}")
+            call = read_call(route, raw, served=names)
+        except RequestFault as fault:
+            desk.record(
+                Outcome(
+                    route=route,
+                    code=fault.status,
+                    seconds=progress.elapsed,
+                    broke_off=False,
+                    progress=progress,
+                )
+            )
+            return error_response(fault, headers())
+        return Generation(call, desk=desk, engine=engine, faults=faults, progress=progress, headers=headers())
+
+    async def models(request: Request) -> Response:
+        entries = {
+            name: {"id": name, "object": "model", "created": int(started_at), "owned_by": "slipway"}
+            for name in names
+        }
+        wanted = request.path_params.get("model")
+        if wanted is None:
+            return json_response({"object": "list", "data": list(entries.values())}, headers=headers())
+        if wanted in entries:
+            return json_response(entries[wanted], headers=headers())
+        return error_response(RequestFault.no_such_model(wanted), headers())
+
+    async def health(_: Request) -> Response:
+        document = {
+            "state": desk.state,
+            "reason": desk.reason,
+            "worker": command.name,
+            "version": command.version_label,
+            "busy": round(desk.busy, 4),
+            "in_flight": desk.in_flight,
+            "slots": desk.slots,
+            "queue_depth": desk.queue_depth,
+        }
+        status = 200 if desk.state is WorkerState.READY else 503
+        return json_response(document, status=status, headers=headers())
+
+    async def scrape(_: Request) -> Response:
+        return Response(metrics.expose() + await engine.metrics(), media_type=CONTENT_TYPE)
+
+    async def refused(request: Request, error: Exception) -> Response:
+        fault = cast("HTTPException", error)
+        words = {
+            404: f"There is no {request.url.path} here",
+            405: f"{request.method} is not possible here",
+        }
+        return error_response(
+            RequestFault(fault.status_code, words.get(fault.status_code, fault.detail)), headers()
+        )
+
+    async def broken(_: Request, __: Exception) -> Response:
+        return error_response(RequestFault.internal("The worker failed; its log says why"), headers())
+
+    return Starlette(
+        routes=[
+            *(Path(route, generate, methods=["POST"]) for route in Route),
+            Path("/v1/models", models),
+            Path("/v1/models/{model:path}", models),
+            Path("/healthz", health),
+            Path("/metrics", scrape),
+        ],
+        exception_handlers={HTTPException: refused, Exception: broken},
+    )
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BODY_BYTES:
+            raise RequestFault(413, f"The body has more than {MAX_BODY_BYTES} bytes")
+    return bytes(body)

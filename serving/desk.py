@@ -1,0 +1,197 @@
+"""The desk of a worker: takes requests in, gives them a slot, and keeps the books."""
+
+import asyncio
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from serving.busy import BusyRate, Recent
+from serving.openai import RequestFault
+from serving.protocol import Counters, Latency, WorkerState
+
+log = logging.getLogger(__name__)
+
+Clock = Callable[[], float]
+LONGEST_RETRY_AFTER_SECONDS = 30
+
+
+class Progress:
+    """The Meter of one request: when its tokens came, and how many."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self.began = clock()
+        self.first_token_at: float | None = None
+        self.last_token_at: float | None = None
+        self.prompt_tokens = 0
+        self.completion_tokens = 0
+
+    def produced(self, tokens: int) -> None:
+        if tokens > 0:
+            self.last_token_at = self._clock()
+            self.first_token_at = self.first_token_at or self.last_token_at
+            self.completion_tokens += tokens
+
+    def used(self, *, prompt_tokens: int, completion_tokens: int) -> None:
+        self.prompt_tokens, self.completion_tokens = prompt_tokens, completion_tokens
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the request came."""
+        return self._clock() - self.began
+
+    @property
+    def time_to_first_token(self) -> float | None:
+        """Seconds from the request to its first token; None where there was none to see."""
+        return None if self.first_token_at is None else self.first_token_at - self.began
+
+    @property
+    def time_per_output_token(self) -> float | None:
+        """Mean seconds between tokens after the first."""
+        if self.first_token_at is None or self.last_token_at is None or self.completion_tokens < 2:
+            return None
+        return (self.last_token_at - self.first_token_at) / (self.completion_tokens - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How one generation request ended. `code` 499: the client went away."""
+
+    route: str
+    code: int
+    seconds: float
+    broke_off: bool
+    progress: Progress
+
+
+class Desk:
+    """State, slots and queue of one worker. Lives on one event loop."""
+
+    def __init__(self, *, slots: int, queue_limit: int, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self.slots = slots
+        self._queue_limit = queue_limit
+        self._free = slots
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._busy = BusyRate(slots, now=clock())
+        self._slot_seconds = Recent()
+        self._ttft = Recent()
+        self._tpot = Recent()
+        self._observers: list[Callable[[Outcome], None]] = []
+        self.state = WorkerState.STARTING
+        self.reason = "the model is loading"
+        self.counters = Counters()
+
+    # State
+
+    def open(self) -> None:
+        """The engine has answered; a worker that is leaving already stays so."""
+        if self.state is WorkerState.STARTING:
+            self.state, self.reason = WorkerState.READY, ""
+
+    def drain(self) -> None:
+        if self.state is not WorkerState.FAILED:
+            self.state, self.reason = WorkerState.DRAINING, "the worker is stopping"
+
+    def fail(self, reason: str) -> None:
+        self.state, self.reason = WorkerState.FAILED, reason
+
+    # Slots
+
+    @property
+    def in_flight(self) -> int:
+        return self.slots - self._free
+
+    @property
+    def queue_depth(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def busy(self) -> float:
+        return self._busy.share(now=self._clock())
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Holds one slot; first come, first served. Raises RequestFault (429) when the queue is full."""
+        await self._take()
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self._slot_seconds.observe(self._clock() - began, now=self._clock())
+            self._give_back()
+
+    async def _take(self) -> None:
+        if self._free > 0:
+            self._free -= 1
+            self._busy.change(self.in_flight, now=self._clock())
+            return
+        if len(self._waiting) >= self._queue_limit:
+            raise RequestFault.overloaded(
+                f"All {self.slots} slots are at work and {len(self._waiting)} requests wait",
+                retry_after_seconds=self._expected_wait_seconds(),
+            )
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._give_back()  # our turn came in the moment in which the client left
+            else:
+                with suppress(ValueError):
+                    self._waiting.remove(turn)
+            raise
+
+    def _give_back(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)  # the slot changes hands without ever being free
+                return
+        self._free += 1
+        self._busy.change(self.in_flight, now=self._clock())
+
+    def _expected_wait_seconds(self) -> int:
+        seen = self._slot_seconds.latency(now=self._clock())
+        one = seen.p50_ms / 1_000 if seen else 1.0
+        wait = math.ceil((len(self._waiting) + 1) * one / self.slots)
+        return max(1, min(LONGEST_RETRY_AFTER_SECONDS, wait))
+
+    # Books
+
+    def observe(self, observer: Callable[[Outcome], None]) -> None:
+        """`observer` is told of every outcome."""
+        self._observers.append(observer)
+
+    def record(self, outcome: Outcome) -> None:
+        now, progress = self._clock(), outcome.progress
+        refused = outcome.code in (429, 503)
+        failed = outcome.broke_off or outcome.code >= 500
+        answered = outcome.code != 499
+        self.counters = Counters(
+            requests=self.counters.requests + answered,
+            errors=self.counters.errors + failed,
+            refused=self.counters.refused + refused,
+            prompt_tokens=self.counters.prompt_tokens + progress.prompt_tokens,
+            completion_tokens=self.counters.completion_tokens + progress.completion_tokens,
+        )
+        if outcome.code == 200 and not outcome.broke_off:
+            if (ttft := progress.time_to_first_token) is not None:
+                self._ttft.observe(ttft, now=now)
+            if (tpot := progress.time_per_output_token) is not None:
+                self._tpot.observe(tpot, now=now)
+        for observer in self._observers:
+            observer(outcome)
+
+    @property
+    def ttft(self) -> Latency | None:
+        return self._ttft.latency(now=self._clock())
+
+    @property
+    def tpot(self) -> Latency | None:
+        return self._tpot.latency(now=self._clock())

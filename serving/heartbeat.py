@@ -1,0 +1,92 @@
+"""Tells the control plane once a second how the worker is, whether or not anybody listens."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from serving.http_client import HttpConnection, HttpError, Url
+from serving.protocol import HEARTBEAT_SECONDS, Heartbeat, encode_batch
+
+log = logging.getLogger(__name__)
+
+# A server that comes back must hear of every worker within the 5 s after which it calls one lost.
+LONGEST_PAUSE_SECONDS = 3.0
+ANSWER_WITHIN_SECONDS = 2.0
+COMPLAIN_EVERY_SECONDS = 60.0
+
+
+class HeartbeatSender:
+    """POSTs what `compose` says. Runs as one task on the event loop and never raises."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token_file: Path | None,
+        compose: Callable[[], Heartbeat],
+        every: float = HEARTBEAT_SECONDS,
+    ) -> None:
+        self._url = Url.parse(url)
+        self._token_file = token_file
+        self._compose = compose
+        self._every = every
+        self._connection: HttpConnection | None = None
+        self._hurry = asyncio.Event()
+        self._failures = 0
+        self._complained_at = -COMPLAIN_EVERY_SECONDS
+
+    def hurry(self) -> None:
+        """The state has changed: the next heartbeat goes out now."""
+        self._hurry.set()
+
+    async def run(self) -> None:
+        try:
+            while True:
+                began = time.monotonic()
+                self._hurry.clear()
+                await self.beat()
+                pause = min(LONGEST_PAUSE_SECONDS, self._every * (1 + self._failures))
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._hurry.wait(), max(0.05, began + pause - time.monotonic()))
+        finally:
+            await self._drop()
+
+    async def beat(self) -> bool:
+        """Sends one heartbeat; False (and a line in the log now and then) when it was not taken."""
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN_SECONDS):
+                await self._post(encode_batch([self._compose()]))
+        except (HttpError, OSError, TimeoutError) as error:
+            self._failures += 1
+            self._complain(str(error) or f"no answer within {ANSWER_WITHIN_SECONDS:g} s")
+            await self._drop()
+            return False
+        if self._failures:
+            log.info("heartbeats are taken again after %d failures", self._failures)
+        self._failures = 0
+        return True
+
+    async def _post(self, batch: bytes) -> None:
+        headers = {"content-type": "application/json"}
+        if self._token_file is not None:
+            headers["authorization"] = f"Bearer {self._token_file.read_text().strip()}"
+        if self._connection is None or not self._connection.reusable:
+            await self._drop()
+            self._connection = await HttpConnection.open(self._url)
+        status = await self._connection.request("POST", self._url, headers=headers, body=batch)
+        answer = b"".join([part async for part in self._connection.body()])
+        if not 200 <= status < 300:
+            raise HttpError(f"status {status}: {answer[:200].decode(errors='replace')}")
+
+    async def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    def _complain(self, reason: str) -> None:
+        if time.monotonic() - self._complained_at >= COMPLAIN_EVERY_SECONDS:
+            self._complained_at = time.monotonic()
+            log.warning("heartbeats to %s are not taken: %s", self._url.authority, reason)

@@ -1,0 +1,21 @@
+"""Processes that end when the one that started them is gone, even by SIGKILL (Linux)."""
+
+import ctypes
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+# Looked up now: `end_with_parent` also runs between fork and exec, where little may be done.
+_prctl = ctypes.CDLL(None, use_errno=True).prctl if sys.platform == "linux" else None
+
+
+def end_with_parent() -> None:
+    """From now on, this process gets SIGTERM when its parent dies. Does nothing where the system cannot."""
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+
+
+def parent_is_gone(parent_pid: int) -> bool:
+    """Whether the parent had died before `end_with_parent` could take hold."""
+    return os.getppid() != parent_pid

@@ -1,0 +1,88 @@
+"""What a worker shows Prometheus. Names begin with `slipway_worker_`; times are seconds."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
+from prometheus_client.exposition import generate_latest
+
+from serving.desk import Desk, Outcome
+from serving.protocol import WorkerCommand, WorkerState
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+REQUEST_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+TTFT_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+TPOT_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1)
+
+
+class WorkerMetrics:
+    """Reads the desk's gauges when scraped and counts the outcomes that it is told of."""
+
+    def __init__(self, desk: Desk, command: WorkerCommand) -> None:
+        self._registry = CollectorRegistry()
+        registry = self._registry
+        ProcessCollector(registry=registry)
+        Info("slipway_worker", "Who this worker is.", registry=registry).info(
+            {
+                "worker": command.name,
+                "deployment": command.deployment,
+                "service": command.service,
+                "version": command.version_label,
+                "engine": command.engine,
+            }
+        )
+        self._requests = Counter(
+            "slipway_worker_requests",
+            "Generation requests by route and status.",
+            ["route", "code"],
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "slipway_worker_request_seconds",
+            "From the request to the end of its answer.",
+            ["route"],
+            buckets=REQUEST_BUCKETS,
+            registry=registry,
+        )
+        self._ttft = Histogram(
+            "slipway_worker_time_to_first_token_seconds",
+            "From the request to its first token.",
+            buckets=TTFT_BUCKETS,
+            registry=registry,
+        )
+        self._tpot = Histogram(
+            "slipway_worker_time_per_output_token_seconds",
+            "Mean time between the tokens of an answer.",
+            buckets=TPOT_BUCKETS,
+            registry=registry,
+        )
+        self._tokens = Counter(
+            "slipway_worker_tokens", "Tokens read and written.", ["direction"], registry=registry
+        )
+        self._broken = Counter(
+            "slipway_worker_broken_streams",
+            "Streams that ended in an error after they had begun.",
+            registry=registry,
+        )
+        for name, text, read in (
+            ("busy", "Mean share of the slots at work over the last 10 s.", lambda: desk.busy),
+            ("in_flight", "Requests that hold a slot.", lambda: desk.in_flight),
+            ("queue_depth", "Requests that wait for a slot.", lambda: desk.queue_depth),
+            ("slots", "Requests that can be worked on at the same time.", lambda: desk.slots),
+            ("ready", "1 when the worker takes requests.", lambda: desk.state is WorkerState.READY),
+        ):
+            Gauge(f"slipway_worker_{name}", text, registry=registry).set_function(read)
+        desk.observe(self._count)
+
+    def _count(self, outcome: Outcome) -> None:
+        progress = outcome.progress
+        self._requests.labels(outcome.route, str(outcome.code)).inc()
+        self._seconds.labels(outcome.route).observe(outcome.seconds)
+        self._tokens.labels("in").inc(progress.prompt_tokens)
+        self._tokens.labels("out").inc(progress.completion_tokens)
+        if outcome.broke_off:
+            self._broken.inc()
+        if (ttft := progress.time_to_first_token) is not None:
+            self._ttft.observe(ttft)
+        if (tpot := progress.time_per_output_token) is not None:
+            self._tpot.observe(tpot)
+
+    def expose(self) -> bytes:
+        return generate_latest(self._registry)

@@ -1,0 +1,262 @@
+"""`python -m serving.worker`: one process that serves one model version over HTTP.
+
+The HTTP side is up first and says `starting`; the engine loads behind it. Ready means: the engine has loaded
+and has answered a request. On SIGTERM, health fails at once, new requests are still taken for a moment
+(until the gateway has seen it), those in flight are finished, and the process exits 0.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import uvicorn
+
+from serving.app import make_app, served_names
+from serving.desk import Desk, Progress
+from serving.engines import make_engine
+from serving.engines.answers import TextAnswers
+from serving.engines.base import Engine, EngineError
+from serving.engines.echo import EchoEngine, EchoSettings
+from serving.faults import FaultInjection, Faults
+from serving.heartbeat import HeartbeatSender
+from serving.leash import end_with_parent, parent_is_gone
+from serving.openai import Call, RequestFault, Route
+from serving.protocol import WORKER_ENVIRONMENT, Heartbeat, ProtocolError, WorkerCommand, WorkerState
+from serving.settings import VERSION_FILE, SettingsError, VersionFile, read_settings
+
+log = logging.getLogger(__name__)
+
+EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+# A gateway must be the one to close idle connections (Envoy: after an hour), or it would now and then send
+# a request into a connection that is just being closed.
+KEEP_ALIVE_SECONDS = 2 * 3_600
+CHECK_WITHIN_SECONDS = 300.0
+
+
+class Worker:
+    """The parts of one worker and their life together."""
+
+    def __init__(self, command: WorkerCommand, listener: socket.socket) -> None:
+        self._command = command
+        self._listener = listener
+        self._started_at = time.time()
+        self._desk = Desk(slots=command.slots, queue_limit=command.queue_limit)
+        self._engine, faults = _engine_and_faults(command)
+        app = make_app(
+            command=command,
+            desk=self._desk,
+            engine=self._engine,
+            faults=FaultInjection(faults, seed=command.name),
+            started_at=self._started_at,
+        )
+        self._server = _Server(
+            uvicorn.Config(
+                app,
+                access_log=False,
+                lifespan="off",
+                log_config=None,
+                log_level="warning",
+                proxy_headers=False,
+                server_header=False,
+                timeout_graceful_shutdown=max(1, round(command.grace_seconds)),
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                ws="none",
+            )
+        )
+        self._heartbeats: HeartbeatSender | None = None
+        self._status = EXIT_DONE
+        self._stop = asyncio.Event()
+
+    async def run(self) -> int:
+        """Serves until a signal or a dead engine; the exit status."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signalled)
+        serving = asyncio.create_task(self._server.serve(sockets=[self._listener]))
+        while not self._server.started and not serving.done():
+            await asyncio.sleep(0.005)
+        log.info("%s listens on %s:%d", self._command.name, *self._listener.getsockname()[:2])
+        background = [asyncio.create_task(self._engine_life())]
+        if self._command.heartbeat_url:
+            token = self._command.heartbeat_token_file
+            self._heartbeats = HeartbeatSender(
+                self._command.heartbeat_url, token_file=Path(token) if token else None, compose=self.heartbeat
+            )
+            background.append(asyncio.create_task(self._heartbeats.run()))
+        await self._stop.wait()
+        await asyncio.sleep(0 if self._desk.state is WorkerState.FAILED else self._command.settle_seconds)
+        self._server.should_exit = True
+        await serving
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
+        await self._engine.stop()
+        log.info("%s is gone", self._command.name)
+        return self._status
+
+    def heartbeat(self) -> Heartbeat:
+        command, desk = self._command, self._desk
+        host, port = self._listener.getsockname()[:2]
+        machine = command.machine or socket.gethostname()
+        anywhere = host in ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+        return Heartbeat(
+            worker=command.name,
+            deployment=command.deployment,
+            service=command.service,
+            version=command.version_label,
+            engine=command.engine,
+            device=self._engine.device,
+            machine=machine,
+            address=command.address or (machine if anywhere else host),
+            port=port,
+            pid=os.getpid(),
+            state=desk.state,
+            reason=desk.reason[:2_000],
+            busy=desk.busy,
+            in_flight=desk.in_flight,
+            slots=desk.slots,
+            queue_depth=desk.queue_depth,
+            abilities=command.abilities,
+            counters=desk.counters,
+            ttft=desk.ttft,
+            tpot=desk.tpot,
+            started_at=self._started_at,
+            at=time.time(),
+        )
+
+    def _signalled(self) -> None:
+        if self._stop.is_set():
+            log.warning("stopped at once by a second signal")
+            os._exit(EXIT_FAILED)
+        self._desk.drain()
+        self._tell()
+        self._stop.set()
+
+    def _tell(self) -> None:
+        if self._heartbeats is not None:
+            self._heartbeats.hurry()
+
+    async def _engine_life(self) -> None:
+        """From loading to death. A worker whose engine failed stays a while, so that its heartbeats and its
+        health can say why, and then exits so that whoever supervises it may try again."""
+        began = time.monotonic()
+        try:
+            await self._engine.start()
+            loaded = time.monotonic()
+            await self._check()
+            self._desk.open()
+            self._tell()
+            log.info("ready after %.1f s, %.1f s of them loading", time.monotonic() - began, loaded - began)
+            reason = await self._engine.died()
+        except (EngineError, RequestFault, TimeoutError) as error:
+            reason = str(error) or f"the model did not answer within {CHECK_WITHIN_SECONDS:g} s"
+        except Exception as error:
+            log.exception("the engine failed")
+            reason = f"the engine failed: {error}"
+        if self._stop.is_set():
+            return
+        log.error("failed: %s", reason)
+        self._desk.fail(reason)
+        self._status = EXIT_FAILED
+        self._tell()
+        await asyncio.sleep(self._command.linger_seconds)
+        self._stop.set()
+
+    async def _check(self) -> None:
+        """One real answer before anybody else asks."""
+        name = served_names(self._command)[0]
+        body = {"model": name, "prompt": "Hello", "max_tokens": 4, "temperature": 0}
+        call = Call(route=Route.COMPLETIONS, body=body, model=name, stream=False, include_usage=False)
+        async with asyncio.timeout(CHECK_WITHIN_SECONDS):
+            await self._engine.answer(call, Progress())
+
+
+def _engine_and_faults(command: WorkerCommand) -> tuple[Engine, Faults]:
+    """Settings that cannot be meant become an engine that fails with the reason: the people who wrote them
+    look at the console and not at a log."""
+    try:
+        version_file = VersionFile.beside(command.model_dir)
+        faults = read_settings(Faults, version_file.serving, where=f"{VERSION_FILE}: serving")
+        return make_engine(command, version_file), faults
+    except SettingsError as error:
+        return TextAnswers(EchoEngine(EchoSettings(load_error=str(error)))), Faults()
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the worker, which drains before the listener closes."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket. Raises OSError."""
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError:
+        listener.close()
+        raise
+    listener.setblocking(False)
+    return listener
+
+
+def main(arguments: Sequence[str]) -> int:
+    parent = os.getppid()
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
+    )
+    for name, value in WORKER_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    try:
+        command = WorkerCommand.parse(arguments)
+        if command.exit_with_parent:
+            end_with_parent()
+            if parent_is_gone(parent):
+                return EXIT_DONE
+        listener = listen(command.host, command.port)
+    except ProtocolError as error:
+        return _refuse(str(error))
+    except OSError as error:
+        return _refuse(
+            f"--host {command.host} --port {command.port} cannot be listened on: {error.strerror or error}"
+        )
+
+    async def serve() -> int:
+        return await Worker(command, listener).run()
+
+    with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
+        return runner.run(serve())
+
+
+def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _refuse(reason: str) -> int:
+    sys.stderr.write(f"serving.worker: {reason}\n")
+    return EXIT_USAGE
+
+
+if __name__ == "__main__":
+    status = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads of torch that are still importing or computing must not hold the exit up, nor crash in it.
+    os._exit(status)

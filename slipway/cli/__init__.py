@@ -1,0 +1,60 @@
+"""The `slipway` command: one file per noun."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slipway.cli import aliases, models, releases, services, tokens
+from slipway.cli.context import Context, OutputFormat
+from slipway.exits import CommandFailed
+
+app = typer.Typer(
+    name="slipway",
+    help="Model versions, services and releases, from a terminal or a pipeline.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(models.app, name="models")
+app.add_typer(aliases.app, name="alias")
+app.add_typer(services.app, name="service")
+app.add_typer(releases.app, name="release")
+app.add_typer(tokens.app, name="token")
+
+
+@app.callback()
+def settings(
+    typer_context: typer.Context,
+    url: Annotated[
+        str, typer.Option("--url", envvar="SLIPWAY_URL", help="Address of the console.")
+    ] = "http://127.0.0.1:8000",
+    token: Annotated[
+        str, typer.Option("--token", envvar="SLIPWAY_TOKEN", help="API token; better kept in the variable.")
+    ] = "",
+    token_file: Annotated[
+        Path | None,
+        typer.Option("--token-file", envvar="SLIPWAY_TOKEN_FILE", help="File that holds the API token."),
+    ] = None,
+    output: Annotated[
+        OutputFormat, typer.Option("--output", "-o", help="json: one document on stdout, words on stderr.")
+    ] = OutputFormat.TEXT,
+) -> None:
+    typer_context.obj = Context(url=url, token=token, token_file=token_file, output=output)
+
+
+def main() -> None:
+    """Entry point: maps what can go wrong to the exit statuses of `slipway.exits`."""
+    try:
+        app()
+    except CommandFailed as failure:
+        sys.stderr.write(f"slipway: {failure}\n")
+        sys.exit(failure.exit)
+    except KeyboardInterrupt:
+        sys.stderr.write("slipway: interrupted; what was started on the server goes on.\n")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)

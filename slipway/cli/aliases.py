@@ -1,0 +1,42 @@
+from typing import Annotated
+
+import typer
+
+from slipway.cli.context import context_of
+from slipway.cli.names import split_version
+
+app = typer.Typer(help="Aliases: names that move between versions, and remember.", no_args_is_help=True)
+
+
+@app.command("set")
+def set_alias(
+    typer_context: typer.Context,
+    alias: Annotated[str, typer.Argument(help="For example production.")],
+    version: Annotated[str, typer.Argument(metavar="MODEL:VERSION")],
+    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the history.", prompt=True)],
+) -> None:
+    """Point an alias at a version."""
+    context = context_of(typer_context)
+    model, name = split_version(version)
+    document = context.client.put(f"models/{model}/aliases/{alias}/", {"version": name, "reason": reason})
+    context.show(document)
+    context.say(f"{model}:{alias} is {name}")
+
+
+@app.command("history")
+def history(
+    typer_context: typer.Context,
+    alias: str,
+    model: Annotated[str, typer.Option("--model", "-m")],
+) -> None:
+    """Who pointed the alias at what, when, and why."""
+    context = context_of(typer_context)
+    rows = list(context.client.each(f"models/{model}/aliases/{alias}/history/"))
+    context.show(rows)
+    context.table(
+        ("AT", "FROM", "TO", "BY", "WHY"),
+        (
+            (row["at"], row.get("from_version"), row.get("to_version"), row.get("by"), row.get("reason"))
+            for row in rows
+        ),
+    )

@@ -1,0 +1,134 @@
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from slipway.cli.context import Context, context_of, size
+from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently
+from slipway.client import Refused
+from slipway.exits import CommandFailed, Exit
+
+app = typer.Typer(help="Models and their versions.", no_args_is_help=True)
+
+
+@app.command("push")
+def push(
+    typer_context: typer.Context,
+    directory: Annotated[
+        Path, typer.Argument(help="Directory in Hugging Face layout that the server may read.")
+    ],
+    model: Annotated[str, typer.Option("--model", "-m", help="Model that gets the version.")],
+    name: Annotated[
+        str, typer.Option("--version", help="Name of the version; empty: the next v-number.")
+    ] = "",
+    message: Annotated[str, typer.Option("--message", help="What is new in this version.")] = "",
+    create: Annotated[bool, typer.Option("--create", help="Create the model if it is not there.")] = False,
+    task: Annotated[str, typer.Option("--task", help="With --create: the model's task.")] = "text-generation",
+    team: Annotated[str, typer.Option("--team", help="With --create: the team that will own it.")] = "",
+    alias: Annotated[
+        str, typer.Option("--alias", help="Point this alias at the version once it is ready.")
+    ] = "",
+    reason: Annotated[str, typer.Option("--reason", help="With --alias: why.")] = "",
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is ready or refused.")] = True,
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait at most.")] = 3600,
+) -> None:
+    """Make a version of a directory; exit 0 when it is ready, 1 when it is refused."""
+    context = context_of(typer_context)
+    if create:
+        _ensure_model(context, model, task=task, team=team)
+    body = {"source": str(directory.absolute()), "message": message} | ({"version": name} if name else {})
+    version = context.client.create(f"models/{model}/versions/", body)
+    if wait or alias:
+        version = _wait_until_ready(context, model, version, Deadline(timeout))
+    if alias:
+        put = {"version": version["name"], "reason": reason or message or "Pushed from the command line."}
+        context.client.put(f"models/{model}/aliases/{alias}/", put)
+    context.show(version)
+    context.say(f"{model}:{version['name']} {version['state']}, {size(version.get('size_bytes'))}")
+
+
+@app.command("list")
+def list_models(
+    typer_context: typer.Context,
+    query: Annotated[str, typer.Option("--search", "-q", help="Part of a name, a task, an alias.")] = "",
+) -> None:
+    """All models that you may see."""
+    context = context_of(typer_context)
+    rows = list(context.client.each("models/", q=query))
+    context.show(rows)
+    context.table(
+        ("MODEL", "TASK", "LATEST", "SIZE", "ALIASES"),
+        (
+            (
+                row["name"],
+                row.get("task"),
+                (row.get("latest_version") or {}).get("name"),
+                size((row.get("latest_version") or {}).get("size_bytes")),
+                ", ".join(f"{alias['name']}={alias['version']}" for alias in row.get("aliases", ())),
+            )
+            for row in rows
+        ),
+    )
+
+
+@app.command("show")
+def show(typer_context: typer.Context, model: str) -> None:
+    """One model and its versions, newest first."""
+    context = context_of(typer_context)
+    document = context.client.get(f"models/{model}/")
+    document["versions"] = list(context.client.each(f"models/{model}/versions/"))
+    context.show(document)
+    context.say(f"{document['name']}: {document.get('description') or document.get('task') or ''}")
+    context.table(
+        ("VERSION", "STATE", "SIZE", "DIGEST", "MESSAGE"),
+        (
+            (v["name"], v["state"], size(v.get("size_bytes")), (v.get("digest") or "")[:12], v.get("message"))
+            for v in document["versions"]
+        ),
+    )
+
+
+def _ensure_model(context: Context, model: str, *, task: str, team: str) -> None:
+    try:
+        context.client.get(f"models/{model}/")
+    except Refused as refused:
+        if refused.status != 404:
+            raise
+        body = {"name": model, "task": task} | ({"team": team} if team else {})
+        context.client.create("models/", body)
+
+
+def _wait_until_ready(
+    context: Context, model: str, version: dict[str, Any], deadline: Deadline
+) -> dict[str, Any]:
+    path = f"models/{model}/versions/{version['name']}/"
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=context.progress, disable=not context.progress.is_terminal) as bar:
+        task = bar.add_task(f"{model}:{version['name']}", total=None)
+        while version["state"] == "importing":
+            if deadline.is_over:
+                raise CommandFailed(f"{model}:{version['name']} is still importing.", Exit.TIMED_OUT)
+            time.sleep(POLL_SECONDS)
+            version = patiently(lambda: context.client.get(path), deadline)
+            progress = version.get("progress") or {}
+            bar.update(task, completed=progress.get("bytes_done"), total=progress.get("bytes_total"))
+    if version["state"] != "ready":
+        why = version.get("reason") or version.get("refusal") or version.get("last_error") or ""
+        context.show(version)
+        raise CommandFailed(f"{model}:{version['name']} is {version['state']}. {why}".strip(), Exit.FAILED)
+    return version

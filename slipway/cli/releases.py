@@ -1,0 +1,168 @@
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from slipway.cli.context import Context, context_of
+from slipway.cli.names import split_version
+from slipway.cli.watching import watch
+from slipway.client import Document
+from slipway.exits import Exit
+
+app = typer.Typer(
+    help="Releases: one version on its way to all of a service's traffic.", no_args_is_help=True
+)
+
+Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the record.", prompt=True)]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait for the end; the exit status tells it.")]
+Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait at most; then exit 4.")]
+
+
+class Until(StrEnum):
+    END = "end"
+    APPROVAL = "approval"
+
+
+WaitFor = Annotated[
+    Until | None,
+    typer.Option("--wait-for", help="approval: also stop, with exit 5, when a person is needed."),
+]
+
+
+@app.command("start")
+def start(
+    typer_context: typer.Context,
+    service: str,
+    version: Annotated[str, typer.Argument(metavar="MODEL:VERSION")],
+    plan: Annotated[str, typer.Option("--plan", help="Empty: the service's own.")] = "",
+    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the record.")] = "",
+    wait: Wait = False,
+    wait_for: WaitFor = None,
+    timeout: Timeout = 3600,
+) -> None:
+    """Set a version on its way."""
+    context = context_of(typer_context)
+    model, name = split_version(version)
+    body = {"service": service, "model": model, "version": name, "reason": reason}
+    release = context.client.create("releases/", body | ({"plan": plan} if plan else {}))
+    context.progress.print(
+        f"Release {release['id']} of {version} to {service}: {release.get('url', '')}", markup=False
+    )
+    _finish(context, release, wait=wait, wait_for=wait_for, timeout=timeout)
+
+
+@app.command("status")
+def status(
+    typer_context: typer.Context,
+    release_id: int,
+    wait: Wait = False,
+    wait_for: WaitFor = None,
+    timeout: Timeout = 3600,
+) -> None:
+    """How a release stands. Without --wait the exit status is 0 whatever its state."""
+    context = context_of(typer_context)
+    _finish(
+        context, context.client.get(f"releases/{release_id}/"), wait=wait, wait_for=wait_for, timeout=timeout
+    )
+
+
+@app.command("list")
+def list_releases(
+    typer_context: typer.Context,
+    service: Annotated[str, typer.Option("--service")] = "",
+    state: Annotated[str, typer.Option("--state")] = "",
+) -> None:
+    """Releases, newest first."""
+    context = context_of(typer_context)
+    rows = context.client.get("releases/", service=service, state=state)["results"]
+    context.show(rows)
+    context.table(
+        ("RELEASE", "SERVICE", "VERSION", "STATE", "BY", "SINCE"),
+        (
+            (r["id"], r["service"], r["version"], r["state"], r.get("requester"), r.get("created_at"))
+            for r in rows
+        ),
+    )
+
+
+@app.command("approve")
+def approve(
+    typer_context: typer.Context,
+    release_id: int,
+    reason: Reason,
+    wait: Wait = False,
+    wait_for: WaitFor = None,
+    timeout: Timeout = 3600,
+) -> None:
+    """Say yes to the approval it waits for."""
+    _act(typer_context, release_id, "approve", reason, wait=wait, wait_for=wait_for, timeout=timeout)
+
+
+@app.command("reject")
+def reject(
+    typer_context: typer.Context, release_id: int, reason: Reason, wait: Wait = False, timeout: Timeout = 3600
+) -> None:
+    """Say no: all traffic returns to stable."""
+    _act(typer_context, release_id, "reject", reason, wait=wait, timeout=timeout)
+
+
+@app.command("abort")
+def abort(
+    typer_context: typer.Context, release_id: int, reason: Reason, wait: Wait = False, timeout: Timeout = 3600
+) -> None:
+    """Give up now: all traffic returns to stable."""
+    _act(typer_context, release_id, "abort", reason, wait=wait, timeout=timeout)
+
+
+@app.command("rollback")
+def rollback(
+    typer_context: typer.Context, release_id: int, reason: Reason, wait: Wait = False, timeout: Timeout = 3600
+) -> None:
+    """Return to the version before; of a promoted release, by a new release of that version."""
+    _act(typer_context, release_id, "rollback", reason, wait=wait, timeout=timeout)
+
+
+@app.command("pause")
+def pause(typer_context: typer.Context, release_id: int, reason: Reason) -> None:
+    """Stay at the present step; the judge keeps watching."""
+    _act(typer_context, release_id, "pause", reason)
+
+
+@app.command("resume")
+def resume(typer_context: typer.Context, release_id: int, reason: Reason) -> None:
+    """Go on after a pause, or try a stuck release again."""
+    _act(typer_context, release_id, "resume", reason)
+
+
+def _act(
+    typer_context: typer.Context,
+    release_id: int,
+    verb: str,
+    reason: str,
+    *,
+    wait: bool = False,
+    wait_for: Until | None = None,
+    timeout: float = 3600,
+) -> None:
+    context = context_of(typer_context)
+    release = context.client.post(f"releases/{release_id}/{verb}/", {"reason": reason})
+    _finish(context, release, wait=wait, wait_for=wait_for, timeout=timeout)
+
+
+def _finish(
+    context: Context, release: Document, *, wait: bool, wait_for: Until | None, timeout: float
+) -> None:
+    status = Exit.DONE
+    if wait or wait_for:
+        release, status = watch(
+            context, release, stop_at_approval=wait_for is Until.APPROVAL, timeout_seconds=timeout
+        )
+    context.show(release)
+    context.say(_summary(release))
+    if status:
+        raise typer.Exit(status)
+
+
+def _summary(release: Document) -> str:
+    words = f"Release {release['id']}: {release['version']} on {release['service']} is {release['state']}"
+    return f"{words}. {release['outcome']}" if release.get("outcome") else words

@@ -1,0 +1,56 @@
+from typing import Annotated
+
+import typer
+
+from slipway.cli.context import context_of
+
+app = typer.Typer(help="API tokens.", no_args_is_help=True)
+
+
+@app.command("create")
+def create(
+    typer_context: typer.Context,
+    name: str,
+    scope: Annotated[list[str], typer.Option("--scope", help="A right, such as releases.start; repeat it.")],
+    team: Annotated[str, typer.Option("--team", help="Limit it to this team.")] = "",
+    expires_in_days: Annotated[int, typer.Option("--expires-in-days", min=1)] = 90,
+) -> None:
+    """Make a token; its secret is shown once, on stdout."""
+    context = context_of(typer_context)
+    body = {"name": name, "scopes": scope, "expires_in_days": expires_in_days} | (
+        {"team": team} if team else {}
+    )
+    # No retry under an idempotency key: a secret is never told twice.
+    document = context.client.post("tokens/", body)
+    context.show(document)
+    context.say(document["secret"])
+
+
+@app.command("list")
+def list_tokens(typer_context: typer.Context) -> None:
+    context = context_of(typer_context)
+    rows = list(context.client.each("tokens/"))
+    context.show(rows)
+    context.table(
+        ("ID", "NAME", "STATE", "SCOPES", "EXPIRES", "LAST USED"),
+        (
+            (
+                r["id"],
+                r["name"],
+                r.get("state"),
+                ", ".join(r.get("scopes", ())),
+                r.get("expires_at"),
+                r.get("last_used_at"),
+            )
+            for r in rows
+        ),
+    )
+
+
+@app.command("revoke")
+def revoke(typer_context: typer.Context, token_id: int) -> None:
+    """End a token now."""
+    context = context_of(typer_context)
+    context.client.delete(f"tokens/{token_id}/")
+    context.show({"id": token_id, "state": "revoked"})
+    context.say(f"Token {token_id} is revoked.")

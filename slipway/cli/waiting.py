@@ -1,0 +1,34 @@
+"""Waiting for the server without giving up at its first hiccup."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from slipway.client import Unreachable
+
+Answer = TypeVar("Answer")
+
+POLL_SECONDS = 0.5
+PATIENCE_SECONDS = 60.0
+"""How long a server that answered before may be silent: a restart, a failover."""
+
+
+class Deadline:
+    def __init__(self, seconds: float) -> None:
+        self._at = time.monotonic() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self._at
+
+
+def patiently(ask: Callable[[], Answer], deadline: Deadline) -> Answer:
+    """The answer, asked for again while the server is away; raises Unreachable when it stays away."""
+    patience = Deadline(PATIENCE_SECONDS)
+    while True:
+        try:
+            return ask()
+        except Unreachable:
+            if patience.is_over or deadline.is_over:
+                raise
+            time.sleep(POLL_SECONDS)

@@ -1,0 +1,110 @@
+"""Following a release: a live picture on a terminal, plain lines in a pipe, an exit status for both."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from slipway.cli.context import Context
+from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently
+from slipway.client import Document
+from slipway.exits import Exit
+
+ENDS = {
+    "promoted": Exit.DONE,
+    "failed": Exit.FAILED,
+    "rolled_back": Exit.FAILED,
+    "aborted": Exit.FAILED,
+    "rejected": Exit.REJECTED,
+}
+MARKS = {"done": "✓", "running": "▶", "failed": "✗", "skipped": "–", "pending": "·"}
+STYLES = {"done": "green", "running": "bold cyan", "failed": "red", "skipped": "dim", "pending": "dim"}
+
+
+def watch(
+    context: Context, release: Document, *, stop_at_approval: bool, timeout_seconds: float
+) -> tuple[Document, Exit]:
+    """The release as it ended, or stands when a person is needed or time is over; and the exit status."""
+    deadline = Deadline(timeout_seconds)
+    path = f"releases/{release['id']}/"
+    with _display(context.progress) as show:
+        while True:
+            show(release)
+            state = release["state"]
+            if state in ENDS:
+                return release, ENDS[state]
+            if state == "waiting_approval" and stop_at_approval:
+                return release, Exit.WAITING_APPROVAL
+            if deadline.is_over:
+                return release, Exit.TIMED_OUT
+            time.sleep(POLL_SECONDS)
+            release = patiently(lambda: context.client.get(path), deadline)
+
+
+class _display:
+    """Shows each reading in the way that the console can."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, refresh_per_second=4) if console.is_terminal else None
+        self._said: set[str] = set()
+
+    def __enter__(self) -> Callable[[Document], None]:
+        if self._live is None:
+            return self._say_news
+        self._live.start()
+        return lambda release: self._live.update(picture(release)) if self._live else None
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def _say_news(self, release: Document) -> None:
+        for line in news(release):
+            if line not in self._said:
+                self._said.add(line)
+                self._console.print(line, markup=False)
+
+
+def news(release: Document) -> list[str]:
+    """What there is to say of a release, a line each; a line that was said before need not be said again."""
+    lines = [
+        f"step {step['index'] + 1}/{len(release['steps'])} {step['title']}: {step['state']}"
+        + (f" ({note})" if (note := _note(step)) and step["state"] != "running" else "")
+        for step in release.get("steps", ())
+        if step["state"] != "pending"
+    ]
+    return [*lines, f"state {release['state']}"]
+
+
+def picture(release: Document) -> Group:
+    title = Text.assemble(
+        (f"{release['version']}", "bold"), f" on {release['service']}  ", (release["state"], "bold")
+    )
+    steps = Table(box=None, show_header=False, pad_edge=False)
+    for step in release.get("steps", ()):
+        style = STYLES.get(step["state"], "")
+        steps.add_row(
+            Text(MARKS.get(step["state"], "?"), style=style),
+            Text(step["title"], style=style),
+            Text(_note(step), style="dim"),
+        )
+    return Group(title, steps, Text(_traffic(release), style="dim"))
+
+
+def _note(step: dict[str, Any]) -> str:
+    return str((step.get("detail") or {}).get("note") or "")
+
+
+def _traffic(release: Document) -> str:
+    weights = release.get("weights") or {}
+    desired = (weights.get("desired") or {}).get("candidate")
+    observed = (weights.get("observed") or {}).get("candidate")
+    if desired is None:
+        return ""
+    seen = "not measured" if observed is None else f"{observed:g} %"
+    return f"candidate: {desired:g} % wished, {seen} observed"

@@ -1,0 +1,137 @@
+"""The REST API as a Python object: what the command line and pipelines written in Python use."""
+
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+import httpx2
+
+from slipway.exits import CommandFailed, Exit
+
+Document = dict[str, Any]
+
+FROZEN = "frozen"
+"""Last part of the problem type of a service that a freeze window closes."""
+
+
+class Refused(CommandFailed):
+    """The server said no; `problem` is its application/problem+json document (RFC 9457)."""
+
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+        self.status = status
+        self.problem = problem
+        super().__init__(_told(status, problem), _exit_of(status, problem))
+
+
+class Unreachable(CommandFailed):
+    """Nobody answers, or something in between answers for a server that is down."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(
+            f"{url} cannot be reached: {reason}. Is it up, and is --url right?", Exit.UNREACHABLE
+        )
+
+
+class Client:
+    """One server, one token. Every method returns the decoded JSON; raises Refused or Unreachable."""
+
+    def __init__(
+        self, url: str, token: str, *, timeout: float = 30.0, transport: httpx2.BaseTransport | None = None
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._http = httpx2.Client(
+            base_url=f"{self.url}/api/v1/",
+            headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
+            timeout=timeout,
+            transport=transport,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def get(self, path: str, **params: Any) -> Document:
+        return self._send("GET", path, params={k: v for k, v in params.items() if v not in (None, "")})
+
+    def create(self, path: str, body: Mapping[str, Any]) -> Document:
+        """POST that is safe to repeat: a lost answer is asked for again under the same key."""
+        headers = {"Idempotency-Key": str(uuid.uuid4())}
+        try:
+            return self._send("POST", path, json=dict(body), headers=headers)
+        except Unreachable:
+            return self._send("POST", path, json=dict(body), headers=headers)
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Document:
+        return self._send("POST", path, json=dict(body))
+
+    def put(self, path: str, body: Mapping[str, Any]) -> Document:
+        return self._send("PUT", path, json=dict(body))
+
+    def delete(self, path: str) -> Document:
+        return self._send("DELETE", path)
+
+    def each(self, path: str, **params: Any) -> Iterator[Document]:
+        """Every row of a list, page by page."""
+        cursor = None
+        while True:
+            page = self.get(path, cursor=cursor, **params)
+            yield from page["results"]
+            cursor = page.get("next")
+            if not cursor:
+                return
+
+    def _send(self, method: str, path: str, **how: Any) -> Document:
+        try:
+            response = self._http.request(method, path, **how)
+        except httpx2.TransportError as error:
+            raise Unreachable(self.url, str(error) or type(error).__name__) from None
+        if response.status_code in (502, 503, 504):
+            raise Unreachable(self.url, f"it answers {response.status_code}")
+        if response.is_error:
+            raise Refused(response.status_code, _problem(response))
+        if response.status_code == 204 or not response.content:
+            return {}
+        try:
+            document = response.json()
+        except ValueError:
+            raise Unreachable(self.url, "what answers there does not speak JSON") from None
+        return document if isinstance(document, dict) else {"results": document}
+
+
+def _problem(response: httpx2.Response) -> Mapping[str, Any]:
+    try:
+        document = response.json()
+    except ValueError:
+        return {"title": response.reason_phrase, "detail": response.text[:300]}
+    return document if isinstance(document, dict) else {"title": response.reason_phrase}
+
+
+def _told(status: int, problem: Mapping[str, Any]) -> str:
+    told = str(problem.get("detail") or problem.get("title") or f"The server answered {status}.")
+    faults = problem.get("errors")
+    if isinstance(faults, Mapping):
+        lines = [f"  {field}: {_words(fault)}" for field, fault in faults.items()]
+        return "\n".join([told, *lines])
+    if isinstance(faults, list):
+        return "\n".join([told, *(f"  {_words(fault)}" for fault in faults)])
+    return told
+
+
+def _words(fault: Any) -> str:
+    if isinstance(fault, list):
+        return " ".join(_words(one) for one in fault)
+    if isinstance(fault, Mapping):
+        place = fault.get("field") or fault.get("pointer") or ""
+        detail = fault.get("detail") or fault.get("message") or ""
+        return f"{place}: {detail}" if place else str(detail or dict(fault))
+    return str(fault)
+
+
+def _exit_of(status: int, problem: Mapping[str, Any]) -> Exit:
+    if str(problem.get("type", "")).rstrip("/").endswith(FROZEN):
+        return Exit.FROZEN
+    if status in (401, 403):
+        return Exit.NOT_ALLOWED
+    return Exit.USAGE if status in (400, 404, 405, 415, 422) else Exit.FAILED

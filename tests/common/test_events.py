@@ -1,0 +1,57 @@
+"""Events are told after the commit, to everybody, whoever fails."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from django.db import transaction
+
+from common.events import publish, subscribe, unsubscribe
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@dataclass(frozen=True)
+class ParcelPosted:
+    parcel_id: int
+
+
+@pytest.fixture
+def heard() -> Iterator[list[ParcelPosted]]:
+    heard: list[ParcelPosted] = []
+    subscribe(ParcelPosted, heard.append)
+    yield heard
+    unsubscribe(ParcelPosted, heard.append)
+
+
+def test_an_event_is_told_after_the_commit(heard: list[ParcelPosted]) -> None:
+    with transaction.atomic():
+        publish(ParcelPosted(1))
+        assert heard == []
+    assert heard == [ParcelPosted(1)]
+
+
+def test_a_rolled_back_deed_tells_nobody(heard: list[ParcelPosted]) -> None:
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        publish(ParcelPosted(1))
+        raise ZeroDivisionError
+    assert heard == []
+
+
+def test_a_failing_subscriber_hides_nothing_from_the_others() -> None:
+    heard: list[ParcelPosted] = []
+
+    def fail(event: ParcelPosted) -> None:
+        raise RuntimeError("not today")
+
+    def hear(event: ParcelPosted) -> None:
+        heard.append(event)
+
+    subscribe(ParcelPosted, fail)
+    subscribe(ParcelPosted, hear)
+    try:
+        publish(ParcelPosted(2))
+    finally:
+        unsubscribe(ParcelPosted, fail)
+        unsubscribe(ParcelPosted, hear)
+    assert heard == [ParcelPosted(2)]
