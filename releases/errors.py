@@ -1,45 +1,33 @@
-from common.errors import SlipwayError
+from common.errors import Conflict, Invalid, NotAllowed
 
 
-class ReleaseError(SlipwayError):
-    """Anything that a release refuses."""
-
-
-class NotReleasable(ReleaseError):
+class NotReleasable(Conflict):
     """This version cannot be released to this service."""
 
 
-class AlreadyInMotion(ReleaseError):
+class AlreadyInMotion(Conflict):
     """The service has a release in motion already."""
 
 
-class NotPossibleNow(ReleaseError):
+class NotPossibleNow(Conflict):
     """The release is not in a state in which this can be done."""
 
 
-class NotWaiting(ReleaseError):
+class NotWaiting(Conflict):
     """The release does not wait for this approval (any more)."""
 
 
-class SeparationOfDuties(ReleaseError):
+class SeparationOfDuties(NotAllowed):
     """Whoever asked for a release may not approve it."""
 
 
-class UnknownPlan(ReleaseError):
+class UnknownPlan(Invalid):
     """There is no such plan."""
 
 
-class InvalidPlan(ReleaseError):
-    """The plan contradicts itself; `faults` maps the place in the plan to what is wrong there."""
-
-    def __init__(self, message: str, faults: dict[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.faults = faults or {}
+class InvalidPlan(Invalid):
+    """The plan contradicts itself; `fields` maps places in the plan to what is wrong there."""
 
 
-class InvalidService(ReleaseError):
-    """The service's definition is not usable; `faults` maps fields to what is wrong."""
-
-    def __init__(self, message: str, faults: dict[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.faults = faults or {}
+class InvalidService(Invalid):
+    """The service's definition is not usable; `fields` maps its fields to what is wrong."""

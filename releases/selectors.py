@@ -22,7 +22,7 @@ def plan_named(name: str, *, team: Team) -> plans.Plan:
     if name in plans.BUILT_IN:
         return plans.BUILT_IN[name]
     names = sorted({*plans.BUILT_IN, *Plan.objects.filter(team=team).values_list("name", flat=True)})
-    raise UnknownPlan(f"There is no plan '{name}'. There are: {', '.join(names)}.")
+    raise UnknownPlan(fields={"plan": [f"There is no plan '{name}'. There are: {', '.join(names)}."]})
 
 
 def plan_of(release: Release) -> plans.Plan:

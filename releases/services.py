@@ -101,7 +101,7 @@ def change_service(
     fixed = sorted(set(changes) - allowed)
     if fixed:
         raise InvalidService(
-            f"{', '.join(fixed)} cannot be changed.", {name: "Cannot be changed after creation." for name in fixed}
+            fields={name: ["Cannot be changed after creation."] for name in fixed}
         )
     if "plan_name" in changes:
         selectors.plan_named(changes["plan_name"], team=service.team)
@@ -125,7 +125,7 @@ def save_plan(
     """
     require(actor, Right.SERVICES_WRITE, team)
     if name in plans.BUILT_IN:
-        raise InvalidPlan(f"'{name}' is built in: save your own under another name.", {"name": "Built in."})
+        raise InvalidPlan(fields={"name": [f"'{name}' is built in: save your own under another name."]})
     parsed = plans.parse({**body, "name": name})
     values = {
         "description": description,
@@ -312,14 +312,11 @@ def _begin(
 
 def _check(service: Service) -> None:
     if service.engine not in ENGINES:
-        raise InvalidService(
-            f"There is no engine '{service.engine}'.", {"engine": f"One of {', '.join(ENGINES)}."}
-        )
+        raise InvalidService(fields={"engine": [f"There is no '{service.engine}'; use {', '.join(ENGINES)}."]})
     try:
         service.full_clean(validate_constraints=True)
     except ValidationError as error:
-        faults = {field: " ".join(messages) for field, messages in error.message_dict.items()}
-        raise InvalidService("The service cannot be saved like this.", faults) from None
+        raise InvalidService(fields=error.message_dict) from None
 
 
 def _check_releasable(service: Service, version: Version) -> None:
