@@ -1,14 +1,17 @@
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from accounts.querysets import TeamOwned
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
-from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
 from common.revisions import Revised
 from releases.states import IN_MOTION, Decision, Halt, ReleaseState, StepState
+
+if TYPE_CHECKING:
+    from releases.selectors import ServiceSummary
 
 service_name = RegexValidator(
     r"^[a-z]([a-z0-9-]{0,48}[a-z0-9])?$",
@@ -51,7 +54,9 @@ class Service(Revised):
     replicas = models.PositiveSmallIntegerField(
         default=1, validators=[MinValueValidator(1), MaxValueValidator(100)]
     )
-    slots = models.PositiveSmallIntegerField(default=4, validators=[MinValueValidator(1), MaxValueValidator(1024)])
+    slots = models.PositiveSmallIntegerField(
+        default=4, validators=[MinValueValidator(1), MaxValueValidator(1024)]
+    )
     """Requests that one worker answers at the same time."""
     device = models.CharField(max_length=20, default="auto")
     resources = models.JSONField(default=dict, blank=True)
@@ -67,6 +72,9 @@ class Service(Revised):
     created_at = models.DateTimeField(default=timezone.now)
 
     objects = TeamOwned.as_manager()
+
+    summary: "ServiceSummary"
+    """Set by `selectors.summarised`."""
 
     def __str__(self) -> str:
         return self.name
@@ -93,9 +101,7 @@ class Release(Reconciled):
     """Where within its step, or within its rollback, the release stands."""
     progress = models.JSONField(default=dict)
     """What the present step has gathered so far."""
-    requested_by = models.ForeignKey(
-        "accounts.User", on_delete=models.SET_NULL, null=True, related_name="+"
-    )
+    requested_by = models.ForeignKey("accounts.User", on_delete=models.SET_NULL, null=True, related_name="+")
     requester = models.CharField(max_length=200)
     reason = models.TextField(blank=True)
     created_at = models.DateTimeField(default=timezone.now)
@@ -157,7 +163,9 @@ class ReleaseStep(models.Model):
 
     class Meta:
         ordering: ClassVar = ["index"]
-        constraints: ClassVar = [models.UniqueConstraint(fields=["release", "index"], name="release_step_once")]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["release", "index"], name="release_step_once")
+        ]
 
     def __str__(self) -> str:
         return f"{self.index + 1}. {self.title}"

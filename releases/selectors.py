@@ -1,37 +1,91 @@
 """Named reads of releases."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
 
+from accounts.selectors import teams_where
+from django.conf import settings
 from django.db.models import QuerySet
 
 from accounts.models import Team
-from accounts.selectors import teams_where
 from accounts.states import Right
 from common.actor import Actor
 from releases import plans
 from releases.errors import UnknownPlan
-from releases.models import Plan, Release, Service
+from releases.judge import Evidence, Verdict, verdict
+from releases.models import EvidencePoint, Plan, Release, Service
 from releases.states import IN_MOTION, ReleaseState
+
+SERVICE_STATES = ("starting", "serving", "releasing", "down")
+"""First release under way; stable serves; another release is in motion; nothing serves."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSummary:
+    """What a service's row does not hold itself."""
+
+    state: str
+    stable: str | None
+    candidate: str | None
+    release_id: int | None
+    weights: dict[str, Any]
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingFor:
+    """What a person must do before the release goes on."""
+
+    kind: str
+    right: Right
+    role: str | None
+    separate_requester: bool
+    since: datetime | None
+    until: datetime | None
+    why: str
 
 
 def plan_named(name: str, *, team: Team) -> plans.Plan:
     """The team's own plan of that name, or the built-in one. Raises UnknownPlan."""
     own = Plan.objects.filter(team=team, name=name).first()
     if own is not None:
-        return plans.parse(own.body)
-    if name in plans.BUILT_IN:
-        return plans.BUILT_IN[name]
-    names = sorted({*plans.BUILT_IN, *Plan.objects.filter(team=team).values_list("name", flat=True)})
+        return plans.parse_plan(own.body)
+    if name in plans.BUILTIN_PLANS:
+        return plans.BUILTIN_PLANS[name]
+    names = sorted({*plans.BUILTIN_PLANS, *Plan.objects.filter(team=team).values_list("name", flat=True)})
     raise UnknownPlan(fields={"plan": [f"There is no plan '{name}'. There are: {', '.join(names)}."]})
 
 
 def plan_of(release: Release) -> plans.Plan:
     """The plan that the release started with, whatever became of its name since."""
-    return plans.parse(release.plan)
+    return plans.parse_plan(release.plan)
+
+
+def plans_for(actor: Actor) -> list[Plan]:
+    """The built-in plans as rows without a team and without an id, then those of the actor's teams."""
+    built_in = [
+        Plan(
+            name=plan.name,
+            description=plan.description,
+            body=plan.model_dump(mode="json"),
+            hash=plans.plan_hash(plan),
+            changed_by="",
+        )
+        for plan in plans.BUILTIN_PLANS.values()
+    ]
+    return [*built_in, *Plan.objects.for_actor(actor).select_related("team").order_by("name")]
+
+
+def summary(plan: Plan) -> list[str]:
+    return [cell.label for cell in plans.strip(plans.parse_plan(plan.body))]
 
 
 def releases_for(actor: Actor) -> QuerySet[Release]:
-    return Release.objects.for_actor(actor).select_related("service", "team", "version__model", "from_version__model")
+    return Release.objects.for_actor(actor).select_related(
+        "service", "team", "version__model", "from_version__model"
+    )
 
 
 def in_motion(actor: Actor) -> QuerySet[Release]:
@@ -49,9 +103,102 @@ def waiting_for(actor: Actor) -> QuerySet[Release]:
     return approvals | stuck
 
 
+def waiting_for_what(release: Release) -> WaitingFor | None:
+    """What a person must do; None when the release goes on by itself, or has ended."""
+    if release.state == ReleaseState.STUCK:
+        return WaitingFor(
+            kind="person",
+            right=Right.RELEASES_OPERATE,
+            role=None,
+            separate_requester=False,
+            since=release.stuck_at,
+            until=None,
+            why=release.last_error,
+        )
+    if release.state != ReleaseState.WAITING_APPROVAL or release.halt:
+        return None
+    step = plan_of(release).steps[release.step_index]
+    if not isinstance(step, plans.Approval):
+        return None
+    row = next((one for one in release.steps.all() if one.index == release.step_index), None)
+    since = row.started_at if row else None
+    ends = step.on_timeout != "wait" and since is not None
+    return WaitingFor(
+        kind="approval",
+        right=Right.RELEASES_APPROVE,
+        role=step.role,
+        separate_requester=step.separate_requester,
+        since=since,
+        until=since + timedelta(seconds=step.timeout_seconds) if ends and since else None,
+        why="The plan asks for a person's word before all traffic goes to the new version.",
+    )
+
+
+def verdict_of(release: Release) -> Verdict | None:
+    """The judge's verdict as of the last look; None before the first."""
+    if not release.evidence:
+        return None
+    return verdict(Evidence.from_dict(release.evidence), plan_of(release).judge)
+
+
+def curve_of(release: Release) -> list[dict[str, Any]]:
+    """The judge's curve so far, as `judge.CurvePoint` writes it."""
+    return list(EvidencePoint.objects.filter(release=release).values_list("curve", flat=True))
+
+
+def weights(release: Release | None) -> dict[str, Any]:
+    """Desired and observed shares in percent of a release in motion; None: all to stable."""
+    percent = release.candidate_percent if release else 0
+    progress = release.progress if release else {}
+    observed = progress.get("observed_percent")
+    return {
+        "desired": {"stable": 100 - percent, "candidate": percent},
+        "observed": {
+            "stable": None if observed is None else round(100 - observed, 2),
+            "candidate": observed,
+        },
+        "requests": progress.get("requests", 0),
+        "interval_percent": progress.get("interval_percent"),
+    }
+
+
 def release_of(service: Service) -> Release | None:
     """The one in motion."""
-    return Release.objects.filter(service=service, state__in=IN_MOTION).select_related("version__model").first()
+    return releases_in_motion([service]).get(service.pk)
+
+
+def releases_in_motion(services: Iterable[Service]) -> dict[int, Release]:
+    """By service id."""
+    rows = Release.objects.filter(service__in=list(services), state__in=IN_MOTION)
+    return {release.service_id: release for release in rows.select_related("version__model")}
+
+
+def summarised(services: Sequence[Service]) -> Sequence[Service]:
+    """The services, each with a `summary` (ServiceSummary); one query for all of them."""
+    moving = releases_in_motion(services)
+    for service in services:
+        service.summary = _summary(service, moving.get(service.pk))
+    return services
+
+
+def _summary(service: Service, release: Release | None) -> ServiceSummary:
+    stable = service.stable_version
+    if stable is None:
+        state = "starting" if release else "down"
+    else:
+        state = "releasing" if release else "serving"
+    return ServiceSummary(
+        state=state,
+        stable=stable.label if stable else None,
+        candidate=release.version.label if release else None,
+        release_id=release.pk if release else None,
+        weights=weights(release),
+        url=f"{settings.SLIPWAY_GATEWAY_URL}/{service.name}/",
+    )
+
+
+def page_of(release: Release) -> str:
+    return f"{settings.SLIPWAY_PUBLIC_URL}/releases/{release.pk}/"
 
 
 def history(service: Service, *, limit: int = 50) -> Sequence[Release]:

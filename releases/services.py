@@ -6,19 +6,19 @@ A wish is a column on the release row; `releases.reconcilers` moves the state.
 from collections.abc import Mapping
 from typing import Any
 
+from accounts.services import require
+from clusters.models import Cluster
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from models_registry.models import Model, Version
+from models_registry.states import VersionState
 
 from accounts.models import Team, User
-from accounts.services import require
 from accounts.states import Right
-from clusters.models import Cluster
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel
-from models_registry.models import Model, Version
-from models_registry.states import VersionState
 from releases import plans, selectors
 from releases.errors import (
     AlreadyInMotion,
@@ -78,13 +78,24 @@ def create_service(
     _check(service)
     with transaction.atomic():
         service.save(force_insert=True)
-        _begin(service, version=version, plan_name=plans.FIRST, actor=actor, reason="The service's first version.")
+        _begin(
+            service,
+            version=version,
+            plan_name=plans.DIRECT.name,
+            actor=actor,
+            reason="The service's first version.",
+        )
         audit.record(
             actor,
             "service.create",
             subject=service,
             team_id=team.pk,
-            detail={"model": model.name, "version": str(version), "cluster": cluster.name, "replicas": replicas},
+            detail={
+                "model": model.name,
+                "version": str(version),
+                "cluster": cluster.name,
+                "replicas": replicas,
+            },
         )
     return service
 
@@ -97,12 +108,20 @@ def change_service(
     Raises NotAllowed, InvalidService, UnknownPlan, common.revisions.Stale.
     """
     require(actor, Right.SERVICES_WRITE, service.team)
-    allowed = {"description", "alias", "engine", "replicas", "slots", "device", "resources", "settings", "plan_name"}
+    allowed = {
+        "description",
+        "alias",
+        "engine",
+        "replicas",
+        "slots",
+        "device",
+        "resources",
+        "settings",
+        "plan_name",
+    }
     fixed = sorted(set(changes) - allowed)
     if fixed:
-        raise InvalidService(
-            fields={name: ["Cannot be changed after creation."] for name in fixed}
-        )
+        raise InvalidService(fields={name: ["Cannot be changed after creation."] for name in fixed})
     if "plan_name" in changes:
         selectors.plan_named(changes["plan_name"], team=service.team)
     for name, value in changes.items():
@@ -116,19 +135,18 @@ def change_service(
 
 
 def save_plan(
-    *, actor: Actor, team: Team, name: str, body: Mapping[str, Any], description: str = "",
-    expected_revision: int | None = None,
+    *, actor: Actor, team: Team, name: str, body: Mapping[str, Any], expected_revision: int | None = None
 ) -> Plan:
     """Create or replace the team's plan `name`. Releases that are under way keep the plan they started with.
 
     Raises NotAllowed, InvalidPlan (with faults per place), common.revisions.Stale.
     """
     require(actor, Right.SERVICES_WRITE, team)
-    if name in plans.BUILT_IN:
+    if name in plans.BUILTIN_PLANS:
         raise InvalidPlan(fields={"name": [f"'{name}' is built in: save your own under another name."]})
-    parsed = plans.parse({**body, "name": name})
+    parsed = plans.parse_plan({**body, "name": name})
     values = {
-        "description": description,
+        "description": parsed.description,
         "body": parsed.model_dump(mode="json"),
         "hash": plans.plan_hash(parsed),
         "changed_by": actor.name,
@@ -140,7 +158,10 @@ def save_plan(
         if not is_new:
             plan.change(expected=expected_revision, **values)
         audit.record(
-            actor, "plan.create" if is_new else "plan.change", subject=plan, team_id=team.pk,
+            actor,
+            "plan.create" if is_new else "plan.change",
+            subject=plan,
+            team_id=team.pk,
             detail={"before": before, "after": plan.hash},
         )
     return plan
@@ -148,7 +169,9 @@ def save_plan(
 
 def delete_plan(plan: Plan, *, actor: Actor) -> None:
     require(actor, Right.SERVICES_WRITE, plan.team)
-    users = list(Service.objects.filter(team=plan.team, plan_name=plan.name).values_list("name", flat=True)[:5])
+    users = list(
+        Service.objects.filter(team=plan.team, plan_name=plan.name).values_list("name", flat=True)[:5]
+    )
     if users:
         raise NotPossibleNow(f"Services use this plan: {', '.join(users)}. Give them another plan first.")
     with transaction.atomic():
@@ -186,13 +209,18 @@ def pause(release: Release, *, actor: Actor, reason: str = "") -> None:
     with transaction.atomic():
         paused = kernel.wake(
             release,
-            where={"state__in": [ReleaseState.PENDING, ReleaseState.RUNNING, ReleaseState.WAITING_APPROVAL],
-                   "halt": "", "paused_at__isnull": True},
+            where={
+                "state__in": [ReleaseState.PENDING, ReleaseState.RUNNING, ReleaseState.WAITING_APPROVAL],
+                "halt": "",
+                "paused_at__isnull": True,
+            },
             paused_by=actor.name,
             paused_at=timezone.now(),
         )
         if not paused:
-            raise NotPossibleNow(f"Only a release that moves can be paused; this one is {_state_word(release)}.")
+            raise NotPossibleNow(
+                f"Only a release that moves can be paused; this one is {_state_word(release)}."
+            )
         audit.record(actor, "release.pause", subject=release, team_id=release.team_id, reason=reason)
 
 
@@ -205,7 +233,10 @@ def resume(release: Release, *, actor: Actor, reason: str = "") -> None:
             resumed = kernel.revive(release, state=release.stuck_from, stuck_from="")
             if resumed:
                 ReleaseMove.objects.create(
-                    release=release, before=ReleaseState.STUCK, after=release.stuck_from, actor=actor.name,
+                    release=release,
+                    before=ReleaseState.STUCK,
+                    after=release.stuck_from,
+                    actor=actor.name,
                     note=reason or "Tried again.",
                 )
         else:
@@ -244,12 +275,19 @@ def rollback(release: Release, *, actor: Actor, reason: str) -> Release:
             return release
         service = Service.objects.get(pk=release.service_id)
         if release.state != ReleaseState.PROMOTED or service.stable_version_id != release.version_id:
-            raise NotPossibleNow("Only the release that serves now can be rolled back; this one does not serve.")
+            raise NotPossibleNow(
+                "Only the release that serves now can be rolled back; this one does not serve."
+            )
         if release.from_version is None:
             raise NotPossibleNow("This was the service's first version: there is none to return to.")
         audit.record(actor, "release.rollback", subject=release, team_id=release.team_id, reason=reason)
         return _begin(
-            service, version=release.from_version, plan_name=plans.DIRECT, actor=actor, reason=reason, undoes=release
+            service,
+            version=release.from_version,
+            plan_name=plans.DIRECT.name,
+            actor=actor,
+            reason=reason,
+            undoes=release,
         )
 
 
@@ -295,14 +333,22 @@ def _begin(
         ) from None
     Release.objects.filter(pk=release.pk).update(candidate_deployment=f"{service.name}-r{release.pk}")
     ReleaseStep.objects.bulk_create(
-        ReleaseStep(release=release, index=index, kind=step.kind, title=plans.title(step))
+        ReleaseStep(release=release, index=index, kind=step.kind, title=plans.summary(step))
         for index, step in enumerate(plan.steps)
     )
     ReleaseMove.objects.create(release=release, before="", after=release.state, actor=actor.name, note=reason)
     audit.record(
-        actor, "release.start", subject=release, team_id=service.team_id, reason=reason,
-        detail={"from": str(service.stable_version or ""), "to": str(version), "plan": plan.name,
-                "plan_hash": release.plan_hash},
+        actor,
+        "release.start",
+        subject=release,
+        team_id=service.team_id,
+        reason=reason,
+        detail={
+            "from": str(service.stable_version or ""),
+            "to": str(version),
+            "plan": plan.name,
+            "plan_hash": release.plan_hash,
+        },
     )
     kernel.wake(release)
     events.publish(ReleaseMoved(release.pk, service.pk))
@@ -312,7 +358,9 @@ def _begin(
 
 def _check(service: Service) -> None:
     if service.engine not in ENGINES:
-        raise InvalidService(fields={"engine": [f"There is no '{service.engine}'; use {', '.join(ENGINES)}."]})
+        raise InvalidService(
+            fields={"engine": [f"There is no '{service.engine}'; use {', '.join(ENGINES)}."]}
+        )
     try:
         service.full_clean(validate_constraints=True)
     except ValidationError as error:
@@ -335,8 +383,11 @@ def _decide(release: Release, decision: Decision, *, actor: Actor, reason: str) 
     with transaction.atomic():
         release.refresh_from_db()
         step = selectors.plan_of(release).steps[release.step_index]
-        if release.state != ReleaseState.WAITING_APPROVAL or step.kind != "approval" or release.halt:
+        waits = release.state == ReleaseState.WAITING_APPROVAL and not release.halt
+        if not waits or not isinstance(step, plans.Approval):
             raise NotWaiting(f"The release does not wait for an approval; it is {_state_word(release)}.")
+        if step.role == "admin":
+            require(actor, Right.PEOPLE_ADMIN, release.team)
         separate = step.separate_requester
         if decision == Decision.APPROVE and separate and release.requested_by_id == actor.user_id:
             raise SeparationOfDuties(
@@ -361,7 +412,11 @@ def _decide(release: Release, decision: Decision, *, actor: Actor, reason: str) 
         else:
             kernel.wake(release)
         audit.record(
-            actor, f"release.{decision}", subject=release, team_id=release.team_id, reason=reason,
+            actor,
+            f"release.{decision}",
+            subject=release,
+            team_id=release.team_id,
+            reason=reason,
             detail={"step": release.step_index, "plan_hash": release.plan_hash},
         )
         events.publish(ReleaseMoved(release.pk, release.service_id))

@@ -35,14 +35,18 @@ class Probe:
 
 
 class Prober(Protocol):
-    def ask(self, *, worker: str, base_url: str, prompt: str, version_label: str, timeout_seconds: float) -> Probe:
+    def ask(
+        self, *, worker: str, base_url: str, prompt: str, version_label: str, timeout_seconds: float
+    ) -> Probe:
         """One completion from the worker at `base_url`; never raises for what the worker does."""
 
 
 class HttpProber:
     """Speaks the OpenAI completions API to the worker itself, past the gateway."""
 
-    def ask(self, *, worker: str, base_url: str, prompt: str, version_label: str, timeout_seconds: float) -> Probe:
+    def ask(
+        self, *, worker: str, base_url: str, prompt: str, version_label: str, timeout_seconds: float
+    ) -> Probe:
         began = time.monotonic()
 
         def probe(answer: str = "", fault: str = "") -> Probe:

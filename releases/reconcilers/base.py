@@ -10,7 +10,6 @@ from common import audit, events
 from common.actor import Actor
 from common.reconcile import Outcome, Step, proceed, rest, wait
 from common.reconcile.engine import kernel
-from releases import plans
 from releases.events import ReleaseEnded, ReleaseMoved
 from releases.models import Release, ReleaseMove, ReleaseStep
 from releases.states import MOVES, Halt, ReleaseState, StepState
@@ -47,14 +46,20 @@ def move(
         if ends:
             events.publish(ReleaseEnded(release.pk, release.service_id, to))
         audit.record(
-            Actor.system(actor), f"release.{to}", subject=release, team_id=release.team_id, reason=note,
+            Actor.system(actor),
+            f"release.{to}",
+            subject=release,
+            team_id=release.team_id,
+            reason=note,
             detail={"before": before},
         )
 
     return rest(save=columns, write=write) if ends else proceed(save=columns, write=write)
 
 
-def halt(release: Release, reason: str, *, kind: Halt = Halt.ROLLBACK, save: Mapping[str, Any] | None = None) -> Outcome:
+def halt(
+    release: Release, reason: str, *, kind: Halt = Halt.ROLLBACK, save: Mapping[str, Any] | None = None
+) -> Outcome:
     """Slipway itself gives the release up; the way back begins with the next step."""
 
     def write() -> None:
@@ -148,7 +153,3 @@ def finish_step(
     step.actor = actor or step.actor
     step.detail = {**step.detail, **release.progress, **(detail or {}), **({"note": note} if note else {})}
     step.save(update_fields=["state", "ended_at", "actor", "detail"])
-
-
-def title(release: Release) -> str:
-    return plans.title(plans.parse(release.plan).steps[release.step_index])

@@ -1,21 +1,26 @@
 """Before any traffic: is the version sound, do its workers come up, do they answer?"""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from clusters import selectors as fleet
-from clusters import services as clusters
 from clusters.selectors import DeploymentStatus
 from clusters.states import DeploymentState
+from models_registry.states import VersionState
+
+from clusters import selectors as fleet
+from clusters import services as clusters
 from common.reconcile import Effect, Operation, Outcome
 from gateway.backends.base import Fence, RouteSpec, Target
-from models_registry.states import VersionState
 from releases import plans, smoke
 from releases.models import Release
 from releases.reconcilers.base import ACTOR, PlanStep, halt
 from releases.states import Halt
+
+LONGEST_ANSWER_SECONDS = 10.0
+"""One step of the kernel is a matter of seconds: a worker that needs longer for 16 tokens is not fit for traffic."""
 
 
 class ScanVersion(PlanStep[plans.Scan]):
@@ -32,8 +37,10 @@ class ScanVersion(PlanStep[plans.Scan]):
 
 
 class DeployCandidate(PlanStep[plans.Deploy]):
+    """Bring the candidate's workers up; a later deploy step of the plan changes how many there are."""
+
     name = "deploy"
-    effect = Effect.CREATE
+    effect = Effect.ABSOLUTE
 
     def intent(self, row: Release) -> Mapping[str, Any]:
         return {"deployment": row.candidate_deployment, "replicas": self._replicas(row)}
@@ -52,8 +59,11 @@ class DeployCandidate(PlanStep[plans.Deploy]):
             device=service.device,
             resources=service.resources,
             settings=service.settings,
-            op_key=operation.op_key,
+            op_key=f"release:{row.pk}",
             actor=ACTOR,
+        )
+        clusters.scale_deployment(
+            row.candidate_deployment, replicas=self._replicas(row), fence=operation.fence
         )
 
     def observe(self, row: Release, operation: Operation) -> DeploymentStatus:
@@ -76,7 +86,9 @@ class DeployCandidate(PlanStep[plans.Deploy]):
         return self.look_again(row, progress=progress, after=timedelta(seconds=0.5))
 
     def _replicas(self, row: Release) -> int:
-        return self.spec.replicas or row.service.replicas
+        if self.spec.replicas is not None:
+            return self.spec.replicas
+        return math.ceil(row.service.replicas * (self.spec.share_percent or 100) / 100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,27 +107,35 @@ class SmokeTest(PlanStep[plans.SmokeTest]):
         endpoints = fleet.endpoints(row.candidate_deployment).endpoints
         if not endpoints:
             return Asked(status, None)
-        number = len(row.progress.get("probes", []))
+        probes = row.progress.get("probes", [])
+        number = len(probes)
+        left_seconds = self.spec.timeout_seconds - sum(probe["milliseconds"] for probe in probes) / 1000
         address, port = endpoints[number % len(endpoints)]
         probe = smoke.prober.ask(
             worker=f"{address}:{port}",
             base_url=f"http://{address}:{port}",
             prompt=smoke.PROMPTS[number % len(smoke.PROMPTS)],
             version_label=row.version.label,
-            timeout_seconds=min(self.spec.timeout_seconds, 10),
+            timeout_seconds=max(min(left_seconds, LONGEST_ANSWER_SECONDS), 0.1),
         )
         return Asked(status, probe)
 
     def settle(self, row: Release, seen: Asked, now: datetime) -> Outcome:
         if seen.status.state == DeploymentState.FAILING:
-            return halt(row, f"The candidate's workers died before any traffic: {seen.status.reason}", kind=Halt.FAIL)
+            return halt(
+                row, f"The candidate's workers died before any traffic: {seen.status.reason}", kind=Halt.FAIL
+            )
         if seen.probe is None:
             if self.elapsed(row, now) > timedelta(seconds=self.spec.timeout_seconds):
                 return halt(row, "No worker of the candidate was there to be asked.", kind=Halt.FAIL)
             return self.look_again(row)
         probes = [*row.progress.get("probes", []), seen.probe.as_json()]
-        if not seen.probe.is_good:
-            reason = f"The smoke test failed on request {len(probes)} of {self.spec.requests}: {seen.probe.fault}."
+        limit = self.spec.max_latency_ms
+        fault = seen.probe.fault
+        if not fault and limit is not None and seen.probe.milliseconds > limit:
+            fault = f"answered in {seen.probe.milliseconds:.0f} ms, more than the {limit} ms allowed"
+        if fault:
+            reason = f"The smoke test failed on request {len(probes)} of {self.spec.requests}: {fault}."
             return halt(row, reason, kind=Halt.FAIL, save={"progress": {"probes": probes}})
         if len(probes) < self.spec.requests:
             return self.look_again(row, progress={"probes": probes}, after=timedelta(0))
@@ -139,5 +159,3 @@ def route_of(release: Release, *, percent: int, with_candidate: bool) -> RouteSp
 
 def fence_of(release: Release, operation: Operation) -> Fence:
     return Fence(holder=release.pk, turn=operation.fence)
-
-

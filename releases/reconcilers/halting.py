@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from clusters import selectors as fleet
-from clusters import services as clusters
 from clusters.errors import UnknownDeployment
 from clusters.states import DeploymentState
+
+from clusters import selectors as fleet
+from clusters import services as clusters
 from common.reconcile import Effect, Operation, Outcome, Step, wait
 from gateway import services as gateway
 from releases.models import Release
@@ -71,5 +72,3 @@ class StopCandidate(Step[Release]):
         if not seen:
             return wait(timedelta(seconds=0.5))
         return move(row, ENDS[Halt(row.halt)], actor=row.halted_by, note=row.outcome)
-
-

@@ -2,7 +2,7 @@ from datetime import datetime
 from typing import Any
 
 from common.reconcile import Operation, Outcome, Step, wait
-from releases import plans
+from releases import selectors
 from releases.judge import Decision
 from releases.models import Release
 from releases.reconcilers.base import SOON, halt, move
@@ -36,8 +36,10 @@ class WatchWhilePaused(Step[Release]):
     def settle(self, row: Release, seen: Sight | None, now: datetime) -> Outcome:
         if seen is None:
             return wait(SOON)
-        view = judged(row, seen, plans.judge_rules(plans.parse(row.plan)))
-        fault = candidate_fault(row, seen) or (view.verdict.reason if view.verdict.decision is Decision.ROLL_BACK else "")
+        view = judged(row, seen, selectors.plan_of(row).judge)
+        fault = candidate_fault(row, seen) or (
+            view.verdict.reason if view.verdict.decision is Decision.ROLL_BACK else ""
+        )
         if fault:
             return halt(row, fault, save=view.save)
         return wait(SOON, save=view.save, write=view.write)

@@ -2,9 +2,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from clusters.states import DeploymentState
+
 from clusters import selectors as fleet
 from clusters import services as clusters
-from clusters.states import DeploymentState
 from common import events
 from common.reconcile import Effect, Operation, Outcome
 from gateway import services as gateway
@@ -48,16 +49,26 @@ class Promote(PlanStep[plans.Promote]):
             )
             if row.stable_deployment:
                 clusters.remove_deployment(
-                    row.stable_deployment, actor=ACTOR, reason=f"{row.version.label} took over in release {row.pk}."
+                    row.stable_deployment,
+                    actor=ACTOR,
+                    reason=f"{row.version.label} took over in release {row.pk}.",
                 )
             if row.service.alias:
                 registry.set_alias(
-                    actor=ACTOR, model=row.service.model, name=row.service.alias, version=row.version,
-                    reason=f"Promoted on {row.service.name}: {row.reason}", release_id=row.pk,
+                    actor=ACTOR,
+                    model=row.service.model,
+                    name=row.service.alias,
+                    version=row.version,
+                    reason=f"Promoted on {row.service.name}: {row.reason}",
+                    release_id=row.pk,
                 )
             events.publish(ServiceChanged(row.service_id))
 
         note = f"{row.version.label} serves all traffic of {row.service.name}."
         return move(
-            row, ReleaseState.PROMOTED, note=note, save={"candidate_percent": 100, "outcome": note}, also=serve
+            row,
+            ReleaseState.PROMOTED,
+            note=note,
+            save={"candidate_percent": 100, "outcome": note},
+            also=serve,
         )

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from gateway.binomial import interval_percent
+
 from clusters import selectors as fleet
 from common.reconcile import Effect, Operation, Outcome
 from gateway import services as gateway
-from gateway.binomial import interval_percent
 from releases import plans
 from releases.judge import Decision
 from releases.models import Release
@@ -69,7 +70,7 @@ class Judge(WatchedStep[plans.Judge]):
         if view.verdict.decision is Decision.PROMOTE:
             return self.go_on(row, note=view.verdict.reason, detail=progress)
         waited = self.elapsed(row, now)
-        if waited < timedelta(seconds=self.spec.wait_seconds):
+        if waited < timedelta(seconds=self.spec.at_most_seconds):
             return self.look_again(row, progress=progress)
         match self.spec.on_insufficient:
             case "roll_back":
@@ -86,7 +87,9 @@ def send(release: Release, operation: Operation, *, percent: int) -> None:
     """Make the gateway send `percent` of the service's traffic to the candidate."""
     seen = fleet.endpoints(release.candidate_deployment)
     gateway.sync_endpoints(release.candidate_deployment, seen.endpoints, observed_at=seen.observed_at)
-    gateway.set_route(route_of(release, percent=percent, with_candidate=True), fence=fence_of(release, operation))
+    gateway.set_route(
+        route_of(release, percent=percent, with_candidate=True), fence=fence_of(release, operation)
+    )
 
 
 def measured(release: Release, seen: Sight) -> dict[str, Any]:

@@ -7,14 +7,15 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from clusters import selectors as fleet
 from clusters.selectors import DeploymentStatus
 from clusters.states import DeploymentState
+
+from clusters import selectors as fleet
 from common.reconcile import Operation, Outcome
 from gateway import selectors as gateway
 from gateway.backends.base import TargetCounts
 from gateway.errors import GatewayUnreachable
-from releases import plans
+from releases import selectors
 from releases.judge import (
     Decision,
     Evidence,
@@ -116,7 +117,9 @@ def candidate_fault(release: Release, sight: Sight) -> str:
 
 
 class WatchedStep(PlanStep[Spec]):
-    """A step during which the candidate may get traffic: every look judges before the step goes its own way."""
+    """A step during which the candidate may get traffic: a look judges before the step goes its own way."""
+
+    heeds_judge: bool = True
 
     def observe(self, row: Release, operation: Operation) -> Sight:
         return look(row, operation.at)
@@ -125,11 +128,11 @@ class WatchedStep(PlanStep[Spec]):
         if not row.stable_deployment:
             # A service's first version has nothing to be compared with.
             return self.decide(row, seen, None, now)
-        view = judged(row, seen, plans.judge_rules(plans.parse(row.plan)))
+        view = judged(row, seen, selectors.plan_of(row).judge)
         fault = candidate_fault(row, seen)
         if fault:
             return _with(view, halt(row, fault))
-        if view.verdict.decision is Decision.ROLL_BACK:
+        if self.heeds_judge and view.verdict.decision is Decision.ROLL_BACK:
             return _with(view, halt(row, view.verdict.reason))
         return _with(view, self.decide(row, seen, view, now))
 
