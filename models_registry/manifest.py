@@ -43,7 +43,9 @@ class Manifest:
 
 
 def manifest_of(files: Iterable[ManifestFile]) -> Manifest:
-    """A checked manifest; Refused when a path is hostile, listed twice, both file and directory, or differs in case."""
+    """A checked manifest; Refused when a path is hostile, listed twice, both file and directory, or differs
+    in case.
+    """
     ordered = tuple(sorted(files, key=lambda file: file.path.encode("utf-8", "surrogatepass")))
     if not ordered:
         raise Refused("(version)", "it holds no files")
@@ -56,7 +58,7 @@ def manifest_of(files: Iterable[ManifestFile]) -> Manifest:
 
 
 def check_collisions(paths: Iterable[str]) -> None:
-    """Refused when two paths would meet on a file system that ignores case, or one is a directory of another."""
+    """Refused when two paths would meet on a file system that ignores case, or a file is also a directory."""
     seen: dict[str, str] = {}
     listed = list(paths)
     for path in listed:
@@ -73,4 +75,6 @@ def check_collisions(paths: Iterable[str]) -> None:
             if key in seen:
                 raise Refused(path, f"'{seen[key]}' is both a file and a directory")
             if directories.setdefault(key, directory) != directory:
-                raise Refused(path, f"the directory '{directories[key]}' differs only in upper and lower case")
+                raise Refused(
+                    path, f"the directory '{directories[key]}' differs only in upper and lower case"
+                )

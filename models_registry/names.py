@@ -15,7 +15,8 @@ MAX_PATH_BYTES = 1_024
 MAX_COMPONENT_BYTES = 255
 MAX_DEPTH = 32
 
-# Invisible or reordering characters let one file name look like another (Unicode TR 36, "bidirectional text spoofing").
+# Invisible or reordering characters let one file name look like another (Unicode TR 36, bidirectional
+# text spoofing).
 _DECEPTIVE_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 
 
@@ -23,19 +24,25 @@ def check_model_name(name: str) -> str:
     """`name`, or InvalidName."""
     if not re.fullmatch(MODEL_PATTERN, name):
         raise InvalidName(
-            "A model's name has 1 to 95 characters of a-z, 0-9, '.', '_' and '-', and starts with a letter or digit."
+            "name",
+            "A model's name has 1 to 95 characters of a-z, 0-9, '.', '_' and '-', "
+            "and starts with a letter or digit.",
         )
     return name
 
 
 def check_alias_name(name: str) -> str:
-    """`name`, or InvalidName. An alias must never look like a version, so that `model:name` means one thing."""
+    """`name`, or InvalidName. An alias never looks like a version, so that `model:name` means one thing."""
     if not re.fullmatch(ALIAS_PATTERN, name):
         raise InvalidName(
-            "An alias has 1 to 63 characters of a-z, 0-9, '.', '_' and '-', and starts with a letter or digit."
+            "alias",
+            "An alias has 1 to 63 characters of a-z, 0-9, '.', '_' and '-', "
+            "and starts with a letter or digit.",
         )
     if NUMBER.fullmatch(name) or DIGEST_PREFIX.fullmatch(name):
-        raise InvalidName(f"'{name}' reads like a version; choose another alias, such as 'production'.")
+        raise InvalidName(
+            "alias", f"'{name}' reads like a version; choose another alias, such as 'production'."
+        )
     return name
 
 
@@ -43,13 +50,14 @@ def check_version_name(name: str) -> str:
     """`name`, or InvalidName; `v7` is allowed here and asks for that number."""
     if not re.fullmatch(VERSION_PATTERN, name):
         raise InvalidName(
+            "version",
             "A version's name has 1 to 95 characters of letters, digits, '.', '_', '+' and '-', "
-            "and starts with a letter or digit."
+            "and starts with a letter or digit.",
         )
     if DIGEST_PREFIX.fullmatch(name):
-        raise InvalidName(f"'{name}' reads like a digest; choose another name.")
+        raise InvalidName("version", f"'{name}' reads like a digest; choose another name.")
     if re.fullmatch(r"[vV][0-9]+", name) and not NUMBER.fullmatch(name):
-        raise InvalidName(f"'{name}' reads like a version number; those are v1 to v999999.")
+        raise InvalidName("version", f"'{name}' reads like a version number; those are v1 to v999999.")
     return name
 
 
@@ -57,7 +65,9 @@ def printable(name: str | bytes) -> str:
     """A file name that can be shown: undecodable bytes and control characters as escapes."""
     text = name.encode("utf-8", "surrogateescape") if isinstance(name, str) else name
     decoded = text.decode("utf-8", "backslashreplace")
-    return "".join(c if unicodedata.category(c) not in _DECEPTIVE_CATEGORIES else f"\\u{ord(c):04x}" for c in decoded)
+    return "".join(
+        c if unicodedata.category(c) not in _DECEPTIVE_CATEGORIES else f"\\u{ord(c):04x}" for c in decoded
+    )
 
 
 def check_file_path(path: str) -> str:
@@ -94,7 +104,7 @@ def _check_component(part: str, shown: str) -> None:
     if "\\" in part:
         raise Refused(shown, "its name has a backslash, which is a directory separator elsewhere")
     if any(character in '<>:"|?*' for character in part):
-        raise Refused(shown, "its name has one of < > : \" | ? *, which other systems cannot store")
+        raise Refused(shown, 'its name has one of < > : " | ? *, which other systems cannot store')
     if part != part.strip() or part.endswith("."):
         raise Refused(shown, "its name begins or ends with a space, or ends with a dot")
     if unicodedata.normalize("NFC", part) != part:

@@ -1,7 +1,7 @@
 """Reading a directory that others can write to, so that nothing outside of it is ever read.
 
-Every name is opened relative to the descriptor of the directory that was just listed, never followed when it is a
-symlink, and checked again when it is open: swapping a file for a link between two looks changes nothing.
+Every name is opened relative to the descriptor of the directory that was just listed, never followed when it
+is a symlink, and checked again when it is open: swapping a file for a link between two looks changes nothing.
 """
 
 import errno
@@ -34,7 +34,10 @@ _SKIPPED_FILES = {
     ".DS_Store": "it belongs to a desktop",
 }
 _KINDS = (
-    (stat.S_ISLNK, "it is a symbolic link; import a copy without links (`cp -rL`, or `hf download --local-dir`)"),
+    (
+        stat.S_ISLNK,
+        "it is a symbolic link; import a copy without links (`cp -rL`, or `hf download --local-dir`)",
+    ),
     (stat.S_ISFIFO, "it is a named pipe"),
     (stat.S_ISSOCK, "it is a socket"),
     (stat.S_ISBLK, "it is a block device"),
@@ -61,7 +64,9 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A directory's files sorted by path, what was left out and why, and what must not enter (at most 50 named)."""
+    """A directory's files sorted by path, what was left out and why, and what must not enter (at most 50
+    named).
+    """
 
     files: tuple[SourceFile, ...]
     skipped: tuple[tuple[str, str], ...] = ()
@@ -140,13 +145,16 @@ def open_file(directory: int, file: SourceFile) -> Iterator[int]:
 def _check_unchanged(descriptor: int, file: SourceFile) -> None:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or not file.is_still(status):
-        raise SourceChanged(f"{file.path} changed while it was being imported. Import it when nobody writes to it.")
+        raise SourceChanged(
+            f"{file.path} changed while it was being imported. Import it when nobody writes to it."
+        )
 
 
 def list_files(directory: int, *, ignore_patterns: Sequence[str] = ()) -> Listing:
     """Everything below `directory`. Does not raise for hostile entries: they come back as refusals.
 
-    `ignore_patterns` are shell patterns over the whole relative path (`*.bin`, `onnx/*`); a match is left out.
+    `ignore_patterns` are shell patterns over the whole relative path (`*.bin`, `onnx/*`); a match is left
+    out.
     """
     walk = _Walk(tuple(ignore_patterns))
     walk.enter(directory, "")

@@ -12,6 +12,7 @@ Redis carries both between processes. Without it pages say so and stay open; not
 from common.live.board import EVERYONE, PUBLIC, Audience, Shard
 from common.live.credentials import Credentials, RightGone, SignedOut
 from common.live.hub import Hub, current_hub
+from common.live.redis import NotShared, ask
 from common.live.shared import SharedValues, stored
 from common.live.topics import Topic, register, topic_of
 from common.live.touch import touch
@@ -22,11 +23,13 @@ __all__ = [
     "Audience",
     "Credentials",
     "Hub",
+    "NotShared",
     "RightGone",
     "Shard",
     "SharedValues",
     "SignedOut",
     "Topic",
+    "ask",
     "current_hub",
     "register",
     "stored",

@@ -1,21 +1,30 @@
 """Connections that give up quickly: live pages are worth waiting for, a request is not to wait for Redis."""
 
 import time
+from collections.abc import Callable
 from functools import lru_cache
+from typing import TypeVar
 
 import redis
 import redis.asyncio
+from django.conf import settings
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+
+Answer = TypeVar("Answer")
 
 PATIENCE_SECONDS = 1.0
 SILENCE_SECONDS = 5.0
 """After Redis failed, synchronous callers leave it alone this long."""
 
 
+class NotShared(Exception):
+    """Redis does not answer, so that what processes share is not known here."""
+
+
 @lru_cache(maxsize=4)
-def connection(url: str) -> "redis.Redis":
+def _connection(url: str) -> "redis.Redis":
     """The process's pool for synchronous code. One retry, for connections that a restart has cut."""
     return redis.Redis.from_url(
         url,
@@ -54,3 +63,17 @@ class Breaker:
 
 breaker = Breaker()
 """The process's."""
+
+
+def ask(question: "Callable[[redis.Redis], Answer]") -> Answer:
+    """What `question` gets from Redis, for synchronous code in any process.
+
+    Raises NotShared when Redis does not answer; at once, without asking, if it did not a moment ago.
+    """
+    if breaker.is_open:
+        raise NotShared("Redis did not answer a moment ago.")
+    try:
+        return question(_connection(settings.REDIS_URL))
+    except (redis.RedisError, OSError) as error:
+        breaker.trip()
+        raise NotShared(f"Redis does not answer: {error}") from error

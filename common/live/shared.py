@@ -1,5 +1,4 @@
 import asyncio
-import contextlib
 import logging
 import secrets
 import time
@@ -9,19 +8,14 @@ from typing import Any
 
 import orjson
 import redis
-from django.conf import settings
 
 from common.live.hub import Hub
-from common.live.redis import breaker, connection
+from common.live.redis import ask
 from common.live.touch import CHANNELS
 
 logger = logging.getLogger(__name__)
 
 Record = dict[str, Any]
-
-
-class NotShared(Exception):
-    """Redis does not answer, so that nobody knows the shared values here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,20 +129,12 @@ class SharedValues:
 def stored(name: str, keys: list[str] | None = None) -> dict[str, tuple[float, Record]]:
     """(time of the offer in seconds since 1970, record) by key, for synchronous code in any process.
 
-    `keys` narrows it. Raises NotShared when Redis does not answer, at once if it did not a moment ago.
+    `keys` narrows it. Raises NotShared when Redis does not answer.
     """
-    if breaker.is_open:
-        raise NotShared("Redis did not answer a moment ago.")
-    try:
-        found = _read(connection(settings.REDIS_URL), name, keys)
-    except (redis.RedisError, OSError) as error:
-        breaker.trip()
-        raise NotShared(f"Redis does not answer: {error}") from error
     entries = {}
-    for key, text in found.items():
-        with contextlib.suppress(ValueError, KeyError):
-            entry = orjson.loads(text)
-            entries[key] = (float(entry["at"]), entry["record"])
+    for key, text in ask(lambda client: _read(client, name, keys)).items():
+        entry = orjson.loads(text)
+        entries[key] = (float(entry["at"]), entry["record"])
     return entries
 
 

@@ -2,11 +2,9 @@ import logging
 from functools import partial
 
 import orjson
-import redis
-from django.conf import settings
 from django.db import transaction
 
-from common.live.redis import breaker, connection
+from common.live.redis import NotShared, ask, breaker
 from common.live.topics import name_of
 
 logger = logging.getLogger(__name__)
@@ -25,10 +23,9 @@ def touch(kind: str, key: object = "") -> None:
 
 
 def _publish(name: str) -> None:
-    if breaker.is_open:
-        return
+    was_silent = breaker.is_open
     try:
-        connection(settings.REDIS_URL).publish(LOOKS, orjson.dumps(name))
-    except (redis.RedisError, OSError) as error:
-        breaker.trip()
-        logger.warning("Redis does not answer (%s): open pages do not hear that %s changed", error, name)
+        ask(lambda client: client.publish(LOOKS, orjson.dumps(name)))
+    except NotShared as error:
+        if not was_silent:
+            logger.warning("Open pages do not hear that %s changed: %s", name, error)

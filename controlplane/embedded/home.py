@@ -6,11 +6,16 @@ import os
 import secrets
 import socket
 import tempfile
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from controlplane.env import Environment, refuse, variable
+
+ABANDONED_STACK_ENDS_WITHIN_SECONDS = 30.0
 
 
 class Refusal(Exception):
@@ -61,28 +66,33 @@ class Home:
         return self.run / "lock"
 
     @property
+    def models(self) -> Path:
+        return self.path / "models"
+
+    @property
     def secret_key(self) -> Path:
         return self.path / "secret-key"
 
     def make(self) -> None:
         """Create what is missing; nobody but its owner may look into `run/`. Raises Refusal."""
+        directories = (
+            self.path,
+            self.run,
+            self.logs,
+            self.programs,
+            self.valkey_data,
+            self.envoy,
+            self.models,
+        )
         try:
-            for directory in (
-                self.path,
-                self.run,
-                self.logs,
-                self.programs,
-                self.valkey_data,
-                self.envoy,
-                self.path / "models",
-            ):
+            for directory in directories:
                 directory.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryFile(dir=directory):
+                    pass
             self.run.chmod(0o700)
-            with tempfile.TemporaryFile(dir=self.path):
-                pass
         except OSError as error:
             raise Refusal(
-                f"{variable('home')}: cannot write to {self.path} ({error.strerror}). "
+                f"{variable('home')}: cannot write to {directory} ({error.strerror}). "
                 "Give its owner the right, or name another directory."
             ) from None
 
@@ -115,17 +125,30 @@ class HomeLock:
         self.fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def take(self, address: str) -> None:
-        """Raises Refusal when another stack has this home."""
+        """Raises Refusal when another stack has this home; one that lost its launcher is waited for."""
+        deadline = time.monotonic() + ABANDONED_STACK_ENDS_WITHIN_SECONDS
+        while not self._try():
+            holder, where = self._holder()
+            if psutil.pid_exists(holder) or time.monotonic() > deadline:
+                raise Refusal(
+                    f"Slipway is already running on {self._path.parent.parent} (process {holder}, {where}). "
+                    f"Stop that one first, or start this one with another {variable('home')} and other ports."
+                )
+            time.sleep(0.2)
+        os.ftruncate(self.fd, 0)
+        os.pwrite(self.fd, f"{os.getpid()} {address}\n".encode(), 0)
+
+    def _try(self) -> bool:
         try:
             fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.read(self.fd, 200).decode(errors="replace").strip() or "another process"
-            raise Refusal(
-                f"Slipway is already running on {self._path.parent.parent} ({holder}). "
-                f"Stop that one first, or start this one with another {variable('home')} and other ports."
-            ) from None
-        os.ftruncate(self.fd, 0)
-        os.write(self.fd, f"process {os.getpid()}, {address}\n".encode())
+            return False
+        return True
+
+    def _holder(self) -> tuple[int, str]:
+        """(process, address) of the launcher that took the lock last."""
+        pid, _, address = os.pread(self.fd, 300, 0).decode(errors="replace").strip().partition(" ")
+        return (int(pid) if pid.isdecimal() else 0), address
 
 
 def check_ports(env: Environment) -> None:

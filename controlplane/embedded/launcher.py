@@ -7,13 +7,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from clusters.backends.supervisor_rpc import Supervisor, SupervisorUnreachable
+from clusters.backends.supervisor_rpc import Program, Supervisor, SupervisorUnreachable
 from controlplane.embedded.home import Home, HomeLock, Refusal, check_ports
 from controlplane.embedded.processes import Family, Signals, die_with, say
 from controlplane.embedded.programs import parts, supervisord_conf
@@ -34,10 +34,22 @@ class PartFailed(Exception):
 
 
 class Launcher:
-    def __init__(self, env: Environment, *, after_ready: tuple[str, ...] = ()) -> None:
-        """`after_ready`: arguments of `manage.py` to run on our terminal once all parts are healthy."""
+    def __init__(
+        self,
+        env: Environment,
+        *,
+        programs: Sequence[Program] | None = None,
+        prepare: Sequence[str] = ("-m", "controlplane.embedded.prepare"),
+        after_ready: Sequence[str] = (),
+    ) -> None:
+        """What to run: `programs` (default: all parts), before them Python with the arguments `prepare`.
+
+        `after_ready`: arguments of a `manage.py` that runs once, on our terminal, when every part is healthy.
+        """
         self._env = env
         self._home = Home(env.home)
+        self._programs = parts(env, self._home) if programs is None else list(programs)
+        self._prepare_arguments = prepare
         self._after_ready = after_ready
         self._address = env.public_url or env.local_url(env.port)
         self._environ = os.environ | {
@@ -102,13 +114,13 @@ class Launcher:
         say("Preparing the database and the files.")
         log = self._home.logs / "prepare.log"
         with log.open("wb") as output:
-            pid = self._spawn("-m", "controlplane.embedded.prepare", stdout=output, stderr=output)
+            pid = self._spawn(*self._prepare_arguments, stdout=output, stderr=output)
         self._wait(lambda: self._family.exit_code(pid) is not None, seconds=float("inf"), every=1)
         if self._family.exit_code(pid):
             raise PartFailed(f"the preparation failed; {log} says why:\n{_tail(log)}")
 
     def _start_supervisord(self, lock: HomeLock) -> int:
-        self._home.supervisor_conf.write_text(supervisord_conf(parts(self._env, self._home), self._home))
+        self._home.supervisor_conf.write_text(supervisord_conf(self._programs, self._home))
         self._home.supervisor_socket.unlink(missing_ok=True)
         with (self._home.logs / "supervisord.out").open("wb") as output:
             return self._spawn(
@@ -155,7 +167,7 @@ class Launcher:
             seen = Supervisor(self._home.supervisor_socket, self._home.programs).processes()
         except SupervisorUnreachable:
             return
-        for part in parts(self._env, self._home):
+        for part in self._programs:
             if part.name in seen and seen[part.name].restarts >= HOPELESS_AFTER_RESTARTS:
                 last = seen[part.name].last_exit
                 raise PartFailed(f"{part.name} does not start ({last}); {part.log} ends:\n{_tail(part.log)}")

@@ -2,7 +2,7 @@
 
 What it adds to the package `supervisor`:
 - Its children die with it (prctl(2), PR_SET_PDEATHSIG), and with each child whatever is left of that
-  child's process group.
+  child's process group. A descendant that left its group is killed when supervisord ends.
 - Groups of equal priority stop together instead of one after the other.
 - It remembers how often a program was started and how its last process ended, over XML-RPC (`slipway.*`).
 """
@@ -20,7 +20,7 @@ from supervisor.rpcinterface import SupervisorNamespaceRPCInterface
 from supervisor.states import ProcessStates, getProcessStateDescription
 from supervisor.supervisord import Supervisor
 
-from controlplane.embedded.processes import die_with
+from controlplane.embedded.processes import Family, die_with
 
 NAMESPACE_FACTORY = "controlplane.embedded.supervisord:make_namespace"
 
@@ -117,11 +117,13 @@ def make_namespace(supervisord: Any) -> SlipwayNamespace:
 
 
 def main() -> None:
+    family = Family()
     options = Options()
     options.realize()
     options.first, options.test = True, False
     with suppress(ExitNow):
         OrderedSupervisor(options).main()
+    family.kill()
 
 
 if __name__ == "__main__":

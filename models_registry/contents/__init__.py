@@ -1,8 +1,8 @@
 """What a file is, judged by its bytes; what a version is, judged by its files together.
 
-Only formats that carry data and cannot carry code pass: safetensors, GGUF, ONNX, SentencePiece, text and the pictures
-of a model card. Nothing is unpickled, unpacked, rendered or executed. What is not recognised is refused, with a
-reason that says what it seems to be and what to do instead.
+Only formats that carry data and cannot carry code pass: safetensors, GGUF, ONNX, SentencePiece, text and the
+pictures of a model card. Nothing is unpickled, unpacked, rendered or executed. What is not recognised is
+refused, with a reason that says what it seems to be and what to do instead.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from models_registry.contents import gguf, images, onnx, safetensors, sentencepiece, text
+from models_registry.contents.gguf import Gguf
 from models_registry.contents.reading import Content, InMemory, Malformed, OpenFile
+from models_registry.contents.safetensors import Tensors
 from models_registry.errors import Refused
 
 __all__ = ["Content", "Identified", "InMemory", "OpenFile", "check_together", "identify"]
@@ -24,10 +26,23 @@ _FORMAT_BY_SUFFIX = {
 }  # fmt: skip
 _SUFFIXES_OF_CODE = {
     ".py", ".pyi", ".pyx", ".pyc", ".pyo", ".pyd", ".so", ".dll", ".dylib", ".exe", ".com", ".scr", ".msi",
-    ".sh", ".bash", ".zsh", ".fish", ".bat", ".cmd", ".ps1", ".vbs", ".js", ".mjs", ".cjs", ".ts", ".jar", ".class",
-    ".rb", ".pl", ".php", ".lua", ".r", ".jl", ".wasm", ".cu", ".cpp", ".cc", ".c", ".h", ".hpp", ".rs", ".go",
+    ".sh", ".bash", ".zsh", ".fish", ".bat", ".cmd", ".ps1", ".vbs", ".js", ".mjs", ".cjs", ".ts", ".jar",
+    ".class", ".rb", ".pl", ".php", ".lua", ".r", ".jl", ".wasm", ".cu", ".cpp", ".cc", ".c", ".h", ".hpp",
+    ".rs", ".go",
 }  # fmt: skip
-_SUFFIXES_OF_PICKLES = {".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".bin", ".joblib", ".dill", ".npy", ".npz", ".mar"}
+_SUFFIXES_OF_PICKLES = {
+    ".pkl",
+    ".pickle",
+    ".pt",
+    ".pth",
+    ".ckpt",
+    ".bin",
+    ".joblib",
+    ".dill",
+    ".npy",
+    ".npz",
+    ".mar",
+}
 _UNPICKLED = "loading it can run code that it carries; convert it to safetensors"
 _DATA_ONLY = "a version holds data only"
 _ARCHIVE = "an archive hides what it holds; import its files unpacked"
@@ -57,19 +72,21 @@ _LFS_POINTER = b"version https://git-lfs.github.com/spec/v1"
 _SHARD_INDEX_SUFFIXES = (".safetensors.index.json",)
 _KEPT_JSON_BYTES = 1024 * 1024
 _KEPT_JSON = {
-    "config.json", "generation_config.json", "tokenizer_config.json", "adapter_config.json", "model_index.json",
-    "preprocessor_config.json", "processor_config.json", "special_tokens_map.json",
+    "config.json", "generation_config.json", "tokenizer_config.json", "adapter_config.json",
+    "model_index.json", "preprocessor_config.json", "processor_config.json", "special_tokens_map.json",
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """What one file is. `json` is kept for configs and shard indexes only; `external_data` are paths in the version."""
+    """What one file is. `json` is kept for configs and shard indexes only; `external_data` are paths in the
+    version.
+    """
 
     path: str
     format: str
-    tensors: safetensors.Tensors | None = None
-    gguf: gguf.Gguf | None = None
+    tensors: Tensors | None = None
+    gguf: Gguf | None = None
     json: Any = None
     external_data: frozenset[str] = field(default=frozenset())
 
@@ -91,9 +108,13 @@ def _identify(path: str, content: Content) -> Identified:
     suffix = PurePosixPath(path).suffix.lower()
     head = content.read_at(0, 512)
     if head.startswith(_LFS_POINTER):
-        raise Refused(path, "it is a Git LFS pointer, not the file itself; run `git lfs pull` in the directory first")
+        raise Refused(
+            path, "it is a Git LFS pointer, not the file itself; run `git lfs pull` in the directory first"
+        )
     if suffix in _SUFFIXES_OF_CODE:
-        raise Refused(path, f"it is program code ({suffix}), as loaders run with trust_remote_code; {_DATA_ONLY}")
+        raise Refused(
+            path, f"it is program code ({suffix}), as loaders run with trust_remote_code; {_DATA_ONLY}"
+        )
     claimed = _FORMAT_BY_SUFFIX.get(suffix)
     if claimed == "safetensors":
         return Identified(path, "safetensors", tensors=safetensors.parse(_not_also_zip(content)))
@@ -106,7 +127,9 @@ def _identify(path: str, content: Content) -> Identified:
     picture = images.sniff(content)
     if claimed in ("png", "jpeg", "gif", "webp") or picture:
         if picture != claimed:
-            raise Refused(path, f"its name says {claimed or 'no picture'} but its content is {picture or 'no picture'}")
+            raise Refused(
+                path, f"its name says {claimed or 'no picture'} but its content is {picture or 'no picture'}"
+            )
         images.check(_not_also_zip(content), picture)
         return Identified(path, picture)
     for offset, magic, reason in _MAGIC:
@@ -119,10 +142,13 @@ def _text_or_raw(path: str, content: Content, *, suffix: str, head: bytes) -> Id
     if suffix in _SUFFIXES_OF_PICKLES or _pickled(head):
         raise Refused(path, f"it is, or is loaded as, a Python pickle: {_UNPICKLED}")
     if suffix == ".json":
+        text.check_json_size(content)
         text.check(content)
         value = text.parse_json(content)
         name = PurePosixPath(path).name
-        kept = name.endswith(_SHARD_INDEX_SUFFIXES) or (name in _KEPT_JSON and content.size <= _KEPT_JSON_BYTES)
+        kept = name.endswith(_SHARD_INDEX_SUFFIXES) or (
+            name in _KEPT_JSON and content.size <= _KEPT_JSON_BYTES
+        )
         return Identified(path, "json", json=value if kept else None)
     try:
         text.check(content)
@@ -140,7 +166,9 @@ def _text_or_raw(path: str, content: Content, *, suffix: str, head: bytes) -> Id
 def _onnx(path: str, content: Content) -> Identified:
     parsed = onnx.parse(content)
     directory = PurePosixPath(path).parent
-    return Identified(path, "onnx", external_data=frozenset(str(directory / name) for name in parsed.external_data))
+    return Identified(
+        path, "onnx", external_data=frozenset(str(directory / name) for name in parsed.external_data)
+    )
 
 
 def _pickled(head: bytes) -> bool:
@@ -160,7 +188,9 @@ def _not_also_zip(content: Content) -> Content:
 
 
 def _words(claimed: str) -> str:
-    return {"json": "JSON", "gguf": "GGUF", "onnx": "ONNX", "png": "PNG", "jpeg": "JPEG"}.get(claimed, claimed)
+    return {"json": "JSON", "gguf": "GGUF", "onnx": "ONNX", "png": "PNG", "jpeg": "JPEG"}.get(
+        claimed, claimed
+    )
 
 
 def _seems(content: Content) -> str:
@@ -188,7 +218,7 @@ def check_together(files: list[Identified]) -> tuple[list[Refused], list[Identif
             refusals.append(
                 Refused(
                     file.path,
-                    "its content is none of safetensors, GGUF, ONNX, SentencePiece, text (UTF-8) or a picture",
+                    "it is none of safetensors, GGUF, ONNX, SentencePiece, text (UTF-8) or a picture",
                 )
             )
         settled.append(Identified(file.path, "onnx-data") if file.format == RAW else file)

@@ -1,7 +1,8 @@
 """ONNX: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto, read without any protobuf library.
 
-The paths of external data are the part that has hurt others (CVE-2022-25882, CVE-2024-27318: `../` in a location
-made the loader read any file), so every tensor of every graph, subgraph and function is visited for them.
+The paths of external data are the part that has hurt others (CVE-2022-25882, CVE-2024-27318: `../` in a
+location made the loader read any file), so every tensor of every graph, subgraph and function is visited for
+them.
 """
 
 from dataclasses import dataclass
@@ -42,7 +43,9 @@ class Onnx:
 
 
 def parse(content: Content) -> Onnx:
-    """A ModelProto with a graph; else Malformed. Refused (an external path that leaves the version) is passed on."""
+    """A ModelProto with a graph; else Malformed. Refused (an external path that leaves the version) is passed
+    on.
+    """
     ir_version, producer, graphs = 0, "", 0
     external: set[str] = set()
     for field in protobuf.fields(content):

@@ -54,7 +54,9 @@ class InMemory:
 
 
 class Cursor:
-    """Reads forward through `content` from `start` to `end`; going past the end is Malformed, never a short read."""
+    """Reads forward through `content` from `start` to `end`; going past the end is Malformed, never a short
+    read.
+    """
 
     def __init__(self, content: Content, start: int = 0, end: int | None = None) -> None:
         self._content = content

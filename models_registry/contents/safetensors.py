@@ -13,8 +13,9 @@ MAX_HEADER_BYTES = 32 * 1024 * 1024
 MAX_DIMENSIONS = 64
 
 BITS = {
-    "BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8,
-    "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8, "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32,
+    "BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8,
+    "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
+    "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32,
     "F32": 32, "C64": 64, "F64": 64, "I64": 64, "U64": 64,
 }  # fmt: skip
 
@@ -42,7 +43,9 @@ def parse(content: Content) -> Tensors:
     if not header.startswith(b"{"):
         raise Malformed("its header does not begin with '{'")
     try:
-        tensors = json.loads(header.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+        tensors = json.loads(
+            header.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=_no_constant
+        )
     except UnicodeDecodeError:
         raise Malformed("its header is not UTF-8") from None
     except RecursionError:

@@ -30,9 +30,8 @@ def check(content: Content) -> None:
 
 
 def parse_json(content: Content) -> Any:
-    """The value of a JSON file; else Malformed. NaN and Infinity pass, since Python writes them into configs."""
-    if content.size > MAX_JSON_BYTES:
-        raise Malformed(f"a JSON file may have at most {MAX_JSON_BYTES:,} bytes")
+    """The value of a JSON file; else Malformed. NaN and Infinity pass: Python writes them into configs."""
+    check_json_size(content)
     data = content.read_at(0, content.size).removeprefix(codecs.BOM_UTF8)
     try:
         value = orjson.loads(data)
@@ -45,6 +44,11 @@ def parse_json(content: Content) -> Any:
             raise Malformed(str(error)[:120]) from None
     check_depth(value)
     return value
+
+
+def check_json_size(content: Content) -> None:
+    if content.size > MAX_JSON_BYTES:
+        raise Malformed(f"a JSON file may have at most {MAX_JSON_BYTES:,} bytes")
 
 
 def check_depth(value: Any) -> None:

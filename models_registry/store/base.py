@@ -10,7 +10,7 @@ from models_registry.contents import Content
 from models_registry.manifest import Manifest
 
 Counted = Callable[[int], None]
-"""Told the number of bytes done since the last call; may raise to stop."""
+"""Told the number of bytes done since the last call; negative when some have to be done again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,22 @@ class Intake(Protocol):
     def probably_held(self, content: Content) -> bool:
         """Whether the store seems to hold this content, by its size and samples of it."""
 
-    def take(self, descriptor: int, size: int, *, counted: Counted) -> Taken:
-        """Hold the `size` bytes of an open file, hashed as they are read; each content is copied at most once.
+    def check_space(self, new_bytes: int) -> None:
+        """StoreFull unless so many bytes more fit."""
 
-        Raises StoreFull, SourceChanged (more or fewer bytes than `size`), OSError. Safe to call from several threads.
+    def take(self, descriptor: int, size: int, *, counted: Counted) -> Taken:
+        """Hold the `size` bytes of an open file, hashed as they are read; each content is copied at most
+        once.
+
+        Raises StoreFull, SourceChanged (more or fewer bytes than `size`), OSError. Safe to call from several
+        threads.
         """
 
     def opened(self, sha256: str) -> AbstractContextManager[Content]:
         """A held file, for reading."""
+
+    def is_unwanted(self) -> bool:
+        """Whether somebody has asked to stop since the intake was opened."""
 
     def write_note(self, name: str, data: bytes) -> None:
         """Keep a small file beside the held ones, whole or not at all."""
@@ -56,6 +64,9 @@ class Store(Protocol):
 
     def is_busy(self, key: str) -> bool:
         """Whether a process writes the intake right now, on any machine that shares the store."""
+
+    def ask_to_stop(self, key: str) -> None:
+        """Tell the process that writes the intake, if there is one, that nobody wants it any more."""
 
     def read_note(self, key: str, name: str) -> bytes | None: ...
 
@@ -82,7 +93,9 @@ class Store(Protocol):
         """A blob, for reading. Raises BlobMissing."""
 
     def materialise(self, manifest: Manifest) -> Path:
-        """A directory with the version's files under their own names, for a worker to read. Raises BlobMissing."""
+        """A directory with the version's files under their own names, for a worker to read. Raises
+        BlobMissing.
+        """
 
     def dematerialise(self, digest: str) -> None: ...
 

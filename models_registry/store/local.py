@@ -1,13 +1,13 @@
 """The store in a directory: blobs by their sha256, hard links everywhere else.
 
     blobs/sha256/ab/<sha256>     read-only, complete, never changed
-    incoming/<key>/              one import's private files: held ones by sha256, `.part-*` while they are copied
+    incoming/<key>/              one import's private files: held ones by sha256, `.part-*` while copied
     versions/<digest>/...        a version under its own file names, hard links into blobs
     locks/
 
-A file becomes visible by one rename or link of a complete, synced file, so a crash leaves a `.part-*`, an intake or
-a `.making-*`, each of which the next process on its lock removes. An intake holds a link of its own to every blob that
-it needs: deleting blobs can never take away what an import has already seen.
+A file becomes visible by one rename or link of a complete, synced file, so a crash leaves a `.part-*`, an
+intake or a `.making-*`, each of which the next process on its lock removes. An intake holds a link of its own
+to every blob that it needs: deleting blobs can never take away what an import has already seen.
 """
 
 import errno
@@ -24,7 +24,7 @@ from models_registry.errors import BlobMissing
 from models_registry.manifest import Manifest
 from models_registry.store import locks
 from models_registry.store.base import Reclaimed
-from models_registry.store.local_intake import LocalIntake, link_or_copy, sync_directory
+from models_registry.store.local_intake import STOP, LocalIntake, link_or_copy, sync_directory
 
 _PART = ".part-"
 _MAKING = ".making-"
@@ -63,8 +63,8 @@ class LocalStore:
         with locks.held(self._intake_lock(key), wait=False):
             directory = self._incoming / key
             directory.mkdir(exist_ok=True)
-            for part in directory.glob(_PART + "*"):
-                part.unlink()
+            for left_over in (*directory.glob(_PART + "*"), directory / STOP):
+                left_over.unlink(missing_ok=True)
             yield LocalIntake(directory, self.blob_path, self._sizes(directory), self.free_bytes)
 
     def _sizes(self, intake: Path) -> dict[int, set[str]]:
@@ -81,6 +81,10 @@ class LocalStore:
     def is_busy(self, key: str) -> bool:
         return locks.is_held(self._intake_lock(key))
 
+    def ask_to_stop(self, key: str) -> None:
+        with suppress(FileNotFoundError):
+            (self._incoming / key / STOP).touch()
+
     def read_note(self, key: str, name: str) -> bytes | None:
         try:
             return (self._incoming / key / f".note-{name}").read_bytes()
@@ -89,12 +93,14 @@ class LocalStore:
 
     def intakes(self) -> list[str]:
         self._make()
-        return sorted(entry.name for entry in os.scandir(self._incoming) if entry.is_dir(follow_symlinks=False))
+        return sorted(
+            entry.name for entry in os.scandir(self._incoming) if entry.is_dir(follow_symlinks=False)
+        )
 
     def publish(self, key: str, manifest: Manifest) -> None:
         self._make()
         sizes = {file.sha256: file.size for file in manifest.files}
-        touched = set()
+        touched = {self._blobs}
         with locks.held(self._blobs_lock, exclusive=False):
             for sha256, size in sizes.items():
                 target = self.blob_path(sha256)
@@ -104,14 +110,13 @@ class LocalStore:
                 if _size(held) != size:
                     raise BlobMissing(f"The import no longer holds the content {sha256[:12]}…; retry it.")
                 target.parent.mkdir(exist_ok=True)
-                # Over a blob of a wrong size, the whole one wins; over none, this is the same as linking.
-                fresh = target.parent / f".{sha256}-{uuid4().hex}"
-                os.link(held, fresh)
-                fresh.replace(target)
+                # One of another size is damaged: the whole one takes its place.
+                target.unlink(missing_ok=True)
+                with suppress(FileExistsError):
+                    os.link(held, target)
                 touched.add(target.parent)
             for directory in touched:
                 sync_directory(directory)
-            sync_directory(self._blobs)
 
     def discard(self, key: str, *, is_referenced: Callable[[Collection[str]], set[str]]) -> Reclaimed:
         self._make()
@@ -120,10 +125,14 @@ class LocalStore:
             if not directory.is_dir():
                 return Reclaimed(0, 0)
             names = [entry.name for entry in os.scandir(directory) if not entry.name.startswith(".")]
+            # Blobs first: after a crash in between, the intake still tells which ones to look at.
+            reclaimed = self.reclaim(names, is_referenced=is_referenced)
             shutil.rmtree(directory)
-            return self.reclaim(names, is_referenced=is_referenced)
+            return reclaimed
 
-    def reclaim(self, blobs: Iterable[str], *, is_referenced: Callable[[Collection[str]], set[str]]) -> Reclaimed:
+    def reclaim(
+        self, blobs: Iterable[str], *, is_referenced: Callable[[Collection[str]], set[str]]
+    ) -> Reclaimed:
         self._make()
         wanted = {sha256 for sha256 in blobs if self.blob_path(sha256).exists()}
         count = freed = 0

@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import operator
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -14,10 +15,14 @@ from models_registry.errors import SourceChanged, StoreFull
 from models_registry.store.base import Counted, Taken
 
 CHUNK_BYTES = 1024 * 1024
+SMALL_BYTES = CHUNK_BYTES
 SAMPLE_BYTES = 4096
 SAMPLES = 9
 SPARE_BYTES = 64 * 1024 * 1024
 """Never filled: the database and the logs of an embedded stack live on the same disk."""
+
+STOP = ".stop"
+_CHANGED = "A file grew or shrank while it was being imported. Import it when nobody writes to it."
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -40,16 +45,37 @@ class LocalIntake:
         self._lock = threading.Lock()
 
     def probably_held(self, content: Content) -> bool:
-        return self._likely_twin(content) is not None
+        return content.size > SMALL_BYTES and self._has_likely_twin(content)
 
     def take(self, descriptor: int, size: int, *, counted: Counted) -> Taken:
-        if self._likely_twin(OpenFile(descriptor, size)) is not None:
+        if size <= SMALL_BYTES:
+            return self._take_small(descriptor, size, counted=counted)
+        if self._has_likely_twin(OpenFile(descriptor, size)):
             sha256 = _read_through(descriptor, size, counted=counted)
             if self._hold_known(sha256, size):
                 return Taken(sha256, size, copied_bytes=0)
-            # A twin in every sample that still differs: what was counted is read again, so it is taken back.
+            # A twin in every sample that still differs is read again: what was counted is taken back.
             counted(-size)
-        return self._copy(descriptor, size, counted=counted)
+        self.check_space(size)
+        return self._hold_new(
+            size, lambda part: _read_through(descriptor, size, counted=counted, copy_to=part)
+        )
+
+    def _take_small(self, descriptor: int, size: int, *, counted: Counted) -> Taken:
+        data = OpenFile(descriptor, size + 1).read_at(0, size + 1)
+        if len(data) != size:
+            raise SourceChanged(_CHANGED)
+        sha256 = hashlib.sha256(data).hexdigest()
+        counted(size)
+        if self._hold_known(sha256, size):
+            return Taken(sha256, size, copied_bytes=0)
+        self.check_space(size)
+
+        def write(part: int) -> str:
+            _write_all(part, memoryview(data))
+            return sha256
+
+        return self._hold_new(size, write)
 
     @contextmanager
     def opened(self, sha256: str) -> Iterator[Content]:
@@ -58,6 +84,9 @@ class LocalIntake:
             yield OpenFile(descriptor, os.fstat(descriptor).st_size)
         finally:
             os.close(descriptor)
+
+    def is_unwanted(self) -> bool:
+        return (self._directory / STOP).exists()
 
     def write_note(self, name: str, data: bytes) -> None:
         part = self._directory / f".part-{uuid4().hex}"
@@ -70,27 +99,34 @@ class LocalIntake:
         part.replace(self._directory / f".note-{name}")
         sync_directory(self._directory)
 
-    def _likely_twin(self, content: Content) -> str | None:
-        """A held content of the same size that agrees in samples spread over it.
+    def _has_likely_twin(self, content: Content) -> bool:
+        """Whether a held content of the same size agrees in samples spread over it.
 
         The next version of a model has weights of the same size; comparing a few pages tells it apart without
         reading it twice, and what agrees is then proven by its hash.
         """
         with self._lock:
             candidates = sorted(self._sizes.get(content.size, ()))
-        wanted = _samples(content)
-        for sha256 in candidates:
-            for path in (self._directory / sha256, self._blob_path(sha256)):
-                with suppress(OSError):
-                    descriptor = os.open(path, _READ)
-                    try:
-                        if os.fstat(descriptor).st_size == content.size and (
-                            _samples(OpenFile(descriptor, content.size)) == wanted
-                        ):
-                            return sha256
-                    finally:
-                        os.close(descriptor)
-        return None
+        if not candidates:
+            return False
+        wanted = list(_samples(content))
+        return any(
+            self._agrees(path, content.size, wanted)
+            for sha256 in candidates
+            for path in (self._directory / sha256, self._blob_path(sha256))
+        )
+
+    @staticmethod
+    def _agrees(path: Path, size: int, wanted: list[bytes]) -> bool:
+        try:
+            descriptor = os.open(path, _READ)
+        except FileNotFoundError:
+            return False
+        try:
+            found = _samples(OpenFile(descriptor, os.fstat(descriptor).st_size))
+            return os.fstat(descriptor).st_size == size and all(map(operator.eq, found, wanted))
+        finally:
+            os.close(descriptor)
 
     def _hold_known(self, sha256: str, size: int) -> bool:
         """Hold the content by a link of our own; False when the store does not have it (whole) after all."""
@@ -106,42 +142,39 @@ class LocalIntake:
                 return True
         return False
 
-    def _copy(self, descriptor: int, size: int, *, counted: Counted) -> Taken:
-        self._check_space(size)
+    def _hold_new(self, size: int, write: Callable[[int], str]) -> Taken:
         part = self._directory / f".part-{uuid4().hex}"
         target = os.open(part, _CREATE, 0o600)
         try:
             try:
-                sha256 = _read_through(descriptor, size, counted=counted, copy_to=target)
+                sha256 = write(target)
                 os.fchmod(target, 0o444)
                 os.fsync(target)
             finally:
                 os.close(target)
             if self._hold_known(sha256, size):
-                part.unlink()
                 return Taken(sha256, size, copied_bytes=0)
             part.replace(self._directory / sha256)
         except OSError as error:
-            part.unlink(missing_ok=True)
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                part.unlink(missing_ok=True)
                 raise StoreFull(needed_bytes=size + SPARE_BYTES, free_bytes=self._free_bytes()) from error
             raise
-        except BaseException:
+        finally:
             part.unlink(missing_ok=True)
-            raise
         with self._lock:
             self._sizes.setdefault(size, set()).add(sha256)
         return Taken(sha256, size, copied_bytes=size)
 
-    def _check_space(self, size: int) -> None:
+    def check_space(self, new_bytes: int) -> None:
         free = self._free_bytes()
-        if free < size + SPARE_BYTES:
-            raise StoreFull(needed_bytes=size + SPARE_BYTES, free_bytes=free)
+        if free < new_bytes + SPARE_BYTES:
+            raise StoreFull(needed_bytes=new_bytes + SPARE_BYTES, free_bytes=free)
 
 
-def _samples(content: Content) -> tuple[bytes, ...]:
+def _samples(content: Content) -> Iterator[bytes]:
     last = max(0, content.size - SAMPLE_BYTES)
-    return tuple(content.read_at(last * step // (SAMPLES - 1), SAMPLE_BYTES) for step in range(SAMPLES))
+    return (content.read_at(last * step // (SAMPLES - 1), SAMPLE_BYTES) for step in range(SAMPLES))
 
 
 def _read_through(descriptor: int, size: int, *, counted: Counted, copy_to: int | None = None) -> str:
@@ -150,15 +183,15 @@ def _read_through(descriptor: int, size: int, *, counted: Counted, copy_to: int 
     buffer = memoryview(bytearray(CHUNK_BYTES))
     done = 0
     while read := os.preadv(descriptor, [buffer], done):
-        if done + read > size:
-            raise SourceChanged("A file grew while it was being imported. Import it when nobody writes to it.")
+        done += read
+        if done > size:
+            break
         digest.update(buffer[:read])
         if copy_to is not None:
             _write_all(copy_to, buffer[:read])
-        done += read
         counted(read)
     if done != size:
-        raise SourceChanged("A file shrank while it was being imported. Import it when nobody writes to it.")
+        raise SourceChanged(_CHANGED)
     return digest.hexdigest()
 
 

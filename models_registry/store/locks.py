@@ -1,28 +1,38 @@
-"""Locks between processes: `flock` on a file, which the kernel drops when its holder dies, however it dies."""
+"""Locks between processes: `flock` on a file, which falls when its holder dies, however it dies."""
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from models_registry.errors import IntakeBusy
 
+PATIENCE_SECONDS = 1.0
+"""`is_held` takes the lock for a moment to see; whoever does not wait must outlast such a look."""
+
 
 @contextmanager
 def held(path: Path, *, exclusive: bool = True, wait: bool = True, remove: bool = False) -> Iterator[None]:
-    """Hold the lock file `path`, making it if needed. Raises IntakeBusy when `wait` is false and another holds it.
+    """Hold the lock file `path`, making it if needed. Raises IntakeBusy when `wait` is false and another
+    holds it.
 
-    `remove` deletes the file at the end, while the lock is still held; whoever waited for it notices and begins again.
+    `remove` deletes the file at the end, while the lock is still held; whoever waited for it notices and
+    begins again.
     """
     kind = (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | (0 if wait else fcntl.LOCK_NB)
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, kind)
         except BlockingIOError:
             os.close(descriptor)
-            raise IntakeBusy(f"Another process is at work on {path.name}.") from None
+            if time.monotonic() > deadline:
+                raise IntakeBusy(f"Another process is at work on {path.name}.") from None
+            time.sleep(0.02)
+            continue
         if _still_there(descriptor, path):
             break
         os.close(descriptor)

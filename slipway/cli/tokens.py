@@ -1,3 +1,4 @@
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -17,13 +18,13 @@ def create(
 ) -> None:
     """Make a token; its secret is shown once, on stdout."""
     context = context_of(typer_context)
-    body = {"name": name, "scopes": scope, "expires_in_days": expires_in_days} | (
-        {"team": team} if team else {}
-    )
+    expires_at = datetime.now(UTC) + timedelta(days=expires_in_days)
+    body = {"name": name, "scopes": scope, "expires_at": expires_at.isoformat()}
+    body |= {"team": team} if team else {}
     # No retry under an idempotency key: a secret is never told twice.
     document = context.client.post("tokens/", body)
     context.show(document)
-    context.say(document["secret"])
+    context.say(document["token"])
 
 
 @app.command("list")

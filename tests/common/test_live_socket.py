@@ -229,7 +229,9 @@ async def test_a_browser_that_takes_nothing_is_given_up(hub, weather, monkeypatc
         assert await socket.ended() is None
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"type": "subscribe"}', '"x" * 3', "\x00", "[" * 4000, "x" * 9000])
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"type": "subscribe"}', '"x" * 3', "\x00", "[" * 4000, "x" * 9000]
+)
 async def test_nonsense_closes_the_socket(hub, weather, text: str) -> None:
     async with page() as socket:
         socket.say_text(text)

@@ -1,0 +1,86 @@
+"""What every gateway would refuse or misroute, found before it is asked."""
+
+import ipaddress
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from gateway.backends.base import Endpoint, Fence, RouteSpec, Target, TargetCounts
+from gateway.errors import InvalidEndpoint, InvalidRoute, StaleFence
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+VERSION = re.compile(r"[\x21-\x7e]{1,400}")
+
+
+def check_spec(spec: RouteSpec) -> None:
+    """Raises InvalidRoute."""
+    if not NAME.fullmatch(spec.name):
+        raise InvalidRoute(f"Route {spec.name!r}: a name must match {NAME.pattern}.")
+    for target in spec.targets:
+        _check_target(spec, target)
+    check_percent(spec.name, spec.candidate, spec.candidate_percent)
+    if spec.candidate is not None and spec.candidate.name == spec.stable.name:
+        raise InvalidRoute(f"Route {spec.name}: stable and candidate are the same target {spec.stable.name}.")
+
+
+def check_percent(route: str, candidate: Target | None, candidate_percent: int) -> None:
+    """Raises InvalidRoute."""
+    if isinstance(candidate_percent, bool) or not isinstance(candidate_percent, int):
+        raise InvalidRoute(f"Route {route}: the candidate's share must be a whole number of percent.")
+    if not 0 <= candidate_percent <= 100:
+        raise InvalidRoute(
+            f"Route {route}: the candidate's share must be 0 to 100 %, not {candidate_percent}."
+        )
+    if candidate is None and candidate_percent:
+        raise InvalidRoute(f"Route {route}: {candidate_percent} % for a candidate, but it has none.")
+
+
+def check_endpoints(
+    target: str, endpoints: Sequence[Endpoint], *, observed_at: datetime
+) -> tuple[Endpoint, ...]:
+    """The endpoints in order, each once. Raises InvalidEndpoint, InvalidRoute."""
+    if observed_at.tzinfo is None:
+        raise ValueError("An observation without a time zone cannot be put in order.")
+    if not NAME.fullmatch(target):
+        raise InvalidRoute(f"Target {target!r}: a name must match {NAME.pattern}.")
+    for endpoint in endpoints:
+        try:
+            address = ipaddress.ip_address(endpoint.address)
+        except ValueError:
+            raise InvalidEndpoint(
+                f"Target {target}: {endpoint.address!r} is no IP address; the gateway resolves no names."
+            ) from None
+        if address.is_unspecified or address.is_multicast:
+            raise InvalidEndpoint(f"Target {target}: nobody can be reached at {endpoint.address}.")
+        if not 1 <= endpoint.port <= 65535:
+            raise InvalidEndpoint(f"Target {target}: {endpoint.port} is no port; it must be 1 to 65535.")
+    return tuple(sorted(set(endpoints)))
+
+
+def refuse_stale(route: str, *, last: Fence | None, fence: Fence) -> None:
+    """Raises StaleFence."""
+    if last is not None and fence < last:
+        raise StaleFence(
+            f"Route {route} was set by {last.holder}/{last.turn} since; {fence.holder}/{fence.turn} is late."
+        )
+
+
+def routed_since(before: TargetCounts | None, after: TargetCounts) -> int:
+    """Requests routed between two readings; all of the later when the counters started again in between."""
+    if before is None or before.epoch != after.epoch or before.routed > after.routed:
+        return after.routed
+    return after.routed - before.routed
+
+
+def split_since(before: Mapping[str, TargetCounts], after: Mapping[str, TargetCounts]) -> dict[str, int]:
+    return {name: routed_since(before.get(name), counts) for name, counts in after.items()}
+
+
+def _check_target(spec: RouteSpec, target: Target) -> None:
+    if not NAME.fullmatch(target.name):
+        raise InvalidRoute(f"Route {spec.name}: target {target.name!r} must match {NAME.pattern}.")
+    if not VERSION.fullmatch(target.version):
+        raise InvalidRoute(
+            f"Route {spec.name}: version {target.version!r} cannot be sent as a header; "
+            "it must be 1 to 400 visible ASCII characters."
+        )

@@ -1,0 +1,268 @@
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import monotonic, sleep
+
+from gateway.backends import checks
+from gateway.backends.base import Endpoint, Fence, Health, ObservedSplit, RouteSpec, TargetCounts
+from gateway.backends.envoy import access_log, proof, readings
+from gateway.backends.envoy.admin import (
+    CLUSTERS,
+    LISTENERS,
+    ROUTES,
+    Admin,
+    NotTaken,
+    endpoints_of,
+)
+from gateway.backends.envoy.files import sweep_leftovers
+from gateway.backends.envoy.layout import Layout
+from gateway.backends.envoy.messages import Typed
+from gateway.backends.envoy.routes import cluster_messages, endpoint_messages, route_messages
+from gateway.backends.state import State
+from gateway.backends.envoy.store import Observation, Store
+from gateway.errors import (
+    GatewayError,
+    GatewayUnreachable,
+    InvalidEndpoint,
+    InvalidRoute,
+    UnknownRoute,
+)
+
+logger = logging.getLogger(__name__)
+
+WARM_WITHIN_SECONDS = 5.0
+"""A new cluster takes requests when its workers were asked for their health once, for which they have 2 s."""
+FORGET_TARGET_AFTER = timedelta(days=1)
+
+
+class Refused(Exception):
+    """Envoy has refused a file and goes on with what it had."""
+
+
+class EnvoyFiles:
+    """A `TrafficBackend` that tells one Envoy by files (LDS, RDS, CDS, EDS), replaced by rename.
+
+    Envoy needs nothing of us to go on serving. The order of every write: refuse what is late or wrong, write
+    down the wish and its fence, put the file, wait until Envoy names its version. A writer may die between
+    any two of these: the next one, or `refresh`, finishes. Clusters are there before a route leads to them
+    and stay a while after.
+    """
+
+    def __init__(self, layout: Layout, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.layout = layout
+        self._store = Store(layout)
+        self._admin = Admin(port=layout.admin_port, node_id=layout.node_id)
+        self._clock = clock
+
+    def apply_route(self, spec: RouteSpec, *, fence: Fence) -> None:
+        checks.check_spec(spec)
+        names = tuple(target.name for target in spec.targets)
+        for name in names:
+            self._store.ensure_endpoints(name)
+        if self.wished_route(spec.name) != spec:
+            # Routes do not touch each other: what Envoy says of this one alone holds among the others.
+            proof.prove(State(routes={spec.name: spec}), self.layout)
+        with self._store.lock():
+            state = self._claimed(spec.name, fence)
+            is_reachable = self._make_room(state, spec, fence)
+        if is_reachable:
+            self._await_warm(names)
+        with self._store.lock():
+            state = self._claimed(spec.name, fence)
+            self._change_routes(state, self._with(state, spec, fence))
+
+    def set_weights(self, route: str, *, candidate_percent: int, fence: Fence) -> None:
+        with self._store.lock():
+            state = self._claimed(route, fence)
+            spec = self._spec(state, route)
+            checks.check_percent(route, spec.candidate, candidate_percent)
+            wished = replace(spec, candidate_percent=candidate_percent)
+            self._change_routes(state, self._with(state, wished, fence))
+
+    def remove_route(self, route: str, *, fence: Fence) -> None:
+        with self._store.lock():
+            state = self._claimed(route, fence)
+            if route in state.routes:
+                wished = state.without_route(route, fence=fence, now=self._clock())
+            else:
+                wished = state.with_fence(route, fence) if route in state.fences else state
+            self._change_routes(state, wished)
+
+    def set_endpoints(self, target: str, endpoints: Sequence[Endpoint], *, observed_at: datetime) -> None:
+        workers = checks.check_endpoints(target, endpoints, observed_at=observed_at)
+        with self._store.target_lock(target):
+            last = self._store.observation(target)
+            if last and observed_at < last.at:
+                logger.debug("%s: an observation of %s came late", target, observed_at)
+                return
+            self._store.save_observation(target, Observation(observed_at, workers))
+            if target not in self._store.load().clusters:
+                self._store.put_endpoints(target, workers)
+                return
+            try:
+                self._publish(
+                    endpoints_of(target), self.layout.endpoints(target), endpoint_messages(target, workers)
+                )
+            except Refused:
+                kept = last.endpoints if last else ()
+                self._store.save_observation(target, Observation(observed_at, kept))
+                self._store.put_endpoints(target, kept)
+                raise InvalidEndpoint(
+                    f"Envoy refuses the endpoints {workers} of {target}; its log says why."
+                ) from None
+
+    def refresh(self) -> None:
+        sweep_leftovers(self.layout.run_dir, older_than_seconds=60)
+        access_log.rotate(self.layout, self._admin)
+        with self._store.lock():
+            state = self._store.load()
+            for target in state.clusters:
+                self._store.ensure_endpoints(target)
+            self._publish_clusters(state)
+            self._publish_routes(state)
+            pruned = state.pruned(self._clock())
+            if pruned is not state:
+                self._store.save(pruned)
+                self._publish_clusters(pruned)
+            self._forget_targets(pruned)
+
+    def wished_route(self, route: str) -> RouteSpec | None:
+        return self._store.load().routes.get(route)
+
+    def ready_endpoints(self, target: str) -> frozenset[Endpoint]:
+        with self._admin.connected() as connection:
+            self._admin.epoch(connection)
+            hosts = self._admin.healthy_hosts(connection, target)
+        return frozenset(Endpoint(address, port) for address, port in hosts)
+
+    def counts(self, route: str) -> Mapping[str, TargetCounts]:
+        state = self._store.load()
+        self._spec(state, route)
+        targets = state.targets_of(route)
+        with self._admin.connected() as connection:
+            epoch = self._admin.epoch(connection)
+            numbers = self._admin.stats(connection, readings.pattern(route, targets))
+        return readings.counts_of(route, targets, numbers, epoch=epoch)
+
+    def observed_weights(self, route: str, *, since: Mapping[str, TargetCounts]) -> ObservedSplit:
+        return ObservedSplit(checks.split_since(since, self.counts(route)))
+
+    def health(self) -> Health:
+        files = {
+            LISTENERS: self.layout.listeners,
+            CLUSTERS: self.layout.clusters,
+            ROUTES: self.layout.routes,
+        }
+        try:
+            with self._admin.connected() as connection:
+                self._admin.epoch(connection)
+                behind = [
+                    path.stem
+                    for source, path in files.items()
+                    if self._admin.taken(connection, source).version != self._store.version(path)
+                ]
+                active = self._admin.stats(connection, r"^listener_manager\.total_listeners_active$")
+        except GatewayError as error:
+            return Health(False, str(error))
+        if behind:
+            return Health(False, f"Envoy has not taken its present {' and '.join(behind)}; its log says why.")
+        if not any(active.values()):
+            return Health(False, f"Envoy cannot listen on {self.layout.bind} port {self.layout.port}.")
+        return Health(True, f"Envoy serves on {self.layout.bind} port {self.layout.port}.")
+
+    def _claimed(self, route: str, fence: Fence) -> State:
+        state = self._store.load()
+        checks.refuse_stale(route, last=state.fences.get(route), fence=fence)
+        return state
+
+    def _spec(self, state: State, route: str) -> RouteSpec:
+        spec = state.routes.get(route)
+        if spec is None:
+            raise UnknownRoute(f"The gateway has no route {route}.")
+        return spec
+
+    def _with(self, state: State, spec: RouteSpec, fence: Fence) -> State:
+        if state.routes.get(spec.name) == spec and state.fences.get(spec.name) == fence:
+            return state
+        return state.with_route(spec, fence=fence, now=self._clock())
+
+    def _make_room(self, state: State, spec: RouteSpec, fence: Fence) -> bool:
+        """Have Envoy know the clusters of `spec`; False when it does not run, and will find them."""
+        wished = state
+        if not {target.name for target in spec.targets} <= set(state.clusters):
+            wished = state.with_warming(spec, fence=fence, now=self._clock())
+            self._store.save(wished)
+        try:
+            self._publish_clusters(wished)
+        except Refused:
+            back = state.with_fence(spec.name, fence)
+            self._store.save(back)
+            self._store.put(self.layout.clusters, cluster_messages(back, self.layout))
+            raise self._invalid(wished) from None
+        except NotTaken:
+            raise
+        except GatewayUnreachable:
+            return False
+        return True
+
+    def _await_warm(self, targets: tuple[str, ...]) -> None:
+        deadline = monotonic() + WARM_WITHIN_SECONDS
+        with self._admin.connected() as connection:
+            while cold := self._admin.warming(connection, targets):
+                if monotonic() >= deadline:
+                    raise NotTaken(
+                        f"The gateway has not made {', '.join(cold)} ready within {WARM_WITHIN_SECONDS:g} s."
+                    )
+                sleep(0.01)
+
+    def _change_routes(self, before: State, after: State) -> None:
+        if after is not before:
+            self._store.save(after)
+        try:
+            self._publish_routes(after)
+        except Refused:
+            # The fence stays: whoever comes late is late, however this writer fared.
+            back = replace(before, fences=after.fences)
+            self._store.save(back)
+            self._store.put(self.layout.routes, route_messages(back))
+            raise self._invalid(after) from None
+
+    def _invalid(self, refused: State) -> InvalidRoute:
+        try:
+            proof.prove(refused, self.layout)
+        except InvalidRoute as error:
+            return error
+        return InvalidRoute("Envoy refuses this configuration and goes on with the last; its log says why.")
+
+    def _publish_routes(self, state: State) -> None:
+        self._publish(ROUTES, self.layout.routes, route_messages(state))
+
+    def _publish_clusters(self, state: State) -> None:
+        self._publish(CLUSTERS, self.layout.clusters, cluster_messages(state, self.layout))
+
+    def _publish(self, source: str, path: Path, resources: list[Typed]) -> None:
+        """Put the file and see it taken. Raises Refused, GatewayUnreachable with the file in place."""
+        try:
+            with self._admin.connected() as connection:
+                self._admin.epoch(connection)
+                before = self._admin.taken(connection, source)
+                version = self._store.put(path, resources, taken=before.version)
+                if not self._admin.await_taken(
+                    connection, source, version=version, refused_before=before.refused
+                ):
+                    raise Refused
+        except NotTaken:
+            raise
+        except GatewayUnreachable:
+            self._store.put(path, resources, taken=self._store.version(path))
+            raise
+
+    def _forget_targets(self, state: State) -> None:
+        before = self._clock() - FORGET_TARGET_AFTER
+        for path in self.layout.targets.glob("*.json"):
+            target = path.stem
+            seen = self._store.observation(target)
+            if target not in state.clusters and seen and seen.at < before:
+                self._store.forget_target(target)

@@ -1,0 +1,264 @@
+"""The listener: what Envoy counts, logs and answers by itself. Pure."""
+
+import ipaddress
+import socket
+from typing import Any
+
+from gateway.backends.envoy.layout import LISTENER, ROUTES, Layout
+from gateway.backends.envoy.messages import (
+    AccessLog,
+    HttpConnectionManager,
+    Listener,
+    LocalReplyConfig,
+    ReplyFormat,
+    ReplyMapper,
+    RouteConfiguration,
+    Stat,
+    StatsAccessLog,
+    Typed,
+    extension,
+    typed,
+)
+from gateway.backends.envoy.routes import STREAM_IDLE_SECONDS, file_source
+from gateway.errors import InvalidRoute
+
+STATS_PREFIX = "slipway"
+CUT_OFF = ["UC", "UPE", "UR", "LR"]
+"""Response flags of an answer that broke off: the worker closed, broke the protocol, or was reset."""
+SILENT = ["SI", "UT", "UMSDR", "DPE"]
+
+
+def render_listener(layout: Layout, *, routes: RouteConfiguration | None = None) -> Listener:
+    """`routes` makes them part of it, for Envoy to judge both together; otherwise they are watched as a
+    file."""
+    manager: HttpConnectionManager = {
+        "stat_prefix": STATS_PREFIX,
+        "server_name": "slipway",
+        "http_filters": [
+            extension("envoy.filters.http.router", "envoy.extensions.filters.http.router.v3.Router")
+        ],
+        "access_log": _access_logs(layout),
+        # Counts a request when it arrives as well.
+        "access_log_options": {"flush_access_log_on_new_request": True},
+        "local_reply_config": _local_replies(),
+        # Clients are strangers: their x-forwarded-for and x-envoy-* headers are not believed.
+        "use_remote_address": True,
+        "internal_address_config": {},
+        "stream_idle_timeout": f"{STREAM_IDLE_SECONDS}s",
+        "request_headers_timeout": "15s",
+        "normalize_path": True,
+        # Model ids such as org%2Fname stand in paths.
+        "path_with_escaped_slashes_action": "KEEP_UNCHANGED",
+        "preserve_external_request_id": True,
+        "always_set_request_id_in_response": True,
+    }
+    if routes is None:
+        source = file_source(str(layout.routes), str(layout.routes.parent))
+        manager["rds"] = {"route_config_name": ROUTES, "config_source": source}
+    else:
+        manager["route_config"] = routes
+    return {
+        "name": LISTENER,
+        "address": {"socket_address": {"address": _ip(layout.bind), "port_value": layout.port}},
+        # A second gateway on the same port must fail, not take half of the connections.
+        "enable_reuse_port": False,
+        "filter_chains": [
+            {
+                "filters": [
+                    {
+                        "name": "envoy.filters.network.http_connection_manager",
+                        "typed_config": typed(
+                            "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+                            manager,
+                        ),
+                    }
+                ]
+            }
+        ],
+    }
+
+
+def listener_messages(layout: Layout) -> list[Typed]:
+    return [typed("envoy.config.listener.v3.Listener", render_listener(layout))]
+
+
+def _ip(bind: str) -> str:
+    try:
+        return str(ipaddress.ip_address(bind))
+    except ValueError:
+        pass
+    try:
+        return str(socket.getaddrinfo(bind, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError as error:
+        raise InvalidRoute(f"SLIPWAY_BIND: {bind!r} is no address of this machine ({error}).") from None
+
+
+def _access_logs(layout: Layout) -> list[AccessLog]:
+    ended = _log_type("DownstreamEnd")
+    return [
+        _stats(_log_type("DownstreamStart"), counters=["routed"]),
+        _stats(ended, counters=["ended"]),
+        _stats(_all(ended, _status("EQ", 0)), counters=["abandoned"]),
+        _stats(_all(ended, _any(_status("GE", 500), _flags(CUT_OFF))), counters=["errors"]),
+        _stats(
+            _all(ended, _WHOLE_AND_GOOD),
+            # From the request's first byte to the answer's last, and to the first that the worker sent.
+            histograms={
+                "latency_us": "%COMMON_DURATION(DS_RX_BEG:DS_TX_END:us)%",
+                "first_byte_us": "%COMMON_DURATION(DS_RX_BEG:US_RX_BEG:us)%",
+            },
+        ),
+        {
+            "name": "envoy.access_loggers.file",
+            "filter": ended,
+            "typed_config": typed(
+                "envoy.extensions.access_loggers.file.v3.FileAccessLog",
+                {"path": str(layout.access_log), "log_format": {"json_format": _LINE}},
+            ),
+        },
+    ]
+
+
+_LINE = {
+    "at": "%START_TIME(%Y-%m-%dT%H:%M:%S.%3fZ)%",
+    "request_id": "%REQ(X-REQUEST-ID)%",
+    "client": "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%",
+    "method": "%REQ(:METHOD)%",
+    "path": "%PATH(NQ)%",
+    "route": "%ROUTE_NAME%",
+    "target": "%UPSTREAM_CLUSTER%",
+    "worker": "%UPSTREAM_HOST%",
+    "version": "%RESP(X-SLIPWAY-VERSION)%",
+    "status": "%RESPONSE_CODE%",
+    "flags": "%RESPONSE_FLAGS%",
+    "details": "%RESPONSE_CODE_DETAILS%",
+    "attempts": "%UPSTREAM_REQUEST_ATTEMPT_COUNT%",
+    "received_bytes": "%BYTES_RECEIVED%",
+    "sent_bytes": "%BYTES_SENT%",
+    "duration_ms": "%DURATION%",
+    "first_byte_ms": "%RESPONSE_DURATION%",
+}
+"""Without the query, which may carry what is nobody's business."""
+
+_TAGS = [("target", "%UPSTREAM_CLUSTER_RAW%"), ("route", "%ROUTE_NAME%")]
+
+
+def _stats(
+    when: dict[str, Any], *, counters: list[str] | None = None, histograms: dict[str, str] | None = None
+) -> AccessLog:
+    def stat(name: str) -> Stat:
+        return {"name": name, "tags": [{"name": tag, "value_format": value} for tag, value in _TAGS]}
+
+    body: StatsAccessLog = {
+        "stats_scope": {"prefix": STATS_PREFIX},
+        "counters": [{"stat": stat(name), "value_fixed": 1} for name in counters or []],
+        "histograms": [
+            {"stat": stat(name), "unit": "Microseconds", "value_format": value}
+            for name, value in (histograms or {}).items()
+        ],
+    }
+    return {
+        "name": "envoy.access_loggers.stats",
+        "filter": when,
+        "typed_config": typed("envoy.extensions.access_loggers.stats.v3.Config", body),
+    }
+
+
+def _log_type(name: str) -> dict[str, Any]:
+    return {"log_type_filter": {"types": [name]}}
+
+
+def _status(op: str, value: int) -> dict[str, Any]:
+    comparison = {"op": op, "value": {"default_value": value, "runtime_key": "slipway.none"}}
+    return {"status_code_filter": {"comparison": comparison}}
+
+
+def _flags(flags: list[str]) -> dict[str, Any]:
+    return {"response_flag_filter": {"flags": flags}}
+
+
+def _all(*filters: dict[str, Any]) -> dict[str, Any]:
+    return {"and_filter": {"filters": list(filters)}}
+
+
+def _any(*filters: dict[str, Any]) -> dict[str, Any]:
+    return {"or_filter": {"filters": list(filters)}}
+
+
+_WHOLE_AND_GOOD = {
+    "extension_filter": {
+        "name": "envoy.access_loggers.extension_filters.cel",
+        "typed_config": typed(
+            "envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter",
+            # The details change when either side broke off; only whole answers have both ends of a duration.
+            {"expression": "response.code_details == 'via_upstream' && response.code < 400"},
+        ),
+    }
+}
+
+
+def _local_replies() -> LocalReplyConfig:
+    """Problem documents (RFC 9457) for all that Envoy answers in a worker's stead."""
+
+    def reply(when: dict[str, Any], status: int, title: str, detail: str) -> ReplyMapper:
+        mapper: ReplyMapper = {
+            "filter": when,
+            "status_code": status,
+            "body_format_override": _problem(title, detail),
+        }
+        if status == 503:
+            mapper["headers_to_add"] = [
+                {
+                    "header": {"key": "retry-after", "value": "1"},
+                    "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
+                }
+            ]
+        return mapper
+
+    return {
+        "mappers": [
+            reply(
+                _status("EQ", 404),
+                404,
+                "No such service",
+                "No service answers to this path. Paths read /<service>/..., for example /chat/v1/models.",
+            ),
+            reply(
+                _flags(["UH", "NC"]),
+                503,
+                "No worker is ready",
+                "This service has no worker that can take a request now. Try again shortly.",
+            ),
+            reply(
+                _flags(["UF"]),
+                503,
+                "No worker could be reached",
+                "The workers of this service refuse connections. Try again shortly.",
+            ),
+            reply(
+                _flags(CUT_OFF),
+                502,
+                "The worker broke off",
+                "The worker ended the connection before it answered.",
+            ),
+            reply(
+                _flags(SILENT),
+                504,
+                "The worker was silent for too long",
+                f"Nothing moved on this request for {STREAM_IDLE_SECONDS} s.",
+            ),
+        ],
+        "body_format": _problem("The gateway cannot take this request", "%LOCAL_REPLY_BODY%"),
+    }
+
+
+def _problem(title: str, detail: str) -> ReplyFormat:
+    return {
+        "json_format": {
+            "type": "about:blank",
+            "title": title,
+            "status": "%RESPONSE_CODE%",
+            "detail": detail,
+        },
+        "content_type": "application/problem+json",
+    }

@@ -1,0 +1,249 @@
+"""Routes and clusters, rendered from the state. Pure."""
+
+from collections.abc import Sequence
+
+from gateway.backends.base import Endpoint, RouteSpec, Side, Target
+from gateway.backends.envoy.layout import ROUTES, Layout
+from gateway.backends.envoy.messages import (
+    Cluster,
+    ClusterLoadAssignment,
+    ClusterWeight,
+    ConfigSource,
+    HeaderValueOption,
+    LbEndpoint,
+    Route,
+    RouteAction,
+    RouteConfiguration,
+    RouteMatch,
+    Typed,
+    extension,
+    typed,
+)
+from gateway.backends.state import State
+
+UNKNOWN_SERVICE = "-"
+"""Name of the route that answers 404; no service can be called so."""
+STREAM_IDLE_SECONDS = 900
+"""A stream on which nothing moves in either direction is given up. A long answer that is not streamed, or a
+long prefill, moves nothing until it is done: so minutes, and no limit at all on the whole answer."""
+KEEP_ALIVE_SECONDS = 4
+"""An idle connection to a worker is closed before the worker closes it (uvicorn: after 5 s), so that no
+request is sent into a connection that is just being closed."""
+HEALTH_PATH = "/healthz"
+
+
+def forced(route: str) -> str:
+    """Name under which requests with `x-release` are counted; a service's name holds no slash."""
+    return f"{route}/forced"
+
+
+def render_routes(state: State) -> RouteConfiguration:
+    routes = [route for _, spec in sorted(state.routes.items()) for route in _routes_of(spec)]
+    unknown: Route = {
+        "name": UNKNOWN_SERVICE,
+        "match": {"prefix": "/"},
+        "direct_response": {"status": 404},
+    }
+    return {
+        "name": ROUTES,
+        # Without it a route to a cluster that does not exist is taken, and answers 503.
+        "validate_clusters": True,
+        "virtual_hosts": [
+            {
+                "name": "services",
+                "domains": ["*"],
+                "routes": [*routes, unknown],
+                "response_headers_to_remove": ["x-envoy-upstream-service-time"],
+            }
+        ],
+    }
+
+
+def render_clusters(state: State, layout: Layout) -> list[Cluster]:
+    return [_cluster(name, layout) for name in state.clusters]
+
+
+def render_endpoints(target: str, endpoints: Sequence[Endpoint]) -> ClusterLoadAssignment:
+    workers: list[LbEndpoint] = [
+        {"endpoint": {"address": {"socket_address": {"address": one.address, "port_value": one.port}}}}
+        for one in endpoints
+    ]
+    return {"cluster_name": target, "endpoints": [{"lb_endpoints": workers}] if workers else []}
+
+
+def route_messages(state: State) -> list[Typed]:
+    return [typed("envoy.config.route.v3.RouteConfiguration", render_routes(state))]
+
+
+def cluster_messages(state: State, layout: Layout) -> list[Typed]:
+    return [typed("envoy.config.cluster.v3.Cluster", cluster) for cluster in render_clusters(state, layout)]
+
+
+def endpoint_messages(target: str, endpoints: Sequence[Endpoint]) -> list[Typed]:
+    assignment = render_endpoints(target, endpoints)
+    return [typed("envoy.config.endpoint.v3.ClusterLoadAssignment", assignment)]
+
+
+def file_source(path: str, directory: str) -> ConfigSource:
+    return {
+        "path_config_source": {"path": path, "watched_directory": {"path": directory}},
+        "resource_api_version": "V3",
+    }
+
+
+def _routes_of(spec: RouteSpec) -> list[Route]:
+    sides: list[tuple[Side, Target]] = [("stable", spec.stable)]
+    if spec.candidate is not None:
+        sides.insert(0, ("canary", spec.candidate))
+    routes: list[Route] = []
+    for side, target in sides:
+        for match in _matches(spec.name):
+            match["headers"] = [{"name": "x-release", "string_match": {"exact": side}}]
+            routes.append(
+                {
+                    "name": forced(spec.name),
+                    "match": match,
+                    "route": {"cluster": target.name, **_action()},
+                    "response_headers_to_add": _version_header(target),
+                }
+            )
+    unforced: RouteAction = {"weighted_clusters": {"clusters": _weights(spec)}, **_action()}
+    by_weight: list[Route] = [
+        {"name": spec.name, "match": match, "route": unforced} for match in _matches(spec.name)
+    ]
+    return routes + by_weight
+
+
+def _matches(name: str) -> list[RouteMatch]:
+    # The slash keeps /chat from taking /chat-large; the bare name is the worker's "/".
+    return [{"prefix": f"/{name}/"}, {"path": f"/{name}"}]
+
+
+def _weights(spec: RouteSpec) -> list[ClusterWeight]:
+    shares = [(spec.stable, 100 - spec.candidate_percent)]
+    if spec.candidate is not None:
+        shares.append((spec.candidate, spec.candidate_percent))
+    return [
+        {"name": target.name, "weight": percent, "response_headers_to_add": _version_header(target)}
+        for target, percent in shares
+    ]
+
+
+def _version_header(target: Target) -> list[HeaderValueOption]:
+    # A percent sign begins a command in Envoy's header values.
+    value = target.version.replace("%", "%%")
+    return [
+        {
+            "header": {"key": "x-slipway-version", "value": value},
+            "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
+        }
+    ]
+
+
+def _action() -> RouteAction:
+    return {
+        "prefix_rewrite": "/",
+        "timeout": "0s",
+        "idle_timeout": f"{STREAM_IDLE_SECONDS}s",
+        "retry_policy": {
+            # Only what no worker can have begun to work on: a generation must not run twice.
+            "retry_on": "connect-failure,refused-stream,reset-before-request",
+            "num_retries": 3,
+            "retry_host_predicate": [
+                extension(
+                    "envoy.retry_host_predicates.previous_hosts",
+                    "envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",
+                )
+            ],
+            "host_selection_retry_max_attempts": 5,
+            "retry_back_off": {"base_interval": "0.010s", "max_interval": "0.100s"},
+        },
+    }
+
+
+def _cluster(target: str, layout: Layout) -> Cluster:
+    endpoints = layout.endpoints(target)
+    return {
+        "name": target,
+        "type": "EDS",
+        "eds_cluster_config": {"eds_config": file_source(str(endpoints), str(endpoints.parent))},
+        "connect_timeout": "1s",
+        # A worker that is taken out gets no new request at once, though it still passes its health checks;
+        # what is in flight on it runs to its end.
+        "ignore_health_on_host_removal": True,
+        "health_checks": [
+            {
+                "timeout": "2s",
+                "interval": "1s",
+                "interval_jitter": "0.1s",
+                "no_traffic_interval": "1s",
+                "unhealthy_interval": "0.5s",
+                # Timeouts and refused connections count to three; a 503 from the worker counts at once.
+                "unhealthy_threshold": 3,
+                "healthy_threshold": 1,
+                "http_health_check": {"path": HEALTH_PATH},
+            }
+        ],
+        # Faster than health checks at a worker that is gone (3 refused connections) or that fails all it gets
+        # (a broken one answers fastest, so that least-request would feed it most). Never more than half of
+        # the workers, so never the only one: a service that errs must be seen to err, not to have no workers.
+        "outlier_detection": {
+            "interval": "1s",
+            "base_ejection_time": "3s",
+            "max_ejection_time": "30s",
+            "max_ejection_percent": 50,
+            "split_external_local_origin_errors": True,
+            "consecutive_local_origin_failure": 3,
+            "consecutive_5xx": 10,
+            "enforcing_consecutive_5xx": 100,
+            "enforcing_success_rate": 0,
+            "enforcing_local_origin_success_rate": 0,
+            "successful_active_health_check_uneject_host": False,
+        },
+        "common_lb_config": {
+            # Never send to workers that are known not to be ready; with all of them so, answer 503 at once.
+            "healthy_panic_threshold": {"value": 0},
+            "ignore_new_hosts_until_first_hc": True,
+            # By default a change of health waits up to a second for more of them.
+            "update_merge_window": "0s",
+        },
+        "load_balancing_policy": {
+            "policies": [
+                {
+                    "typed_extension_config": {
+                        "name": "envoy.load_balancing_policies.least_request",
+                        "typed_config": typed(
+                            "envoy.extensions.load_balancing_policies.least_request.v3.LeastRequest",
+                            # All workers are compared, not two at random: they are few and answers are long.
+                            {"selection_method": "FULL_SCAN"},
+                        ),
+                    }
+                }
+            ]
+        },
+        # A worker queues and refuses by itself (429); Envoy's defaults of 1024, and 3 retries, are for web
+        # pages.
+        "circuit_breakers": {
+            "thresholds": [
+                {
+                    "max_connections": 100_000,
+                    "max_pending_requests": 100_000,
+                    "max_requests": 100_000,
+                    "max_retries": 1_000,
+                }
+            ]
+        },
+        # A machine that vanished under a stream is noticed in half a minute.
+        "upstream_connection_options": {
+            "tcp_keepalive": {"keepalive_probes": 3, "keepalive_time": 15, "keepalive_interval": 5}
+        },
+        "typed_extension_protocol_options": {
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": typed(
+                "envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+                {
+                    "common_http_protocol_options": {"idle_timeout": f"{KEEP_ALIVE_SECONDS}s"},
+                    "explicit_http_config": {"http_protocol_options": {}},
+                },
+            )
+        },
+    }

@@ -1,0 +1,99 @@
+"""The gateway's files: our state, what was observed of each target, and what Envoy reads."""
+
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from gateway.backends.base import Endpoint
+from gateway.backends.envoy.files import held, read_json, replace_json
+from gateway.backends.envoy.layout import Layout
+from gateway.backends.envoy.messages import DiscoveryResponse, Typed
+from gateway.backends.envoy.routes import endpoint_messages
+from gateway.backends.state import State
+from gateway.errors import GatewayError
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    at: datetime
+    endpoints: tuple[Endpoint, ...]
+
+
+class Store:
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Only its holder writes the state and what is rendered from it. Raises GatewayBusy."""
+        with held(self.layout.lock):
+            yield
+
+    @contextmanager
+    def target_lock(self, target: str) -> Iterator[None]:
+        """Only its holder writes the target's endpoints. May be taken inside `lock`, never around it."""
+        with held(self.layout.target_lock(target)):
+            yield
+
+    def load(self) -> State:
+        document = read_json(self.layout.state)
+        return State() if document is None else State.from_dict(document)
+
+    def save(self, state: State) -> None:
+        replace_json(self.layout.state, state.to_dict())
+
+    def observation(self, target: str) -> Observation | None:
+        document = read_json(self.layout.target(target))
+        if document is None:
+            return None
+        try:
+            endpoints = tuple(Endpoint(str(address), int(port)) for address, port in document["endpoints"])
+            return Observation(datetime.fromisoformat(document["observed_at"]), endpoints)
+        except (KeyError, TypeError, ValueError):
+            raise GatewayError(f"{self.layout.target(target)} is damaged: remove it.") from None
+
+    def save_observation(self, target: str, seen: Observation) -> None:
+        path = self.layout.target(target)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        endpoints = [[one.address, one.port] for one in seen.endpoints]
+        replace_json(path, {"observed_at": seen.at.isoformat(), "endpoints": endpoints})
+
+    def ensure_endpoints(self, target: str) -> None:
+        """Give the target an endpoint file, without which Envoy refuses its cluster."""
+        if self.layout.endpoints(target).exists():
+            return
+        with self.target_lock(target):
+            if not self.layout.endpoints(target).exists():
+                seen = self.observation(target)
+                self.put_endpoints(target, seen.endpoints if seen else ())
+
+    def put_endpoints(self, target: str, endpoints: Sequence[Endpoint], *, taken: str | None = None) -> str:
+        path = self.layout.endpoints(target)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return self.put(path, endpoint_messages(target, endpoints), taken=taken)
+
+    def put(self, path: Path, resources: list[Typed], *, taken: str | None = None) -> str:
+        """Make the file hold these resources; returns its version.
+
+        A file that says the same already is left alone if Envoy has `taken` its version.
+        """
+        present = read_json(path)
+        if taken and present and present["resources"] == resources and present["version_info"] == taken:
+            return taken
+        # Never used before, whatever has become of the state: Envoy naming it proves that it read this file.
+        document: DiscoveryResponse = {"version_info": secrets.token_hex(8), "resources": resources}
+        replace_json(path, document)
+        return document["version_info"]
+
+    def version(self, path: Path) -> str | None:
+        present = read_json(path)
+        return str(present["version_info"]) if present else None
+
+    def forget_target(self, target: str) -> None:
+        with self.target_lock(target):
+            shutil.rmtree(self.layout.endpoints(target).parent, ignore_errors=True)
+            self.layout.target(target).unlink(missing_ok=True)

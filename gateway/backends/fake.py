@@ -1,0 +1,219 @@
+"""A gateway in memory, with traffic that is simulated: the same numbers for the same seed."""
+
+import math
+import random
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import accumulate
+
+from gateway.backends import checks
+from gateway.backends.base import (
+    Endpoint,
+    Fence,
+    Health,
+    ObservedSplit,
+    RouteSpec,
+    Side,
+    Target,
+    TargetCounts,
+)
+from gateway.backends.state import State
+from gateway.errors import GatewayUnreachable, UnknownRoute
+from gateway.latency import BOUNDS_MS, Histogram
+
+_BOUNDS = (*BOUNDS_MS, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """How the workers of a target answer. Latencies are log-normal about `median_ms`."""
+
+    error_share: float = 0.0
+    median_ms: float = 50.0
+    spread: float = 0.3
+    """Standard deviation of the latency's natural logarithm."""
+    first_byte_share: float = 0.2
+    """Part of the latency that passes until the answer begins."""
+
+
+@dataclass(slots=True)
+class _Tally:
+    routed: int = 0
+    requests: int = 0
+    errors: int = 0
+    abandoned: int = 0
+    forced_requests: int = 0
+    forced_errors: int = 0
+    latency: list[int] = field(default_factory=lambda: [0] * len(_BOUNDS))
+    first_byte: list[int] = field(default_factory=lambda: [0] * len(_BOUNDS))
+
+
+class FakeGateway:
+    """A `TrafficBackend`. `send` is its clients, `behave` its workers, `stop`, `start` and `restart` its process."""
+
+    def __init__(self, *, seed: int = 0, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._clock = clock
+        self._random = random.Random(seed)  # noqa: S311
+        self._state = State()
+        self._observed: dict[str, tuple[datetime, tuple[Endpoint, ...]]] = {}
+        self._behaviours: dict[str, Behaviour] = {}
+        self._tallies: dict[tuple[str, str], _Tally] = {}
+        self._starts = 1
+        self._runs = True
+
+    # What the world does to it.
+
+    def behave(self, target: str, behaviour: Behaviour) -> None:
+        self._behaviours[target] = behaviour
+
+    def send(
+        self, route: str, requests: int, *, release: Side | None = None, abandon: bool = False
+    ) -> Mapping[str, int]:
+        """Send requests; returns how many went to which target. `abandon`: the clients do not wait for answers.
+
+        Raises GatewayUnreachable; UnknownRoute for what a client would see as 404.
+        """
+        self._must_run()
+        spec = self._spec(route)
+        sent: dict[str, int] = {}
+        for _ in range(requests):
+            target, is_forced = self._choose(spec, release)
+            sent[target.name] = sent.get(target.name, 0) + 1
+            self._answer(route, target.name, is_forced=is_forced, abandon=abandon)
+        return sent
+
+    def stop(self) -> None:
+        self._runs = False
+
+    def start(self) -> None:
+        """Start again: the configuration is found, the counters begin at zero."""
+        self._runs = True
+        self._starts += 1
+        self._tallies.clear()
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    # What Slipway asks of it.
+
+    def apply_route(self, spec: RouteSpec, *, fence: Fence) -> None:
+        checks.check_spec(spec)
+        self._refuse_stale(spec.name, fence)
+        self._state = self._state.with_route(spec, fence=fence, now=self._clock())
+        self._must_run()
+
+    def set_weights(self, route: str, *, candidate_percent: int, fence: Fence) -> None:
+        self._refuse_stale(route, fence)
+        spec = self._spec(route)
+        checks.check_percent(route, spec.candidate, candidate_percent)
+        wished = replace(spec, candidate_percent=candidate_percent)
+        self._state = self._state.with_route(wished, fence=fence, now=self._clock())
+        self._must_run()
+
+    def set_endpoints(self, target: str, endpoints: Sequence[Endpoint], *, observed_at: datetime) -> None:
+        workers = checks.check_endpoints(target, endpoints, observed_at=observed_at)
+        last = self._observed.get(target)
+        if last is None or observed_at >= last[0]:
+            self._observed[target] = (observed_at, workers)
+        self._must_run()
+
+    def remove_route(self, route: str, *, fence: Fence) -> None:
+        self._refuse_stale(route, fence)
+        if route in self._state.routes:
+            self._state = self._state.without_route(route, fence=fence, now=self._clock())
+        elif route in self._state.fences:
+            self._state = self._state.with_fence(route, fence)
+        self._must_run()
+
+    def refresh(self) -> None:
+        self._state = self._state.pruned(self._clock())
+        self._must_run()
+
+    def wished_route(self, route: str) -> RouteSpec | None:
+        return self._state.routes.get(route)
+
+    def ready_endpoints(self, target: str) -> frozenset[Endpoint]:
+        self._must_run()
+        return frozenset(self._workers(target)) if target in self._state.clusters else frozenset()
+
+    def counts(self, route: str) -> Mapping[str, TargetCounts]:
+        self._must_run()
+        self._spec(route)
+        return {name: self._counts(route, name) for name in self._state.targets_of(route)}
+
+    def observed_weights(self, route: str, *, since: Mapping[str, TargetCounts]) -> ObservedSplit:
+        return ObservedSplit(checks.split_since(since, self.counts(route)))
+
+    def health(self) -> Health:
+        return Health(self._runs, "The fake gateway runs." if self._runs else "The fake gateway is stopped.")
+
+    def _must_run(self) -> None:
+        if not self._runs:
+            raise GatewayUnreachable("The fake gateway is stopped.")
+
+    def _refuse_stale(self, route: str, fence: Fence) -> None:
+        checks.refuse_stale(route, last=self._state.fences.get(route), fence=fence)
+
+    def _spec(self, route: str) -> RouteSpec:
+        spec = self._state.routes.get(route)
+        if spec is None:
+            raise UnknownRoute(f"The gateway has no route {route}.")
+        return spec
+
+    def _workers(self, target: str) -> tuple[Endpoint, ...]:
+        return self._observed[target][1] if target in self._observed else ()
+
+    def _choose(self, spec: RouteSpec, release: Side | None) -> tuple[Target, bool]:
+        if release == "stable":
+            return spec.stable, True
+        if release == "canary" and spec.candidate is not None:
+            return spec.candidate, True
+        if spec.candidate is not None and self._random.random() * 100 < spec.candidate_percent:
+            return spec.candidate, False
+        return spec.stable, False
+
+    def _answer(self, route: str, target: str, *, is_forced: bool, abandon: bool) -> None:
+        tally = self._tallies.setdefault((route, target), _Tally())
+        behaviour = self._behaviours.get(target, Behaviour())
+        failed = not self._workers(target) or self._random.random() < behaviour.error_share
+        milliseconds = self._random.lognormvariate(math.log(behaviour.median_ms), behaviour.spread)
+        if is_forced:
+            tally.forced_requests += not abandon
+            tally.forced_errors += failed and not abandon
+            return
+        tally.routed += 1
+        if abandon:
+            tally.abandoned += 1
+            return
+        tally.requests += 1
+        if failed:
+            tally.errors += 1
+            return
+        tally.latency[bisect_left(_BOUNDS, milliseconds)] += 1
+        tally.first_byte[bisect_left(_BOUNDS, milliseconds * behaviour.first_byte_share)] += 1
+
+    def _counts(self, route: str, target: str) -> TargetCounts:
+        tally = self._tallies.get((route, target), _Tally())
+        return TargetCounts(
+            epoch=f"start {self._starts}",
+            routed=tally.routed,
+            requests=tally.requests,
+            errors=tally.errors,
+            abandoned=tally.abandoned,
+            forced_requests=tally.forced_requests,
+            forced_errors=tally.forced_errors,
+            latency_ms=_cumulative(tally.latency),
+            first_byte_ms=_cumulative(tally.first_byte),
+            in_flight=0,
+        )
+
+
+def _cumulative(buckets: list[int]) -> Histogram:
+    return tuple(zip(_BOUNDS, accumulate(buckets), strict=True))
+
+
+def from_settings() -> FakeGateway:
+    return FakeGateway()

@@ -1,0 +1,160 @@
+"""What the gateway was last told, and by whom: routes, their fences, and targets on their way in or out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Self
+
+from gateway.backends.base import Fence, RouteSpec, Target
+from gateway.errors import GatewayError
+
+FORMAT = 1
+KEEP_FORMER = timedelta(minutes=10)
+"""How long a target that left its route keeps its cluster: a way back without warming up, and its counts."""
+KEEP_WARMING = timedelta(minutes=1)
+KEEP_REMOVED = timedelta(days=7)
+"""How long a removed route's fence is remembered; every writer from before is long dead then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    route: str
+    left_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    routes: Mapping[str, RouteSpec] = field(default_factory=dict)
+    fences: Mapping[str, Fence] = field(default_factory=dict)
+    """Last writer per route, removed routes included."""
+    removed: Mapping[str, datetime] = field(default_factory=dict)
+    warming: Mapping[str, datetime] = field(default_factory=dict)
+    """Targets whose clusters are being made ready for a route that does not lead to them yet."""
+    former: Mapping[str, Former] = field(default_factory=dict)
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """Names of the targets that Envoy must know."""
+        routed = {target.name for spec in self.routes.values() for target in spec.targets}
+        return tuple(sorted(routed | set(self.warming) | set(self.former)))
+
+    def targets_of(self, route: str) -> tuple[str, ...]:
+        """Targets whose counts belong to the route: its own and those that left it a short while ago."""
+        own = {target.name for target in self.routes[route].targets}
+        return tuple(sorted(own | {name for name, was in self.former.items() if was.route == route}))
+
+    def with_warming(self, spec: RouteSpec, *, fence: Fence, now: datetime) -> Self:
+        known = set(self.clusters)
+        fresh = {target.name: now for target in spec.targets if target.name not in known}
+        return replace(self, fences={**self.fences, spec.name: fence}, warming={**self.warming, **fresh})
+
+    def with_route(self, spec: RouteSpec, *, fence: Fence, now: datetime) -> Self:
+        names = {target.name for target in spec.targets}
+        return replace(
+            self,
+            routes={**self.routes, spec.name: spec},
+            fences={**self.fences, spec.name: fence},
+            removed=_without(self.removed, {spec.name}),
+            warming=_without(self.warming, names),
+            former=_without(self._with_leavers(spec.name, staying=names, now=now), names),
+        )
+
+    def with_fence(self, route: str, fence: Fence) -> Self:
+        return replace(self, fences={**self.fences, route: fence})
+
+    def without_route(self, route: str, *, fence: Fence, now: datetime) -> Self:
+        return replace(
+            self,
+            routes=_without(self.routes, {route}),
+            fences={**self.fences, route: fence},
+            removed={**self.removed, route: now},
+            former=self._with_leavers(route, staying=set(), now=now),
+        )
+
+    def pruned(self, now: datetime) -> Self:
+        """Without what has had its time; the same object when nothing has."""
+        former = {name: was for name, was in self.former.items() if now - was.left_at < KEEP_FORMER}
+        warming = {name: since for name, since in self.warming.items() if now - since < KEEP_WARMING}
+        removed = {name: at for name, at in self.removed.items() if now - at < KEEP_REMOVED}
+        if (len(former), len(warming), len(removed)) == (
+            len(self.former),
+            len(self.warming),
+            len(self.removed),
+        ):
+            return self
+        return replace(
+            self,
+            former=former,
+            warming=warming,
+            removed=removed,
+            fences=_without(self.fences, set(self.removed) - set(removed)),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "routes": {name: _spec_to_dict(spec) for name, spec in self.routes.items()},
+            "fences": {name: list(fence) for name, fence in self.fences.items()},
+            "removed": {name: at.isoformat() for name, at in self.removed.items()},
+            "warming": {name: at.isoformat() for name, at in self.warming.items()},
+            "former": {
+                name: {"route": was.route, "left_at": was.left_at.isoformat()}
+                for name, was in self.former.items()
+            },
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        """Raises GatewayError when the document is none of ours."""
+        try:
+            if data["format"] != FORMAT:
+                raise GatewayError(
+                    f"The gateway's state has format {data['format']}, and this Slipway reads {FORMAT}: "
+                    "install the newer one, or remove the file to set the gateway up anew."
+                )
+            return cls(
+                routes={name: _spec_from_dict(name, spec) for name, spec in data["routes"].items()},
+                fences={name: Fence(*map(int, fence)) for name, fence in data["fences"].items()},
+                removed={name: datetime.fromisoformat(at) for name, at in data["removed"].items()},
+                warming={name: datetime.fromisoformat(at) for name, at in data["warming"].items()},
+                former={
+                    name: Former(was["route"], datetime.fromisoformat(was["left_at"]))
+                    for name, was in data["former"].items()
+                },
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise GatewayError(
+                f"The gateway's state is damaged ({error!r}): remove it, and the gateway is set up anew."
+            ) from None
+
+    def _with_leavers(self, route: str, *, staying: set[str], now: datetime) -> Mapping[str, Former]:
+        spec = self.routes.get(route)
+        if spec is None:
+            return self.former
+        elsewhere = {
+            target.name for name, other in self.routes.items() if name != route for target in other.targets
+        }
+        leavers = {target.name for target in spec.targets} - staying - elsewhere
+        return {**self.former, **{name: Former(route, now) for name in leavers}}
+
+
+def _without(mapping: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in mapping.items() if name not in names}
+
+
+def _spec_to_dict(spec: RouteSpec) -> dict[str, Any]:
+    return {
+        "stable": [spec.stable.name, spec.stable.version],
+        "candidate": [spec.candidate.name, spec.candidate.version] if spec.candidate else None,
+        "candidate_percent": spec.candidate_percent,
+    }
+
+
+def _spec_from_dict(name: str, data: Any) -> RouteSpec:
+    candidate = data["candidate"]
+    return RouteSpec(
+        name=name,
+        stable=Target(*data["stable"]),
+        candidate=Target(*candidate) if candidate else None,
+        candidate_percent=int(data["candidate_percent"]),
+    )

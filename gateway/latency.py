@@ -1,0 +1,82 @@
+"""Latency histograms as the gateway keeps them: cumulative counts by upper bound. Pure."""
+
+import math
+from bisect import bisect_left
+from itertools import pairwise
+
+Histogram = tuple[tuple[float, int], ...]
+"""(upper bound in ms, requests at or below it), ascending; the last bound is infinity. Empty: nothing
+counted."""
+
+BOUNDS_MS: tuple[float, ...] = tuple(
+    round(digit * 10**decade, 1)
+    for decade in range(6)
+    for digit in (1.0, 1.3, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.3, 8.0)
+    if digit * 10**decade <= 320_000
+)
+"""1 ms to 320 s in steps of about 1.26 (the R10 series of ISO 3). Two digits each, because Envoy keeps its
+samples in bins of two digits: at these bounds its counts are exact, elsewhere it interpolates."""
+
+
+def total(histogram: Histogram) -> int:
+    return histogram[-1][1] if histogram else 0
+
+
+def histogram_of(samples_ms: list[float]) -> Histogram:
+    ordered = sorted(samples_ms)
+    bounds = (*BOUNDS_MS, math.inf)
+    # A sample on a bound belongs to it, as "at or below" says.
+    return tuple((bound, bisect_left(ordered, math.nextafter(bound, math.inf))) for bound in bounds)
+
+
+def since(before: Histogram, after: Histogram) -> Histogram:
+    """What came on top of `before`. Raises ValueError when they are not two readings of one histogram."""
+    if not before:
+        return after
+    if [bound for bound, _ in before] != [bound for bound, _ in after]:
+        raise ValueError("Two histograms with different bounds cannot be subtracted.")
+    delta = tuple((bound, late - early) for (bound, early), (_, late) in zip(before, after, strict=True))
+    if any(count < 0 for _, count in delta):
+        raise ValueError("The later histogram counts less than the earlier: the counters started again.")
+    return delta
+
+
+def quantile_ms(histogram: Histogram, share: float) -> float | None:
+    """Latency that `share` (0..1) of the requests stayed at or below; None without requests.
+
+    Linear inside a bucket, so exact to one step of the bounds; the last finite bound when it lies beyond
+    that.
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"A share lies between 0 and 1, not at {share}.")
+    requests = total(histogram)
+    if not requests:
+        return None
+    wanted = share * requests
+    for (low, below), (high, at_or_below) in pairwise(((0.0, 0), *histogram)):
+        if at_or_below >= wanted and at_or_below > below:
+            if math.isinf(high):
+                return low
+            return low + (high - low) * max(wanted - below, 0) / (at_or_below - below)
+    return histogram[-2][0] if len(histogram) > 1 else None
+
+
+def bound_at(histogram: Histogram, share: float) -> float | None:
+    """The lowest bound that at least `share` of the requests stayed at or below; None without requests.
+
+    Where `quantile_ms` estimates, this is a line on which both sides can be counted exactly (`slower_than`).
+    """
+    requests = total(histogram)
+    if not requests:
+        return None
+    return next(bound for bound, count in histogram if count >= share * requests)
+
+
+def slower_than(histogram: Histogram, bound_ms: float) -> int:
+    """Requests above `bound_ms`, which must be one of the histogram's bounds (ValueError otherwise)."""
+    if not histogram:
+        return 0
+    for bound, count in histogram:
+        if bound == bound_ms:
+            return total(histogram) - count
+    raise ValueError(f"{bound_ms} ms is not a bound of this histogram.")

@@ -1,0 +1,109 @@
+"""The process that does an import: `python -m models_registry.importer '<job>'`.
+
+It reads what nobody trusts, so it has no database, no settings and no secrets; it writes into its intake
+only, and its result into a note there. One per intake: a second one finds the lock taken and ends. It ends at
+once, wherever it is, when it is asked to stop or when the process that stands for its stack is gone; whoever
+comes next on the intake cleans up and continues.
+"""
+
+import json
+import os
+import resource
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from models_registry.errors import IntakeBusy
+from models_registry.importing import THREADS, DirectorySource, ImportResult, Progress, import_directory
+from models_registry.store import Intake, LocalStore
+
+RESULT, PROGRESS = "result", "progress"
+LOOK_EVERY_SECONDS = 0.25
+MEMORY_BYTES = 6 * 1024**3
+"""Far above what parsing needs; it ends a process that a crafted file makes swell."""
+EXIT_BUSY, EXIT_STOPPED = 75, 76
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """`attempt` marks the result, so that one of an earlier try is never taken for it. `guardian_*`: see
+    `guardian`.
+    """
+
+    store: str
+    key: str
+    attempt: int
+    source: DirectorySource
+    guardian_pid: int
+    guardian_started: float
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Job":
+        data = json.loads(text)
+        source = data.pop("source")
+        source["ignore_patterns"] = tuple(source["ignore_patterns"])
+        return cls(source=DirectorySource(**source), **data)
+
+
+def guardian() -> psutil.Process:
+    """The process whose end means that this stack has ended: the leader of our process group.
+
+    Workers of a pool come and go; the leader (Celery's main process, the sweeper, a shell's job) stays.
+    """
+    try:
+        return psutil.Process(os.getpgrp())
+    except psutil.NoSuchProcess:
+        return psutil.Process()
+
+
+def main(arguments: list[str]) -> int:
+    job = Job.from_json(arguments[0])
+    os.nice(10)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        with LocalStore(Path(job.store)).intake(job.key) as intake:
+            threading.Thread(target=_watch, args=(job, intake), daemon=True).start()
+            _run(job, intake)
+    except IntakeBusy:
+        return EXIT_BUSY
+    return 0
+
+
+def _run(job: Job, intake: Intake) -> None:
+    def report(progress: Progress) -> None:
+        intake.write_note(PROGRESS, json.dumps({"attempt": job.attempt, **asdict(progress)}).encode())
+
+    try:
+        result = import_directory(job.source, intake, report=report, threads=THREADS)
+    except MemoryError:
+        result = ImportResult(
+            "failed", reason="A file needs more memory to be checked than an import may take."
+        )
+    intake.write_note(RESULT, json.dumps({"attempt": job.attempt, **result.as_json()}).encode())
+
+
+def _watch(job: Job, intake: Intake) -> None:
+    """Ends the process from outside of whatever it is doing: a read from a dead file server never returns."""
+    while not intake.is_unwanted() and _is_alive(job.guardian_pid, job.guardian_started):
+        time.sleep(LOOK_EVERY_SECONDS)
+    os._exit(EXIT_STOPPED)
+
+
+def _is_alive(pid: int, started: float) -> bool:
+    try:
+        process = psutil.Process(pid)
+        return process.create_time() == started and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,215 @@
+"""One import from beginning to end: list, judge, copy, judge the copy. No database and no Django in here.
+
+Everything is judged twice. First where it lies, so that a refusal comes in seconds and names all that is
+wrong, not after 100 GB have been copied; then in the intake, where nobody can change it any more: that
+judgement counts.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from models_registry import source_tree
+from models_registry.contents import Identified, OpenFile, check_together, identify
+from models_registry.errors import Refused, SourceChanged, SourceUnreadable, StoreFull
+from models_registry.facts import ModelFacts, facts_of
+from models_registry.manifest import Manifest, ManifestFile, manifest_of
+from models_registry.store.base import Intake
+
+THREADS = 2
+REPORT_EVERY_SECONDS = 0.5
+MAX_REFUSALS = 50
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class DirectorySource:
+    """The directory `path` below the import root `root`, without what matches `ignore_patterns`."""
+
+    root: str
+    path: str
+    ignore_patterns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where an import stands. The rate is the mean since it began to copy; 0 before."""
+
+    bytes_done: int
+    bytes_total: int
+    files_done: int
+    files_total: int
+    bytes_per_second: int
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """How an import ended.
+
+    `accepted`: the intake holds `files`. `refused`: `refusals` say what must not enter. `failed`: `reason`
+    says what stood in the way; the same import may succeed later.
+    """
+
+    outcome: Literal["accepted", "refused", "failed"]
+    reason: str = ""
+    files: tuple[ManifestFile, ...] = ()
+    refusals: tuple[tuple[str, str], ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()
+    facts: ModelFacts = field(default_factory=ModelFacts)
+    copied_bytes: int = 0
+    seconds: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "ImportResult":
+        """Raises KeyError, TypeError for what `as_json` did not make."""
+        return cls(
+            **{
+                **data,
+                "files": tuple(ManifestFile(**file) for file in data["files"]),
+                "refusals": tuple((path, reason) for path, reason in data["refusals"]),
+                "skipped": tuple((path, reason) for path, reason in data["skipped"]),
+                "facts": ModelFacts(**{**data["facts"], "notes": tuple(data["facts"]["notes"])}),
+            }
+        )
+
+    @property
+    def manifest(self) -> Manifest:
+        return manifest_of(self.files)
+
+
+def import_directory(
+    source: DirectorySource,
+    intake: Intake,
+    *,
+    report: Callable[[Progress], None],
+    threads: int = THREADS,
+) -> ImportResult:
+    """Judge and copy a directory into `intake`. What goes wrong is in the result; only bugs raise."""
+    began = time.monotonic()
+    try:
+        with source_tree.opened(Path(source.root), source.path) as directory:
+            listing = source_tree.list_files(directory, ignore_patterns=source.ignore_patterns)
+            result = _Import(intake, directory, listing, report, threads).run()
+    except Refused as refusal:
+        result = _refused([refusal])
+    except (SourceUnreadable, SourceChanged, StoreFull) as error:
+        result = ImportResult("failed", reason=str(error))
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        result = ImportResult("failed", reason=f"The system says: {error.strerror or error}{where}.")
+    return replace(result, seconds=round(time.monotonic() - began, 3))
+
+
+def _refused(refusals: Sequence[Refused]) -> ImportResult:
+    named = tuple((refusal.path, refusal.reason) for refusal in refusals[:MAX_REFUSALS])
+    more = f" and {len(refusals) - 1} more" if len(refusals) > 1 else ""
+    return ImportResult("refused", reason=f"{refusals[0]}{more}", refusals=named)
+
+
+class _Meter:
+    """Counts bytes and files from several threads, and reports twice a second."""
+
+    def __init__(self, listing: source_tree.Listing, report: Callable[[Progress], None]) -> None:
+        self._total = (listing.size_bytes, len(listing.files))
+        self._report = report
+        self._lock = threading.Lock()
+        self._bytes = self._files = 0
+        self._began = self._reported = time.monotonic()
+
+    def count(self, size: int = 0, *, files: int = 0, always: bool = False) -> None:
+        with self._lock:
+            self._bytes += size
+            self._files += files
+            now = time.monotonic()
+            if now - self._reported >= REPORT_EVERY_SECONDS or always:
+                self._reported = now
+                rate = int(self._bytes / max(now - self._began, 0.001))
+                self._report(Progress(self._bytes, self._total[0], self._files, self._total[1], rate))
+
+
+@dataclass(frozen=True, slots=True)
+class _Copied:
+    file: ManifestFile
+    identified: Identified
+    copied_bytes: int
+
+
+class _Import:
+    def __init__(
+        self,
+        intake: Intake,
+        directory: int,
+        listing: source_tree.Listing,
+        report: Callable[[Progress], None],
+        threads: int,
+    ) -> None:
+        self._intake = intake
+        self._directory = directory
+        self._listing = listing
+        self._threads = threads
+        self._meter = _Meter(listing, report)
+
+    def run(self) -> ImportResult:
+        if self._listing.refusals:
+            return _refused(self._listing.refusals)
+        # The largest first, so that no thread is left with a long tail.
+        files = sorted(self._listing.files, key=lambda file: -file.size)
+        looks = self._side_by_side(self._look, files)
+        refusals = [look for look, _ in looks if isinstance(look, Refused)]
+        found = [look for look, _ in looks if isinstance(look, Identified)]
+        refusals += check_together(found)[0] if not refusals else []
+        if refusals:
+            return _refused(refusals)
+        self._intake.check_space(sum(new_bytes for _, new_bytes in looks))
+        self._meter.count(always=True)
+        copied = self._side_by_side(self._copy, files)
+        refusals, settled = check_together([one.identified for one in copied])
+        if refusals:
+            return _refused(refusals)
+        formats = {identified.path: identified.format for identified in settled}
+        manifest = manifest_of(replace(one.file, format=formats[one.file.path]) for one in copied)
+        self._meter.count(always=True)
+        return ImportResult(
+            "accepted",
+            files=manifest.files,
+            skipped=self._listing.skipped,
+            facts=facts_of(settled),
+            copied_bytes=sum(one.copied_bytes for one in copied),
+        )
+
+    def _side_by_side(
+        self, work: Callable[[source_tree.SourceFile], T], files: list[source_tree.SourceFile]
+    ) -> list[T]:
+        """`work` for each file, in order; after the first failure nothing new is begun, and it is raised."""
+        with ThreadPoolExecutor(self._threads) as pool:
+            futures = [pool.submit(work, file) for file in files]
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            if any(future.exception() for future in done):
+                pool.shutdown(cancel_futures=True)
+            return [future.result() for future in futures if not future.cancelled()]
+
+    def _look(self, file: source_tree.SourceFile) -> tuple[Identified | Refused, int]:
+        """What the file seems to be, and how many bytes it will take in the store."""
+        with source_tree.open_file(self._directory, file) as descriptor:
+            content = OpenFile(descriptor, file.size)
+            try:
+                found: Identified | Refused = identify(file.path, content)
+            except Refused as refusal:
+                return refusal, 0
+            return found, 0 if self._intake.probably_held(content) else file.size
+
+    def _copy(self, file: source_tree.SourceFile) -> _Copied:
+        with source_tree.open_file(self._directory, file) as descriptor:
+            taken = self._intake.take(descriptor, file.size, counted=self._meter.count)
+        with self._intake.opened(taken.sha256) as content:
+            identified = identify(file.path, content)
+        self._meter.count(files=1)
+        return _Copied(ManifestFile(file.path, taken.size, taken.sha256), identified, taken.copied_bytes)

@@ -1,0 +1,68 @@
+import threading
+import time
+
+import pytest
+from django.test import Client
+
+from controlplane import health
+from controlplane.health import Probe, Unhealthy, parts_health
+
+
+def sick() -> str:
+    raise Unhealthy("has a fever")
+
+
+def test_a_healthy_part_tells_what_it_saw() -> None:
+    answer = parts_health((Probe("heart", lambda: "beats", vital=True),))["heart"]
+
+    assert (answer.ok, answer.detail) == (True, "beats")
+
+
+def test_a_failing_part_tells_why_and_spoils_no_other() -> None:
+    answers = parts_health((Probe("head", sick, vital=False), Probe("heart", lambda: "beats", vital=True)))
+
+    assert (answers["head"].ok, answers["head"].detail) == (False, "has a fever")
+    assert answers["heart"].ok
+
+
+def test_parts_that_hang_cost_one_second_together_and_are_asked_once() -> None:
+    release, asked = threading.Event(), []
+
+    def hang() -> str:
+        asked.append(1)
+        release.wait(30)
+        return "late"
+
+    probes = (Probe("one", hang, vital=True), Probe("two", hang, vital=True))
+    begun = time.monotonic()
+    answers = [parts_health(probes), parts_health(probes)]
+    took = time.monotonic() - begun
+    release.set()
+
+    assert 1.9 < took < 3
+    assert len(asked) == 2
+    assert {answer.detail for parts in answers for answer in parts.values()} == {"no answer within 1 s"}
+
+
+@pytest.mark.parametrize(("vital", "status"), [(True, 503), (False, 200)])
+def test_only_a_vital_part_makes_the_process_unready(
+    client: Client, monkeypatch: pytest.MonkeyPatch, vital: bool, status: int
+) -> None:
+    probes = (Probe("head", sick, vital=vital), Probe("heart", lambda: "beats", vital=True))
+    monkeypatch.setattr(health.parts_health, "__defaults__", (probes,))
+
+    answer = client.get("/readyz")
+
+    assert answer.status_code == status
+    report = answer.json()
+    assert report["ready"] is (status == 200)
+    assert report["healthy"] is False
+    assert report["parts"]["head"]["detail"] == "has a fever"
+    assert report["parts"]["head"]["vital"] is vital
+
+
+def test_healthz_asks_nothing_but_the_process(client: Client) -> None:
+    answer = client.get("/healthz")
+
+    assert (answer.status_code, answer.content) == (200, b"ok\n")
+    assert "no-store" in answer["Cache-Control"]

@@ -1,0 +1,136 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from controlplane import env as environment
+from controlplane.env import PROJECT, Environment, variable
+from controlplane.management.commands.settings_reference import reference
+
+ENTRY_POINTS = {
+    "manage.py": ("manage.py", "check"),
+    "bin/up": ("-m", "controlplane.embedded"),
+    "web": ("-m", "uvicorn", "controlplane.asgi:application"),
+    "celery": ("-m", "celery", "-A", "controlplane", "worker"),
+}
+
+
+def start(tmp_path: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("SLIPWAY_")}
+    environ |= {"SLIPWAY_HOME": str(tmp_path), "DJANGO_SETTINGS_MODULE": "controlplane.settings.embedded"}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=PROJECT,
+        env=environ | settings,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("name", ENTRY_POINTS)
+def test_a_malformed_setting_stops_every_entry_point_with_one_line(tmp_path: Path, name: str) -> None:
+    ended = start(tmp_path, *ENTRY_POINTS[name], SLIPWAY_PORT="eighty")
+
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("SLIPWAY_PORT: ")
+    assert ended.stderr.count("\n") == 1
+    assert ended.stdout == ""
+
+
+def test_production_names_each_setting_that_it_misses(tmp_path: Path) -> None:
+    ended = start(tmp_path, "manage.py", "check", DJANGO_SETTINGS_MODULE="controlplane.settings.production")
+
+    assert ended.returncode == 2
+    assert [line.split()[0] for line in ended.stderr.splitlines()] == [
+        "SLIPWAY_SECRET_KEY",
+        "SLIPWAY_DATABASE_URL",
+        "SLIPWAY_REDIS_URL",
+    ]
+
+
+def test_production_starts_with_its_settings(tmp_path: Path) -> None:
+    ended = start(
+        tmp_path,
+        *("manage.py", "check"),
+        DJANGO_SETTINGS_MODULE="controlplane.settings.production",
+        SLIPWAY_SECRET_KEY="s" * 32,
+        SLIPWAY_DATABASE_URL="postgresql://slipway:pw@127.0.0.1/slipway",
+        SLIPWAY_REDIS_URL="redis://127.0.0.1:6379/0",
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert not (tmp_path / "secret-key").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("home", "/tmp/a[b]", "must not contain"),
+        ("home", "/tmp/" + "h" * 120, "too long for the unix sockets"),
+        ("bind", "localhost", "does not appear to be an IPv4 or IPv6 address"),
+        ("port", "0", "greater than or equal to 1"),
+        ("gateway_port", "8000", "SLIPWAY_GATEWAY_PORT and SLIPWAY_PORT are both 8000"),
+        ("port", "21500", "lies in the range of SLIPWAY_WORKER_PORTS"),
+        ("worker_ports", "5-3", "must be first-last"),
+        ("worker_ports", "1-70000", "must be first-last"),
+        ("import_roots", "data:/srv", "data is not an absolute path"),
+        ("secret_key", "short", "at least 32 characters"),
+        ("database_url", "mysql://host/name", "must start with postgresql://"),
+        ("database_url", "postgresql://host:port/name", "Port could not be cast"),
+        ("redis_url", "redis://", "names no host"),
+        ("public_url", "slipway.example.org", "must start with http://"),
+        ("https", "perhaps", "valid boolean"),
+        ("log_level", "LOUD", "'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, value: str, words: str
+) -> None:
+    monkeypatch.setenv(variable(name), value)
+
+    with pytest.raises(SystemExit) as ended:
+        environment.read()
+
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert variable(name) in said
+    assert words in said
+    assert said.count("\n") == 1
+
+
+def test_a_settings_file_that_is_no_text_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    faulty = tmp_path / ".env"
+    faulty.write_bytes(b"\xff\xfe")
+    monkeypatch.setitem(Environment.model_config, "env_file", faulty)
+
+    with pytest.raises(SystemExit) as ended:
+        environment.read()
+
+    assert ended.value.code == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("bind", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8000"),
+        ("0.0.0.0", "http://127.0.0.1:8000"),
+        ("::", "http://[::1]:8000"),
+        ("10.1.2.3", "http://10.1.2.3:8000"),
+    ],
+)
+def test_a_local_address_is_one_that_can_be_opened(
+    monkeypatch: pytest.MonkeyPatch, bind: str, url: str
+) -> None:
+    monkeypatch.setenv("SLIPWAY_BIND", bind)
+
+    assert environment.read().local_url(8000) == url
+
+
+def test_the_reference_of_settings_is_what_the_code_says() -> None:
+    assert (PROJECT / "docs" / "SETTINGS.md").read_text() == reference()

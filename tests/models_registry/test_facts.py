@@ -1,0 +1,84 @@
+"""A version's architecture, parameters, context and dtype come from its own files."""
+
+import json
+import struct
+
+from models_registry.contents import InMemory, identify
+from models_registry.facts import facts_of, storable
+from tests.models_registry import builders as b
+
+
+def identified(files: dict[str, bytes]) -> list:
+    return [identify(path, InMemory(content)) for path, content in files.items()]
+
+
+def test_a_transformers_model_is_summed_up_from_config_and_weights() -> None:
+    facts = facts_of(identified(b.model_files()))
+    assert (facts.architecture, facts.parameters, facts.context_length, facts.dtype) == (
+        "LlamaForCausalLM",
+        64,
+        512,
+        "F32",
+    )
+    assert facts.config["num_hidden_layers"] == 2
+    assert facts.notes == ()
+
+
+def test_shards_count_by_the_index_and_a_second_copy_does_not() -> None:
+    files = {
+        "model-1.safetensors": b.weights(10),
+        "model-2.safetensors": b.weights(20),
+        "consolidated.safetensors": b.weights(30),
+        "model.safetensors.index.json": json.dumps(
+            {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+        ).encode(),
+    }
+    assert facts_of(identified(files)).parameters == 30
+
+
+def test_a_gguf_tells_its_architecture_context_and_quantisation() -> None:
+    keys = [
+        ("general.architecture", 8, b.gguf_string("qwen2")),
+        ("qwen2.context_length", 4, struct.pack("<I", 32768)),
+    ]
+    content = b.gguf(keys, [("w", [256, 4], 14, 0)], data=b"\0" * 840)
+    facts = facts_of(identified({"model-q6_k.gguf": content}))
+    assert (facts.architecture, facts.parameters, facts.context_length) == ("qwen2", 1024, 32768)
+    assert (facts.dtype, facts.quantization) == ("Q6_K", "Q6_K")
+    assert facts.config["qwen2.context_length"] == 32768
+
+
+def test_quantisation_and_code_of_its_own_are_told() -> None:
+    config = {**b.CONFIG, "quantization_config": {"quant_method": "gptq"}, "auto_map": {"AutoModel": "a.B"}}
+    facts = facts_of(identified({**b.model_files(), "config.json": json.dumps(config).encode()}))
+    assert facts.quantization == "gptq"
+    assert "auto_map" in facts.notes[0]
+
+
+def test_a_config_that_lies_about_its_types_is_no_trouble() -> None:
+    config = {"architectures": {"a": 1}, "max_position_embeddings": "many", "quantization_config": 7}
+    facts = facts_of(identified({"config.json": json.dumps(config).encode()}))
+    assert (facts.architecture, facts.context_length, facts.quantization) == ("", None, "")
+    assert facts.parameters is None
+    assert "No weights: no safetensors, GGUF or ONNX file." in facts.notes
+
+
+def test_a_context_length_inside_the_text_config_is_found() -> None:
+    config = {"model_type": "gemma3", "text_config": {"max_position_embeddings": 131072}}
+    facts = facts_of(identified({"config.json": json.dumps(config).encode()}))
+    assert (facts.architecture, facts.context_length) == ("gemma3", 131072)
+
+
+def test_what_databases_choke_on_is_made_storable() -> None:
+    hostile = {"a\x00": ["\ud800", float("nan"), float("-inf"), 10**30], "long": "x" * 10_000}
+    cleaned = storable(hostile)
+    assert cleaned["a"] == ["?", "nan", "-inf", str(10**30)]
+    assert len(cleaned["long"]) == 4000
+    json.dumps(cleaned, allow_nan=False).encode()
+
+
+def test_a_config_of_more_than_64_kib_is_not_kept() -> None:
+    config = {"labels": ["x" * 100] * 1000, "model_type": "bert"}
+    facts = facts_of(identified({"config.json": json.dumps(config).encode()}))
+    assert facts.config == {}
+    assert facts.architecture == "bert"

@@ -1,0 +1,126 @@
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from clusters.backends.supervisor_rpc import Supervisor
+from controlplane.embedded.home import Home
+from controlplane.env import PROJECT
+
+MARK = "SLIPWAY_TEST_MARK"
+
+
+def free_ports(count: int) -> list[int]:
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+class RunningStack:
+    """A launcher in a process of its own; what comes of it is found by a mark that all inherit."""
+
+    def __init__(self, home: Path, module: str, *arguments: str) -> None:
+        self.home = Home(home)
+        self.port, self.gateway_port, self.admin_port = free_ports(3)
+        self.mark = secrets.token_hex(8)
+        self.output = home.parent / f"{home.name}.out"
+        self.module = module
+        self.process = self.launch(*arguments)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return os.environ | {
+            MARK: self.mark,
+            "SLIPWAY_HOME": str(self.home.path),
+            "SLIPWAY_PORT": str(self.port),
+            "SLIPWAY_GATEWAY_PORT": str(self.gateway_port),
+            "SLIPWAY_GATEWAY_ADMIN_PORT": str(self.admin_port),
+            "SLIPWAY_DATABASE_URL": "",
+        }
+
+    def launch(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+        with self.output.open("wb") as output:
+            streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output} | options
+            return subprocess.Popen(
+                [sys.executable, "-m", self.module, *arguments], cwd=PROJECT, env=self.environ, **streams
+            )
+
+    @property
+    def said(self) -> str:
+        return self.output.read_text()
+
+    @property
+    def supervisor(self) -> Supervisor:
+        return Supervisor(self.home.supervisor_socket, self.home.programs)
+
+    def supervisord_pid(self) -> int:
+        return int((self.home.run / "supervisord.pid").read_text())
+
+    def wait_until_ready(self, *, seconds: float = 60) -> None:
+        eventually(lambda: "Ctrl-C stops" in self.said or self.process.poll() is not None, seconds=seconds)
+        assert self.process.poll() is None, self.said
+
+    def left_over(self) -> list[str]:
+        """Every living process that carries our mark."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.environ().get(MARK) == self.mark and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(f"{process.pid} {' '.join(process.cmdline())}")
+        return found
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(30)
+        for line in self.left_over():
+            with suppress(ProcessLookupError):
+                os.kill(int(line.split()[0]), signal.SIGKILL)
+
+
+def eventually(holds: Callable[[], bool], *, seconds: float = 10) -> None:
+    """Wait until it holds; AssertionError when it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def small_stack(tmp_path: Path) -> Iterator[RunningStack]:
+    """The launcher with three parts that start at once (small_stack.py), ready."""
+    stack = RunningStack(tmp_path / "home", "tests.stack.small_stack")
+    try:
+        stack.wait_until_ready()
+        # the parts, and the two children of `family`
+        eventually(lambda: len(stack.left_over()) == 7)
+        yield stack
+    finally:
+        stack.stop()
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
+    """The whole embedded stack, ready. Shared: a test that stops a part waits until it is back."""
+    stack = RunningStack(tmp_path_factory.mktemp("stack") / "home", "controlplane.embedded")
+    try:
+        stack.wait_until_ready(seconds=90)
+        yield stack
+    finally:
+        stack.stop()
