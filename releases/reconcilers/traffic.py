@@ -102,9 +102,9 @@ def measured(release: Release, seen: Sight) -> dict[str, Any]:
         return dict(release.progress)
     start = release.progress.get("start")
     if start is None or start["epochs"] != [candidate.epoch, stable.epoch]:
-        start = {"epochs": [candidate.epoch, stable.epoch], "counts": [candidate.requests, stable.requests]}
+        start = {"epochs": [candidate.epoch, stable.epoch], "counts": [candidate.routed, stable.routed]}
         return {"start": start, "wished_percent": release.candidate_percent}
-    ours, theirs = candidate.requests - start["counts"][0], stable.requests - start["counts"][1]
+    ours, theirs = candidate.routed - start["counts"][0], stable.routed - start["counts"][1]
     total = ours + theirs
     if total <= 0:
         return {"start": start, "wished_percent": release.candidate_percent, "requests": 0}

@@ -152,10 +152,17 @@ def _with(view: Judged, outcome: Outcome) -> Outcome:
     return replace(outcome, save={**view.save, **outcome.save}, write=write)
 
 
+HISTOGRAMS = ("latency_ms", "first_byte_ms")
+
+
 def _packed(counts: Mapping[str, TargetCounts]) -> dict[str, Any]:
     """As JSON, which knows no infinity: the last bound of a histogram becomes null."""
     return {
-        name: asdict(one) | {"latency_ms": [[b if math.isfinite(b) else None, n] for b, n in one.latency_ms]}
+        name: asdict(one)
+        | {
+            field: [[bound if math.isfinite(bound) else None, count] for bound, count in getattr(one, field)]
+            for field in HISTOGRAMS
+        }
         for name, one in counts.items()
     }
 
@@ -163,7 +170,11 @@ def _packed(counts: Mapping[str, TargetCounts]) -> dict[str, Any]:
 def _unpacked(packed: Mapping[str, Any]) -> dict[str, TargetCounts]:
     return {
         name: TargetCounts(
-            **{**one, "latency_ms": tuple((math.inf if b is None else b, n) for b, n in one["latency_ms"])}
+            **one
+            | {
+                field: tuple((math.inf if bound is None else bound, count) for bound, count in one[field])
+                for field in HISTOGRAMS
+            }
         )
         for name, one in packed.items()
     }
