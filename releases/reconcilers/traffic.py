@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from gateway.binomial import interval_percent
+from releases.split import interval_percent
 
 from clusters import selectors as fleet
 from common.reconcile import Effect, Operation, Outcome
