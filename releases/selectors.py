@@ -189,8 +189,8 @@ def _summary(service: Service, release: Release | None) -> ServiceSummary:
         state = "releasing" if release else "serving"
     return ServiceSummary(
         state=state,
-        stable=stable.label if stable else None,
-        candidate=release.version.label if release else None,
+        stable=str(stable) if stable else None,
+        candidate=str(release.version) if release else None,
         release_id=release.pk if release else None,
         weights=weights(release),
         url=f"{settings.SLIPWAY_GATEWAY_URL}/{service.name}/",

@@ -115,7 +115,7 @@ class SmokeTest(PlanStep[plans.SmokeTest]):
             worker=f"{address}:{port}",
             base_url=f"http://{address}:{port}",
             prompt=smoke.PROMPTS[number % len(smoke.PROMPTS)],
-            version_label=row.version.label,
+            version_label=row.version,
             timeout_seconds=max(min(left_seconds, LONGEST_ANSWER_SECONDS), 0.1),
         )
         return Asked(status, probe)
@@ -148,7 +148,7 @@ def route_of(release: Release, *, percent: int, with_candidate: bool) -> RouteSp
     """The service's route while this release is in motion."""
     stable_version = release.from_version or release.version
     stable_name = release.stable_deployment or release.candidate_deployment
-    candidate = Target(release.candidate_deployment, release.version.label) if with_candidate else None
+    candidate = Target(release.candidate_deployment, release.version) if with_candidate else None
     return RouteSpec(
         name=release.service.name,
         stable=Target(stable_name, stable_version.label),

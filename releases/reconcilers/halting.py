@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from clusters.errors import UnknownDeployment
+from clusters.errors import DeploymentMissing
 from clusters.states import DeploymentState
 
 from clusters import selectors as fleet
@@ -59,13 +59,13 @@ class StopCandidate(Step[Release]):
     def act(self, row: Release, operation: Operation) -> None:
         try:
             clusters.remove_deployment(row.candidate_deployment, actor=ACTOR, reason=row.outcome)
-        except UnknownDeployment:
+        except DeploymentMissing:
             return  # the release gave up before it had one
 
     def observe(self, row: Release, operation: Operation) -> bool:
         try:
             return fleet.deployment_status(row.candidate_deployment).state == DeploymentState.REMOVED
-        except UnknownDeployment:
+        except DeploymentMissing:
             return True
 
     def settle(self, row: Release, seen: bool, now: datetime) -> Outcome:

@@ -31,7 +31,7 @@ class Promote(PlanStep[plans.Promote]):
     def act(self, row: Release, operation: Operation) -> None:
         seen = fleet.endpoints(row.candidate_deployment)
         gateway.sync_endpoints(row.candidate_deployment, seen.endpoints, observed_at=seen.observed_at)
-        target = Target(row.candidate_deployment, row.version.label)
+        target = Target(row.candidate_deployment, row.version)
         spec = RouteSpec(name=row.service.name, stable=target, candidate=None, candidate_percent=0)
         gateway.set_route(spec, fence=fence_of(row, operation))
 
@@ -43,7 +43,7 @@ class Promote(PlanStep[plans.Promote]):
             return halt(row, "The candidate's workers failed at the last moment.", kind=Halt.ROLLBACK)
 
         def serve() -> None:
-            finish_step(row, row.step_index, StepState.DONE, note=f"{row.version.label} serves all traffic.")
+            finish_step(row, row.step_index, StepState.DONE, note=f"{row.version} serves all traffic.")
             Service.objects.filter(pk=row.service_id).update(
                 stable_version=row.version, stable_deployment=row.candidate_deployment, stable_since=now
             )
@@ -51,7 +51,7 @@ class Promote(PlanStep[plans.Promote]):
                 clusters.remove_deployment(
                     row.stable_deployment,
                     actor=ACTOR,
-                    reason=f"{row.version.label} took over in release {row.pk}.",
+                    reason=f"{row.version} took over in release {row.pk}.",
                 )
             if row.service.alias:
                 registry.set_alias(
@@ -64,7 +64,7 @@ class Promote(PlanStep[plans.Promote]):
                 )
             events.publish(ServiceChanged(row.service_id))
 
-        note = f"{row.version.label} serves all traffic of {row.service.name}."
+        note = f"{row.version} serves all traffic of {row.service.name}."
         return move(
             row,
             ReleaseState.PROMOTED,

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from releases.split import interval_percent
-
 from clusters import selectors as fleet
 from common.reconcile import Effect, Operation, Outcome
 from gateway import services as gateway
@@ -15,6 +13,7 @@ from releases.models import Release
 from releases.reconcilers.base import SOON, halt
 from releases.reconcilers.candidate import fence_of, route_of
 from releases.reconcilers.watching import Judged, Sight, WatchedStep, look
+from releases.split import interval_percent
 
 SPLIT_MAY_LAG = timedelta(seconds=60)
 """How long what Envoy routes may lie outside the binomial interval of what was wished, before it is a fault."""
@@ -37,7 +36,7 @@ class SetWeight(WatchedStep[plans.Weight]):
 
     def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
         save = {"candidate_percent": self.spec.percent}
-        note = f"The gateway sends {self.spec.percent} % to {row.version.label}."
+        note = f"The gateway sends {self.spec.percent} % to {row.version}."
         return self.go_on(row, note=note, save=save)
 
 
