@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from accounts import selectors as accounts
 from accounts.models import Team
 from accounts.states import Right
-from common.errors import Invalid
+from common.errors import Invalid, Missing
 from models_registry import selectors as registry
 from releases import plans, selectors, services
 from releases.api import serializers
@@ -259,10 +259,10 @@ def _model(view: Endpoint, name: str) -> Model:
 
 
 def _version(view: Endpoint, model: Model, name: str) -> Version:
-    version = registry.version_named(model, name)
-    if version is None:
-        raise Invalid(fields={"version": [f"{model.name} has no version or alias '{name}'."]})
-    return version
+    try:
+        return registry.resolve(view.actor, f"{model.name}:{name}")
+    except Missing as missing:
+        raise Invalid(fields={"version": [str(missing)]}) from None
 
 
 def _cluster(view: Endpoint, name: str) -> Cluster:

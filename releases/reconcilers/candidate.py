@@ -13,7 +13,8 @@ from models_registry.states import VersionState
 from clusters import selectors as fleet
 from clusters import services as clusters
 from common.reconcile import Effect, Operation, Outcome
-from gateway.backends.base import Fence, RouteSpec, Target
+from gateway import services as gateway
+from gateway.backends.base import Endpoint, Fence, RouteSpec, Target
 from releases import plans, smoke
 from releases.models import Release
 from releases.reconcilers.base import ACTOR, PlanStep, halt
@@ -63,7 +64,10 @@ class DeployCandidate(PlanStep[plans.Deploy]):
             actor=ACTOR,
         )
         clusters.scale_deployment(
-            row.candidate_deployment, replicas=self._replicas(row), fence=operation.fence
+            actor=ACTOR,
+            name=row.candidate_deployment,
+            replicas=self._replicas(row),
+            reason="The plan says so.",
         )
 
     def observe(self, row: Release, operation: Operation) -> DeploymentStatus:
@@ -104,7 +108,7 @@ class SmokeTest(PlanStep[plans.SmokeTest]):
 
     def observe(self, row: Release, operation: Operation) -> Asked:
         status = fleet.deployment_status(row.candidate_deployment)
-        endpoints = fleet.endpoints(row.candidate_deployment).endpoints
+        endpoints = fleet.endpoints(row.candidate_deployment).addresses
         if not endpoints:
             return Asked(status, None)
         probes = row.progress.get("probes", [])
@@ -115,7 +119,7 @@ class SmokeTest(PlanStep[plans.SmokeTest]):
             worker=f"{address}:{port}",
             base_url=f"http://{address}:{port}",
             prompt=smoke.PROMPTS[number % len(smoke.PROMPTS)],
-            version_label=row.version,
+            version_label=str(row.version),
             timeout_seconds=max(min(left_seconds, LONGEST_ANSWER_SECONDS), 0.1),
         )
         return Asked(status, probe)
@@ -148,10 +152,10 @@ def route_of(release: Release, *, percent: int, with_candidate: bool) -> RouteSp
     """The service's route while this release is in motion."""
     stable_version = release.from_version or release.version
     stable_name = release.stable_deployment or release.candidate_deployment
-    candidate = Target(release.candidate_deployment, release.version) if with_candidate else None
+    candidate = Target(release.candidate_deployment, str(release.version)) if with_candidate else None
     return RouteSpec(
         name=release.service.name,
-        stable=Target(stable_name, stable_version.label),
+        stable=Target(stable_name, str(stable_version)),
         candidate=candidate,
         candidate_percent=percent if with_candidate else 0,
     )
@@ -159,3 +163,10 @@ def route_of(release: Release, *, percent: int, with_candidate: bool) -> RouteSp
 
 def fence_of(release: Release, operation: Operation) -> Fence:
     return Fence(holder=release.pk, turn=operation.fence)
+
+
+def sync_workers(deployment: str) -> None:
+    """Tell the gateway where the deployment's ready workers are, before it is told to send them anything."""
+    seen = fleet.endpoints(deployment)
+    endpoints = [Endpoint(address, port) for address, port in seen.addresses]
+    gateway.sync_endpoints(deployment, endpoints, observed_at=seen.observed_at)

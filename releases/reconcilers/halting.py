@@ -58,7 +58,7 @@ class StopCandidate(Step[Release]):
 
     def act(self, row: Release, operation: Operation) -> None:
         try:
-            clusters.remove_deployment(row.candidate_deployment, actor=ACTOR, reason=row.outcome)
+            clusters.remove_deployment(actor=ACTOR, name=row.candidate_deployment, reason=row.outcome)
         except DeploymentMissing:
             return  # the release gave up before it had one
 

@@ -15,7 +15,7 @@ from releases import plans
 from releases.events import ServiceChanged
 from releases.models import Release, Service
 from releases.reconcilers.base import ACTOR, PlanStep, finish_step, halt, move
-from releases.reconcilers.candidate import fence_of
+from releases.reconcilers.candidate import fence_of, sync_workers
 from releases.states import Halt, ReleaseState, StepState
 
 
@@ -29,9 +29,8 @@ class Promote(PlanStep[plans.Promote]):
         return {"route": row.service.name, "stable": row.candidate_deployment}
 
     def act(self, row: Release, operation: Operation) -> None:
-        seen = fleet.endpoints(row.candidate_deployment)
-        gateway.sync_endpoints(row.candidate_deployment, seen.endpoints, observed_at=seen.observed_at)
-        target = Target(row.candidate_deployment, row.version)
+        sync_workers(row.candidate_deployment)
+        target = Target(row.candidate_deployment, str(row.version))
         spec = RouteSpec(name=row.service.name, stable=target, candidate=None, candidate_percent=0)
         gateway.set_route(spec, fence=fence_of(row, operation))
 
@@ -49,15 +48,15 @@ class Promote(PlanStep[plans.Promote]):
             )
             if row.stable_deployment:
                 clusters.remove_deployment(
-                    row.stable_deployment,
                     actor=ACTOR,
+                    name=row.stable_deployment,
                     reason=f"{row.version} took over in release {row.pk}.",
                 )
             if row.service.alias:
                 registry.set_alias(
                     actor=ACTOR,
                     model=row.service.model,
-                    name=row.service.alias,
+                    alias=row.service.alias,
                     version=row.version,
                     reason=f"Promoted on {row.service.name}: {row.reason}",
                     release_id=row.pk,

@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from clusters import selectors as fleet
 from common.reconcile import Effect, Operation, Outcome
 from gateway import services as gateway
 from releases import plans
 from releases.judge import Decision
 from releases.models import Release
 from releases.reconcilers.base import SOON, halt
-from releases.reconcilers.candidate import fence_of, route_of
+from releases.reconcilers.candidate import fence_of, route_of, sync_workers
 from releases.reconcilers.watching import Judged, Sight, WatchedStep, look
 from releases.split import interval_percent
 
@@ -84,8 +83,7 @@ class Judge(WatchedStep[plans.Judge]):
 
 def send(release: Release, operation: Operation, *, percent: int) -> None:
     """Make the gateway send `percent` of the service's traffic to the candidate."""
-    seen = fleet.endpoints(release.candidate_deployment)
-    gateway.sync_endpoints(release.candidate_deployment, seen.endpoints, observed_at=seen.observed_at)
+    sync_workers(release.candidate_deployment)
     gateway.set_route(
         route_of(release, percent=percent, with_candidate=True), fence=fence_of(release, operation)
     )
