@@ -77,3 +77,30 @@ class Pulse(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} {self.at:%H:%M:%S}"
+
+
+class IdempotentAnswer(models.Model):
+    """The answer to a creation that carried an `Idempotency-Key`; see `common.api.idempotency`."""
+
+    actor = models.CharField(max_length=40)
+    path = models.CharField(max_length=500)
+    key = models.CharField(max_length=255)
+    body_hash = models.CharField(max_length=64)
+    claim = models.CharField(max_length=32)
+    """Who is answering: changes hands when the lease runs out."""
+    lease_until = models.DateTimeField()
+    created_at = models.DateTimeField(db_index=True)
+    status = models.PositiveSmallIntegerField(null=True)
+    """None while the request is being answered."""
+    headers = models.JSONField(default=dict)
+    body = models.TextField(blank=True)
+    """Empty, too, where the answer held a secret."""
+    secret = models.BooleanField(default=False)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["actor", "path", "key"], name="idempotency_key_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.actor} {self.path} {self.key}"

@@ -3,11 +3,7 @@ from typing import Any
 from django.db import models
 from django.db.models import F
 
-from common.errors import SlipwayError
-
-
-class Stale(SlipwayError):
-    """Someone else changed the row since it was read."""
+from common.errors import Stale
 
 
 class Revised(models.Model):
@@ -28,5 +24,7 @@ class Revised(models.Model):
         if expected is not None:
             rows = rows.filter(revision=expected)
         if not rows.update(revision=F("revision") + 1, **values):
-            raise Stale("It was changed by someone else meanwhile. Read it again, then repeat the change.")
+            raise Stale(
+                f"{self} was changed by someone else meanwhile. Read it again, then repeat the change."
+            )
         self.refresh_from_db(fields=["revision", *values])

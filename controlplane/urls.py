@@ -1,10 +1,24 @@
+from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from controlplane import health
 
+# One door for everyone, with its lockout: the admin has no login page of its own.
+admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
+
 urlpatterns = [
+    path("accounts/", include("accounts.urls")),
     path("admin/", admin.site.urls),
+    path("api/v1/", include("controlplane.api_urls")),
+    path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
+    path("api/docs/", SpectacularSwaggerSplitView.as_view(template_name="api/docs.html"), name="docs"),
 ]
+
+handler400 = "common.api.outside.bad_request"
+handler403 = "common.api.outside.permission_denied"
+handler404 = "common.api.outside.page_not_found"
+handler500 = "common.api.outside.server_error"

@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+
 from common.errors import Conflict, Invalid, NotAllowed
 
 
@@ -25,8 +27,23 @@ class UnknownPlan(Invalid):
     """There is no such plan."""
 
 
+@dataclass(frozen=True, slots=True)
+class PlanProblem:
+    path: str
+    """Where, as in "steps.2.seconds"; empty for the plan as a whole."""
+    message: str
+    """What is wrong and what to do, in words that name the step."""
+
+
 class InvalidPlan(Invalid):
-    """The plan contradicts itself; `fields` maps places in the plan to what is wrong there."""
+    """The plan cannot be carried out as written; `fields` maps places in it to what is wrong there."""
+
+    def __init__(self, problems: tuple[PlanProblem, ...]) -> None:
+        self.problems = problems
+        fields: dict[str, list[str]] = {}
+        for problem in problems:
+            fields.setdefault(problem.path or "plan", []).append(problem.message)
+        super().__init__("; ".join(problem.message for problem in problems), fields=fields)
 
 
 class InvalidService(Invalid):

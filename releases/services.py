@@ -27,6 +27,7 @@ from releases.errors import (
     NotPossibleNow,
     NotReleasable,
     NotWaiting,
+    PlanProblem,
     SeparationOfDuties,
 )
 from releases.events import ReleaseMoved, ServiceChanged
@@ -143,7 +144,8 @@ def save_plan(
     """
     require(actor, Right.SERVICES_WRITE, team)
     if name in plans.BUILTIN_PLANS:
-        raise InvalidPlan(fields={"name": [f"'{name}' is built in: save your own under another name."]})
+        message = f"'{name}' is built in: save your own under another name."
+        raise InvalidPlan((PlanProblem("name", message),))
     parsed = plans.parse_plan({**body, "name": name})
     values = {
         "description": parsed.description,

@@ -1,8 +1,9 @@
 """Settings that every installation shares. No logic: what varies comes from `controlplane.env`."""
 
 import dj_database_url
+from csp.constants import NONCE, NONE, SELF
 
-from controlplane.env import PROJECT, env
+from controlplane.env import PROJECT, env, require
 
 BASE_DIR = PROJECT
 SLIPWAY_HOME = env.home
@@ -59,13 +60,15 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "common.request_id.request_id_middleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
+    "common.slashes.SlashMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "accounts.middleware.actor_middleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
@@ -136,7 +139,6 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
-    "django.contrib.auth.backends.ModelBackend",
     "allauth.account.auth_backends.AuthenticationBackend",
 ]
 AUTH_PASSWORD_VALIDATORS = [
@@ -151,7 +153,35 @@ AXES_COOLOFF_TIME = env.lockout_minutes / 60
 AXES_HANDLER = "axes.handlers.database.AxesDatabaseHandler"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_USERNAME_CALLABLE = "accounts.login.lockout_name"
+AXES_LOCKOUT_CALLABLE = "accounts.login.locked_out"
 AXES_VERBOSE = False
+ACCOUNT_ADAPTER = "accounts.login.AccountAdapter"
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_UNIQUE_EMAIL = False
+ACCOUNT_SESSION_REMEMBER = True
+# Failures are counted by axes, in the database: allauth's counter is per process.
+ACCOUNT_RATE_LIMITS = {"login_failed": None, "login": "120/m/ip"}
+SOCIALACCOUNT_ADAPTER = "accounts.login.SingleSignOnAdapter"
+SOCIALACCOUNT_EMAIL_AUTHENTICATION = False
+SOCIALACCOUNT_PROVIDERS: dict[str, dict[str, object]] = {}
+if env.oidc_server_url:
+    require("oidc_client_id", "oidc_client_secret")
+    SOCIALACCOUNT_PROVIDERS["openid_connect"] = {
+        "OAUTH_PKCE_ENABLED": True,
+        "APPS": [
+            {
+                "provider_id": "sso",
+                "name": env.oidc_name or "single sign-on",
+                "client_id": env.oidc_client_id,
+                "secret": env.oidc_client_secret,
+                "settings": {"server_url": env.oidc_server_url},
+            }
+        ],
+    }
 
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
@@ -161,18 +191,47 @@ CSRF_TRUSTED_ORIGINS = [SLIPWAY_PUBLIC_URL]
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF, NONCE],
+        "style-src": [SELF, NONCE],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "manifest-src": [SELF],
+        "connect-src": [SELF, SLIPWAY_PUBLIC_URL.replace("http", "ws", 1)],
+        # Browsers hold the redirect after a posted form to this too, so single sign-on needs its host here.
+        "form-action": [SELF, "https:", env.oidc_server_url] if env.oidc_server_url else [SELF],
+        "frame-ancestors": [NONE],
+        "base-uri": [NONE],
+    }
+}
+
 REST_FRAMEWORK = {
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "common.api.schema.Schema",
+    "DEFAULT_RENDERER_CLASSES": ["common.api.json.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["common.api.json.JSONParser"],
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "accounts.api.authentication.TokenAuthentication",
+        "accounts.api.authentication.SessionAuthentication",
+    ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "EXCEPTION_HANDLER": "common.api.problems.exception_handler",
+    "NON_FIELD_ERRORS_KEY": "body",
+    "SEARCH_PARAM": "q",
+    "URL_FORMAT_OVERRIDE": None,
+    "TEST_REQUEST_RENDERER_CLASSES": ["common.api.json.JSONRenderer"],
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Slipway",
     "VERSION": "1",
     "DESCRIPTION": "Model registry, releases behind a gateway, and the fleet that serves them.",
+    "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "ENUM_NAME_OVERRIDES": {"Right": "accounts.states.Right", "Role": "accounts.states.Role"},
+    "SCHEMA_PATH_PREFIX": r"/api/v[0-9]+",
+    "SWAGGER_UI_SETTINGS": {"persistAuthorization": False, "deepLinking": True, "validatorUrl": None},
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
@@ -180,7 +239,13 @@ SPECTACULAR_SETTINGS = {
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
+    "formatters": {
+        "line": {
+            "()": "common.logs.RedactingFormatter",
+            "fmt": "{asctime} {levelname} {name} [{request_id}] {message}",
+            "style": "{",
+        }
+    },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env.log_level},
 }

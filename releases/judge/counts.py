@@ -14,14 +14,15 @@ Histogram = tuple[tuple[float, int], ...]
 
 
 class CountsLike(Protocol):
-    """The part of `gateway.backends.base.TargetCounts` that is judged."""
+    """The part of `gateway.backends.base.TargetCounts` that is judged.
+
+    Requests that a client forced to a side are no random sample and must not be in these figures.
+    """
 
     @property
     def epoch(self) -> str: ...
     @property
     def requests(self) -> int: ...
-    @property
-    def forced_requests(self) -> int: ...
     @property
     def errors(self) -> int: ...
     @property
@@ -77,7 +78,7 @@ def _tallies(
     before: CountsLike, after: CountsLike, slow_threshold_ms: float | None
 ) -> dict[IndicatorName, Tally] | None:
     """None when the counters started again in between."""
-    requests = after.requests + after.forced_requests - before.requests - before.forced_requests
+    requests = after.requests - before.requests
     errors = after.errors - before.errors
     timed = _answers(after.latency_ms) - _answers(before.latency_ms)
     if after.epoch != before.epoch or min(requests, errors, timed) < 0:

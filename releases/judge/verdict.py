@@ -13,6 +13,10 @@ DOUBT = 0.5
 """A certificate does not count while the evidence against the candidate is this far towards rolling back."""
 
 
+LATE_BAD = 2
+"""Bad answers among the candidate's latest requests that make a share; a single one is an accident."""
+
+
 class Decision(StrEnum):
     PROMOTE = "promote"
     ROLL_BACK = "roll_back"
@@ -85,6 +89,9 @@ def _must_abort(errors: IndicatorEvidence, rules: JudgeRules) -> bool:
 
 
 def _is_guilty(part: IndicatorEvidence, indicator: IndicatorRules, rules: JudgeRules) -> bool:
-    # Either share: hours of good answers must not hide what began a minute ago.
-    share = max(part.totals.candidate.share, part.lately.sides.candidate.share)
-    return part.reject_peak >= rules.log_reject_limit and share >= indicator.roll_back_min_percent / 100
+    if part.reject_peak < rules.log_reject_limit:
+        return False
+    least = indicator.roll_back_min_percent / 100
+    # Hours of good answers must not hide what began a minute ago.
+    lately = part.lately.sides.candidate
+    return part.totals.candidate.share >= least or (lately.bad >= LATE_BAD and lately.share >= least)

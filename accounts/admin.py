@@ -1,0 +1,57 @@
+"""Raw rows, for administrators of the installation to read. Services write them, with rules and audit."""
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.contrib.auth.models import Group
+from django.http import HttpRequest
+
+from accounts.models import ApiToken, Membership, Team, User
+
+if TYPE_CHECKING:
+    ModelAdmin = admin.ModelAdmin[Any]
+else:
+    ModelAdmin = admin.ModelAdmin
+
+admin.site.unregister(Group)
+
+
+class ReadOnly(ModelAdmin):
+    def has_add_permission(self, request: HttpRequest, *_: Any) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, *_: Any) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, *_: Any) -> bool:
+        return False
+
+
+@admin.register(User)
+class UserAdmin(ReadOnly):
+    list_display = ("username", "email", "is_active", "is_superuser", "last_login")
+    list_filter = ("is_active", "is_superuser")
+    search_fields = ("username", "email", "first_name", "last_name")
+    exclude = ("password", "groups", "user_permissions")
+
+
+@admin.register(Team)
+class TeamAdmin(ReadOnly):
+    list_display = ("name", "description", "created_at")
+    search_fields = ("name",)
+
+
+@admin.register(Membership)
+class MembershipAdmin(ReadOnly):
+    list_display = ("user", "team", "role", "created_at")
+    list_filter = ("role",)
+    list_select_related = ("user", "team")
+    search_fields = ("user__username", "team__name")
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(ReadOnly):
+    list_display = ("name", "prefix", "owner", "team", "expires_at", "revoked_at", "last_used_at")
+    list_select_related = ("owner", "team")
+    search_fields = ("name", "prefix", "owner__username")
+    exclude = ("secret_hash",)

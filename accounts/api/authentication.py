@@ -1,0 +1,47 @@
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from rest_framework import authentication
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from accounts import actors, services
+from accounts.errors import BadToken
+from accounts.models import ApiToken, User
+
+
+class TokenAuthentication(authentication.BaseAuthentication):
+    """`Authorization: Bearer slp_...`; a request that carries one is judged by it alone."""
+
+    def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
+        scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            return None
+        try:
+            token = services.use_token(text.strip())
+        except BadToken as error:
+            raise AuthenticationFailed(str(error)) from None
+        address = request.META.get("REMOTE_ADDR", "")
+        request._request.actor = actors.of_token(token, address=address)  # type: ignore[attr-defined]
+        return token.owner, token
+
+    def authenticate_header(self, request: Request) -> str:
+        return 'Bearer realm="slipway"'
+
+
+class SessionAuthentication(authentication.SessionAuthentication):
+    """The browser's session; changes need its CSRF token."""
+
+
+class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    target_class = TokenAuthentication
+    name = "token"
+
+    def get_security_definition(self, auto_schema: object) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer", "bearerFormat": "slp_<prefix>_<secret>"}
+
+
+class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    target_class = SessionAuthentication
+    name = "session"
+
+    def get_security_definition(self, auto_schema: object) -> dict[str, str]:
+        return {"type": "apiKey", "in": "cookie", "name": "sessionid"}

@@ -1,0 +1,195 @@
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample, extend_schema_field, extend_schema_serializer
+from rest_framework import serializers
+
+from accounts.models import ApiToken, Membership, Team, User, team_name
+from accounts.states import Right, Role
+
+
+class TeamMembershipSerializer(serializers.ModelSerializer[Membership]):
+    team = serializers.CharField(source="team.name")
+
+    class Meta:
+        model = Membership
+        fields = ("team", "role")
+
+
+@extend_schema_serializer(
+    examples=[
+        OpenApiExample(
+            "A developer",
+            response_only=True,
+            value={
+                "username": "ada",
+                "first_name": "Ada",
+                "last_name": "Lovelace",
+                "email": "ada@example.org",
+                "is_active": True,
+                "is_superuser": False,
+                "last_login": "2026-11-20T08:30:00Z",
+                "teams": [{"team": "vision", "role": "developer"}],
+            },
+        )
+    ]
+)
+class PersonSerializer(serializers.ModelSerializer[User]):
+    teams = serializers.SerializerMethodField(help_text="The teams that you share with them.")
+
+    class Meta:
+        model = User
+        fields = (
+            "username",
+            "first_name",
+            "last_name",
+            "email",
+            "is_active",
+            "is_superuser",
+            "last_login",
+            "teams",
+        )
+
+    @extend_schema_field(TeamMembershipSerializer(many=True))
+    def get_teams(self, user: User) -> Any:
+        shared = getattr(user, "shared_memberships", None)
+        if shared is None:
+            shared = self.context["view"].memberships().filter(user=user)
+        return TeamMembershipSerializer(shared, many=True).data
+
+
+class NewPersonSerializer(serializers.Serializer[Any]):
+    username = serializers.CharField(max_length=150)
+    password = serializers.CharField(
+        max_length=1000, write_only=True, trim_whitespace=False, required=False, allow_null=True
+    )
+    email = serializers.EmailField(required=False, allow_blank=True)
+    first_name = serializers.CharField(max_length=150, required=False, allow_blank=True)
+    last_name = serializers.CharField(max_length=150, required=False, allow_blank=True)
+    is_superuser = serializers.BooleanField(required=False)
+    team = serializers.CharField(
+        max_length=63, required=False, help_text="Required unless you administer the whole installation."
+    )
+    role = serializers.ChoiceField(choices=Role.choices, required=False)
+
+
+class PersonChangeSerializer(serializers.Serializer[Any]):
+    email = serializers.EmailField(required=False, allow_blank=True)
+    first_name = serializers.CharField(max_length=150, required=False, allow_blank=True)
+    last_name = serializers.CharField(max_length=150, required=False, allow_blank=True)
+    is_active = serializers.BooleanField(required=False)
+    is_superuser = serializers.BooleanField(required=False)
+
+
+class PasswordSerializer(serializers.Serializer[Any]):
+    password = serializers.CharField(max_length=1000, write_only=True, trim_whitespace=False)
+
+
+@extend_schema_serializer(
+    examples=[OpenApiExample("A team", value={"name": "vision", "description": "Image models"})]
+)
+class TeamSerializer(serializers.ModelSerializer[Team]):
+    class Meta:
+        model = Team
+        fields = ("name", "description", "created_at")
+
+
+class NewTeamSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(max_length=63, validators=[team_name])
+    description = serializers.CharField(max_length=2000, required=False, allow_blank=True)
+
+
+class TeamChangeSerializer(serializers.Serializer[Any]):
+    description = serializers.CharField(max_length=2000, allow_blank=True)
+
+
+class MemberSerializer(serializers.ModelSerializer[Membership]):
+    username = serializers.CharField(source="user.username")
+
+    class Meta:
+        model = Membership
+        fields = ("username", "role", "created_at")
+
+
+class RoleChangeSerializer(serializers.Serializer[Any]):
+    role = serializers.ChoiceField(choices=Role.choices)
+    reason = serializers.CharField(max_length=2000, required=False, allow_blank=True)
+
+
+class NewMemberSerializer(RoleChangeSerializer):
+    username = serializers.CharField(max_length=150)
+
+
+class TokenSerializer(serializers.ModelSerializer[ApiToken]):
+    owner = serializers.CharField(source="owner.username")
+    team = serializers.CharField(source="team.name", default=None, allow_null=True)
+    scopes = serializers.ListField(child=serializers.ChoiceField(choices=Right.choices))
+    state = serializers.ChoiceField(choices=["active", "expired", "revoked"])
+
+    class Meta:
+        model = ApiToken
+        fields: tuple[str, ...] = (
+            "id",
+            "name",
+            "prefix",
+            "owner",
+            "team",
+            "scopes",
+            "state",
+            "created_at",
+            "expires_at",
+            "revoked_at",
+            "last_used_at",
+        )
+
+
+@extend_schema_serializer(
+    examples=[
+        OpenApiExample(
+            "For a pipeline",
+            request_only=True,
+            value={
+                "name": "ci",
+                "scopes": ["read", "models.write", "releases.start"],
+                "team": "vision",
+                "expires_at": "2027-03-01T00:00:00Z",
+            },
+        )
+    ]
+)
+class NewTokenSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(max_length=100)
+    scopes = serializers.ListField(child=serializers.ChoiceField(choices=Right.choices), allow_empty=False)
+    expires_at = serializers.DateTimeField(
+        required=False, help_text="At most 366 days from now; 90 days unless given."
+    )
+    team = serializers.CharField(max_length=63, required=False, help_text="The only team that it works in.")
+    owner = serializers.CharField(
+        max_length=150, required=False, help_text="Someone else; for administrators of the installation."
+    )
+
+
+class IssuedTokenSerializer(TokenSerializer):
+    token = serializers.CharField(help_text="The whole token. It is shown this once.")
+
+    class Meta(TokenSerializer.Meta):
+        fields = (*TokenSerializer.Meta.fields, "token")
+
+
+class RightsSerializer(serializers.Serializer[Any]):
+    team = serializers.CharField()
+    rights = serializers.ListField(child=serializers.ChoiceField(choices=Right.choices))
+
+
+class MeSerializer(serializers.Serializer[Any]):
+    """Who is asking, and what they may do where: for a token, within its scopes."""
+
+    username = serializers.CharField()
+    first_name = serializers.CharField()
+    last_name = serializers.CharField()
+    email = serializers.CharField()
+    is_superuser = serializers.BooleanField()
+    token = TokenSerializer(allow_null=True, help_text="The token of this request; null for a session.")
+    everywhere = serializers.ListField(
+        child=serializers.ChoiceField(choices=Right.choices), help_text="Rights in the whole installation."
+    )
+    teams = RightsSerializer(many=True)

@@ -1,0 +1,12 @@
+from django.urls import path
+from rest_framework.routers import SimpleRouter
+
+from accounts.api import views
+
+router = SimpleRouter(use_regex_path=False)
+router.register("people", views.People, basename="person")
+router.register("teams", views.Teams, basename="team")
+router.register("teams/<str:team>/members", views.Members, basename="member")
+router.register("tokens", views.Tokens, basename="token")
+
+urlpatterns = [path("me/", views.Me.as_view({"get": "show"}), name="me"), *router.urls]

@@ -1,0 +1,188 @@
+from typing import Any, cast
+
+from django.db.models import Prefetch, QuerySet
+from django.shortcuts import get_object_or_404
+from django.utils.functional import cached_property
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts import actors, selectors, services
+from accounts.api import serializers
+from accounts.models import ApiToken, Membership, Team, User
+from accounts.states import Right
+from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, Read
+from common.errors import Invalid
+
+
+class People(Listed, Created, Read, Changed):
+    """People: oneself and those in the same teams; everyone for administrators of the installation."""
+
+    queryset = User.objects.all()
+    serializer_class = serializers.PersonSerializer
+    inputs = {
+        "create": serializers.NewPersonSerializer,
+        "partial_update": serializers.PersonChangeSerializer,
+        "password": serializers.PasswordSerializer,
+    }
+    lookup_field = "username"
+    lookup_value_converter = "str"
+    sort = ("username", "-date_joined")
+    search_fields = ("username", "first_name", "last_name", "email")
+    filterset_fields = ("is_active",)
+
+    def visible(self, rows: QuerySet[User]) -> QuerySet[User]:
+        shared = Prefetch("memberships", queryset=self.memberships(), to_attr="shared_memberships")
+        return selectors.people(self.actor).prefetch_related(shared)
+
+    def memberships(self) -> QuerySet[Membership]:
+        teams = selectors.teams_where(self.actor, Right.READ)
+        return Membership.objects.filter(team__in=teams).select_related("team").order_by("team__name")
+
+    def create_one(self, given: dict[str, Any]) -> User:
+        team = given.pop("team", None)
+        return services.create_user(
+            actor=self.actor, team=_team(self, team) if team is not None else None, **given
+        )
+
+    def change_one(self, instance: User, given: dict[str, Any], expected: int | None) -> User:
+        return services.change_user(actor=self.actor, user=instance, expected=expected, **given)
+
+    @extend_schema(responses={204: None})
+    @action(detail=True, methods=["post"])
+    def password(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Set someone's password, for administrators of the installation. It ends their sessions."""
+        services.set_password(actor=self.actor, user=self.get_object(), **self.given())
+        return Response(status=204)
+
+
+class Teams(Listed, Created, Read, Changed, Deleted):
+    """The teams that you are in, and their names, which models and services refer to."""
+
+    queryset = Team.objects.all()
+    serializer_class = serializers.TeamSerializer
+    inputs = {"create": serializers.NewTeamSerializer, "partial_update": serializers.TeamChangeSerializer}
+    lookup_field = "name"
+    lookup_url_kwarg = "team"
+    lookup_value_converter = "str"
+    sort = ("name", "-created_at")
+    search_fields = ("name", "description")
+
+    def visible(self, rows: QuerySet[Team]) -> QuerySet[Team]:
+        return selectors.teams_where(self.actor, Right.READ)
+
+    def create_one(self, given: dict[str, Any]) -> Team:
+        return services.create_team(actor=self.actor, **given)
+
+    def change_one(self, instance: Team, given: dict[str, Any], expected: int | None) -> Team:
+        given = {"description": instance.description} | given
+        return services.change_team(actor=self.actor, team=instance, expected=expected, **given)
+
+    def delete_one(self, instance: Team, expected: int | None) -> None:
+        services.delete_team(actor=self.actor, team=instance, expected=expected)
+
+
+TEAM = OpenApiParameter("team", OpenApiTypes.STR, OpenApiParameter.PATH, description="Name of the team.")
+USERNAME = OpenApiParameter("username", OpenApiTypes.STR, OpenApiParameter.PATH)
+
+
+@extend_schema(parameters=[TEAM])
+class Members(Listed, Created, Read, Put, Deleted):
+    """Who is in a team, and as what."""
+
+    queryset = Membership.objects.all()
+    serializer_class = serializers.MemberSerializer
+    inputs = {"create": serializers.NewMemberSerializer, "update": serializers.RoleChangeSerializer}
+    lookup_field = "user__username"
+    lookup_url_kwarg = "username"
+    lookup_value_converter = "str"
+    sort = ("user__username", "-created_at")
+    search_fields = ("user__username",)
+
+    @cached_property
+    def team(self) -> Team:
+        return get_object_or_404(selectors.teams_where(self.actor, Right.READ), name=self.kwargs["team"])
+
+    def visible(self, rows: QuerySet[Membership]) -> QuerySet[Membership]:
+        return rows.filter(team=self.team).select_related("user", "team")
+
+    def create_one(self, given: dict[str, Any]) -> Membership:
+        return self._set(given.pop("username"), given, None)
+
+    def put_one(self, instance: Membership | None, given: dict[str, Any], expected: int | None) -> Membership:
+        return self._set(self.kwargs["username"], given, expected)
+
+    def _set(self, username: str, given: dict[str, Any], expected: int | None) -> Membership:
+        services.require(self.actor, Right.PEOPLE_ADMIN, self.team)
+        # Whom one adds is no colleague yet: an admin may name anybody who has an account.
+        user = User.objects.filter(username=username).first()
+        if user is None:
+            raise Invalid(fields={"username": ["There is no such person."]})
+        return services.set_role(actor=self.actor, user=user, team=self.team, expected=expected, **given)
+
+    def delete_one(self, instance: Membership, expected: int | None) -> None:
+        services.remove_member(actor=self.actor, membership=instance, expected=expected)
+
+
+class Tokens(Listed, Created, Read, Deleted):
+    """API tokens: one's own; everyone's for administrators of the installation."""
+
+    queryset = ApiToken.objects.all()
+    serializer_class = serializers.TokenSerializer
+    inputs = {"create": serializers.NewTokenSerializer}
+    outputs = {"create": serializers.IssuedTokenSerializer}
+    secret_answers = frozenset({"create"})
+    lookup_url_kwarg = "id"
+    lookup_value_converter = "int"
+    sort = ("-created_at", "name", "expires_at")
+    search_fields = ("name", "prefix")
+
+    def visible(self, rows: QuerySet[ApiToken]) -> QuerySet[ApiToken]:
+        return selectors.tokens(self.actor)
+
+    def create_one(self, given: dict[str, Any]) -> ApiToken:
+        if "team" in given:
+            given["team"] = _team(self, given["team"])
+        if "owner" in given:
+            owner = selectors.people(self.actor).filter(username=given["owner"]).first()
+            if owner is None:
+                raise Invalid(fields={"owner": ["There is no such person."]})
+            given["owner"] = owner
+        issued = services.create_token(actor=self.actor, **given)
+        # The one answer that holds it; the row keeps only a hash.
+        issued.token.token = issued.text  # type: ignore[attr-defined]
+        return issued.token
+
+    def delete_one(self, instance: ApiToken, expected: int | None) -> None:
+        services.revoke_token(actor=self.actor, token=instance)
+
+
+class Me(Endpoint):
+    serializer_class = serializers.MeSerializer
+    pagination_class = None
+
+    def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Who you are, and what you may do where."""
+        grants = actors.grants_of(self.actor)
+        teams = selectors.teams_where(self.actor, Right.READ).order_by("name")
+        user = cast("User", request.user)
+        shown = {
+            "username": user.username,
+            "first_name": user.first_name,
+            "last_name": user.last_name,
+            "email": user.email,
+            "is_superuser": user.is_superuser,
+            "token": request.auth,
+            "everywhere": sorted(grants.everywhere),
+            "teams": [{"team": team.name, "rights": sorted(grants.rights_in(team.pk))} for team in teams],
+        }
+        return Response(self.get_serializer(shown).data)
+
+
+def _team(view: Endpoint, name: str) -> Team:
+    team = selectors.teams_where(view.actor, Right.READ).filter(name=name).first()
+    if team is None:
+        raise Invalid(fields={"team": ["There is no such team, or none that you may see."]})
+    return team

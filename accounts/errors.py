@@ -1,0 +1,34 @@
+from accounts.states import RIGHTS, Right
+from common import errors
+
+
+class NotAllowed(errors.NotAllowed):
+    """The actor lacks a right; the sentence names the right and who has it."""
+
+    def __init__(self, right: Right, where: str) -> None:
+        self.right = right
+        roles = [role.label.lower() for role, rights in RIGHTS.items() if right in rights]
+        super().__init__(
+            f"You may not {right.label} {where}. "
+            f"That takes the right {right.value}, which the roles {', '.join(roles)} have."
+        )
+
+
+class OutOfScope(errors.NotAllowed):
+    """A token was asked for something that its owner may do, but it may not."""
+
+
+class NotAdministrator(errors.NotAllowed):
+    """Only an administrator of the whole installation may do it."""
+
+
+class LastAdmin(errors.Conflict):
+    """Nobody would be left to manage the team, or the installation."""
+
+
+class TeamInUse(errors.Conflict):
+    """The team still owns something."""
+
+
+class BadToken(errors.SlipwayError):
+    """The token is unknown, revoked or expired, or its owner is inactive."""

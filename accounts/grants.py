@@ -1,0 +1,43 @@
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from accounts.states import RIGHTS, Right, Role
+
+ALL = frozenset(Right)
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """What one actor may do, and where."""
+
+    everywhere: frozenset[Right] = frozenset()
+    """Rights in every team and in what belongs to no team."""
+    by_team: Mapping[int, frozenset[Right]] = field(default_factory=dict)
+
+    @classmethod
+    def of_roles(cls, roles: Mapping[int, str]) -> Self:
+        """`roles` by team id."""
+        return cls(by_team={team_id: RIGHTS[Role(role)] for team_id, role in roles.items()})
+
+    def may(self, right: Right, team_id: int | None = None) -> bool:
+        """In that team; None: in any team at all."""
+        if right in self.everywhere:
+            return True
+        if team_id is None:
+            return any(right in rights for rights in self.by_team.values())
+        return right in self.by_team.get(team_id, frozenset())
+
+    def rights_in(self, team_id: int) -> frozenset[Right]:
+        return self.everywhere | self.by_team.get(team_id, frozenset())
+
+    def team_ids(self, right: Right) -> frozenset[int]:
+        """The teams that grant it by name; those of `everywhere` are not listed."""
+        return frozenset(team_id for team_id, rights in self.by_team.items() if right in rights)
+
+    def narrowed(self, scopes: frozenset[Right], *, team_id: int | None) -> Self:
+        """What a token with these scopes leaves, in its one team if it has one."""
+        if team_id is not None:
+            return type(self)(by_team={team_id: self.rights_in(team_id) & scopes})
+        by_team = {team: rights & scopes for team, rights in self.by_team.items()}
+        return type(self)(everywhere=self.everywhere & scopes, by_team=by_team)

@@ -1,0 +1,82 @@
+"""What happens at the door: nobody signs up, single sign-on brings people without a team, failures lock."""
+
+from typing import Any
+
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from axes.helpers import get_cool_off
+from django.contrib.auth.signals import user_logged_in
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from accounts import actors
+from accounts.models import User
+from common.actor import Actor
+from common.audit import record
+
+
+class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        return False
+
+
+class SingleSignOnAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
+    """Whom the identity provider vouches for gets an account, but no team: an admin adds them to one."""
+
+    def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
+        return True
+
+    def save_user(self, request: HttpRequest, sociallogin: Any, form: Any = None) -> User:
+        with transaction.atomic():
+            user: User = super().save_user(request, sociallogin, form)
+            record(
+                Actor(name="single sign-on", address=request.META.get("REMOTE_ADDR", ""), via="web"),
+                "user.create",
+                subject=user,
+                detail={"provider": sociallogin.account.provider, "uid": sociallogin.account.uid},
+            )
+        return user
+
+
+def lockout_name(request: HttpRequest, credentials: dict[str, Any] | None = None) -> str:
+    """The name that failures are counted for. Names differ by case for nobody, so not here either."""
+    name = (
+        (credentials or {}).get("username") or request.POST.get("login") or request.POST.get("username", "")
+    )
+    return str(name).strip().casefold()[:255]
+
+
+def locked_out(request: HttpRequest, *_: Any) -> HttpResponse:
+    """The answer to every login from an address that failed too often with this name."""
+    minutes = round(get_cool_off(request).total_seconds() / 60)
+    response = render(request, "account/locked_out.html", {"minutes": minutes}, status=429)
+    response["Retry-After"] = str(minutes * 60)
+    return response
+
+
+def note_login(*, request: HttpRequest, user: User, **_: Any) -> None:
+    with transaction.atomic():
+        record(
+            actors.of_user(user, address=request.META.get("REMOTE_ADDR", "")), "session.login", subject=user
+        )
+
+
+def note_lockout(*, request: HttpRequest, username: str, ip_address: str | None, **_: Any) -> None:
+    # Set by the failure that locks; the refused attempts after it would only fill the record.
+    if getattr(request, "axes_failures_since_start", None) is None:
+        return
+    with transaction.atomic():
+        record(
+            Actor(name="anonymous", address=ip_address or "", via="web"),
+            "session.lockout",
+            subject=username,
+            detail={"failures": request.axes_failures_since_start},  # type: ignore[attr-defined]
+        )
+
+
+def connect() -> None:
+    from axes.signals import user_locked_out
+
+    user_logged_in.connect(note_login, dispatch_uid="accounts.note_login")
+    user_locked_out.connect(note_lockout, dispatch_uid="accounts.note_lockout")

@@ -1,0 +1,117 @@
+import os
+import secrets
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
+from django.utils import timezone
+
+from accounts import services
+from accounts.errors import BadToken
+from accounts.models import ApiToken, Team, User
+from accounts.states import Right, Role
+from common.actor import Actor
+
+USERNAME = "admin"
+TEAM = "default"
+TOKEN_NAME = "bootstrap"  # noqa: S105
+TOKEN_DAYS = 365
+
+
+class Command(BaseCommand):
+    help = (
+        "Make the first administrator and their token, once: the password goes to HOME/admin-password, the "
+        "token to HOME/admin-token, both readable by you alone. Run again, it changes nothing."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--home", type=Path, default=settings.SLIPWAY_HOME, help="where the files go")
+        parser.add_argument(
+            "--reset", action="store_true", help="give the administrator a new password and a new token"
+        )
+
+    def handle(self, *args: Any, home: Path, reset: bool, **options: Any) -> None:
+        actor = Actor.system("bootstrap")
+        files = (home / "admin-password", home / "admin-token")
+        admin = User.objects.filter(username=USERNAME).first()
+        if admin and not reset:
+            self._check(files)
+            return
+        password = secrets.token_urlsafe(18)
+        # Files first: a commit without them would lock everyone out, files without a commit are written anew.
+        with transaction.atomic():
+            text = self._reset(actor, admin, password) if admin else self._create(actor, password)
+            for file, secret in zip(files, (password, text), strict=True):
+                _write_private(file, secret)
+        self.stdout.write(f"Administrator `{USERNAME}`: password in {files[0]}, API token in {files[1]}.")
+
+    def _check(self, files: tuple[Path, Path]) -> None:
+        password_file, token_file = files
+        again = "To get a new password and token, run: manage.py bootstrap_admin --reset"
+        if not token_file.exists():
+            self.stdout.write(f"The administrator `{USERNAME}` exists, but {token_file} does not. {again}")
+            return
+        try:
+            services.use_token(token_file.read_text().strip())
+        except BadToken as error:
+            self.stdout.write(f"The token in {token_file} does not work: {error} {again}")
+            return
+        if password_file.exists():
+            self.stdout.write(f"The administrator `{USERNAME}` exists; nothing to do.")
+        else:
+            # Who has changed the password does well to delete the file.
+            self.stdout.write(f"The administrator `{USERNAME}` exists; the token in {token_file} works.")
+
+    def _create(self, actor: Actor, password: str) -> str:
+        team = Team.objects.filter(name=TEAM).first()
+        if team is None:
+            team = services.create_team(actor=actor, name=TEAM, description="The first team.")
+        admin = services.create_user(
+            actor=actor,
+            username=USERNAME,
+            password=password,
+            is_superuser=True,
+            team=team,
+            role=Role.ADMIN,
+        )
+        return self._token(actor, admin)
+
+    def _reset(self, actor: Actor, admin: User, password: str) -> str:
+        services.change_user(actor=actor, user=admin, is_active=True, is_superuser=True)
+        services.set_password(actor=actor, user=admin, password=password)
+        for token in ApiToken.objects.filter(owner=admin, name=TOKEN_NAME, revoked_at=None):
+            services.revoke_token(actor=actor, token=token, reason="bootstrap_admin --reset")
+        return self._token(actor, admin)
+
+    def _token(self, actor: Actor, admin: User) -> str:
+        return services.create_token(
+            actor=actor,
+            owner=admin,
+            name=TOKEN_NAME,
+            scopes=Right.values,
+            expires_at=timezone.now() + timedelta(days=TOKEN_DAYS),
+        ).text
+
+
+def _write_private(file: Path, secret: str) -> None:
+    """Whole or not at all, mode 600 from its first byte on."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
+        try:
+            with os.fdopen(descriptor, "w") as stream:
+                stream.write(secret + "\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+            Path(name).replace(file)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise CommandError(
+            f"Cannot write {file}: {error.strerror}. Choose a directory that you own."
+        ) from error

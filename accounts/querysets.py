@@ -1,0 +1,34 @@
+from typing import ClassVar, Self, TypeVar
+
+from django.db.models import Model, QuerySet
+
+from accounts.actors import grants_of, of_user
+from accounts.models import User
+from accounts.states import Right
+from common.actor import Actor
+
+Owned = TypeVar("Owned", bound=Model, covariant=True)
+
+
+class TeamOwned(QuerySet[Owned]):
+    """Rows that belong to a team: object rights are here and nowhere else.
+
+    class Versions(TeamOwned["Version"]):
+        team_path = "model__team"
+
+    class Version(models.Model):
+        objects = Versions.as_manager()
+    """
+
+    team_path: ClassVar[str] = "team"
+    """From a row to its team."""
+
+    def for_actor(self, actor: Actor, right: Right = Right.READ) -> Self:
+        """The rows of the teams in which the actor has the right."""
+        grants = grants_of(actor)
+        if right in grants.everywhere:
+            return self
+        return self.filter(**{f"{self.team_path}__in": grants.team_ids(right)})
+
+    def for_user(self, user: User, right: Right = Right.READ) -> Self:
+        return self.for_actor(of_user(user), right)

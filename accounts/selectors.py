@@ -1,0 +1,52 @@
+from django.db.models import Q, QuerySet
+
+from accounts.actors import grants_of
+from accounts.models import ApiToken, Membership, Team, User
+from accounts.states import RIGHTS, Right
+from common.actor import Actor
+
+
+def may(actor: Actor, right: Right, team: Team | int | None = None) -> bool:
+    """Whether the actor has the right in that team; None: in any team at all."""
+    return grants_of(actor).may(right, team.pk if isinstance(team, Team) else team)
+
+
+def may_everywhere(actor: Actor, right: Right) -> bool:
+    """Whether the actor has the right in the whole installation: Slipway itself and superusers."""
+    return right in grants_of(actor).everywhere
+
+
+def teams_where(actor: Actor, right: Right) -> QuerySet[Team]:
+    grants = grants_of(actor)
+    if right in grants.everywhere:
+        return Team.objects.all()
+    return Team.objects.filter(pk__in=grants.team_ids(right))
+
+
+def people(actor: Actor) -> QuerySet[User]:
+    """The people whom the actor may know of: oneself and those in the same teams."""
+    if may_everywhere(actor, Right.READ):
+        return User.objects.all()
+    colleagues = Membership.objects.filter(team__in=teams_where(actor, Right.READ)).values("user")
+    return User.objects.filter(Q(pk=actor.user_id) | Q(pk__in=colleagues))
+
+
+def members(actor: Actor, team_name: str) -> QuerySet[Membership]:
+    """The members of a team, none when the actor may not know of it."""
+    visible = Membership.objects.filter(team__in=teams_where(actor, Right.READ), team__name=team_name)
+    return visible.select_related("user", "team")
+
+
+def tokens(actor: Actor) -> QuerySet[ApiToken]:
+    """One's own tokens; administrators of the installation see all of them."""
+    found = ApiToken.objects.select_related("owner", "team")
+    return found if may_everywhere(actor, Right.PEOPLE_ADMIN) else found.filter(owner_id=actor.user_id)
+
+
+def people_with(right: Right, team: Team | int) -> QuerySet[User]:
+    """Active people who have the right in that team by their role: those whom an approval may wait for."""
+    team_id = team.pk if isinstance(team, Team) else team
+    roles = [role for role, rights in RIGHTS.items() if right in rights]
+    return User.objects.filter(
+        is_active=True, memberships__team_id=team_id, memberships__role__in=roles
+    ).distinct()

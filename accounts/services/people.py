@@ -1,0 +1,116 @@
+from copy import copy
+from typing import Any
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.db.models import F
+
+from accounts.errors import LastAdmin
+from accounts.models import Membership, Team, User
+from accounts.services.rights import require, require_everywhere
+from accounts.states import Right, Role
+from common.actor import Actor
+from common.audit import record
+from common.errors import Conflict, Invalid
+
+_OWN_FIELDS = frozenset({"email", "first_name", "last_name"})
+
+
+def create_user(
+    *,
+    actor: Actor,
+    username: str,
+    password: str | None = None,
+    email: str = "",
+    first_name: str = "",
+    last_name: str = "",
+    is_superuser: bool = False,
+    team: Team | None = None,
+    role: Role | str = Role.VIEWER,
+) -> User:
+    """A new person, in `team` with `role` if one is given. Without a password only single sign-on works.
+
+    A team's admin may add people to that team; only an administrator of the installation adds them to none,
+    or makes them an administrator. Raises NotAllowed, ValidationError, Conflict when the name is taken.
+    """
+    if team is None or is_superuser:
+        require_everywhere(actor, Right.PEOPLE_ADMIN)
+    else:
+        require(actor, Right.PEOPLE_ADMIN, team)
+    user = User(
+        username=User.normalize_username(username),
+        email=User.objects.normalize_email(email),
+        first_name=first_name,
+        last_name=last_name,
+        is_superuser=is_superuser,
+        is_staff=is_superuser,
+    )
+    _set(user, password)
+    user.full_clean()
+    try:
+        with transaction.atomic():
+            user.save(force_insert=True)
+            record(actor, "user.create", subject=user, detail={"superuser": is_superuser})
+            if team is not None:
+                membership = Membership(user=user, team=team, role=role)
+                membership.full_clean()
+                membership.save(force_insert=True)
+                record(
+                    actor,
+                    "member.add",
+                    subject=user,
+                    detail={"team": team.name, "role": role},
+                    team_id=team.pk,
+                )
+    except IntegrityError:
+        raise Conflict(f"There is a person named {username} already.") from None
+    return user
+
+
+def change_user(*, actor: Actor, user: User, expected: int | None = None, **changes: Any) -> User:
+    """Change `email`, `first_name`, `last_name` (one's own, too), `is_active`, `is_superuser`.
+
+    Raises NotAllowed, Stale, ValidationError, LastAdmin when no active administrator would be left.
+    """
+    oneself = actor.user_id == user.pk and actor.token_id is None
+    if not (oneself and changes.keys() <= _OWN_FIELDS):
+        require_everywhere(actor, Right.PEOPLE_ADMIN)
+    if unknown := changes.keys() - _OWN_FIELDS - {"is_active", "is_superuser"}:
+        raise Invalid(fields={name: ["This cannot be changed."] for name in sorted(unknown)})
+    changed = copy(user)
+    for name, value in changes.items():
+        setattr(changed, name, value)
+    changed.full_clean(validate_unique=False, validate_constraints=False)
+    if "is_superuser" in changes:
+        changes["is_staff"] = changes["is_superuser"]
+    with transaction.atomic():
+        steps_down = not (changed.is_active and changed.is_superuser)
+        administrators = User.objects.filter(is_superuser=True, is_active=True)
+        if steps_down and administrators.filter(pk=user.pk).exists():
+            # Locks every administrator's row, so that two who remove each other meet here.
+            administrators.update(is_staff=F("is_superuser"))
+            if not administrators.exclude(pk=user.pk).exists():
+                raise LastAdmin("At least one active administrator must remain. Make another one first.")
+        user.change(expected=expected, **changes)
+        shown = {name: value for name, value in changes.items() if name != "is_staff"}
+        record(actor, "user.change", subject=user, detail=shown)
+    return user
+
+
+def set_password(*, actor: Actor, user: User, password: str) -> None:
+    """Give someone a new password: an administrator's help for who has forgotten it. Ends their sessions."""
+    require_everywhere(actor, Right.PEOPLE_ADMIN)
+    _set(user, password)
+    with transaction.atomic():
+        user.change(password=user.password)
+        record(actor, "user.set_password", subject=user)
+
+
+def _set(user: User, password: str | None) -> None:
+    if password is not None:
+        try:
+            validate_password(password, user)
+        except ValidationError as error:
+            raise Invalid(fields={"password": error.messages}) from None
+    user.set_password(password)

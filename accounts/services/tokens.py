@@ -1,0 +1,163 @@
+import logging
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.db import DatabaseError, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from accounts import keys
+from accounts.errors import BadToken, OutOfScope
+from accounts.models import ApiToken, Team, User
+from accounts.services.rights import require_everywhere
+from accounts.states import Right
+from common.actor import Actor
+from common.audit import record
+from common.errors import Invalid, Missing, NotAllowed
+
+logger = logging.getLogger(__name__)
+
+LONGEST = timedelta(days=366)
+USUAL = timedelta(days=90)
+MARK_USE_EVERY = timedelta(minutes=1)
+
+
+class IssuedToken(NamedTuple):
+    token: ApiToken
+    text: str
+    """The whole token: exists here and at whom it is shown to, once."""
+
+
+def create_token(
+    *,
+    actor: Actor,
+    name: str,
+    scopes: Collection[str],
+    expires_at: datetime | None = None,
+    team: Team | None = None,
+    owner: User | None = None,
+) -> IssuedToken:
+    """A token for `owner` (default: the actor), for 90 days unless told otherwise.
+
+    Its rights are those that its owner has and that are in `scopes`.
+    One that is made by means of a token can do no more than that one, nor longer. For others only an
+    administrator makes tokens. Raises NotAllowed, OutOfScope, Invalid.
+    """
+    now = timezone.now()
+    parent = _means(actor)
+    if expires_at is None:
+        expires_at = min(now + USUAL, parent.expires_at) if parent else now + USUAL
+    if owner is None and actor.user_id is not None:
+        owner = User.objects.filter(pk=actor.user_id, is_active=True).first()
+    if owner is None:
+        raise NotAllowed("Sign in to make a token.")
+    if owner.pk != actor.user_id:
+        require_everywhere(actor, Right.PEOPLE_ADMIN)
+    _validate(name=name, scopes=scopes, expires_at=expires_at, now=now)
+    if parent is not None:
+        _keep_within(parent, scopes=scopes, expires_at=expires_at, team=team)
+    key = keys.new_key()
+    token = ApiToken(
+        owner=owner,
+        name=name.strip(),
+        prefix=key.prefix,
+        secret_hash=key.hash,
+        scopes=sorted({str(scope) for scope in scopes}),
+        team=team,
+        created_at=now,
+        expires_at=expires_at,
+    )
+    token.clean_fields()
+    with transaction.atomic():
+        token.save(force_insert=True)
+        record(
+            actor,
+            "token.create",
+            subject=token,
+            detail={"owner": owner.username, "scopes": token.scopes, "expires_at": expires_at.isoformat()},
+            team_id=team.pk if team else None,
+        )
+    return IssuedToken(token, key.text)
+
+
+def revoke_token(*, actor: Actor, token: ApiToken, reason: str = "") -> None:
+    """From the next request on it opens nothing. One's own; others' by an administrator. Twice is once."""
+    if token.owner_id != actor.user_id:
+        require_everywhere(actor, Right.PEOPLE_ADMIN)
+    elif actor.token_id not in (None, token.pk) and not set(token.scopes) <= (actor.scopes or frozenset()):
+        raise OutOfScope("A token cannot revoke one that may do more than itself.")
+    with transaction.atomic():
+        now = timezone.now()
+        if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
+            token.revoked_at = now
+            record(
+                actor,
+                "token.revoke",
+                subject=token,
+                reason=reason,
+                detail={"owner": token.owner.username},
+                team_id=token.team_id,
+            )
+
+
+def use_token(text: str) -> ApiToken:
+    """The token behind the text, with its owner. Raises BadToken; only who has the secret is told why."""
+    key = keys.parse(text)
+    token = key and ApiToken.objects.select_related("owner").filter(prefix=key.prefix).first()
+    if not (key and token and key.proves(token.secret_hash)):
+        raise BadToken("This token is unknown. Check that it was copied whole.")
+    if token.state != "active":
+        raise BadToken(f"This token is {token.state}. Make a new one.")
+    if not token.owner.is_active:
+        raise BadToken("The owner of this token is not active any more.")
+    _mark_use(token)
+    return token
+
+
+def _mark_use(token: ApiToken) -> None:
+    now = timezone.now()
+    if token.last_used_at is not None and token.last_used_at > now - MARK_USE_EVERY:
+        return
+    due = Q(last_used_at=None) | Q(last_used_at__lte=now - MARK_USE_EVERY)
+    try:
+        with transaction.atomic():
+            ApiToken.objects.filter(due, pk=token.pk).update(last_used_at=now)
+    except DatabaseError:
+        # Only a convenience for its owner: a busy database must not refuse a good token.
+        logger.warning("Could not mark the use of token %s", token.prefix, exc_info=True)
+
+
+def _means(actor: Actor) -> ApiToken | None:
+    """The token that the actor asks by; None in a session. Raises Missing when it is gone."""
+    if actor.token_id is None:
+        return None
+    parent = ApiToken.objects.filter(pk=actor.token_id).first()
+    if parent is None:
+        raise Missing("The token that you use is gone.")
+    return parent
+
+
+def _validate(*, name: str, scopes: Collection[str], expires_at: datetime, now: datetime) -> None:
+    faults: dict[str, list[str]] = {}
+    if not name.strip():
+        faults["name"] = ["Name what the token is for."]
+    if not scopes:
+        faults["scopes"] = ["Give at least one scope."]
+    if unknown := sorted(set(scopes) - set(Right.values)):
+        faults["scopes"] = [f"Unknown: {', '.join(unknown)}. Known: {', '.join(Right.values)}."]
+    if not now < expires_at <= now + LONGEST:
+        faults["expires_at"] = [f"Choose a time within the next {LONGEST.days} days."]
+    if faults:
+        raise Invalid(fields=faults)
+
+
+def _keep_within(
+    parent: ApiToken, *, scopes: Collection[str], expires_at: datetime, team: Team | None
+) -> None:
+    if beyond := sorted(set(scopes) - set(parent.scopes)):
+        raise OutOfScope(f"A token cannot make one with more scopes than its own: {', '.join(beyond)}.")
+    if parent.team_id is not None and (team is None or team.pk != parent.team_id):
+        raise OutOfScope("A token that is limited to a team can only make tokens for that team.")
+    if expires_at > parent.expires_at:
+        raise OutOfScope("A token cannot make one that lives longer than itself.")

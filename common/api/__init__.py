@@ -1,0 +1,1 @@
+"""What every REST endpoint shares: problems, cursors, ETags, idempotent creations, the schema."""

@@ -1,0 +1,153 @@
+"""`Idempotency-Key`: a creation repeated with the same key and body happens once and gets the same answer.
+
+The claim on a key is committed before the work, so that a second request sees it; the answer is written in
+the transaction of the work, so that neither exists without the other. A process that dies in between leaves
+a claim whose lease runs out, and the next request with that key does the work. Refusals are not kept: they
+changed nothing, and the same key may be tried again. Answers are kept for a day.
+"""
+
+import hashlib
+import re
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+
+import orjson
+from django.db import DatabaseError, transaction
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from common.actor import Actor
+from common.api import problems
+from common.api.json import JSONRenderer, dumps
+from common.errors import Conflict
+from common.models import IdempotentAnswer
+
+HEADER = "Idempotency-Key"
+REPLAYED = "Idempotency-Replayed"
+LEASE = timedelta(seconds=60)
+KEPT = timedelta(hours=24)
+_KEPT_HEADERS = ("ETag", "Location")
+_acceptable = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+class KeyReused(Conflict):
+    """The key came before, with another body."""
+
+
+class BeingAnswered(Conflict):
+    """The first request with this key is still at work."""
+
+    retry_after_s = 1
+
+
+class SecretShown(Conflict):
+    """The answer held a secret, which is shown once."""
+
+
+problems.register(KeyReused, status=409, title="This key has another request", slug="idempotency-key-reused")
+problems.register(
+    BeingAnswered, status=409, title="The first request is at work", slug="idempotency-in-flight"
+)
+problems.register(SecretShown, status=409, title="The secret was shown already", slug="idempotency-secret")
+
+
+def once(
+    request: Request, actor: Actor, work: Callable[[], HttpResponseBase], *, secret: bool = False
+) -> HttpResponseBase:
+    """`work()`, or the answer that it gave before. `secret`: its answer must not be stored."""
+    if (key := request.headers.get(HEADER)) is None:
+        return work()
+    if not _acceptable.fullmatch(key):
+        raise ValidationError({HEADER: ["Give 1 to 255 visible ASCII characters without spaces."]})
+    claim = _claim(actor, path=request.path, key=key, body_hash=_digest(request.data), secret=secret)
+    if claim.status is not None:
+        return _replayed(claim)
+    try:
+        with transaction.atomic():
+            response = work()
+            succeeded = 200 <= response.status_code < 300
+            if succeeded:
+                _keep(claim, response)
+            else:
+                transaction.set_rollback(True)
+    except BaseException:
+        _let_go(claim)
+        raise
+    if not succeeded:
+        _let_go(claim)
+    return response
+
+
+def forget_expired() -> int:
+    """Delete the answers that have been kept long enough; returns how many."""
+    return IdempotentAnswer.objects.filter(created_at__lt=timezone.now() - KEPT).delete()[0]
+
+
+def _digest(body: object) -> str:
+    return hashlib.sha256(orjson.dumps(orjson.loads(dumps(body)), option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _claim(actor: Actor, *, path: str, key: str, body_hash: str, secret: bool) -> IdempotentAnswer:
+    """This request's own claim, or the answer that is there (its `status` is set)."""
+    forget_expired()
+    now = timezone.now()
+    mine = {"claim": uuid.uuid4().hex, "lease_until": now + LEASE}
+    row, created = IdempotentAnswer.objects.get_or_create(
+        actor=f"token {actor.token_id}" if actor.token_id else f"user {actor.user_id}",
+        path=path,
+        key=key,
+        defaults={"body_hash": body_hash, "created_at": now, "secret": secret, **mine},
+    )
+    if created:
+        return row
+    if row.body_hash != body_hash:
+        raise KeyReused(f"This {HEADER} came before with another body. Use a new key for a new request.")
+    if row.status is not None:
+        return row
+    abandoned = IdempotentAnswer.objects.filter(pk=row.pk, status=None, lease_until__lt=now)
+    if not abandoned.update(**mine):
+        raise BeingAnswered(
+            f"The first request with this {HEADER} is still being answered. Repeat this one soon."
+        )
+    row.claim = str(mine["claim"])
+    return row
+
+
+def _keep(claim: IdempotentAnswer, response: HttpResponseBase) -> None:
+    """Raises BeingAnswered, and so undoes the work, when the lease ran out and another took the claim."""
+    body = (
+        dumps(response.data).decode() if isinstance(response, Response) and response.data is not None else ""
+    )
+    kept = IdempotentAnswer.objects.filter(pk=claim.pk, claim=claim.claim, status=None).update(
+        status=response.status_code,
+        headers={name: response[name] for name in _KEPT_HEADERS if name in response},
+        body="" if claim.secret else body,
+    )
+    if not kept:
+        raise BeingAnswered(f"Another request with this {HEADER} overtook this one. Repeat it soon.")
+
+
+def _let_go(claim: IdempotentAnswer) -> None:
+    # The lease frees the key anyway; a database that has just failed must not hide the error.
+    with suppress(DatabaseError):
+        IdempotentAnswer.objects.filter(pk=claim.pk, claim=claim.claim, status=None).delete()
+
+
+def _replayed(answer: IdempotentAnswer) -> HttpResponse:
+    if answer.secret:
+        place = answer.headers.get("Location", answer.path)
+        raise SecretShown(
+            f"The first request with this {HEADER} succeeded, and its answer held a secret that is shown "
+            f"once. If you lost it, delete {place} and send the request again with a new key."
+        )
+    response = HttpResponse(answer.body, status=answer.status, content_type=JSONRenderer.media_type)
+    for name, value in answer.headers.items():
+        response[name] = value
+    response[REPLAYED] = "true"
+    return response

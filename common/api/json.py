@@ -1,0 +1,61 @@
+"""JSON in and out by orjson: strict, bounded, and several times faster than the standard library."""
+
+from collections.abc import Mapping
+from typing import IO, Any
+
+import orjson
+from django.conf import settings
+from rest_framework import exceptions, renderers
+from rest_framework.parsers import BaseParser
+
+_OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
+
+
+class TooLarge(exceptions.APIException):
+    status_code = 413
+    default_code = "too_large"
+
+
+def dumps(data: Any) -> bytes:
+    return orjson.dumps(data, default=_plain, option=_OPTIONS)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if hasattr(value, "__iter__") and not isinstance(value, str):
+        return list(value)
+    return str(value)
+
+
+class JSONParser(BaseParser):
+    """Refuses what the standard library lets through: NaN, lone surrogates, endless nesting and bodies."""
+
+    media_type = "application/json"
+
+    def parse(
+        self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> Any:
+        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        content = stream.read(limit + 1)
+        if len(content) > limit:
+            raise TooLarge(f"The body is larger than {limit} bytes.")
+        try:
+            return orjson.loads(content)
+        except orjson.JSONDecodeError as error:
+            raise exceptions.ParseError(f"The body is not JSON: {error}.") from None
+
+
+class JSONRenderer(renderers.BaseRenderer):
+    media_type = "application/json"
+    format = "json"
+    charset = None
+    render_style = "binary"
+
+    def render(
+        self,
+        data: Any,
+        accepted_media_type: str | None = None,
+        renderer_context: Mapping[str, Any] | None = None,
+    ) -> bytes:
+        return b"" if data is None else dumps(data)

@@ -1,0 +1,46 @@
+"""Errors before or outside REST framework: problems under `/api/`, Django's own pages elsewhere."""
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, JsonResponse
+from django.http.response import HttpResponseBase
+from django.views import defaults
+
+from common import errors
+from common.api import problems
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    if not _api(request):
+        return defaults.bad_request(request, exception)
+    return _problem(
+        request, errors.Invalid("The request cannot be accepted: its host, size or form is not allowed.")
+    )
+
+
+def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    if not _api(request):
+        return defaults.permission_denied(request, exception)
+    return _problem(request, PermissionDenied("You may not do that."))
+
+
+def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    return _problem(request, Http404()) if _api(request) else defaults.page_not_found(request, exception)
+
+
+def server_error(request: HttpRequest, *_: Any) -> HttpResponseBase:
+    if not _api(request):
+        return defaults.server_error(request)
+    kind = problems.UNEXPECTED
+    content = problems.document(kind, detail="It was logged under this request id.", instance=request.path)
+    return JsonResponse(content, status=kind.status, content_type=problems.CONTENT_TYPE)
+
+
+def _api(request: HttpRequest) -> bool:
+    return request.path.startswith("/api/")
+
+
+def _problem(request: HttpRequest, error: Exception) -> JsonResponse:
+    response = problems.answer(error, request=request)
+    return JsonResponse(response.data, status=response.status_code, content_type=problems.CONTENT_TYPE)

@@ -1,0 +1,194 @@
+"""Every error over REST is an `application/problem+json` document (RFC 9457)."""
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.core.exceptions import ValidationError as DjangoValidationError
+from django.core.signals import got_request_exception
+from django.db import DataError, IntegrityError, OperationalError
+from django.db.models import ProtectedError
+from django.http import Http404, HttpRequest
+from rest_framework import exceptions
+from rest_framework.response import Response
+
+from common import errors, request_id
+
+logger = logging.getLogger(__name__)
+
+CONTENT_TYPE = "application/problem+json"
+BODY = "body"
+"""Key in `errors` of what concerns no single field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    slug: str
+    status: int
+    title: str
+
+    @property
+    def uri(self) -> str:
+        return f"urn:slipway:problem:{self.slug}"
+
+
+_kinds: dict[type[Exception], Kind] = {}
+
+
+def register(error: type[Exception], *, status: int, title: str, slug: str) -> None:
+    """Answer `error`, and those subclasses of it that are not registered, with this kind of problem."""
+    _kinds[error] = Kind(slug, status, title)
+
+
+def kind_of(error: Exception) -> Kind | None:
+    """None for what nobody foresaw."""
+    kind = next((_kinds[base] for base in type(error).__mro__ if base in _kinds), None)
+    if kind is None and isinstance(error, exceptions.APIException):
+        code = str(error.default_code)
+        return Kind(code.replace("_", "-"), error.status_code, code.replace("_", " ").capitalize())
+    return kind
+
+
+register(errors.SlipwayError, status=409, title="That cannot be done", slug="refused")
+register(errors.Missing, status=404, title="There is no such thing", slug="not-found")
+register(errors.NotAllowed, status=403, title="You may not do that", slug="not-allowed")
+register(errors.Conflict, status=409, title="The present state forbids it", slug="conflict")
+register(errors.Stale, status=412, title="It has changed meanwhile", slug="stale")
+register(errors.Invalid, status=400, title="The request is not valid", slug="invalid")
+register(errors.Unavailable, status=503, title="A part does not answer", slug="unavailable")
+register(Http404, status=404, title="There is no such thing", slug="not-found")
+register(PermissionDenied, status=403, title="You may not do that", slug="not-allowed")
+register(DjangoValidationError, status=400, title="The request is not valid", slug="invalid")
+register(IntegrityError, status=409, title="The present state forbids it", slug="conflict")
+register(DataError, status=400, title="The request is not valid", slug="invalid")
+register(OperationalError, status=503, title="A part does not answer", slug="unavailable")
+register(exceptions.ValidationError, status=400, title="The request is not valid", slug="invalid")
+register(exceptions.ParseError, status=400, title="The request cannot be read", slug="malformed")
+register(exceptions.NotAuthenticated, status=401, title="Who are you?", slug="not-authenticated")
+register(exceptions.AuthenticationFailed, status=401, title="Who are you?", slug="not-authenticated")
+register(exceptions.PermissionDenied, status=403, title="You may not do that", slug="not-allowed")
+register(exceptions.NotFound, status=404, title="There is no such thing", slug="not-found")
+register(
+    exceptions.MethodNotAllowed, status=405, title="This path has no such method", slug="method-not-allowed"
+)
+register(exceptions.NotAcceptable, status=406, title="No such format", slug="not-acceptable")
+register(
+    exceptions.UnsupportedMediaType, status=415, title="Unknown content type", slug="unsupported-media-type"
+)
+register(exceptions.Throttled, status=429, title="Too many requests", slug="throttled")
+
+UNEXPECTED = Kind("unexpected", 500, "Something unexpected happened")
+
+
+def document(
+    kind: Kind, *, detail: str, instance: str, fields: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, Any]:
+    """The members of RFC 9457, `errors` where fields are at fault, and the id to look for in the log."""
+    problem: dict[str, Any] = {
+        "type": kind.uri,
+        "title": kind.title,
+        "status": kind.status,
+        "detail": detail,
+        "instance": instance,
+        "request_id": request_id.current(),
+    }
+    if fields:
+        problem["errors"] = {name: list(sentences) for name, sentences in fields.items()}
+    return problem
+
+
+def answer(error: Exception, *, request: HttpRequest) -> Response:
+    """The problem for `error`. What nobody foresaw becomes a 500 that names the line in the log, no more."""
+    kind = kind_of(error)
+    if kind is None:
+        return _unexpected(error, request)
+    if isinstance(error, IntegrityError | DataError | OperationalError):
+        logger.warning("%s %s: %s", request.method, request.path, error, exc_info=error)
+    fields = _fields(error)
+    response = Response(
+        document(kind, detail=_detail(error, fields), instance=request.path, fields=fields),
+        status=kind.status,
+        content_type=CONTENT_TYPE,
+    )
+    for name, value in _headers(error).items():
+        response[name] = value
+    return response
+
+
+def exception_handler(error: Exception, context: Mapping[str, Any]) -> Response:
+    """REST framework's hook (`EXCEPTION_HANDLER`)."""
+    return answer(error, request=context["request"]._request)
+
+
+def _unexpected(error: Exception, request: HttpRequest) -> Response:
+    logger.error("%s %s failed", request.method, request.path, exc_info=error)
+    got_request_exception.send(sender=None, request=request)
+    detail = f"It was logged under request id {request_id.current()}."
+    return Response(
+        document(UNEXPECTED, detail=detail, instance=request.path), status=500, content_type=CONTENT_TYPE
+    )
+
+
+def _detail(error: Exception, fields: Mapping[str, Sequence[str]]) -> str:
+    match error:
+        case Http404() | exceptions.NotFound():
+            return "There is nothing here that you may see."
+        case ProtectedError():
+            kinds = sorted({str(row._meta.verbose_name_plural) for row in error.protected_objects})
+            return f"It is still in use by {', '.join(kinds)}."
+        case IntegrityError():
+            return "Something with these values exists already, or refers to something that is gone."
+        case DataError():
+            return "A value is too long, too large, or holds a character that cannot be stored."
+        case OperationalError():
+            return "The database does not answer. Try again in a moment."
+        case exceptions.ValidationError() | DjangoValidationError():
+            if set(fields) == {BODY}:
+                return " ".join(fields[BODY])
+            return f"See `errors` for what is wrong with: {', '.join(fields)}."
+        case exceptions.APIException():
+            return str(error.detail)
+    return str(error)
+
+
+def _fields(error: Exception) -> dict[str, list[str]]:
+    match error:
+        case errors.Invalid():
+            return error.fields
+        case exceptions.ValidationError():
+            return flattened(error.detail)
+        case DjangoValidationError():
+            if hasattr(error, "error_dict"):
+                return {
+                    BODY if name == "__all__" else name: said for name, said in error.message_dict.items()
+                }
+            return {BODY: error.messages}
+    return {}
+
+
+def flattened(detail: Any, prefix: str = "") -> dict[str, list[str]]:
+    """REST framework's nested error detail as `{"files.0.path": ["sentence"]}`."""
+    if isinstance(detail, Mapping):
+        parts = detail.items()
+    elif isinstance(detail, list) and any(isinstance(item, Mapping | list) for item in detail):
+        parts = enumerate(detail)  # type: ignore[assignment]
+    else:
+        return {prefix or BODY: [str(item) for item in (detail if isinstance(detail, list) else [detail])]}
+    flat: dict[str, list[str]] = {}
+    for name, part in parts:
+        if part:
+            flat |= flattened(part, f"{prefix}.{name}" if prefix else str(name))
+    return flat
+
+
+def _headers(error: Exception) -> dict[str, str]:
+    headers = {}
+    if challenge := getattr(error, "auth_header", None):
+        headers["WWW-Authenticate"] = challenge
+    wait_s = getattr(error, "retry_after_s", None) or getattr(error, "wait", None)
+    if wait_s or isinstance(error, OperationalError):
+        headers["Retry-After"] = str(math.ceil(wait_s or 1))
+    return headers

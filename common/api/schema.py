@@ -1,0 +1,138 @@
+"""What OpenAPI says about every endpoint, drawn from the endpoint itself."""
+
+from typing import Any
+
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import get_doc
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema_serializer
+from rest_framework import serializers
+
+from common.api import problems
+from common.api.views import Changed, Created, Deleted, Endpoint, Put
+from common.revisions import Revised
+
+
+@extend_schema_serializer(
+    examples=[
+        OpenApiExample(
+            "A field is wrong",
+            value={
+                "type": "urn:slipway:problem:invalid",
+                "title": "The request is not valid",
+                "status": 400,
+                "detail": "See `errors` for what is wrong with: name.",
+                "instance": "/api/v1/teams/",
+                "request_id": "6f1c0d3e9a534d57b0e1f0c6f0a1c2d3",
+                "errors": {"name": ["This field is required."]},
+            },
+        )
+    ]
+)
+class Problem(serializers.Serializer[Any]):
+    """An error (RFC 9457)."""
+
+    type = serializers.CharField(help_text="Names the kind of problem; stable.")
+    title = serializers.CharField()
+    status = serializers.IntegerField()
+    detail = serializers.CharField(help_text="A sentence for a person that says what to do.")
+    instance = serializers.CharField(help_text="The path that was asked for.")
+    request_id = serializers.CharField(help_text="Also in `X-Request-ID` and in the server's log.")
+    errors = serializers.DictField(  # type: ignore[assignment]
+        child=serializers.ListField(child=serializers.CharField()),
+        required=False,
+        help_text="Sentences per field; `body` for what concerns no single one.",
+    )
+
+
+_PROBLEMS = {
+    400: "The request is not valid.",
+    401: "No token or session, or one that does not count any more.",
+    403: "The right is missing.",
+    404: "There is no such thing, or none that you may see.",
+    409: "The present state forbids it, or the Idempotency-Key came before with another body.",
+    412: "It changed since the version that If-Match names.",
+}
+
+
+class Schema(AutoSchema):
+    def get_summary(self) -> str | None:
+        doc = get_doc(getattr(self.view, self._action, None))
+        return doc.splitlines()[0].rstrip(".") if doc else None
+
+    @property
+    def _action(self) -> str:
+        return getattr(self.view, "action", None) or self.method.lower()
+
+    @property
+    def _revised(self) -> bool:
+        queryset = getattr(self.view, "queryset", None)
+        return queryset is not None and issubclass(queryset.model, Revised)
+
+    def get_request_serializer(self) -> Any:
+        if isinstance(self.view, Endpoint):
+            return self.view.inputs.get(self._action)
+        return super().get_request_serializer()
+
+    def get_response_serializers(self) -> Any:
+        if not isinstance(self.view, Endpoint):
+            return super().get_response_serializers()
+        found = self._success()
+        codes = {400, 401, 403}
+        if "{" in self.path:
+            codes.add(404)
+        if self.method != "GET":
+            codes.add(409)
+        if self._conditional:
+            codes.add(412)
+        refused = {
+            (code, problems.CONTENT_TYPE): OpenApiResponse(Problem, description=_PROBLEMS[code])
+            for code in sorted(codes)
+        }
+        return found | refused
+
+    def _success(self) -> dict[Any, Any]:
+        view = self.view
+        if self.method == "DELETE" and isinstance(view, Deleted):
+            return {204: OpenApiResponse(None, description="It is gone.")}
+        if self._action == "create" and isinstance(view, Created):
+            return {view.created_status: self._get_serializer()}  # type: ignore[no-untyped-call]
+        if self._action == "update" and isinstance(view, Put):
+            return dict.fromkeys((200, 201), self._get_serializer())  # type: ignore[no-untyped-call]
+        if self._action == "retrieve":
+            same = OpenApiResponse(None, description="It still has the ETag of If-None-Match.")
+            return {200: self._get_serializer(), 304: same}  # type: ignore[no-untyped-call]
+        return {200: self._get_serializer()}  # type: ignore[no-untyped-call]
+
+    @property
+    def _conditional(self) -> bool:
+        changes = self.method in ("PATCH", "PUT", "DELETE")
+        return changes and self._revised and isinstance(self.view, Changed | Put | Deleted)
+
+    def get_override_parameters(self) -> list[Any]:
+        parameters = list(super().get_override_parameters())
+        if not isinstance(self.view, Endpoint):
+            return parameters
+        if self.method == "POST":
+            parameters.append(
+                _request_header("Idempotency-Key", "The same key and body: the same answer, once.")
+            )
+        if self._conditional:
+            parameters.append(_request_header("If-Match", "Change it only if it still has this ETag."))
+        if self._action == "retrieve":
+            parameters.append(_request_header("If-None-Match", "304 if it still has this ETag."))
+        if self._action in ("retrieve", "create", "partial_update", "update"):
+            parameters.append(_response_header("ETag", "Names this state of it."))
+        if self._action == "create":
+            parameters.append(_response_header("Location", "Where it is."))
+        return parameters
+
+
+def _request_header(name: str, description: str) -> OpenApiParameter:
+    return OpenApiParameter(name, OpenApiTypes.STR, "header", description=description)
+
+
+def _response_header(name: str, description: str) -> OpenApiParameter:
+    return OpenApiParameter(
+        name, OpenApiTypes.STR, "header", description=description, response=[200, 201, 202]
+    )

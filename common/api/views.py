@@ -1,0 +1,202 @@
+"""The base of every REST endpoint: an app's view names its serializers and calls its services.
+
+class Teams(Listed, Created, Read, Changed, Deleted, Endpoint):
+    queryset = Team.objects.all()
+    serializer_class = TeamSerializer
+    inputs = {"create": NewTeam, "partial_update": TeamChange}
+    sort = ("name",)
+    search_fields = ("name",)
+
+    def create_one(self, given):
+            return services.create_team(actor=self.actor, **given)
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
+from typing import Any, ClassVar, cast
+from urllib.parse import quote
+
+from django.core.exceptions import ImproperlyConfigured
+from django.db.models import Model, QuerySet
+from django.http import Http404
+from django.http.response import HttpResponseBase
+from django_filters.rest_framework import DjangoFilterBackend
+from rest_framework.exceptions import ValidationError
+from rest_framework.filters import SearchFilter
+from rest_framework.permissions import SAFE_METHODS
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.serializers import BaseSerializer
+from rest_framework.viewsets import GenericViewSet
+
+from common.actor import Actor
+from common.api import idempotency
+from common.api.cursors import KeysetPagination
+from common.api.etags import etag_of, expected_revision, unchanged
+from common.errors import Stale
+from common.revisions import Revised
+
+
+class Endpoint(GenericViewSet[Any]):
+    """Who asks, what is visible to them, what they sent; every POST may carry an `Idempotency-Key`."""
+
+    inputs: ClassVar[Mapping[str, type[BaseSerializer[Any]]]] = {}
+    """What the body of each action holds; actions that are not named take none."""
+    outputs: ClassVar[Mapping[str, type[BaseSerializer[Any]]]] = {}
+    """What an action answers, where that is not `serializer_class`."""
+    secret_answers: ClassVar[frozenset[str]] = frozenset()
+    """Actions whose answer holds a secret: it is sent once and not stored for replay."""
+    sort: ClassVar[Sequence[str]] = ("pk",)
+    search_fields: ClassVar[Sequence[str]] = ()
+    pagination_class: type[KeysetPagination] | None = KeysetPagination
+    filter_backends = (DjangoFilterBackend, SearchFilter)
+
+    @property
+    def actor(self) -> Actor:
+        return cast("Actor", self.request._request.actor)  # type: ignore[attr-defined]
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        if request.method in SAFE_METHODS:
+            self._refuse_unknown_parameters(request)
+        elif request.method == "POST" and (handler := getattr(self, "post", None)):
+            # `dispatch` looks the handler up after this.
+            self.post = partial(self._post_once, handler)
+
+    def _post_once(
+        self, handler: Callable[..., HttpResponseBase], request: Request, *args: Any, **kwargs: Any
+    ) -> HttpResponseBase:
+        work = partial(handler, request, *args, **kwargs)
+        return idempotency.once(request, self.actor, work, secret=self.action in self.secret_answers)
+
+    def _refuse_unknown_parameters(self, request: Request) -> None:
+        """A misspelt filter must not look like a list without one."""
+        known = {"format"}
+        if self.action == "list":
+            known |= {*KeysetPagination.fields, *self.filter_names()}
+        if unknown := sorted(set(request.query_params) - known):
+            hint = ", ".join(sorted(known - {"format"})) or "none"
+            raise ValidationError({name: [f"There is no such parameter. Known: {hint}."] for name in unknown})
+
+    def filter_names(self) -> set[str]:
+        """The query parameters, beside those of paging, that narrow the list."""
+        filters = DjangoFilterBackend().get_filterset_class(self, super().get_queryset())
+        names = set(filters.base_filters) if filters else set()
+        return names | {"q"} if self.search_fields else names
+
+    def get_queryset(self) -> QuerySet[Any]:
+        rows = super().get_queryset()
+        return rows.none() if getattr(self, "swagger_fake_view", False) else self.visible(rows)
+
+    def visible(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """The rows that the actor may know of; anything else is a 404."""
+        if not hasattr(rows, "for_actor"):
+            raise ImproperlyConfigured(f"{type(self).__name__} must say what is visible to whom.")
+        return cast("QuerySet[Any]", rows.for_actor(self.actor))
+
+    def given(self) -> dict[str, Any]:
+        """The validated body of this action."""
+        serializer = self.inputs[self.action](
+            data=self.request.data,
+            partial=self.request.method == "PATCH",
+            context=self.get_serializer_context(),
+        )
+        serializer.is_valid(raise_exception=True)
+        return cast("dict[str, Any]", serializer.validated_data)
+
+    def get_serializer_class(self) -> type[BaseSerializer[Any]]:
+        return self.outputs.get(self.action) or super().get_serializer_class()
+
+    def answer(self, instance: Model, *, status: int = 200) -> Response:
+        """One object with its ETag."""
+        shown = self.get_serializer(instance).data
+        return Response(shown, status=status, headers={"ETag": etag_of(instance, shown)})
+
+    def expected(self, instance: Model) -> int | None:
+        """The revision that If-Match asks for; hand it to the service. Raises Stale."""
+        shown = None if isinstance(instance, Revised) else self.get_serializer(instance).data
+        return expected_revision(self.request._request, instance, shown=shown)
+
+
+class Listed(Endpoint):
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """List those that you may see, page by page."""
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
+        return self.get_paginated_response(self.shown(page or ()))
+
+    def shown(self, page: Sequence[Any]) -> Any:
+        """Override where a long list is better read as `values()` than through a serializer."""
+        return self.get_serializer(page, many=True).data
+
+
+class Created(Endpoint):
+    created_status: ClassVar[int] = 201
+    """202 where the creation goes on after the answer."""
+
+    def create(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Create one."""
+        instance = self.create_one(self.given())
+        response = self.answer(instance, status=self.created_status)
+        name = attrgetter(self.lookup_field.replace("__", "."))(instance)
+        response["Location"] = f"{request.path}{quote(str(name), safe='@+')}/"
+        return response
+
+    def create_one(self, given: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+
+class Read(Endpoint):
+    def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Read one."""
+        response = self.answer(self.get_object())
+        if unchanged(request._request, response["ETag"]):
+            return Response(status=304, headers={"ETag": response["ETag"]})
+        return response
+
+
+class Changed(Endpoint):
+    """PATCH. The rows must be `Revised`, so that If-Match is a compare-and-set."""
+
+    def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Change one: what is not given stays as it is."""
+        instance = self.get_object()
+        expected = self.expected(instance)
+        return self.answer(self.change_one(instance, self.given(), expected))
+
+    def change_one(self, instance: Any, given: dict[str, Any], expected: int | None) -> Any:
+        """Call the service with the `expected` revision; returns the changed instance."""
+        raise NotImplementedError
+
+
+class Put(Endpoint):
+    """PUT: changes what has this name, or makes it. `If-None-Match: *` makes it only."""
+
+    def update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Change the one of this name, or create it."""
+        try:
+            present = self.get_object()
+        except Http404:
+            present = None
+        if present is None and "If-Match" in request.headers:
+            raise Stale("What your If-Match names is gone.")
+        if present is not None and request.headers.get("If-None-Match") == "*":
+            raise Stale("It exists already, and your If-None-Match asks that it does not.")
+        expected = self.expected(present) if present is not None else None
+        made = self.put_one(present, self.given(), expected)
+        return self.answer(made, status=201 if present is None else 200)
+
+    def put_one(self, instance: Any | None, given: dict[str, Any], expected: int | None) -> Any:
+        """Call the service with the `expected` revision; `instance` is what has the name, if anything."""
+        raise NotImplementedError
+
+
+class Deleted(Endpoint):
+    def destroy(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Delete one."""
+        instance = self.get_object()
+        self.delete_one(instance, self.expected(instance))
+        return Response(status=204)
+
+    def delete_one(self, instance: Any, expected: int | None) -> None:
+        raise NotImplementedError

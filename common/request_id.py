@@ -1,0 +1,56 @@
+"""One id per request: taken from `X-Request-ID` or made, sent back, stamped on every line that is logged."""
+
+import re
+import uuid
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import cast
+
+from asgiref.sync import iscoroutinefunction
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.utils.decorators import sync_and_async_middleware
+
+HEADER = "X-Request-ID"
+_acceptable = re.compile(r"[A-Za-z0-9._-]{8,64}")
+_current: ContextVar[str] = ContextVar("request_id", default="-")
+
+Answer = HttpResponseBase | Awaitable[HttpResponseBase]
+
+
+def current() -> str:
+    """The id of the request being answered; `-` outside of one."""
+    return _current.get()
+
+
+@sync_and_async_middleware
+def request_id_middleware(get_response: Callable[[HttpRequest], Answer]) -> Callable[[HttpRequest], Answer]:
+    if iscoroutinefunction(get_response):
+
+        async def answer_later(request: HttpRequest) -> HttpResponseBase:
+            with _identified(request) as name:
+                response = await cast("Awaitable[HttpResponseBase]", get_response(request))
+            response[HEADER] = name
+            return response
+
+        return answer_later
+
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        with _identified(request) as name:
+            response = cast("HttpResponseBase", get_response(request))
+        response[HEADER] = name
+        return response
+
+    return answer
+
+
+@contextmanager
+def _identified(request: HttpRequest) -> Iterator[str]:
+    offered = request.headers.get(HEADER, "")
+    name = offered if _acceptable.fullmatch(offered) else uuid.uuid4().hex
+    token = _current.set(name)
+    try:
+        yield name
+    finally:
+        _current.reset(token)

@@ -1,0 +1,7 @@
+"""`/api/v1/`: what each app's `api/urls.py` offers."""
+
+from django.urls import include, path
+
+urlpatterns = [
+    path("", include("accounts.api.urls")),
+]

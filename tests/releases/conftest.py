@@ -1,0 +1,43 @@
+"""The cast of the judge's tests."""
+
+import pytest
+
+from releases.judge import Evidence, Increment, JudgeRules, Sides, Tally
+
+
+@pytest.fixture
+def rules() -> JudgeRules:
+    return JudgeRules()
+
+
+class Trial:
+    """A release under judgement, told in requests and bad ones."""
+
+    def __init__(self, rules: JudgeRules, slow_threshold_ms: float | None = 450.0) -> None:
+        self.rules = rules
+        self.evidence = Evidence.start(rules)
+        if slow_threshold_ms is not None:
+            self.evidence = self.evidence.with_slow_threshold(slow_threshold_ms)
+
+    def see(
+        self,
+        *,
+        errors: tuple[int, int, int, int] | None = None,
+        slow: tuple[int, int, int, int] | None = None,
+        seconds: float = 5.0,
+        times: int = 1,
+    ) -> "Trial":
+        """`times` increments of (candidate requests, bad, stable requests, bad)."""
+        told = {
+            name: Sides(Tally(*four[:2]), Tally(*four[2:]))
+            for name, four in (("errors", errors), ("slow", slow))
+            if four is not None
+        }
+        for _ in range(times):
+            self.evidence = self.evidence.after(Increment(seconds, told), self.rules)
+        return self
+
+
+@pytest.fixture
+def trial(rules: JudgeRules) -> Trial:
+    return Trial(rules)

@@ -1,0 +1,151 @@
+"""Plans as people read them."""
+
+import pytest
+
+from releases.plans import (
+    CANARY,
+    CANARY_QUICK,
+    DIRECT,
+    Approval,
+    Deploy,
+    Hold,
+    Judge,
+    SmokeTest,
+    Weight,
+    diff,
+    duration,
+    parse_plan,
+    strip,
+    summary,
+)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (1, "1 s"),
+        (60, "60 s"),
+        (119, "119 s"),
+        (120, "2 min"),
+        (300, "5 min"),
+        (3600, "1 h"),
+        (5430, "1 h 30 min 30 s"),
+        (86400, "1 day"),
+        (180000, "2 days 2 h"),
+    ],
+)
+def test_durations_are_told_as_people_say_them(seconds, words):
+    assert duration(seconds) == words
+
+
+def test_a_weight_and_its_hold_share_a_cell_of_the_strip():
+    assert [(cell.first, cell.last, cell.label) for cell in strip(CANARY)] == [
+        (0, 0, "scan the files"),
+        (1, 1, "deploy as many workers as stable"),
+        (2, 2, "smoke test: 20 requests"),
+        (3, 4, "5 % for 5 min"),
+        (5, 6, "25 % for 10 min"),
+        (7, 7, "judge, at most 1 h, else ask"),
+        (8, 8, "approval by an approver"),
+        (9, 9, "promote"),
+    ]
+
+
+def test_a_hold_of_its_own_says_what_it_does():
+    bake = parse_plan(
+        {
+            "name": "bake",
+            "steps": [
+                {"kind": "deploy", "replicas": 1},
+                {"kind": "hold", "seconds": 60},
+                {"kind": "hold", "seconds": 30},
+                {"kind": "promote"},
+            ],
+        }
+    )
+    assert [cell.label for cell in strip(bake)] == [
+        "deploy 1 worker",
+        "hold for 60 s",
+        "hold for 30 s",
+        "promote",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (Weight(percent=5), "5 %"),
+        (Hold(seconds=60), "60 s"),
+        (Deploy(share_percent=25), "deploy 25 % of the workers"),
+        (Deploy(replicas=3), "deploy 3 workers"),
+        (SmokeTest(requests=1, max_latency_ms=500), "smoke test: 1 request under 500 ms"),
+        (Judge(on_insufficient="wait"), "judge, until certified"),
+        (Judge(at_most_seconds=60, on_insufficient="promote"), "judge, at most 60 s, else go on"),
+        (Judge(at_most_seconds=60, on_insufficient="roll_back"), "judge, at most 60 s, else roll back"),
+        (Approval(role="admin", when="unless_certified"), "approval by an admin, unless certified"),
+    ],
+)
+def test_every_step_is_told_in_a_few_words(step, words):
+    assert summary(step) == words
+
+
+@pytest.mark.parametrize("plan", [CANARY, CANARY_QUICK, DIRECT])
+def test_equal_plans_do_not_differ(plan):
+    assert diff(plan, parse_plan(plan.model_dump(mode="json"))) == ()
+
+
+def changed(**fields):
+    return CANARY.model_copy(update=fields)
+
+
+def test_a_changed_figure_is_told_with_its_old_value():
+    steps = list(CANARY.steps)
+    steps[3] = Weight(percent=10)
+    steps[8] = Approval(separate_requester=False, role="admin")
+    assert diff(CANARY, changed(steps=tuple(steps))) == (
+        "step 4 (weight): percent 10 instead of 5",
+        "step 9 (approval): role admin instead of approver",
+        "step 9 (approval): separate_requester no instead of yes",
+    )
+
+
+def test_added_and_removed_steps_are_told_without_disturbing_the_others():
+    steps = list(CANARY.steps)
+    del steps[8]
+    steps.insert(2, Hold(seconds=30))
+    assert diff(CANARY, changed(steps=tuple(steps))) == (
+        "added step 3: hold for 30 s",
+        "removed step 9: approval by an approver",
+    )
+
+
+def test_changed_rules_and_texts_are_told():
+    judge = CANARY.judge.model_copy(
+        update={
+            "errors": CANARY.judge.errors.model_copy(update={"promote_below_percent": None}),
+            "slow": None,
+            "false_roll_back_percent": 1.0,
+        }
+    )
+    assert (
+        diff(CANARY, changed(name="mine", description="", judge=judge))[0] == "name: mine instead of canary"
+    )
+    assert diff(CANARY, changed(judge=judge)) == (
+        "judge: errors promote_below_percent none instead of 1",
+        "judge: slow off",
+        "judge: false_roll_back_percent 1 instead of 5",
+    )
+    assert diff(changed(judge=judge), CANARY)[1] == "judge: slow on"
+
+
+def test_a_different_kind_of_step_is_told_as_removed_and_added():
+    assert diff(CANARY, DIRECT)[2:] == (
+        "step 3 (smoke_test): requests 10 instead of 20",
+        "step 3 (smoke_test): timeout_seconds 120 instead of 300",
+        "removed step 4: weight 5 %",
+        "removed step 5: hold for 5 min",
+        "removed step 6: weight 25 %",
+        "removed step 7: hold for 10 min",
+        "removed step 8: judge, at most 1 h, else ask",
+        "removed step 9: approval by an approver",
+    )
