@@ -9,6 +9,7 @@ from controlplane import health
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 
 urlpatterns = [
+    path("", include("common.pages.urls")),
     path("accounts/", include("accounts.urls")),
     path("admin/", admin.site.urls),
     path("api/v1/", include("controlplane.api_urls")),

@@ -16,6 +16,7 @@ from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 
+from common.errors import SlipwayError
 from common.pages.looks import Tone
 
 P = ParamSpec("P")
@@ -46,7 +47,9 @@ def page(
 def back(request: HttpRequest, default: str = "/") -> str:
     """Where the person came from, when that is a page of this console."""
     came_from = request.headers.get("Referer", "")
-    if not url_has_allowed_host_and_scheme(came_from, {request.get_host()}, require_https=request.is_secure()):
+    if not url_has_allowed_host_and_scheme(
+        came_from, {request.get_host()}, require_https=request.is_secure()
+    ):
         return default
     parts = urlsplit(came_from)
     return parts.path + (f"?{parts.query}" if parts.query else "")
@@ -64,8 +67,10 @@ def done(request: HttpRequest, text: str, *, to: str | None = None, tone: Tone =
     return HttpResponse(status=204, headers={"HX-Trigger": json.dumps(event)})
 
 
-def refused(request: HttpRequest, reason: str, *, advice: str = "", status: int = UNPROCESSABLE) -> HttpResponse:
-    """The change is not made: say why at the form (its `[data-problem]`), or in a toast where there is none."""
+def refused(
+    request: HttpRequest, reason: str, *, advice: str = "", status: int = UNPROCESSABLE
+) -> HttpResponse:
+    """The change is not made: say why at the form (its `[data-problem]`), or in a toast if it has none."""
     if not is_part_request(request):
         messages.add_message(request, messages.ERROR, f"{reason} {advice}".strip(), extra_tags="bad")
         return HttpResponseRedirect(back(request))
@@ -76,26 +81,15 @@ def refused(request: HttpRequest, reason: str, *, advice: str = "", status: int 
 
 
 def refusals_at_the_form(
-    *errors: type[Exception],
-) -> Callable[
-    [Callable[Concatenate[HttpRequest, P], HttpResponseBase]],
-    Callable[Concatenate[HttpRequest, P], HttpResponseBase],
-]:
-    """A view that lets these domain errors out answers with their words where the person's eye is.
+    view: Callable[Concatenate[HttpRequest, P], HttpResponseBase],
+) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
+    """A view that lets a domain error out answers with its words, where the person's eye is."""
 
-    An error may carry `advice`: what to do about it.
-    """
+    @wraps(view)
+    def answered(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        try:
+            return view(request, *args, **kwargs)
+        except SlipwayError as error:
+            return refused(request, str(error))
 
-    def decorate(
-        view: Callable[Concatenate[HttpRequest, P], HttpResponseBase],
-    ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-        @wraps(view)
-        def answered(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
-            try:
-                return view(request, *args, **kwargs)
-            except errors as error:
-                return refused(request, str(error), advice=getattr(error, "advice", ""))
-
-        return answered
-
-    return decorate
+    return answered

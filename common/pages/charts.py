@@ -29,7 +29,7 @@ _SAY: dict[Unit, Callable[[float | None], str]] = {
 class Series:
     name: str
     values: Sequence[float | None]
-    """One per moment of the chart; None where nothing was measured: the line breaks, it does not drop to 0."""
+    """One per moment of the chart; None where nothing was measured: the line breaks, it does not fall."""
     paint: Paint = "ink"
     fill: bool = False
     stepped: bool = False

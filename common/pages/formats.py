@@ -79,7 +79,7 @@ def percent(share: Number | None, digits: int = 0) -> str:
     hundredths = Decimal(share) * 100
     text = str(hundredths.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
     smallest = Decimal(1).scaleb(-digits)
-    if 0 < hundredths and Decimal(text) == 0:
+    if hundredths > 0 and Decimal(text) == 0:
         return f"<{smallest}%"
     if hundredths < 100 and Decimal(text) == 100:
         return f">{100 - smallest}%"
@@ -101,10 +101,23 @@ def duration(length: timedelta | Number | None) -> str:
         return f"{fixed(seconds * 1000, 0)}{SPACE}ms"
     if seconds < 59.95:
         return f"{three_digits(seconds)}{SPACE}s"
-    whole = int(seconds + 0.5)
-    if whole < 3600:
-        return f"{whole // 60}{SPACE}min{SPACE}{whole % 60:02d}{SPACE}s"
-    minutes = whole // 60
+    return _whole(int(seconds + 0.5))
+
+
+def span(length: timedelta | Number | None) -> str:
+    """How long something took, takes or will take, where parts of a second do not matter: `<1 s`, `31 s`."""
+    if length is None:
+        return NO_VALUE
+    seconds = int(length.total_seconds() if isinstance(length, timedelta) else length)
+    if seconds < 1:
+        return f"<1{SPACE}s"
+    return f"{seconds}{SPACE}s" if seconds < 60 else _whole(seconds)
+
+
+def _whole(seconds: int) -> str:
+    if seconds < 3600:
+        return f"{seconds // 60}{SPACE}min{SPACE}{seconds % 60:02d}{SPACE}s"
+    minutes = seconds // 60
     if minutes < 24 * 60:
         return f"{minutes // 60}{SPACE}h{SPACE}{minutes % 60:02d}{SPACE}min"
     hours = minutes // 60

@@ -44,12 +44,10 @@ def icon(name: str, *, size: int = 16, css: str = "", filled: bool = False) -> S
     paint = (
         SafeString('fill="currentColor"')
         if filled
-        else SafeString(
-            'fill="none" stroke="currentColor" stroke-width="2" stroke-linecap="round" stroke-linejoin="round"'
-        )
+        else SafeString('fill="none" stroke="currentColor" stroke-linecap="round" stroke-linejoin="round"')
     )
     return format_html(
-        '<svg class="icon{}" width="{}" height="{}" viewBox="0 0 24 24" {} aria-hidden="true">{}</svg>',
+        '<svg class="glyph{}" width="{}" height="{}" viewBox="0 0 24 24" {} aria-hidden="true">{}</svg>',
         f" {css}" if css else "",
         size,
         size,

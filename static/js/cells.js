@@ -7,6 +7,7 @@ const WORDS = {
   connecting: "Connecting",
   live: "Live",
   lost: "Reconnecting",
+  stale: "Not live",
   "signed-out": "Signed out",
   "right-gone": "No right",
   off: "",
@@ -102,6 +103,7 @@ export function start() {
     if (sign) {
       sign.dataset.liveState = detail.state;
       sign.querySelector(".live-word").textContent = WORDS[detail.state] ?? "";
+      sign.title = detail.state === "stale" ? `Slipway's ${detail.part} does not answer: load the page to see what is new` : "";
     }
     if (detail.state === "signed-out") toast("You are signed out. Sign in again to see live values.", "bad");
     if (detail.state === "right-gone") {

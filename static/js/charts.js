@@ -19,6 +19,22 @@ function colour(figure, name) {
 
 const faded = (paint, share) => `color-mix(in oklab, ${paint} ${share}%, transparent)`;
 
+// An axis states its unit but not three digits: `60 ms`, `0.5 s`, `20`.
+const bare = (text) => text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
+
+const two = (value) => String(value).padStart(2, "0");
+
+function clock(splits, step) {
+  return splits.map((split) => {
+    const at = new Date(split * 1000);
+    if (step >= 86400) return `${at.getDate()} ${at.toLocaleString("en", { month: "short" })}`;
+    const time = `${two(at.getHours())}:${two(at.getMinutes())}`;
+    return step < 60 ? `${time}:${two(at.getSeconds())}` : time;
+  });
+}
+
+const powersOfTen = (splits) => splits.map((split) => (Number.isInteger(Math.log10(split)) ? split : null));
+
 function lines(data, paints) {
   return {
     hooks: {
@@ -39,7 +55,7 @@ function lines(data, paints) {
             ctx.stroke();
           }
           ctx.setLineDash([]);
-          ctx.strokeStyle = paints.axis;
+          ctx.strokeStyle = paints.mark;
           ctx.fillStyle = paints.axis;
           ctx.font = `${11 * ratio}px ${paints.font}`;
           ctx.textBaseline = "top";
@@ -77,13 +93,19 @@ function range(data) {
 function options(figure, data, plotBox) {
   const say = FORMATS[data.unit === "percent" ? "share" : data.unit] ?? FORMATS.plain;
   const sayAxis = FORMATS[data.unit] ?? FORMATS.plain;
+  const widest = (plot, texts) => {
+    if (!texts) return 32;
+    plot.ctx.font = `${11 * uPlot.pxRatio}px ${paints.font}`;
+    return Math.max(20, ...texts.map((text) => plot.ctx.measureText(text ?? "").width / uPlot.pxRatio)) + 10;
+  };
   const names = new Set([...data.series, ...data.limits].map((entry) => entry.paint));
   const paints = Object.fromEntries([...names].map((name) => [name, colour(figure, name)]));
   paints.axis = colour(figure, "axis");
   paints.grid = colour(figure, "grid");
+  paints.mark = colour(figure, "mark");
   paints.font = token(figure, "--tblr-font-sans-serif") || "sans-serif";
   const font = `11px ${paints.font}`;
-  const values = [...figure.querySelectorAll(".legend-entry[data-series] .legend-value")];
+  const values = [...figure.querySelectorAll(".legend-entry[data-series] .legend-number")];
   const axis = { stroke: paints.axis, font, ticks: { show: false }, grid: { stroke: paints.grid, width: 1 } };
   return {
     width: plotBox.clientWidth,
@@ -94,8 +116,15 @@ function options(figure, data, plotBox) {
     plugins: [lines(data, paints)],
     scales: { x: { time: true }, y: { range: range(data), distr: data.logarithmic ? 3 : 1 } },
     axes: [
-      { ...axis, grid: { show: false }, size: 24, gap: 4, space: 72 },
-      { ...axis, size: 64, gap: 6, space: 32, values: (_plot, splits) => splits.map((split) => (split === null ? "" : sayAxis(split))) },
+      { ...axis, grid: { show: false }, size: 22, gap: 5, space: 72, values: (_plot, splits, _axis, _space, step) => clock(splits, step) },
+      {
+        ...axis,
+        size: widest,
+        gap: 6,
+        space: 32,
+        grid: data.logarithmic ? { ...axis.grid, filter: (_plot, splits) => powersOfTen(splits) } : axis.grid,
+        values: (_plot, splits) => splits.map((split) => (split === null ? "" : bare(sayAxis(split)))),
+      },
     ],
     series: [
       {},

@@ -55,7 +55,16 @@ export function duration(seconds) {
   if (seconds < 0.0005) return `<1${SPACE}ms`;
   if (seconds < 0.9995) return `${(seconds * 1000).toFixed(0)}${SPACE}ms`;
   if (seconds < 59.95) return `${threeDigits(seconds)}${SPACE}s`;
-  const whole = Math.floor(seconds + 0.5);
+  return wholeSeconds(Math.floor(seconds + 0.5));
+}
+
+export function span(seconds) {
+  if (missing(seconds)) return NO_VALUE;
+  if (seconds < 1) return `<1${SPACE}s`;
+  return seconds < 60 ? `${Math.floor(seconds)}${SPACE}s` : wholeSeconds(Math.floor(seconds));
+}
+
+function wholeSeconds(whole) {
   if (whole < 3600) return `${Math.floor(whole / 60)}${SPACE}min${SPACE}${two(whole % 60)}${SPACE}s`;
   const minutes = Math.floor(whole / 60);
   if (minutes < 24 * 60) {
@@ -95,6 +104,7 @@ export const FORMATS = {
   byte_rate: byteRate,
   rate,
   seconds: duration,
+  span,
   plain,
   text: (value) => (missing(value) || value === "" ? NO_VALUE : String(value)),
 };

@@ -12,6 +12,7 @@
 //           {"type": "look", "topic"}                                              a row changed: load it again
 //           {"type": "refused", "topic", "detail"}                                 not yours (any more)
 //           {"type": "beat"}                                                       nothing new, still here
+//           {"type": "down" | "up", "part": "redis"}                               news cannot reach us, or can again
 // A delta that does not build upon what we hold means that we missed something: we ask for a snapshot.
 // Close code 4401: signed out. 4403: the right is gone. Both end it; anything else is tried again.
 
@@ -19,7 +20,7 @@ export const SIGNED_OUT = 4401;
 export const RIGHT_GONE = 4403;
 const FIRST_WAIT_MS = 400;
 const LONGEST_WAIT_MS = 15_000;
-const SILENT_MS = 35_000;
+const SILENT_MS = 30_000; // three beats
 const HIDDEN_MS = 30_000;
 
 export class Live extends EventTarget {
@@ -75,8 +76,7 @@ export class Live extends EventTarget {
       this.#send("subscribe", [...this.#topics.keys()]);
       this.#heard();
       this.#become("live");
-      if (this.#lost) this.#tell("regained");
-      this.#lost = false;
+      this.#regain();
     });
     socket.addEventListener("message", (event) => {
       this.#heard();
@@ -92,7 +92,22 @@ export class Live extends EventTarget {
     socket.addEventListener("close", (event) => this.#closed(socket, event.code));
   }
 
+  #regain() {
+    if (this.#lost) this.#tell("regained");
+    this.#lost = false;
+  }
+
   #read(message) {
+    if (message.type === "down") {
+      this.#lost = true;
+      this.#become("stale", { part: message.part });
+      return;
+    }
+    if (message.type === "up") {
+      this.#become("live");
+      this.#regain();
+      return;
+    }
     const topic = this.#topics.get(message.topic);
     if (!topic) return;
     if (message.type === "snapshot") {

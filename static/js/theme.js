@@ -11,24 +11,21 @@
       return "auto"; // Storage is blocked: follow the system.
     }
   };
-  const apply = () => {
-    const choice = chosen();
+  const apply = (choice = chosen()) => {
     root.dataset.theme = choice;
     root.dataset.bsTheme = choice === "auto" ? (system.matches ? "dark" : "light") : choice;
   };
 
   apply();
-  system.addEventListener("change", apply);
+  system.addEventListener("change", () => apply());
   window.addEventListener("storage", (event) => event.key === "slipway.theme" && apply());
   window.addEventListener("slipway:theme", (event) => {
     try {
       if (event.detail === "auto") localStorage.removeItem("slipway.theme");
       else localStorage.setItem("slipway.theme", event.detail);
-      apply();
     } catch {
-      root.dataset.theme = event.detail;
-      root.dataset.bsTheme =
-        event.detail === "auto" ? (system.matches ? "dark" : "light") : event.detail;
+      // Not remembered, but shown.
     }
+    apply(event.detail);
   });
 })();

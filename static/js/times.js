@@ -1,5 +1,5 @@
 // Keeps `data-ago`, `data-elapsed` and `data-at` times true while the page is open.
-import { duration, relative } from "slipway/format";
+import { relative, span } from "slipway/format";
 
 const local = new Intl.DateTimeFormat("en-GB", {
   year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit",
@@ -31,7 +31,7 @@ export function tick(now = Date.now()) {
     write(element, relative(Date.parse(element.dateTime), now));
   }
   for (const element of document.querySelectorAll("time[data-elapsed]")) {
-    write(element, duration(Math.max(0, Math.floor((now - Date.parse(element.dateTime)) / 1000))));
+    write(element, span((now - Date.parse(element.dateTime)) / 1000));
   }
 }
 

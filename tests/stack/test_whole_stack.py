@@ -35,7 +35,7 @@ def test_every_part_tells_its_real_health(stack: RunningStack) -> None:
 
     assert report["healthy"] is True
     assert set(report["parts"]) == {"database", "redis", "broker", "gateway", "worker", "sweeper"}
-    assert report["parts"]["gateway"]["detail"] == "LIVE"
+    assert report["parts"]["gateway"]["detail"] == f"Envoy serves on 127.0.0.1 port {stack.gateway_port}."
 
 
 def test_the_broker_keeps_its_tasks_and_listens_on_no_port(stack: RunningStack) -> None:

@@ -1,0 +1,151 @@
+"""What Slipway asks of whatever runs model workers, in our words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+
+class Fence(NamedTuple):
+    """Order of writers of one deployment: a later holder, or a later turn of the same holder, wins.
+
+    `holder` is the id of the deployment's row, `turn` its fence in the reconcile kernel.
+    """
+
+    holder: int
+    turn: int
+
+
+class BackendError(Exception):
+    """Anything a cluster can refuse or fail; the message is for people."""
+
+
+class StaleFence(BackendError):
+    """A later writer has already set this deployment."""
+
+
+class ClusterUnreachable(BackendError):
+    """The cluster does not answer, or not in time."""
+
+
+class CannotRun(BackendError):
+    """The cluster will never run this as it is: no free port, no such engine, a name it cannot take."""
+
+
+class UnknownWorker(BackendError):
+    """There is no such worker, and no log of one."""
+
+
+class SeenState(StrEnum):
+    """The same words as clusters.states.WorkerState."""
+
+    STARTING = "starting"
+    READY = "ready"
+    """It said so itself a moment ago."""
+    DRAINING = "draining"
+    FAILED = "failed"
+    """Its engine failed, or its process ended by itself and waits to be started again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentSpec:
+    """The wish: exactly `replicas` workers, each of them so. Workers are named `<name>-<ordinal>`, from 0."""
+
+    name: str
+    """Lower-case letters, digits and hyphens, at most 63; never used for another deployment."""
+    service: str
+    version_label: str
+    """`model:version`."""
+    model_dir: Path
+    engine: str
+    replicas: int
+    slots: int = 4
+    """Requests that one worker works on at the same time."""
+    device: str = "auto"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The engine's; JSON."""
+    gpus_per_worker: int = 1
+    """Set aside for each worker where there are GPUs and the device is not `cpu`."""
+    heartbeat_url: str = ""
+    heartbeat_token_file: str = ""
+    grace_seconds: float = 30.0
+    """How long a worker that is asked to end may go on with the requests that it has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSeen:
+    """One worker as it really is."""
+
+    name: str
+    ordinal: int
+    node: str
+    """Name of its machine, as in `NodeSeen`."""
+    address: str
+    port: int
+    pid: int | None
+    """None while there is no process."""
+    state: SeenState
+    since: datetime
+    """Start of the process; its end when there is none."""
+    restarts: int = 0
+    """Of the process, since the cluster has run it; falls when the cluster itself starts anew."""
+    reason: str = ""
+    """Why it is not ready, or how its last process ended, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSeen:
+    index: int
+    name: str
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSeen:
+    """A machine that can run workers."""
+
+    name: str
+    address: str
+    cpu_count: int
+    memory_bytes: int
+    gpus: tuple[GpuSeen, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    ok: bool
+    detail: str
+
+
+class ClusterBackend(Protocol):
+    """Every method answers within seconds, waits for no worker, and raises ClusterUnreachable."""
+
+    def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
+        """Make the deployment be `spec`: missing workers start, surplus and outdated ones drain and end.
+
+        Absolute and idempotent. A seat is taken again when its last worker has ended: apply again while
+        `observe` does not show what was asked for. Raises StaleFence, CannotRun.
+        """
+
+    def remove(self, deployment: str, *, fence: Fence) -> None:
+        """Drain and end all its workers; they are gone when `observe` shows none. Gone already is no error.
+
+        Raises StaleFence.
+        """
+
+    def observe(self, deployment: str) -> tuple[WorkerSeen, ...]:
+        """The workers that there really are, by ordinal; none for a deployment that is unknown."""
+
+    def observe_all(self) -> Mapping[str, tuple[WorkerSeen, ...]]:
+        """The workers of every deployment that has any, by the deployment's name."""
+
+    def logs(self, worker: str, *, lines: int) -> str:
+        """The end of what a worker wrote, the restarts before it included. Raises UnknownWorker."""
+
+    def nodes(self) -> tuple[NodeSeen, ...]:
+        """The machines of the cluster."""
+
+    def health(self) -> Health:
+        """Whether the cluster takes orders. Never raises."""

@@ -1,0 +1,99 @@
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, WebSocketRoute, sync_playwright
+
+from tests.console.server import CHROMIUM_FLAGS, ConsoleServer, chromium
+
+WATCH = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (event) =>
+  window.violations.push(`${event.violatedDirective}: ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
+window.shift = 0;
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shift += entry.value;
+}).observe({ type: "layout-shift", buffered: true });
+"""
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[ConsoleServer]:
+    console = ConsoleServer()
+    yield console
+    console.stop()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_FLAGS))
+        yield started
+        started.close()
+
+
+@dataclass
+class Tab:
+    """A browser tab of a signed-in person, and everything that it complained about."""
+
+    page: Page
+    url: str
+    complaints: list[str] = field(default_factory=list)
+    socket: WebSocketRoute | None = None
+    """The newest live socket that the page opened; this test is its server."""
+    sockets_opened: int = 0
+    heard: list[Any] = field(default_factory=list)
+    """What the page sent over its sockets."""
+
+    def open(self, path: str) -> None:
+        self.page.goto(self.url + path)
+        self.page.wait_for_load_state("networkidle")
+
+    def violations(self) -> list[str]:
+        return self.page.evaluate("window.violations")
+
+
+@pytest.fixture
+def new_tab(browser: Browser, server: ConsoleServer) -> Iterator[Callable[..., Tab]]:
+    contexts = []
+
+    def make(
+        *, theme: str = "light", width: int = 1280, height: int = 800, live: bool = True, signed_in: bool = True
+    ) -> Tab:
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce"
+        )
+        contexts.append(context)
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        if signed_in:
+            context.add_cookies([{"name": "sessionid", "value": server.session, "url": server.url}])
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        tab = Tab(page, server.url)
+        page.add_init_script(WATCH)
+        page.on("pageerror", lambda error: tab.complaints.append(f"error: {error}"))
+        page.on(
+            "console",
+            lambda said: tab.complaints.append(said.text) if said.type in ("error", "warning") else None,
+        )
+
+        def serve(socket: WebSocketRoute) -> None:
+            tab.socket = socket
+            tab.sockets_opened += 1
+            if not live:
+                socket.close(code=1013)
+                return
+            socket.on_message(lambda text: tab.heard.append(text))
+
+        page.route_web_socket("**/ws/live/", serve)
+        return tab
+
+    yield make
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def tab(new_tab: Callable[..., Tab]) -> Tab:
+    return new_tab()

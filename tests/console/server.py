@@ -1,0 +1,117 @@
+"""The console as it is deployed: collected static files, uvicorn, strict headers; nothing is patched."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[2]
+CHROMIUM_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+PREPARE = """
+import django, sys
+django.setup()
+from django.conf import settings
+from django.contrib.auth import get_user_model, login
+from django.contrib.sessions.backends.db import SessionStore
+from django.core.management import call_command
+from django.http import HttpRequest
+call_command("migrate", interactive=False, verbosity=0)
+call_command("collectstatic", interactive=False, verbosity=0)
+user = get_user_model().objects.create_superuser("ada.lovelace", "ada@example.org", "a long password")
+request = HttpRequest()
+request.session = SessionStore()
+login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+request.session.save()
+sys.stdout.write(request.session.session_key)
+"""
+
+
+class ConsoleServer:
+    """One uvicorn over a home of its own. `session` is the cookie of a signed-in superuser."""
+
+    def __init__(self) -> None:
+        self._home = Path(tempfile.mkdtemp(prefix="slipway-console-"))
+        listener = socket.create_server(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        self._environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(("SLIPWAY_", "DJANGO_"))
+        } | {
+            "DJANGO_SETTINGS_MODULE": "controlplane.settings.embedded",
+            "SLIPWAY_HOME": str(self._home),
+            "SLIPWAY_PORT": str(port),
+            "SLIPWAY_LOG_LEVEL": "WARNING",
+        }
+        self.session = self._prepare()
+        self._log = (self._home / "web.log").open("wb")
+        command = [sys.executable, "-m", "uvicorn", "controlplane.asgi:application", "--no-access-log"]
+        self._process = subprocess.Popen(
+            [*command, "--fd", str(listener.fileno())],
+            cwd=PROJECT,
+            env=self._environment,
+            pass_fds=[listener.fileno()],
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+        )
+        listener.close()
+        self._wait_until_it_answers()
+
+    @property
+    def log(self) -> str:
+        return (self._home / "web.log").read_text()
+
+    def _prepare(self) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", PREPARE],
+            cwd=PROJECT,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"The console's home could not be prepared:\n{done.stderr}")
+        return done.stdout.strip().splitlines()[-1]
+
+    def _wait_until_it_answers(self) -> None:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                urllib.request.urlopen(f"{self.url}/healthz", timeout=5).close()
+                return
+            except OSError:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"The console did not start:\n{self.log}") from None
+                time.sleep(0.1)
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._log.close()
+        shutil.rmtree(self._home, ignore_errors=True)
+
+
+def chromium() -> str:
+    """Path of the browser that the machine has."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return path
+    raise RuntimeError("There is no Chromium: bin/test installs one (apt-get install chromium).")

@@ -1,0 +1,66 @@
+from collections.abc import Iterator
+
+import pytest
+from django.core.exceptions import BadRequest, PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.test import Client
+from django.urls import include, path
+
+SECRET = "secret-in-a-local-variable"
+
+
+def broken(request: HttpRequest) -> HttpResponse:
+    raise RuntimeError(f"the database said {SECRET}")
+
+
+def forbidden(request: HttpRequest) -> HttpResponse:
+    raise PermissionDenied("Only an approver of team chat may approve this.")
+
+
+def bad(request: HttpRequest) -> HttpResponse:
+    raise BadRequest(SECRET)
+
+
+def form(request: HttpRequest) -> HttpResponse:
+    return HttpResponse("done")
+
+
+urlpatterns = [
+    path("broken/", broken),
+    path("forbidden/", forbidden),
+    path("bad/", bad),
+    path("form/", form),
+    path("", include("controlplane.urls")),
+]
+
+
+@pytest.fixture
+def visitor(settings, db: None) -> Iterator[Client]:
+    settings.ROOT_URLCONF = __name__
+    yield Client(raise_request_exception=False, enforce_csrf_checks=True)
+
+
+@pytest.mark.parametrize(
+    ("where", "status", "words"),
+    [
+        ("/broken/", 500, "Something broke on our side"),
+        ("/bad/", 400, "The server did not understand this request"),
+        ("/no/such/page/", 404, "There is no such page"),
+        ("/forbidden/", 403, "Only an approver of team chat may approve this."),
+    ],
+)
+def test_an_error_is_a_page_that_says_what_to_do(visitor: Client, where: str, status: int, words: str) -> None:
+    response = visitor.get(where)
+    body = response.content.decode()
+    assert response.status_code == status
+    assert words in body
+    assert "Go to the start page" in body
+    assert SECRET not in body
+    assert "Traceback" not in body
+    assert "default-src 'none'" in response["Content-Security-Policy"]
+
+
+def test_a_form_without_its_token_is_explained(visitor: Client) -> None:
+    response = visitor.post("/form/")
+    assert response.status_code == 403
+    assert "This page is from an earlier sign-in." in response.content.decode()

@@ -1,0 +1,201 @@
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.console.conftest import Tab
+
+pytestmark = pytest.mark.browser
+
+
+def test_slash_focuses_the_search_box(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    tab.page.keyboard.press("/")
+    expect(tab.page.locator("[data-find] input")).to_be_focused()
+    assert tab.page.locator("[data-find] input").input_value() == ""
+
+
+def test_question_mark_shows_the_shortcuts_and_escape_closes_them(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    tab.page.keyboard.press("?")
+    expect(tab.page.locator("#keys")).to_be_visible()
+    expect(tab.page.locator("#keys")).to_contain_text("Go to Releases")
+    tab.page.keyboard.press("Escape")
+    expect(tab.page.locator("#keys")).not_to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("key", "path"),
+    [("h", "/"), ("m", "/models/"), ("s", "/services/"), ("r", "/releases/"), ("f", "/fleet/"), ("a", "/audit/")],
+)
+def test_g_and_a_letter_go_to_a_place(tab: Tab, key: str, path: str) -> None:
+    tab.open("/styleguide/")
+    tab.page.keyboard.press("g")
+    tab.page.keyboard.press(key)
+    tab.page.wait_for_url(tab.url + path)
+
+
+def test_shortcuts_are_silent_while_one_types(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    box = tab.page.locator("[data-find] input")
+    box.focus()
+    tab.page.keyboard.type("gr?/")
+    assert box.input_value() == "gr?/"
+    assert tab.page.url.endswith("/styleguide/")
+    expect(tab.page.locator("#keys")).not_to_be_visible()
+
+
+def test_j_and_k_walk_through_the_rows(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    rows = tab.page.locator("main .row-link")
+    tab.page.keyboard.press("j")
+    expect(rows.nth(0)).to_be_focused()
+    tab.page.keyboard.press("j")
+    expect(rows.nth(1)).to_be_focused()
+    tab.page.keyboard.press("k")
+    expect(rows.nth(0)).to_be_focused()
+
+
+def test_the_first_tab_stop_skips_to_the_content(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    tab.page.keyboard.press("Tab")
+    expect(tab.page.locator(".skip")).to_be_focused()
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.locator("#content")).to_be_focused()
+
+
+def test_a_destructive_button_says_what_happens_and_asks_why(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    posted = []
+    tab.page.on("request", lambda request: posted.append(request) if request.method == "POST" else None)
+    tab.page.get_by_role("button", name="Abort").click()
+    dialog = tab.page.locator("#ask-abort")
+    expect(dialog).to_contain_text("All traffic returns to stable v13 within two seconds.")
+    expect(dialog.locator("textarea")).to_be_focused()
+    dialog.get_by_role("button", name="Abort release").click()
+    expect(dialog).to_be_visible()
+    assert posted == []  # no reason, no post
+
+    dialog.locator("textarea").fill("latency doubled")
+    dialog.get_by_role("button", name="Abort release").click()
+    expect(dialog).not_to_be_visible()
+    expect(tab.page.locator("#toasts")).to_contain_text("Release 12 aborted: latency doubled")
+    assert len(posted) == 1
+    tab.page.get_by_role("button", name="Abort").click()
+    assert dialog.locator("textarea").input_value() == ""
+    assert tab.complaints == []
+
+
+def test_a_refusal_stands_in_the_dialog_with_what_was_typed(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    tab.page.get_by_role("button", name="Abort").click()
+    dialog = tab.page.locator("#ask-abort")
+    dialog.locator("textarea").fill("no")
+    dialog.get_by_role("button", name="Abort release").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("Release 12 is already promoted.")
+    expect(dialog.get_by_role("alert")).to_contain_text("Roll it back instead.")
+    assert dialog.locator("textarea").input_value() == "no"
+    expect(dialog.get_by_role("button", name="Abort release")).to_be_enabled()
+
+
+def test_escape_keep_and_a_click_beside_it_close_a_dialog(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    dialog = tab.page.locator("#ask-abort")
+    leave: list[Callable[[], None]] = [
+        lambda: tab.page.keyboard.press("Escape"),
+        lambda: dialog.get_by_role("button", name="Keep it running").click(),
+        lambda: tab.page.mouse.click(640, 780),
+    ]
+    for close in leave:
+        tab.page.get_by_role("button", name="Abort").click()
+        expect(dialog).to_be_visible()
+        close()
+        expect(dialog).not_to_be_visible()
+
+
+def test_the_theme_is_remembered_and_there_before_the_first_paint(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    tab.page.locator("summary.person-badge").click()
+    tab.page.locator("[data-theme-choice][value=dark]").check()
+    assert tab.page.locator("html").get_attribute("data-bs-theme") == "dark"
+    tab.page.add_init_script(
+        "document.addEventListener('DOMContentLoaded', () => 0);"
+        "new MutationObserver((_, me) => { if (document.body) {"
+        " window.atBody = document.documentElement.dataset.bsTheme; me.disconnect(); } })"
+        ".observe(document, {childList: true, subtree: true});"
+    )
+    tab.open("/styleguide/")
+    assert tab.page.evaluate("window.atBody") == "dark"
+    assert tab.page.evaluate("getComputedStyle(document.body).colorScheme") == "dark"
+
+
+def test_filters_sorts_and_pages_have_a_url(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    tab.page.locator(".filters input[name=q]").fill("llama")
+    expect(tab.page.locator("#listing tbody tr")).to_have_count(1)
+    assert "q=llama" in tab.page.url
+    tab.page.locator(".filters input[name=q]").fill("")
+    expect(tab.page.locator("#listing tbody tr")).to_have_count(6)
+    tab.page.locator("#listing .sort", has_text="Size").click()
+    expect(tab.page.locator("#listing th[aria-sort=descending]")).to_contain_text("Size")
+    expect(tab.page.locator("#listing tbody tr").first).to_contain_text("mixtral")
+    shared = tab.page.url
+    assert "sort=-size" in shared
+    tab.open(shared.removeprefix(tab.url))
+    expect(tab.page.locator("#listing tbody tr").first).to_contain_text("mixtral")
+    tab.page.locator(".filters input[name=q]").fill("mi")
+    expect(tab.page.locator("#listing tbody tr")).to_have_count(2)
+    expect(tab.page.locator("#listing tbody tr").first).to_contain_text("mixtral")
+    assert "sort=-size" in tab.page.url  # filtering keeps the order
+    assert tab.complaints == []
+
+
+def test_a_filter_with_nothing_behind_it_says_so_and_can_be_cleared(tab: Tab) -> None:
+    tab.open("/styleguide/?q=nosuchmodel")
+    expect(tab.page.locator("#listing")).to_contain_text("No model matches")
+    tab.page.locator("#listing").get_by_role("link", name="Clear filters").click()
+    expect(tab.page.locator("#listing tbody tr")).to_have_count(6)
+
+
+def test_a_digest_is_copied_whole(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    tab.page.locator(".copy").first.click()
+    copied = tab.page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("sha256:9f86d081")
+    assert len(copied) == len("sha256:") + 64
+
+
+def test_a_part_that_is_gone_is_told_in_words(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    tab.page.route("**/styleguide/?sort=name", lambda route: route.fulfill(status=404, body="<h1>no</h1>"))
+    tab.page.locator("#listing .sort", has_text="Name").click()
+    expect(tab.page.locator("#toasts")).to_contain_text("This is gone. Load the page again.")
+    expect(tab.page.locator("#listing tbody tr")).to_have_count(6)
+
+
+def test_a_server_that_does_not_answer_is_told_in_words(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    tab.page.route("**/styleguide/?sort=name", lambda route: route.abort())
+    tab.page.locator("#listing .sort", has_text="Name").click()
+    expect(tab.page.locator("#toasts")).to_contain_text("The server does not answer")
+
+
+def test_the_menu_opens_on_a_phone(new_tab: Callable[..., Tab]) -> None:
+    tab = new_tab(width=390, height=844)
+    tab.open("/styleguide/")
+    place = tab.page.locator(".place", has_text="Releases")
+    expect(place).not_to_be_in_viewport()
+    tab.page.get_by_role("button", name="Menu").click()
+    expect(place).to_be_in_viewport()
+    expect(tab.page.locator(".side-button")).to_have_attribute("aria-expanded", "true")
+    tab.page.mouse.click(370, 600)
+    expect(place).not_to_be_in_viewport()
+
+
+def test_times_grow_older_without_the_server(tab: Tab) -> None:
+    tab.page.clock.install()
+    tab.open("/styleguide/")
+    waiting = tab.page.locator(".step[aria-current] .step-time")
+    before = waiting.inner_text()
+    tab.page.clock.run_for(61_000)
+    assert waiting.inner_text() != before

@@ -1,0 +1,113 @@
+"""The style guide shows every component, so what holds for it holds for the components."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.console.conftest import Tab
+
+pytestmark = pytest.mark.browser
+
+AXE = Path(__file__).resolve().parents[2] / "node_modules/axe-core/axe.min.js"
+SIZES = [(1280, 800), (390, 844)]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_every_component_loads_without_a_complaint(
+    new_tab: Callable[..., Tab], theme: str, width: int, height: int
+) -> None:
+    tab = new_tab(theme=theme, width=width, height=height)
+    tab.open("/styleguide/")
+    assert tab.page.locator("html").get_attribute("data-bs-theme") == theme
+    assert tab.page.locator(".u-wrap canvas").count() == 2
+    assert tab.violations() == []
+    assert tab.complaints == []
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_the_page_is_never_wider_than_the_window(
+    new_tab: Callable[..., Tab], width: int, height: int
+) -> None:
+    tab = new_tab(width=width, height=height)
+    tab.open("/styleguide/")
+    wide, window = tab.page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+    assert wide <= window
+
+
+def test_nothing_jumps_while_the_page_loads(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    tab.page.wait_for_timeout(1500)
+    assert tab.page.evaluate("window.shift") < 0.01
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("opened", ["", "#ask-abort", "#keys"])
+def test_labels_contrast_and_roles_pass_axe(new_tab: Callable[..., Tab], theme: str, opened: str) -> None:
+    tab = new_tab(theme=theme)
+    tab.open("/styleguide/")
+    if opened:
+        tab.page.evaluate("id => document.querySelector(id).showModal()", opened)
+    tab.page.evaluate(AXE.read_text())
+    found = tab.page.evaluate(
+        "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']})"
+    )
+    said = [
+        {"rule": fault["id"], "where": [node["target"] for node in fault["nodes"]][:5], "why": fault["nodes"][0]["failureSummary"]}
+        for fault in found["violations"]
+    ]
+    assert said == [], json.dumps(said, indent=1)
+    assert len(found["passes"]) > 20
+
+
+def test_static_files_are_hashed_compressed_and_kept_for_ever(tab: Tab) -> None:
+    answers = []
+    tab.page.on("response", lambda response: answers.append(response))
+    tab.open("/styleguide/")
+    static = [answer for answer in answers if "/static/" in answer.url]
+    assert {answer.status for answer in static} == {200}
+    assert all("immutable" in answer.headers["cache-control"] for answer in static)
+    sheet = next(answer for answer in static if "tabler.min" in answer.url)
+    assert sheet.headers["content-encoding"] in ("br", "gzip")
+    assert len(sheet.body()) > 400_000
+
+
+def test_the_policy_allows_only_our_own_scripts_and_styles(tab: Tab) -> None:
+    response = tab.page.goto(tab.url + "/styleguide/")
+    policy = dict(part.strip().split(" ", 1) for part in response.headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert policy["style-src"] == "'self'"
+    assert policy["script-src"].split()[0] == "'self'"
+    assert "unsafe" not in response.headers["content-security-policy"]
+    tab.page.evaluate(
+        "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.broken = 1\">')"
+    )
+    tab.page.wait_for_function("window.violations.length > 0")
+    assert tab.page.evaluate("window.broken") is None
+
+
+def test_charts_have_their_numbers_in_words(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    words = tab.page.locator("#latency [role=img]").get_attribute("aria-label")
+    assert words.startswith("Time to first token, P95: stable last")
+    assert "limit objective at 60\u00a0ms" in words
+    assert tab.page.locator("#latency table tbody tr").count() == 2
+
+
+def test_charts_take_the_colours_of_the_theme(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    # A pixel of the canvas is compared, because the canvas knows no CSS variable.
+    sample = """() => {
+      const canvas = document.querySelector("#evidence canvas");
+      const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+      let sum = 0;
+      for (let i = 0; i < data.length; i += 4) sum += data[i] * (data[i + 3] / 255);
+      return sum;
+    }"""
+    light = tab.page.evaluate(sample)
+    tab.page.evaluate("window.dispatchEvent(new CustomEvent('slipway:theme', {detail: 'dark'}))")
+    tab.page.wait_for_timeout(300)
+    assert tab.page.evaluate(sample) != light
+    assert tab.complaints == []
