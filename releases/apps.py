@@ -5,9 +5,8 @@ class ReleasesConfig(AppConfig):
     name = "releases"
 
     def ready(self) -> None:
-        from models_registry.uses import register_use_check
-
         from common.reconcile import kernel
+        from models_registry.uses import register_use_check
         from releases.reconcilers import ReleaseReconciler
         from releases.selectors import versions_in_use
 
