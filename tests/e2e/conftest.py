@@ -43,7 +43,7 @@ def write_version(directory: Path, *, seed: int, serving: dict[str, Any] | None 
     directory.mkdir(parents=True, exist_ok=True)
     weights = np.random.default_rng(seed).normal(size=(64, 64)).astype(np.float32)
     save_file({"model.embed_tokens.weight": weights}, directory / "model.safetensors")
-    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "vocab_size": 64}
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64}
     (directory / "config.json").write_text(json.dumps(config))
     if serving is not None:
         (directory / "slipway.json").write_text(json.dumps({"serving": serving}))
@@ -108,7 +108,8 @@ class Scene:
         return version
 
     def release(self, version: str, **body: Any) -> Document:
-        return self.ci.create("releases/", {"service": SERVICE, "version": version, "reason": "better", **body})
+        wish = {"service": SERVICE, "version": version, "reason": "better"}
+        return self.ci.create("releases/", wish | body)
 
     def wait_for(self, release: Document, *states: str, seconds: float = 60) -> Document:
         path = f"releases/{release['id']}/"
@@ -127,7 +128,12 @@ class Scene:
         }
         return subprocess.run(
             [sys.executable, "-m", "slipway.cli", *arguments],
-            cwd=PROJECT, env=environ, capture_output=True, text=True, timeout=120, check=False,
+            cwd=PROJECT,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
 
     def workers_of(self, deployment: str) -> list[str]:
@@ -153,7 +159,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         scene.admin.create("plans/", {"name": "swift", "body": SWIFT})
         service = scene.admin.create(
             "services/",
-            {"name": SERVICE, "model": MODEL, "version": "v1", "engine": "echo", "replicas": 2, "plan": "swift"},
+            {"name": SERVICE, "model": MODEL, "version": "v1"}
+            | {"engine": "echo", "replicas": 2, "plan": "swift"},
         )
         scene.wait_for({"id": service["release_in_motion"]}, "promoted", "failed", "stuck")
         yield scene
