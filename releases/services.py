@@ -436,7 +436,7 @@ def _halt(release: Release, halt: Halt, *, by: str, reason: str) -> None:
     )
     if not halted:
         release.refresh_from_db()
-        if release.halt:
+        if release.halt and release.state in IN_MOTION:
             raise NotPossibleNow(f"It is being given up already, by {release.halted_by}.")
         raise NotPossibleNow(f"The release has ended: it is {_state_word(release)}.")
     events.publish(ReleaseMoved(release.pk, release.service_id))
