@@ -61,7 +61,9 @@ def play(sample: Sample, *, bad: bool) -> None:
 def _train(sample: Sample, *, bad: bool) -> None:
     sample.directory.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "controlplane.sample.train", "--out", str(sample.directory)]
-    sample.say("Training two versions of a small model on the standard library's docstrings (about a minute).")
+    sample.say(
+        "Training two versions of a small model on the standard library's docstrings (about a minute)."
+    )
     with sample.log.open("ab") as log:
         done = subprocess.run([*command, *(["--bad"] if bad else [])], stdout=log, stderr=log, check=False)
     if done.returncode:
@@ -133,7 +135,9 @@ def _release_good(sample: Sample) -> None:
         raise SampleFailed(f"The release is {release['state']}: {release['outcome']}")
     desired, observed = release["weights"]["desired"], release["weights"]["observed"]
     sample.say(f"Waiting for your approval: {release['url']}")
-    sample.say(f"  {release['version']} gets {desired['candidate']} % of the traffic (observed {observed['candidate']} %).")
+    sample.say(
+        f"  {release['version']} gets {desired['candidate']} % of the traffic (observed {observed['candidate']} %)."
+    )
     sample.say(f"  or: slipway release approve {release['id']} --reason '...' --wait")
 
 
@@ -152,7 +156,9 @@ def _release(sample: Sample, service: Document, version: str, reason: str) -> Do
     if service["release_in_motion"] is not None:
         release = sample.client.get(f"releases/{service['release_in_motion']}/")
         if release["version"] != f"{MODEL}:{version}":
-            raise SampleFailed(f"Release {release['id']} of {release['version']} comes first: {release['url']}")
+            raise SampleFailed(
+                f"Release {release['id']} of {release['version']} comes first: {release['url']}"
+            )
         return release
     body = {"service": SERVICE, "version": version, "plan": PLAN, "reason": reason}
     return sample.client.create("releases/", body)

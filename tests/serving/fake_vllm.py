@@ -13,7 +13,24 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-WORDS = "the quick brown fox jumps over the lazy dog and runs away from all of it".split()
+WORDS = [
+    "the",
+    "quick",
+    "brown",
+    "fox",
+    "jumps",
+    "over",
+    "the",
+    "lazy",
+    "dog",
+    "and",
+    "runs",
+    "away",
+    "from",
+    "all",
+    "of",
+    "it",
+]
 TOKEN_SECONDS = 0.005
 
 
@@ -72,7 +89,11 @@ class Handler(BaseHTTPRequestHandler):
             "completion_tokens": len(words),
             "total_tokens": prompt_tokens + len(words),
         }
-        head = {"id": "cmpl-1", "object": "chat.completion" if chat else "text_completion", "model": body["model"]}
+        head = {
+            "id": "cmpl-1",
+            "object": "chat.completion" if chat else "text_completion",
+            "model": body["model"],
+        }
         if not body.get("stream"):
             time.sleep(TOKEN_SECONDS * len(words))
             text = "".join(words)
@@ -93,7 +114,7 @@ class Handler(BaseHTTPRequestHandler):
                 self._event({**head, "choices": [{"index": 0, **content, "finish_reason": None}]})
                 if body.get("user") == "break-off" and index == 3:
                     self.close_connection = True
-                    return
+                    return None
                 if body.get("user") == "error" and index == 3:
                     self._event({"error": {"message": "out of blocks", "type": "server_error", "code": 500}})
                     break
