@@ -1,5 +1,7 @@
-"""Every write to the gateway's routes. A row is the wish; its fence is checked here and again by the
-gateway."""
+"""Every write to the gateway's routes. A row is the wish; its fence is checked here and by the gateway.
+
+A write waits for the gateway, some 10 to 300 ms: call it outside of a transaction.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
