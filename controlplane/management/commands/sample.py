@@ -16,7 +16,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--bad", action="store_true", help="release a bad version; the judge rolls it back"
+            "--bad", action="store_true", help="release a bad version, which the judge rolls back"
         )
 
     def handle(self, *args: Any, bad: bool, **options: Any) -> None:
