@@ -1,0 +1,14 @@
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSummary:
+    """What a service's row does not hold itself."""
+
+    state: str
+    stable: str | None
+    candidate: str | None
+    release_id: int | None
+    weights: dict[str, Any]
+    url: str
