@@ -78,6 +78,14 @@ def deployment(name: str) -> Deployment:
     return found
 
 
+def deployment_name(deployment_id: int) -> str:
+    """Raises DeploymentMissing."""
+    name = Deployment.objects.filter(pk=deployment_id).values_list("name", flat=True).first()
+    if name is None:
+        raise DeploymentMissing(f"There is no deployment {deployment_id}.")
+    return name
+
+
 def deployments_of(service: str) -> QuerySet[Deployment]:
     """Those of a service that still have, or may have, workers; oldest first."""
     found = Deployment.objects.filter(service=service).exclude(state=DeploymentState.REMOVED)

@@ -1,12 +1,30 @@
-"""What can go wrong with releases, in their own words."""
-
 from dataclasses import dataclass
 
-from common.errors import SlipwayError
+from common.errors import Conflict, Invalid, NotAllowed
 
 
-class ReleaseError(SlipwayError):
-    """Anything a release can refuse or fail."""
+class NotReleasable(Conflict):
+    """This version cannot be released to this service."""
+
+
+class AlreadyInMotion(Conflict):
+    """The service has a release in motion already."""
+
+
+class NotPossibleNow(Conflict):
+    """The release is not in a state in which this can be done."""
+
+
+class NotWaiting(Conflict):
+    """The release does not wait for this approval (any more)."""
+
+
+class SeparationOfDuties(NotAllowed):
+    """Whoever asked for a release may not approve it."""
+
+
+class UnknownPlan(Invalid):
+    """There is no such plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +35,16 @@ class PlanProblem:
     """What is wrong and what to do, in words that name the step."""
 
 
-class InvalidPlan(ReleaseError):
-    """The plan cannot be carried out as written."""
+class InvalidPlan(Invalid):
+    """The plan cannot be carried out as written; `fields` maps places in it to what is wrong there."""
 
     def __init__(self, problems: tuple[PlanProblem, ...]) -> None:
         self.problems = problems
-        super().__init__("; ".join(problem.message for problem in problems))
+        fields: dict[str, list[str]] = {}
+        for problem in problems:
+            fields.setdefault(problem.path or "plan", []).append(problem.message)
+        super().__init__("; ".join(problem.message for problem in problems), fields=fields)
+
+
+class InvalidService(Invalid):
+    """The service's definition is not usable; `fields` maps its fields to what is wrong."""

@@ -1,8 +1,8 @@
-"""The states of releases and of their steps, and every move between them."""
-
-from collections.abc import Mapping
+"""The states of releases and their steps, and the table of moves."""
 
 from django.db.models import TextChoices
+
+from common.transitions import Machine
 
 
 class ReleaseState(TextChoices):
@@ -20,50 +20,50 @@ class ReleaseState(TextChoices):
 
 
 class StepState(TextChoices):
-    TODO = "todo", "To do"
+    PENDING = "pending", "Pending"
     RUNNING = "running", "Running"
-    WAITING = "waiting", "Waiting"
     DONE = "done", "Done"
-    SKIPPED = "skipped", "Skipped"
     FAILED = "failed", "Failed"
-    CANCELLED = "cancelled", "Cancelled"
+    SKIPPED = "skipped", "Skipped"
 
 
-_R = ReleaseState
+class Halt(TextChoices):
+    """Why a release gives up; it decides the state in which it ends."""
 
-RELEASE_MOVES: Mapping[ReleaseState, frozenset[ReleaseState]] = {
-    # Nothing has been touched yet, so there is nothing to roll back.
-    _R.PENDING: frozenset({_R.RUNNING, _R.ABORTED, _R.STUCK}),
-    _R.RUNNING: frozenset({_R.WAITING_APPROVAL, _R.PAUSED, _R.PROMOTED, _R.ROLLING_BACK, _R.STUCK}),
-    _R.WAITING_APPROVAL: frozenset({_R.RUNNING, _R.PAUSED, _R.ROLLING_BACK, _R.STUCK}),
-    _R.PAUSED: frozenset({_R.RUNNING, _R.WAITING_APPROVAL, _R.ROLLING_BACK, _R.STUCK}),
-    # The only way out other than promotion: it returns every request to stable and stops the candidate's
-    # workers, whoever asked for it. Why it was asked decides where it ends.
-    _R.ROLLING_BACK: frozenset({_R.ROLLED_BACK, _R.REJECTED, _R.ABORTED, _R.FAILED, _R.STUCK}),
-    # A person retries where it got stuck, or gives up, leaving the world as it is.
-    _R.STUCK: frozenset({_R.RUNNING, _R.WAITING_APPROVAL, _R.ROLLING_BACK, _R.FAILED}),
-    # Going back to an earlier version after the promotion is a release of its own.
-    _R.PROMOTED: frozenset(),
-    _R.ROLLED_BACK: frozenset(),
-    _R.REJECTED: frozenset(),
-    _R.ABORTED: frozenset(),
-    _R.FAILED: frozenset(),
-}
+    ABORT = "abort", "Abort"
+    REJECT = "reject", "Reject"
+    ROLLBACK = "rollback", "Roll back"
+    FAIL = "fail", "Fail"
 
-FINAL_STATES: frozenset[ReleaseState] = frozenset(
-    state for state, after in RELEASE_MOVES.items() if not after
+
+class Decision(TextChoices):
+    APPROVE = "approve", "Approve"
+    REJECT = "reject", "Reject"
+
+
+_S = ReleaseState
+
+MOVES: Machine[ReleaseState] = Machine(
+    {
+        _S.PENDING: {_S.RUNNING, _S.PAUSED, _S.ROLLING_BACK, _S.STUCK},
+        _S.RUNNING: {_S.WAITING_APPROVAL, _S.PAUSED, _S.PROMOTED, _S.ROLLING_BACK, _S.STUCK},
+        _S.WAITING_APPROVAL: {_S.RUNNING, _S.PAUSED, _S.ROLLING_BACK, _S.STUCK},
+        _S.PAUSED: {_S.PENDING, _S.RUNNING, _S.WAITING_APPROVAL, _S.ROLLING_BACK, _S.STUCK},
+        _S.ROLLING_BACK: {_S.ROLLED_BACK, _S.REJECTED, _S.ABORTED, _S.FAILED, _S.STUCK},
+        _S.STUCK: {_S.PENDING, _S.RUNNING, _S.WAITING_APPROVAL, _S.PAUSED, _S.ROLLING_BACK},
+        _S.PROMOTED: set(),
+        _S.ROLLED_BACK: set(),
+        _S.REJECTED: set(),
+        _S.ABORTED: set(),
+        _S.FAILED: set(),
+    }
 )
-IN_MOTION_STATES: frozenset[ReleaseState] = frozenset(RELEASE_MOVES) - FINAL_STATES
-"""A service has at most one release in one of these."""
 
-_S = StepState
+IN_MOTION = tuple(state for state in ReleaseState if not MOVES.is_final(state))
 
-STEP_MOVES: Mapping[StepState, frozenset[StepState]] = {
-    _S.TODO: frozenset({_S.RUNNING, _S.SKIPPED, _S.CANCELLED}),
-    _S.RUNNING: frozenset({_S.WAITING, _S.DONE, _S.SKIPPED, _S.FAILED, _S.CANCELLED}),
-    _S.WAITING: frozenset({_S.RUNNING, _S.DONE, _S.FAILED, _S.CANCELLED}),
-    _S.DONE: frozenset(),
-    _S.SKIPPED: frozenset(),
-    _S.FAILED: frozenset(),
-    _S.CANCELLED: frozenset(),
+ENDS: dict[Halt, ReleaseState] = {
+    Halt.ABORT: _S.ABORTED,
+    Halt.REJECT: _S.REJECTED,
+    Halt.ROLLBACK: _S.ROLLED_BACK,
+    Halt.FAIL: _S.FAILED,
 }

@@ -94,7 +94,7 @@ class Approval(_Step):
     """Wait for a person."""
 
     kind: Literal["approval"] = "approval"
-    role: Literal["developer", "approver", "operator", "admin"] = Field(
+    role: Literal["approver", "admin"] = Field(
         default="approver", description="The role in the service's team that may approve."
     )
     separate_requester: Annotated[bool, Field(strict=True)] = Field(

@@ -82,8 +82,7 @@ def test_a_hold_of_its_own_says_what_it_does():
         (Judge(on_insufficient="wait"), "judge, until certified"),
         (Judge(at_most_seconds=60, on_insufficient="promote"), "judge, at most 60 s, else go on"),
         (Judge(at_most_seconds=60, on_insufficient="roll_back"), "judge, at most 60 s, else roll back"),
-        (Approval(role="operator", when="unless_certified"), "approval by an operator, unless certified"),
-        (Approval(role="developer"), "approval by a developer"),
+        (Approval(role="admin", when="unless_certified"), "approval by an admin, unless certified"),
     ],
 )
 def test_every_step_is_told_in_a_few_words(step, words):

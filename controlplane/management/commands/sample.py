@@ -1,0 +1,37 @@
+import signal
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from controlplane.sample.play import Sample, SampleFailed, play
+from slipway.client import Client
+from slipway.exits import CommandFailed
+
+
+class Command(BaseCommand):
+    help = "Play the main job on a real small model against the stack that runs here."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--bad", action="store_true", help="release a bad version, which the judge rolls back"
+        )
+
+    def handle(self, *args: Any, bad: bool, **options: Any) -> None:
+        # As an exception, so that the traffic ends with us.
+        signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(SystemExit(0)))
+        home = Path(settings.SLIPWAY_HOME)
+        token = (home / "admin-token").read_text().strip()
+        sample = Sample(
+            client=Client(f"http://127.0.0.1:{settings.SLIPWAY_PORT}", token),
+            gateway_url=settings.SLIPWAY_GATEWAY_URL,
+            directory=home / "imports" / "sample",
+            log=home / "logs" / "sample.log",
+            say=lambda line: self.stdout.write(line),
+        )
+        try:
+            play(sample, bad=bad)
+        except (SampleFailed, CommandFailed) as failure:
+            raise CommandError(str(failure)) from None

@@ -1,0 +1,212 @@
+"""Plays the main job over the public REST API: two versions of a real small model, a service with traffic
+on it, and a canary release that stops where a person is needed.
+
+Everything it makes is looked for first, so that a second start goes on where the first one stood.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slipway.client import Client, Document, Refused
+
+MODEL = "docstring-writer"
+SERVICE = "docs"
+PLAN = "canary-quick"
+REPLICAS = 2
+REQUESTS_PER_SECOND = 12
+POLL_SECONDS = 0.5
+ENDED = ("promoted", "rolled_back", "aborted", "rejected", "failed")
+
+
+class SampleFailed(Exception):
+    """One line for the terminal: what went wrong, and where to look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Where the sample runs. `say` prints one line for the person at the terminal."""
+
+    client: Client
+    gateway_url: str
+    directory: Path
+    """Where the trained versions lie; the server may import from it."""
+    log: Path
+    say: Callable[[str], None]
+
+
+def play(sample: Sample, *, bad: bool) -> None:
+    """Up to the approval of version 2; with `bad`, until the judge has rolled version 3 back.
+
+    Traffic goes on until the process is stopped.
+    """
+    began = time.monotonic()
+    _train(sample, bad=bad)
+    _ensure_model(sample)
+    for name in ("v1", "v2", *(["v3"] if bad else [])):
+        _ensure_version(sample, name)
+    _ensure_service(sample)
+    with _traffic(sample):
+        if bad:
+            _release_bad(sample)
+        else:
+            _release_good(sample)
+        sample.say(f"The sample took {time.monotonic() - began:.0f} s. Traffic goes on until you stop it.")
+        while True:
+            time.sleep(60)
+
+
+def _train(sample: Sample, *, bad: bool) -> None:
+    sample.directory.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "controlplane.sample.train", "--out", str(sample.directory)]
+    sample.say("Training a small model on the standard library's docstrings (about a minute, once).")
+    with sample.log.open("ab") as log:
+        done = subprocess.run([*command, *(["--bad"] if bad else [])], stdout=log, stderr=log, check=False)
+    if done.returncode:
+        raise SampleFailed(f"The training failed (exit {done.returncode}); {sample.log} says why.")
+
+
+def _ensure_model(sample: Sample) -> None:
+    if _found(sample.client, f"models/{MODEL}/") is None:
+        body = {
+            "name": MODEL,
+            "task": "text-generation",
+            "description": "A small Llama trained on the docstrings of Python's standard library.",
+        }
+        sample.client.create("models/", body)
+
+
+def _ensure_version(sample: Sample, name: str) -> None:
+    path = f"models/{MODEL}/versions/{name}/"
+    version = _found(sample.client, path)
+    if version is None:
+        body = {"source": str(sample.directory / name), "version": name, "message": MESSAGES[name]}
+        version = sample.client.create(f"models/{MODEL}/versions/", body)
+    version = _follow(sample, path, lambda seen: seen["state"] != "importing", within_seconds=60)
+    if version["state"] != "ready":
+        raise SampleFailed(f"{MODEL}:{name} is {version['state']}: {version.get('reason', '')}")
+
+
+MESSAGES = {
+    "v1": "Half of the training.",
+    "v2": "Trained to the end.",
+    "v3": "Slow, and fails one request in ten: for the judge.",
+}
+
+
+def _ensure_service(sample: Sample) -> None:
+    if _found(sample.client, f"services/{SERVICE}/") is None:
+        body = {
+            "name": SERVICE,
+            "model": MODEL,
+            "version": "v1",
+            "alias": "production",
+            "engine": "transformers",
+            "replicas": REPLICAS,
+            "plan": PLAN,
+            "description": "Writes docstrings. The sample.",
+        }
+        sample.client.create("services/", body)
+    sample.say(f"Starting {REPLICAS} workers.")
+    service = _follow(
+        sample,
+        f"services/{SERVICE}/",
+        lambda seen: seen["stable"] is not None or seen["release_in_motion"] is None,
+        within_seconds=180,
+    )
+    if service["stable"] is None:
+        last = sample.client.get("releases/", service__name=SERVICE)["results"][0]
+        raise SampleFailed(f"The first version did not come up: {last['outcome']}")
+    sample.say(f"{service['stable']} answers at {sample.gateway_url}/{SERVICE}/v1/completions")
+
+
+def _release_good(sample: Sample) -> None:
+    service = sample.client.get(f"services/{SERVICE}/")
+    if service["release_in_motion"] is None and service["stable"] == f"{MODEL}:v2":
+        sample.say(f"{MODEL}:v2 serves already. Another round: bin/up --sample --bad")
+        return
+    release = _release(sample, service, "v2", "Trained to the end: better text.")
+    release = _follow_release(sample, release, until=("waiting_approval", *ENDED))
+    if release["state"] != "waiting_approval":
+        raise SampleFailed(f"The release is {release['state']}: {release['outcome']}")
+    weights = release["weights"]
+    sample.say(f"Waiting for your approval: {release['url']}")
+    sample.say(
+        f"  {release['version']} gets {weights['desired']['candidate']} % of the traffic "
+        f"(observed {weights['observed']['candidate']} % of {weights['requests']} requests)."
+    )
+    sample.say(f"  or: slipway release approve {release['id']} --reason '...' --wait")
+
+
+def _release_bad(sample: Sample) -> None:
+    service = sample.client.get(f"services/{SERVICE}/")
+    release = _release(sample, service, "v3", "A version that is slow and fails: the judge should notice.")
+    release = _follow_release(sample, release, until=("waiting_approval", *ENDED))
+    sample.say(f"Release {release['id']} is {release['state']}: {release['outcome']}")
+    sample.say(f"  {release['url']}")
+    if release["state"] not in ("rolled_back", "failed"):
+        raise SampleFailed("The bad version was not rolled back.")
+
+
+def _release(sample: Sample, service: Document, version: str, reason: str) -> Document:
+    """The release of `version`: the one in motion, or a new one."""
+    if service["release_in_motion"] is not None:
+        release = sample.client.get(f"releases/{service['release_in_motion']}/")
+        if release["version"] != f"{MODEL}:{version}":
+            raise SampleFailed(
+                f"Release {release['id']} of {release['version']} comes first: {release['url']}"
+            )
+        return release
+    body = {"service": SERVICE, "version": version, "plan": PLAN, "reason": reason}
+    return sample.client.create("releases/", body)
+
+
+def _follow_release(sample: Sample, release: Document, *, until: tuple[str, ...]) -> Document:
+    sample.say(f"Release {release['id']} of {release['version']}: {release['url']}")
+    said: set[int] = set()
+
+    def news(seen: Document) -> bool:
+        for step in seen["steps"]:
+            if step["state"] == "running" and step["index"] not in said:
+                said.add(step["index"])
+                sample.say(f"  {step['index'] + 1}/{len(seen['steps'])} {step['title']}")
+        return seen["state"] in until
+
+    return _follow(sample, f"releases/{release['id']}/", news, within_seconds=600)
+
+
+def _follow(
+    sample: Sample, path: str, is_enough: Callable[[Document], bool], *, within_seconds: float
+) -> Document:
+    deadline = time.monotonic() + within_seconds
+    while not is_enough(seen := sample.client.get(path)):
+        if time.monotonic() > deadline:
+            raise SampleFailed(f"{path} is still {seen.get('state')} after {within_seconds:.0f} s.")
+        time.sleep(POLL_SECONDS)
+    return seen
+
+
+def _found(client: Client, path: str) -> Document | None:
+    try:
+        return client.get(path)
+    except Refused as refused:
+        if refused.status == 404:
+            return None
+        raise
+
+
+@contextmanager
+def _traffic(sample: Sample) -> Iterator[None]:
+    """Steady light traffic as a process of its own, for as long as the sample lasts."""
+    command: list[Any] = [sys.executable, "-m", "controlplane.sample.traffic"]
+    command += ["--url", f"{sample.gateway_url}/{SERVICE}", "--rps", str(REQUESTS_PER_SECOND)]
+    with sample.log.open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        try:
+            yield
+        finally:
+            process.terminate()

@@ -1,0 +1,313 @@
+"""What services, plans and releases look like over REST."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample, extend_schema_field, extend_schema_serializer
+from rest_framework import serializers
+
+from releases import selectors
+from releases.models import Plan, Release, ReleaseMove, ReleaseStep, Service
+from releases.states import Decision, ReleaseState, StepState
+from serving.protocol import DEVICES, ENGINES
+
+
+class SharesSerializer(serializers.Serializer[Any]):
+    """Percent of the traffic, 0..100."""
+
+    stable = serializers.FloatField(allow_null=True)
+    candidate = serializers.FloatField(allow_null=True)
+
+
+class WeightsSerializer(serializers.Serializer[Any]):
+    desired = SharesSerializer()
+    observed = SharesSerializer(
+        help_text="What the gateway really routed in the present step; null while nothing was measured."
+    )
+    requests = serializers.IntegerField(help_text="Requests that `observed` rests on.")
+    interval_percent = serializers.ListField(
+        child=serializers.FloatField(),
+        allow_null=True,
+        help_text="Where chance allows the candidate's share to lie (99.9 %).",
+    )
+
+
+@extend_schema_serializer(
+    examples=[
+        OpenApiExample(
+            "A service with a canary",
+            response_only=True,
+            value={
+                "name": "chat",
+                "team": "default",
+                "description": "",
+                "model": "chat-small",
+                "alias": "production",
+                "cluster": "local",
+                "engine": "transformers",
+                "replicas": 2,
+                "slots": 4,
+                "device": "auto",
+                "resources": {},
+                "settings": {},
+                "plan": "canary",
+                "state": "releasing",
+                "stable": "chat-small:v1",
+                "stable_since": "2026-11-20T09:00:00Z",
+                "candidate": "chat-small:v2",
+                "release_in_motion": 12,
+                "weights": {
+                    "desired": {"stable": 95, "candidate": 5},
+                    "observed": {"stable": 94.8, "candidate": 5.2},
+                    "requests": 812,
+                    "interval_percent": [2.7, 7.9],
+                },
+                "url": "http://127.0.0.1:8080/chat/",
+                "created_by": "ada",
+                "created_at": "2026-11-20T08:55:00Z",
+            },
+        )
+    ]
+)
+class ServiceSerializer(serializers.ModelSerializer[Service]):
+    team = serializers.CharField(source="team.name")
+    model = serializers.CharField(source="model.name")
+    cluster = serializers.CharField(source="cluster.name")
+    plan = serializers.CharField(source="plan_name")
+    state = serializers.ChoiceField(choices=selectors.SERVICE_STATES, source="summary.state")
+    stable = serializers.CharField(source="summary.stable", allow_null=True, help_text="`model:version`")
+    candidate = serializers.CharField(source="summary.candidate", allow_null=True)
+    release_in_motion = serializers.IntegerField(source="summary.release_id", allow_null=True)
+    weights = WeightsSerializer(source="summary.weights")
+    url = serializers.CharField(source="summary.url", help_text="Where its clients reach it.")
+
+    class Meta:
+        model = Service
+        fields = (
+            "name",
+            "team",
+            "description",
+            "model",
+            "alias",
+            "cluster",
+            "engine",
+            "replicas",
+            "slots",
+            "device",
+            "resources",
+            "settings",
+            "plan",
+            "state",
+            "stable",
+            "stable_since",
+            "candidate",
+            "release_in_motion",
+            "weights",
+            "url",
+            "created_by",
+            "created_at",
+        )
+
+
+class _ServiceFields(serializers.Serializer[Any]):
+    description = serializers.CharField(max_length=300, required=False, allow_blank=True)
+    alias = serializers.CharField(
+        max_length=95, required=False, allow_blank=True, help_text="Alias that a promotion moves."
+    )
+    engine = serializers.ChoiceField(choices=ENGINES, required=False)
+    replicas = serializers.IntegerField(min_value=1, max_value=100, required=False)
+    slots = serializers.IntegerField(
+        min_value=1, max_value=1024, required=False, help_text="Requests that one worker answers at once."
+    )
+    device = serializers.ChoiceField(choices=DEVICES, required=False)
+    resources = serializers.DictField(required=False)
+    settings = serializers.DictField(required=False, help_text="Settings of the engine.")
+    plan = serializers.CharField(max_length=63, required=False, help_text="Plan of its releases.")
+
+
+class NewServiceSerializer(_ServiceFields):
+    name = serializers.CharField(max_length=50)
+    team = serializers.CharField(max_length=63, required=False, help_text="Needed by whoever is in several.")
+    model = serializers.CharField(max_length=95)
+    version = serializers.CharField(
+        max_length=95, help_text="The first version: its name, a digest's beginning, or an alias."
+    )
+    cluster = serializers.CharField(max_length=63, default="local")
+
+
+class ServiceChangeSerializer(_ServiceFields):
+    pass
+
+
+class StepSerializer(serializers.ModelSerializer[ReleaseStep]):
+    state = serializers.ChoiceField(choices=StepState.choices)
+
+    class Meta:
+        model = ReleaseStep
+        fields = ("index", "kind", "title", "state", "started_at", "ended_at", "actor", "detail")
+
+
+class WaitingForSerializer(serializers.Serializer[Any]):
+    kind = serializers.ChoiceField(choices=["approval", "person"])
+    right = serializers.CharField(help_text="The right that is needed to answer.")
+    role = serializers.CharField(allow_null=True)
+    separate_requester = serializers.BooleanField()
+    since = serializers.DateTimeField(allow_null=True)
+    until = serializers.DateTimeField(allow_null=True)
+    why = serializers.CharField()
+
+
+class ApprovalSerializer(serializers.Serializer[Any]):
+    step_index = serializers.IntegerField()
+    decision = serializers.ChoiceField(choices=Decision.choices)
+    by = serializers.CharField(source="by.username")
+    reason = serializers.CharField()
+    at = serializers.DateTimeField()
+    plan_hash = serializers.CharField()
+
+
+class PlanReferenceSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    hash = serializers.CharField(help_text="sha256 of the plan that this release started with.")
+
+
+class ReleaseRowSerializer(serializers.ModelSerializer[Release]):
+    """A release in a list."""
+
+    service = serializers.CharField(source="service.name")
+    team = serializers.CharField(source="team.name")
+    model = serializers.CharField(source="service.model.name")
+    version = serializers.CharField(help_text="`model:version`")
+    from_version = serializers.CharField(default=None, allow_null=True)
+    state = serializers.ChoiceField(choices=ReleaseState.choices)
+    plan = serializers.SerializerMethodField()
+    url = serializers.SerializerMethodField(help_text="The page in the console.")
+
+    class Meta:
+        model = Release
+        fields: tuple[str, ...] = (
+            "id",
+            "service",
+            "team",
+            "model",
+            "version",
+            "from_version",
+            "state",
+            "plan",
+            "requester",
+            "reason",
+            "outcome",
+            "created_at",
+            "ended_at",
+            "url",
+        )
+
+    @extend_schema_field(PlanReferenceSerializer)
+    def get_plan(self, release: Release) -> Any:
+        return {"name": release.plan_name, "hash": release.plan_hash}
+
+    @extend_schema_field(serializers.CharField())
+    def get_url(self, release: Release) -> str:
+        return selectors.page_of(release)
+
+
+class ReleaseSerializer(ReleaseRowSerializer):
+    steps = StepSerializer(many=True)
+    weights = serializers.SerializerMethodField()
+    verdict = serializers.SerializerMethodField(
+        help_text="The judge's, as of the last look; null before the first."
+    )
+    waiting_for = serializers.SerializerMethodField(help_text="What a person must do; null when nobody must.")
+    approvals = ApprovalSerializer(many=True)
+    halted_by = serializers.CharField()
+    undoes = serializers.IntegerField(source="undoes_id", allow_null=True)
+    last_error = serializers.CharField(help_text="Why the last attempt at the present step failed.")
+
+    class Meta(ReleaseRowSerializer.Meta):
+        fields = (
+            *ReleaseRowSerializer.Meta.fields,
+            "steps",
+            "weights",
+            "verdict",
+            "waiting_for",
+            "approvals",
+            "halted_by",
+            "undoes",
+            "last_error",
+        )
+
+    @extend_schema_field(WeightsSerializer)
+    def get_weights(self, release: Release) -> Any:
+        return selectors.weights(release)
+
+    @extend_schema_field(serializers.DictField(allow_null=True))
+    def get_verdict(self, release: Release) -> Any:
+        verdict = selectors.verdict_of(release)
+        return None if verdict is None else verdict.to_dict()
+
+    @extend_schema_field(WaitingForSerializer(allow_null=True))
+    def get_waiting_for(self, release: Release) -> Any:
+        waiting = selectors.waiting_for_what(release)
+        return None if waiting is None else WaitingForSerializer(waiting).data
+
+
+@extend_schema_serializer(
+    examples=[
+        OpenApiExample(
+            "Start a canary",
+            request_only=True,
+            value={"service": "chat", "version": "v2", "plan": "canary", "reason": "Longer training"},
+        )
+    ]
+)
+class NewReleaseSerializer(serializers.Serializer[Any]):
+    service = serializers.CharField(max_length=50)
+    version = serializers.CharField(
+        max_length=191, help_text="A version of the service's model, or `model:version`."
+    )
+    model = serializers.CharField(max_length=95, required=False, help_text="Checked against the service's.")
+    plan = serializers.CharField(
+        max_length=63, required=False, allow_blank=True, help_text="Empty: the service's."
+    )
+    reason = serializers.CharField(max_length=2000, required=False, allow_blank=True)
+
+
+class ReasonSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=2000, help_text="Why; kept in the record.")
+
+
+class OptionalReasonSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=2000, required=False, allow_blank=True, default="")
+
+
+class PlanSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    team = serializers.CharField(
+        source="team.name", default=None, allow_null=True, help_text="null: built in."
+    )
+    description = serializers.CharField()
+    body = serializers.DictField(help_text="The plan itself; its JSON schema is at `plans/schema/`.")
+    hash = serializers.CharField()
+    summary = serializers.SerializerMethodField(help_text="The steps in words.")
+    changed_by = serializers.CharField(default="", allow_blank=True)
+    changed_at = serializers.DateTimeField(default=None, allow_null=True)
+
+    @extend_schema_field(serializers.ListField(child=serializers.CharField()))
+    def get_summary(self, plan: Plan) -> Any:
+        return selectors.summary(plan)
+
+
+class NewPlanSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(max_length=63)
+    team = serializers.CharField(max_length=63, required=False)
+    body = serializers.DictField(help_text="`steps`, and `judge` where it differs from the default.")
+
+
+class PlanChangeSerializer(serializers.Serializer[Any]):
+    body = serializers.DictField()
+    team = serializers.CharField(max_length=63, required=False)
+
+
+class MoveSerializer(serializers.ModelSerializer[ReleaseMove]):
+    class Meta:
+        model = ReleaseMove
+        fields = ("id", "at", "before", "after", "actor", "note")

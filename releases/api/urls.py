@@ -1,0 +1,10 @@
+from rest_framework.routers import SimpleRouter
+
+from releases.api import views
+
+router = SimpleRouter(use_regex_path=False)
+router.register("services", views.Services, basename="service")
+router.register("releases", views.Releases, basename="release")
+router.register("plans", views.PlanCollection, basename="plan")
+
+urlpatterns = router.urls

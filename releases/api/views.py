@@ -1,0 +1,272 @@
+from functools import partial
+from typing import Any, cast
+
+from django.db.models import QuerySet
+from django.http import Http404
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts import selectors as accounts
+from accounts.models import Team
+from accounts.states import Right
+from clusters.models import Cluster
+from common.api.streams import ServerEvent, events_response
+from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, Read
+from common.errors import Invalid, Missing
+from models_registry import selectors as registry
+from models_registry.models import Model, Version
+from releases import plans, selectors, services
+from releases.api import serializers
+from releases.models import Plan, Release, Service
+from releases.states import MOVES, ReleaseState
+
+
+class Services(Listed, Created, Read, Changed):
+    """Services: an address behind the gateway, and the version that answers there."""
+
+    queryset = Service.objects.select_related("team", "model", "cluster", "stable_version__model")
+    serializer_class = serializers.ServiceSerializer
+    inputs = {
+        "create": serializers.NewServiceSerializer,
+        "partial_update": serializers.ServiceChangeSerializer,
+    }
+    created_status = 202
+    lookup_field = "name"
+    lookup_url_kwarg = "service"
+    lookup_value_converter = "str"
+    sort = ("name", "-created_at")
+    search_fields = ("name", "description", "model__name")
+    filterset_fields = ("team__name", "cluster__name", "model__name")
+
+    def get_object(self) -> Service:
+        return selectors.summarised([super().get_object()])[0]
+
+    def shown(self, page: Any) -> Any:
+        return super().shown(selectors.summarised(page))
+
+    def create_one(self, given: dict[str, Any]) -> Service:
+        model = _model(self, given.pop("model"))
+        if "plan" in given:
+            given["plan_name"] = given.pop("plan")
+        given |= {
+            "team": _team(self, given.pop("team", None), Right.SERVICES_WRITE),
+            "version": _version(self, model, given.pop("version")),
+            "cluster": _cluster(self, given["cluster"]),
+            "model": model,
+        }
+        return selectors.summarised([services.create_service(actor=self.actor, **given)])[0]
+
+    def change_one(self, instance: Service, given: dict[str, Any], expected: int | None) -> Service:
+        if "plan" in given:
+            given["plan_name"] = given.pop("plan")
+        changed = services.change_service(instance, actor=self.actor, expected_revision=expected, **given)
+        return selectors.summarised([changed])[0]
+
+
+class Releases(Listed, Created, Read):
+    """Releases: one version on its way to all of a service's traffic."""
+
+    queryset = Release.objects.select_related(
+        "team", "service__model", "version__model", "from_version__model"
+    )
+    serializer_class = serializers.ReleaseSerializer
+    inputs = {
+        "create": serializers.NewReleaseSerializer,
+        **dict.fromkeys(("approve", "reject", "abort", "rollback"), serializers.ReasonSerializer),
+        **dict.fromkeys(("pause", "resume"), serializers.OptionalReasonSerializer),
+    }
+    outputs = {"list": serializers.ReleaseRowSerializer}
+    created_status = 202
+    lookup_field = "id"
+    lookup_value_converter = "int"
+    sort = ("-created_at", "created_at")
+    search_fields = ("service__name", "version__model__name", "requester", "reason")
+    filterset_fields = {"state": ["exact"], "service__name": ["exact"], "plan_name": ["exact"]}
+
+    def get_queryset(self) -> QuerySet[Any]:
+        rows = super().get_queryset()
+        return rows if self.action == "list" else rows.prefetch_related("steps", "approvals__by")
+
+    def create_one(self, given: dict[str, Any]) -> Release:
+        service = Service.objects.for_actor(self.actor).filter(name=given["service"]).first()
+        if service is None:
+            raise Invalid(fields={"service": ["There is no such service, or none that you may see."]})
+        model_name, _, version_name = given["version"].rpartition(":")
+        for named in (model_name, given.get("model", "")):
+            if named and named != service.model.name:
+                raise Invalid(fields={"model": [f"{service.name} serves {service.model.name}, not {named}."]})
+        return services.start_release(
+            actor=self.actor,
+            service=service,
+            version=_version(self, service.model, version_name),
+            plan_name=given.get("plan", ""),
+            reason=given.get("reason", ""),
+        )
+
+    @extend_schema(responses=serializers.ReleaseSerializer)
+    @action(detail=True, methods=["post"])
+    def approve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Say yes to the approval it waits for."""
+        return self._wish(services.approve)
+
+    @extend_schema(responses=serializers.ReleaseSerializer)
+    @action(detail=True, methods=["post"])
+    def reject(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Say no: all traffic returns to stable."""
+        return self._wish(services.reject)
+
+    @extend_schema(responses=serializers.ReleaseSerializer)
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Stay at the present step; the judge keeps watching."""
+        return self._wish(services.pause)
+
+    @extend_schema(responses=serializers.ReleaseSerializer)
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Go on after a pause, or try a stuck release again."""
+        return self._wish(services.resume)
+
+    @extend_schema(responses=serializers.ReleaseSerializer)
+    @action(detail=True, methods=["post"])
+    def abort(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Give up now: all traffic returns to stable."""
+        return self._wish(services.abort)
+
+    @extend_schema(
+        responses=serializers.ReleaseSerializer,
+        description="In motion: this release. Promoted: the release that brings the version before back.",
+    )
+    @action(detail=True, methods=["post"])
+    def rollback(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Return to the version before."""
+        release = services.rollback(self.get_object(), actor=self.actor, **self.given())
+        return self.answer(self._fresh(release.pk))
+
+    @extend_schema(
+        responses={(200, "text/event-stream"): OpenApiTypes.STR},
+        parameters=[OpenApiParameter("Last-Event-ID", OpenApiTypes.STR, OpenApiParameter.HEADER)],
+    )
+    @action(detail=True, methods=["get"])
+    def events(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Follow its moves as server-sent events until it ends."""
+        release = self.get_object()
+        visible = Release.objects.for_actor(self.actor).filter(pk=release.pk)
+        return events_response(
+            request._request, read=partial(_moves_after, release.pk), may_go_on=visible.exists
+        )
+
+    def _wish(self, service: Any) -> Response:
+        release = self.get_object()
+        service(release, actor=self.actor, **self.given())
+        return self.answer(self._fresh(release.pk))
+
+    def _fresh(self, pk: int) -> Release:
+        return cast("Release", self.get_queryset().get(pk=pk))
+
+
+class Plans(Endpoint):
+    """Release plans: the built-in ones, and those of your teams."""
+
+    queryset = Plan.objects.select_related("team")
+    serializer_class = serializers.PlanSerializer
+    lookup_field = "name"
+    lookup_url_kwarg = "plan"
+    lookup_value_converter = "str"
+
+
+class PlanCollection(Created, Read, Put, Deleted, Plans):
+    inputs = {"create": serializers.NewPlanSerializer, "update": serializers.PlanChangeSerializer}
+
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """List the plans; they are few, so all on one page."""
+        rows = selectors.plans_for(self.actor)
+        return Response(
+            {"results": self.get_serializer(rows, many=True).data, "next": None, "previous": None}
+        )
+
+    def get_object(self) -> Plan:
+        found = next((p for p in selectors.plans_for(self.actor) if p.name == self.kwargs["plan"]), None)
+        if found is None:
+            raise Http404
+        return found
+
+    def create_one(self, given: dict[str, Any]) -> Plan:
+        team = _team(self, given.get("team"), Right.SERVICES_WRITE)
+        return services.save_plan(actor=self.actor, team=team, name=given["name"], body=given["body"])
+
+    def put_one(self, instance: Plan | None, given: dict[str, Any], expected: int | None) -> Plan:
+        team = (
+            instance.team
+            if instance and instance.pk
+            else _team(self, given.get("team"), Right.SERVICES_WRITE)
+        )
+        return services.save_plan(
+            actor=self.actor,
+            team=team,
+            name=self.kwargs["plan"],
+            body=given["body"],
+            expected_revision=expected if instance and instance.pk else None,
+        )
+
+    def delete_one(self, instance: Plan, expected: int | None) -> None:
+        services.delete_plan(instance, actor=self.actor)
+
+    @extend_schema(responses=OpenApiTypes.OBJECT)
+    @action(detail=False, methods=["get"])
+    def schema(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """The JSON schema of a plan's body."""
+        return Response(plans.plan_schema())
+
+
+def _moves_after(pk: int, after: str) -> list[ServerEvent]:
+    release = Release.objects.get(pk=pk)
+    moves = release.moves.filter(pk__gt=int(after)) if after.isdigit() else release.moves.all()
+    return [
+        ServerEvent(
+            id=str(move.pk),
+            name="move",
+            data=serializers.MoveSerializer(move).data,
+            last=move.after != "" and MOVES.is_final(ReleaseState(move.after)),
+        )
+        for move in moves
+    ]
+
+
+def _team(view: Endpoint, name: str | None, right: Right) -> Team:
+    """The team of that name; without one the only team in which the actor has the right."""
+    mine = accounts.teams_where(view.actor, right)
+    if name is None:
+        found = list(mine[:2])
+        if len(found) != 1:
+            raise Invalid(fields={"team": ["Say which team; you may do this in several, or in none."]})
+        return found[0]
+    team = accounts.teams_where(view.actor, Right.READ).filter(name=name).first()
+    if team is None:
+        raise Invalid(fields={"team": ["There is no such team, or none that you may see."]})
+    return team
+
+
+def _model(view: Endpoint, name: str) -> Model:
+    model = Model.objects.for_actor(view.actor).filter(name=name).first()
+    if model is None:
+        raise Invalid(fields={"model": ["There is no such model, or none that you may see."]})
+    return model
+
+
+def _version(view: Endpoint, model: Model, name: str) -> Version:
+    try:
+        return registry.resolve(view.actor, f"{model.name}:{name}")
+    except Missing as missing:
+        raise Invalid(fields={"version": [str(missing)]}) from None
+
+
+def _cluster(view: Endpoint, name: str) -> Cluster:
+    cluster = Cluster.objects.for_actor(view.actor).filter(name=name).first()
+    if cluster is None:
+        raise Invalid(fields={"cluster": ["There is no such cluster, or none that you may see."]})
+    return cluster

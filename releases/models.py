@@ -1,0 +1,235 @@
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
+
+from accounts.querysets import TeamOwned
+from common.reconcile import Reconciled
+from common.revisions import Revised
+from releases.states import IN_MOTION, Decision, Halt, ReleaseState, StepState
+
+if TYPE_CHECKING:
+    from releases.selectors import ServiceSummary
+
+service_name = RegexValidator(
+    r"^[a-z]([a-z0-9-]{0,48}[a-z0-9])?$",
+    "Use 1 to 50 lower-case letters, digits and hyphens, a letter first: it is part of the address.",
+)
+
+
+class Plan(Revised):
+    """A team's own release plan; the built-in ones are data in `releases.plans`."""
+
+    team = models.ForeignKey("accounts.Team", on_delete=models.CASCADE, related_name="+")
+    name = models.SlugField(max_length=60)
+    description = models.CharField(max_length=300, blank=True)
+    body = models.JSONField()
+    """What `releases.plans.Plan` reads."""
+    hash = models.CharField(max_length=64)
+    changed_by = models.CharField(max_length=200)
+    changed_at = models.DateTimeField(default=timezone.now)
+
+    objects = TeamOwned.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["team", "name"], name="plan_name_in_team")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Service(Revised):
+    """An address behind the gateway, and the version that answers there."""
+
+    team = models.ForeignKey("accounts.Team", on_delete=models.PROTECT, related_name="+")
+    name = models.CharField(max_length=50, unique=True, validators=[service_name])
+    description = models.CharField(max_length=300, blank=True)
+    model = models.ForeignKey("models_registry.Model", on_delete=models.PROTECT, related_name="+")
+    alias = models.CharField(max_length=95, blank=True)
+    """An alias of the model that a promotion moves to the promoted version; blank: none."""
+    cluster = models.ForeignKey("clusters.Cluster", on_delete=models.PROTECT, related_name="+")
+    engine = models.CharField(max_length=30)
+    replicas = models.PositiveSmallIntegerField(
+        default=1, validators=[MinValueValidator(1), MaxValueValidator(100)]
+    )
+    slots = models.PositiveSmallIntegerField(
+        default=4, validators=[MinValueValidator(1), MaxValueValidator(1024)]
+    )
+    """Requests that one worker answers at the same time."""
+    device = models.CharField(max_length=20, default="auto")
+    resources = models.JSONField(default=dict, blank=True)
+    settings = models.JSONField(default=dict, blank=True)
+    plan_name = models.CharField(max_length=60, default="canary")
+    """The plan that a release follows when its request names none."""
+    stable_version = models.ForeignKey(
+        "models_registry.Version", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    stable_deployment = models.CharField(max_length=100, blank=True)
+    stable_since = models.DateTimeField(null=True, blank=True)
+    created_by = models.CharField(max_length=200)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    objects = TeamOwned.as_manager()
+
+    summary: "ServiceSummary"
+    """Set by `selectors.summarised`."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Release(Reconciled):
+    """One version on its way to all of a service's traffic, following the plan that it started with."""
+
+    service = models.ForeignKey(Service, on_delete=models.PROTECT, related_name="+")
+    team = models.ForeignKey("accounts.Team", on_delete=models.PROTECT, related_name="+")
+    version = models.ForeignKey("models_registry.Version", on_delete=models.PROTECT, related_name="+")
+    from_version = models.ForeignKey(
+        "models_registry.Version", on_delete=models.PROTECT, null=True, related_name="+"
+    )
+    """The stable version when the release started; None for a service's first."""
+    undoes = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="+")
+    """The promoted release that this one takes back."""
+    plan_name = models.CharField(max_length=60)
+    plan = models.JSONField()
+    plan_hash = models.CharField(max_length=64)
+    state = models.CharField(max_length=20, choices=ReleaseState.choices, default=ReleaseState.PENDING)
+    step_index = models.PositiveSmallIntegerField(default=0)
+    phase = models.CharField(max_length=30, blank=True)
+    """Where within its step, or within its rollback, the release stands."""
+    progress = models.JSONField(default=dict)
+    """What the present step has gathered so far."""
+    requested_by = models.ForeignKey("accounts.User", on_delete=models.SET_NULL, null=True, related_name="+")
+    requester = models.CharField(max_length=200)
+    reason = models.TextField(blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    ended_at = models.DateTimeField(null=True)
+    outcome = models.TextField(blank=True)
+    """Why it ended, or is ending, as it does; for people."""
+
+    stable_deployment = models.CharField(max_length=100, blank=True)
+    candidate_deployment = models.CharField(max_length=100, blank=True)
+    candidate_percent = models.PositiveSmallIntegerField(default=0)
+
+    halt = models.CharField(max_length=10, choices=Halt.choices, blank=True)
+    """The wish, or the judge's verdict, to give up; outranks everything else."""
+    halted_by = models.CharField(max_length=200, blank=True)
+    halted_at = models.DateTimeField(null=True)
+    paused_by = models.CharField(max_length=200, blank=True)
+    paused_at = models.DateTimeField(null=True)
+    paused_from = models.CharField(max_length=20, blank=True)
+    stuck_from = models.CharField(max_length=20, blank=True)
+
+    baseline = models.JSONField(default=dict)
+    """The bound in ms above which a request counts as slow, and the counts of the last look."""
+    evidence = models.JSONField(default=dict)
+    """What `releases.judge.Evidence` reads."""
+
+    objects = TeamOwned.as_manager()
+
+    class Meta(Reconciled.Meta):
+        indexes: ClassVar = [
+            *Reconciled.Meta.indexes,
+            models.Index(fields=["service", "-created_at"], name="release_of_service"),
+        ]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["service"], condition=Q(state__in=IN_MOTION), name="one_release_in_motion"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.service} {self.version}"
+
+    @property
+    def in_motion(self) -> bool:
+        return self.state in IN_MOTION
+
+
+class ReleaseStep(models.Model):
+    """One step of a release's plan, as it went."""
+
+    release = models.ForeignKey(Release, on_delete=models.CASCADE, related_name="steps")
+    index = models.PositiveSmallIntegerField()
+    kind = models.CharField(max_length=20)
+    title = models.CharField(max_length=200)
+    state = models.CharField(max_length=10, choices=StepState.choices, default=StepState.PENDING)
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    actor = models.CharField(max_length=200, blank=True)
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        ordering: ClassVar = ["index"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["release", "index"], name="release_step_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.index + 1}. {self.title}"
+
+
+class Approval(models.Model):
+    """A person's word on one step of one release, bound to the plan that the release follows."""
+
+    release = models.ForeignKey(Release, on_delete=models.CASCADE, related_name="approvals")
+    step_index = models.PositiveSmallIntegerField()
+    plan_hash = models.CharField(max_length=64)
+    decision = models.CharField(max_length=10, choices=Decision.choices)
+    by = models.ForeignKey("accounts.User", on_delete=models.PROTECT, related_name="+")
+    requester = models.ForeignKey("accounts.User", on_delete=models.PROTECT, null=True, related_name="+")
+    """Who asked for the release; copied, so that the database itself can keep the two apart."""
+    separate_requester = models.BooleanField()
+    reason = models.TextField()
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["release", "step_index"], name="one_word_per_step"),
+            models.CheckConstraint(
+                condition=Q(separate_requester=False) | Q(decision=Decision.REJECT) | ~Q(by=F("requester")),
+                name="approver_is_not_requester",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.by} {self.decision}"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if self.pk is not None:
+            raise TypeError("An approval is never changed.")
+        super().save(*args, **kwargs)
+
+
+class ReleaseMove(models.Model):
+    """The history of a release: one row per move of its state."""
+
+    release = models.ForeignKey(Release, on_delete=models.CASCADE, related_name="moves")
+    at = models.DateTimeField(default=timezone.now)
+    before = models.CharField(max_length=20)
+    after = models.CharField(max_length=20)
+    actor = models.CharField(max_length=200)
+    note = models.TextField(blank=True)
+
+    class Meta:
+        ordering: ClassVar = ["pk"]
+
+    def __str__(self) -> str:
+        return f"{self.before} -> {self.after}"
+
+
+class EvidencePoint(models.Model):
+    """One point of the judge's curve: what was known at a moment, kept for the page and for the record."""
+
+    release = models.ForeignKey(Release, on_delete=models.CASCADE, related_name="points")
+    at = models.DateTimeField()
+    curve = models.JSONField()
+
+    class Meta:
+        ordering: ClassVar = ["at"]
+        indexes: ClassVar = [models.Index(fields=["release", "at"], name="point_of_release")]
+
+    def __str__(self) -> str:
+        return f"{self.at:%H:%M:%S}"

@@ -1,0 +1,59 @@
+"""How a release advances: the plan's steps one after the other, and the way back that outranks them all."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from common import events
+from common.reconcile import Reconciler, Step
+from releases import selectors
+from releases.events import ReleaseMoved
+from releases.models import Release, ReleaseMove
+from releases.reconcilers.approval import AskApproval
+from releases.reconcilers.base import PlanStep
+from releases.reconcilers.candidate import DeployCandidate, ScanVersion, SmokeTest
+from releases.reconcilers.halting import next_step_back
+from releases.reconcilers.pausing import Pause, Resume, WatchWhilePaused
+from releases.reconcilers.promotion import Promote
+from releases.reconcilers.starting import Begin
+from releases.reconcilers.traffic import Hold, Judge, SetWeight
+from releases.states import MOVES, ReleaseState
+
+STEPS: Mapping[str, type[PlanStep]] = {
+    "scan": ScanVersion,
+    "deploy": DeployCandidate,
+    "smoke_test": SmokeTest,
+    "weight": SetWeight,
+    "hold": Hold,
+    "judge": Judge,
+    "approval": AskApproval,
+    "promote": Promote,
+}
+
+
+class ReleaseReconciler(Reconciler[Release]):
+    kind = "release"
+    model = Release
+
+    def next_step(self, row: Release, now: datetime) -> Step[Release] | None:
+        state = ReleaseState(row.state)
+        if MOVES.is_final(state):
+            return None
+        if row.halt:
+            return next_step_back(row)
+        if state == ReleaseState.PAUSED:
+            return WatchWhilePaused() if row.paused_at else Resume()
+        if row.paused_at:
+            return Pause()
+        if state == ReleaseState.PENDING:
+            return Begin()
+        spec = selectors.plan_of(row).steps[row.step_index]
+        return STEPS[spec.kind](spec)
+
+    def on_stuck(self, row: Release, reason: str) -> Mapping[str, Any]:
+        note = f"Gave up after {self.max_attempts} attempts: {reason}"
+        ReleaseMove.objects.create(
+            release=row, before=row.state, after=ReleaseState.STUCK, actor="slipway", note=note
+        )
+        events.publish(ReleaseMoved(row.pk, row.service_id))
+        return {"state": ReleaseState.STUCK, "stuck_from": row.state}

@@ -1,0 +1,152 @@
+"""What the steps of a release share: the one door through which it moves."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+from common import audit, events
+from common.actor import Actor
+from common.reconcile import Outcome, Step, kernel, proceed, rest, wait
+from releases.events import ReleaseEnded, ReleaseMoved
+from releases.models import Release, ReleaseMove, ReleaseStep
+from releases.states import MOVES, Halt, ReleaseState, StepState
+
+ACTOR = Actor.system("slipway")
+SOON = timedelta(seconds=1)
+"""Between two looks at something that is changing."""
+
+Spec = TypeVar("Spec")
+
+
+def move(
+    release: Release,
+    to: ReleaseState,
+    *,
+    note: str = "",
+    actor: str = "slipway",
+    save: Mapping[str, Any] | None = None,
+    also: Callable[[], None] | None = None,
+) -> Outcome:
+    """The release's state becomes `to`: columns, history, audit and event in one transaction."""
+    before = ReleaseState(release.state)
+    MOVES.check(before, to)
+    ends = MOVES.is_final(to)
+    columns = {**(save or {}), "state": to}
+    if ends:
+        columns["ended_at"] = kernel.clock()
+
+    def write() -> None:
+        ReleaseMove.objects.create(release=release, before=before, after=to, actor=actor, note=note)
+        if also:
+            also()
+        events.publish(ReleaseMoved(release.pk, release.service_id))
+        if ends:
+            events.publish(ReleaseEnded(release.pk, release.service_id, to))
+        audit.record(
+            Actor.system(actor),
+            f"release.{to}",
+            subject=release,
+            team_id=release.team_id,
+            reason=note,
+            detail={"before": before},
+        )
+
+    return rest(save=columns, write=write) if ends else proceed(save=columns, write=write)
+
+
+def halt(
+    release: Release, reason: str, *, kind: Halt = Halt.ROLLBACK, save: Mapping[str, Any] | None = None
+) -> Outcome:
+    """Slipway itself gives the release up; the way back begins with the next step."""
+
+    def write() -> None:
+        audit.record(ACTOR, "release.give_up", subject=release, team_id=release.team_id, reason=reason)
+        events.publish(ReleaseMoved(release.pk, release.service_id))
+
+    columns = {
+        **(save or {}),
+        "halt": kind,
+        "halted_by": ACTOR.name,
+        "halted_at": kernel.clock(),
+        "outcome": reason,
+    }
+    return proceed(save=columns, write=write)
+
+
+class PlanStep(Step[Release], Generic[Spec]):
+    """One step of the plan; `spec` is its data."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+
+    def go_on(
+        self,
+        release: Release,
+        *,
+        note: str = "",
+        detail: Mapping[str, Any] | None = None,
+        save: Mapping[str, Any] | None = None,
+        actor: str = "",
+        also: Callable[[], None] | None = None,
+    ) -> Outcome:
+        """This step of the plan is done; the next one begins."""
+        index = release.step_index
+
+        def write() -> None:
+            finish_step(release, index, StepState.DONE, note=note, detail=detail, actor=actor)
+            begin_step(release, index + 1)
+            if also:
+                also()
+            events.publish(ReleaseMoved(release.pk, release.service_id))
+
+        columns = {**(save or {}), "step_index": index + 1, "phase": "", "progress": {}}
+        return proceed(save=columns, write=write)
+
+    def look_again(
+        self,
+        release: Release,
+        *,
+        after: timedelta = SOON,
+        progress: Mapping[str, Any] | None = None,
+        save: Mapping[str, Any] | None = None,
+        write: Callable[[], None] | None = None,
+    ) -> Outcome:
+        columns = dict(save or {})
+        if progress is not None and dict(progress) != release.progress:
+            columns["progress"] = dict(progress)
+
+        def write_and_tell() -> None:
+            if write:
+                write()
+            if columns:
+                events.publish(ReleaseMoved(release.pk, release.service_id))
+
+        return wait(after, save=columns, write=write_and_tell)
+
+    def elapsed(self, release: Release, now: datetime) -> timedelta:
+        """Since this step of the plan began, pauses included."""
+        began = release.steps.filter(index=release.step_index).values_list("started_at", flat=True).first()
+        return now - (began or now)
+
+
+def begin_step(release: Release, index: int) -> None:
+    ReleaseStep.objects.filter(release=release, index=index).update(
+        state=StepState.RUNNING, started_at=kernel.clock()
+    )
+
+
+def finish_step(
+    release: Release,
+    index: int,
+    state: StepState,
+    *,
+    note: str = "",
+    detail: Mapping[str, Any] | None = None,
+    actor: str = "",
+) -> None:
+    step = ReleaseStep.objects.get(release=release, index=index)
+    step.state = state
+    step.ended_at = kernel.clock()
+    step.actor = actor or step.actor
+    step.detail = {**step.detail, **release.progress, **(detail or {}), **({"note": note} if note else {})}
+    step.save(update_fields=["state", "ended_at", "actor", "detail"])

@@ -1,0 +1,72 @@
+"""The way back: every request to stable first, the candidate's workers after."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from clusters import selectors as fleet
+from clusters import services as clusters
+from clusters.errors import DeploymentMissing
+from clusters.states import DeploymentState
+from common.reconcile import Effect, Operation, Outcome, Step, wait
+from releases.models import Release
+from releases.reconcilers.base import ACTOR, finish_step, move
+from releases.reconcilers.routing import return_traffic
+from releases.states import ENDS, Halt, ReleaseState, StepState
+
+
+def next_step_back(release: Release) -> Step[Release]:
+    if release.state != ReleaseState.ROLLING_BACK:
+        return ReturnTraffic()
+    return StopCandidate()
+
+
+class ReturnTraffic(Step[Release]):
+    """One absolute set, before anything else is written: what people wait for when they click."""
+
+    name = "return traffic"
+    effect = Effect.ABSOLUTE
+
+    def intent(self, row: Release) -> Mapping[str, Any]:
+        return {"route": row.service.name, "stable": row.stable_deployment}
+
+    def act(self, row: Release, operation: Operation) -> None:
+        if row.stable_deployment:
+            return_traffic(row, operation)
+
+    def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
+        def close_step() -> None:
+            kind = StepState.FAILED if row.halt in (Halt.FAIL, Halt.ROLLBACK) else StepState.SKIPPED
+            finish_step(row, row.step_index, kind, note=row.outcome, actor=row.halted_by)
+            row.steps.filter(state=StepState.PENDING).update(state=StepState.SKIPPED)
+
+        return move(
+            row,
+            ReleaseState.ROLLING_BACK,
+            actor=row.halted_by,
+            note=row.outcome,
+            save={"candidate_percent": 0, "paused_at": None, "paused_by": ""},
+            also=close_step,
+        )
+
+
+class StopCandidate(Step[Release]):
+    name = "stop candidate"
+    effect = Effect.ABSOLUTE
+
+    def act(self, row: Release, operation: Operation) -> None:
+        try:
+            clusters.remove_deployment(actor=ACTOR, name=row.candidate_deployment, reason=row.outcome)
+        except DeploymentMissing:
+            return  # the release gave up before it had one
+
+    def observe(self, row: Release, operation: Operation) -> bool:
+        try:
+            return fleet.deployment_status(row.candidate_deployment).state == DeploymentState.REMOVED
+        except DeploymentMissing:
+            return True
+
+    def settle(self, row: Release, seen: bool, now: datetime) -> Outcome:
+        if not seen:
+            return wait(timedelta(seconds=0.5))
+        return move(row, ENDS[Halt(row.halt)], actor=row.halted_by, note=row.outcome)

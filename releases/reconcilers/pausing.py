@@ -1,0 +1,45 @@
+from datetime import datetime
+from typing import Any
+
+from common.reconcile import Operation, Outcome, Step, wait
+from releases import selectors
+from releases.judge import Decision
+from releases.models import Release
+from releases.reconcilers.base import SOON, halt, move
+from releases.reconcilers.watching import Sight, candidate_fault, judged, look
+from releases.states import ReleaseState
+
+
+class Pause(Step[Release]):
+    name = "pause"
+
+    def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
+        return move(row, ReleaseState.PAUSED, actor=row.paused_by, save={"paused_from": row.state})
+
+
+class Resume(Step[Release]):
+    name = "resume"
+
+    def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
+        return move(row, ReleaseState(row.paused_from), note="Resumed.", save={"paused_from": ""})
+
+
+class WatchWhilePaused(Step[Release]):
+    """Nothing moves forward, but a candidate with traffic that turns bad is still rolled back."""
+
+    name = "watch"
+
+    def observe(self, row: Release, operation: Operation) -> Sight | None:
+        has_traffic = row.candidate_percent > 0 and row.stable_deployment
+        return look(row, operation.at) if has_traffic else None
+
+    def settle(self, row: Release, seen: Sight | None, now: datetime) -> Outcome:
+        if seen is None:
+            return wait(SOON)
+        view = judged(row, seen, selectors.plan_of(row).judge)
+        fault = candidate_fault(seen) or (
+            view.verdict.reason if view.verdict.decision is Decision.ROLL_BACK else ""
+        )
+        if fault:
+            return halt(row, fault, save=view.save)
+        return wait(SOON, save=view.save, write=view.write)

@@ -1,0 +1,179 @@
+"""Judging goes on for as long as the candidate may get traffic: what is seen, and what follows from it."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from clusters import selectors as fleet
+from clusters.selectors import DeploymentStatus
+from clusters.states import DeploymentState
+from common.reconcile import Operation, Outcome
+from gateway import selectors as gateway
+from gateway.backends.base import TargetCounts
+from gateway.errors import GatewayUnreachable, UnknownRoute
+from releases import selectors
+from releases.judge import (
+    Decision,
+    Evidence,
+    JudgeRules,
+    Verdict,
+    curve_point,
+    increments_between,
+    slow_threshold_ms,
+    verdict,
+)
+from releases.models import EvidencePoint, Release
+from releases.reconcilers.base import PlanStep, Spec, halt
+
+POINTS = 300
+"""About how many points of the judge's curve one stretch of time keeps, however long it lasts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a look at a release that has traffic finds."""
+
+    at: datetime
+    counts: Mapping[str, TargetCounts] | None
+    """None: the gateway did not answer, or knows no route yet."""
+    candidate: DeploymentStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The evidence after a look, ready to be saved with whatever the step decides."""
+
+    evidence: Evidence
+    verdict: Verdict
+    save: Mapping[str, Any]
+    write: Callable[[], None]
+
+
+def look(release: Release, at: datetime) -> Sight:
+    try:
+        counts = gateway.counts(gateway.route(release.service.name))
+    except (GatewayUnreachable, UnknownRoute):
+        counts = None
+    return Sight(at, counts, fleet.deployment_status(release.candidate_deployment))
+
+
+def judged(release: Release, sight: Sight, rules: JudgeRules) -> Judged:
+    """The evidence with what has happened since the last look, and the verdict on it."""
+    evidence = Evidence.from_dict(release.evidence) if release.evidence else Evidence.start(rules)
+    baseline = dict(release.baseline)
+    before = _unpacked(baseline["counts"]) if "counts" in baseline else None
+    if sight.counts is not None:
+        stable, candidate = release.stable_deployment, release.candidate_deployment
+        if before and candidate in before:
+            seconds = (sight.at - datetime.fromisoformat(baseline["at"])).total_seconds()
+            increment = increments_between(
+                before,
+                sight.counts,
+                stable=stable,
+                candidate=candidate,
+                seconds=max(seconds, 0.0),
+                slow_threshold_ms=evidence.slow_threshold_ms,
+            )
+            evidence = evidence.after(increment, rules)
+        if evidence.slow_threshold_ms is None and stable in sight.counts:
+            # From what stable has answered up to now; only later answers are judged by it.
+            threshold = slow_threshold_ms(sight.counts[stable].latency_ms)
+            if threshold is not None:
+                evidence = evidence.with_slow_threshold(threshold)
+        baseline["counts"] = _packed({n: c for n, c in sight.counts.items() if n in (stable, candidate)})
+        baseline["at"] = sight.at.isoformat()
+    verdict_now = verdict(evidence, rules)
+    keeps_point = _is_time_for_a_point(baseline, sight.at)
+    if keeps_point:
+        baseline["point_at"] = sight.at.isoformat()
+        baseline.setdefault("first_point_at", sight.at.isoformat())
+
+    def write() -> None:
+        if keeps_point:
+            drawn = curve_point(evidence, rules, at=sight.at.timestamp())
+            EvidencePoint.objects.create(release=release, at=sight.at, curve=drawn.to_dict())
+
+    return Judged(evidence, verdict_now, {"evidence": evidence.to_dict(), "baseline": baseline}, write)
+
+
+def _is_time_for_a_point(baseline: Mapping[str, Any], at: datetime) -> bool:
+    if "point_at" not in baseline:
+        return True
+    since_last = at - datetime.fromisoformat(baseline["point_at"])
+    since_first = at - datetime.fromisoformat(baseline["first_point_at"])
+    return since_last >= max(timedelta(seconds=1), since_first / POINTS)
+
+
+def candidate_fault(sight: Sight) -> str:
+    """Why the candidate cannot go on, whatever the judge says; empty: it can."""
+    status = sight.candidate
+    if status.state in (DeploymentState.FAILING, DeploymentState.REMOVED):
+        return f"The candidate's workers failed: {status.reason or status.state}."
+    return ""
+
+
+class WatchedStep(PlanStep[Spec]):
+    """A step during which the candidate may get traffic: a look judges before the step goes its own way."""
+
+    heeds_judge: bool = True
+
+    def observe(self, row: Release, operation: Operation) -> Sight:
+        return look(row, operation.at)
+
+    def settle(self, row: Release, seen: Sight, now: datetime) -> Outcome:
+        if not row.stable_deployment:
+            # A service's first version has nothing to be compared with.
+            return self.decide(row, seen, None, now)
+        view = judged(row, seen, selectors.plan_of(row).judge)
+        fault = candidate_fault(seen)
+        if fault:
+            return _with(view, halt(row, fault))
+        if self.heeds_judge and view.verdict.decision is Decision.ROLL_BACK:
+            return _with(view, halt(row, view.verdict.reason))
+        return _with(view, self.decide(row, seen, view, now))
+
+    @abstractmethod
+    def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
+        """What follows, given that nothing speaks against the candidate."""
+
+
+def _with(view: Judged, outcome: Outcome) -> Outcome:
+    """The step's outcome, the evidence saved with it."""
+
+    def write() -> None:
+        view.write()
+        if outcome.write:
+            outcome.write()
+
+    return replace(outcome, save={**view.save, **outcome.save}, write=write)
+
+
+HISTOGRAMS = ("latency_ms", "first_byte_ms")
+
+
+def _packed(counts: Mapping[str, TargetCounts]) -> dict[str, Any]:
+    """As JSON, which knows no infinity: the last bound of a histogram becomes null."""
+    return {
+        name: asdict(one)
+        | {
+            field: [[bound if math.isfinite(bound) else None, count] for bound, count in getattr(one, field)]
+            for field in HISTOGRAMS
+        }
+        for name, one in counts.items()
+    }
+
+
+def _unpacked(packed: Mapping[str, Any]) -> dict[str, TargetCounts]:
+    return {
+        name: TargetCounts(
+            **one
+            | {
+                field: tuple((math.inf if bound is None else bound, count) for bound, count in one[field])
+                for field in HISTOGRAMS
+            }
+        )
+        for name, one in packed.items()
+    }

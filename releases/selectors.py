@@ -1,0 +1,219 @@
+"""Named reads of releases."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from accounts.models import Team
+from accounts.selectors import teams_where
+from accounts.states import Right
+from common.actor import Actor
+from releases import plans
+from releases.errors import UnknownPlan
+from releases.judge import Evidence, Verdict, verdict
+from releases.models import EvidencePoint, Plan, Release, Service
+from releases.states import IN_MOTION, ReleaseState
+
+SERVICE_STATES = ("starting", "serving", "releasing", "down")
+"""First release under way; stable serves; another release is in motion; nothing serves."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSummary:
+    """What a service's row does not hold itself."""
+
+    state: str
+    stable: str | None
+    candidate: str | None
+    release_id: int | None
+    weights: dict[str, Any]
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingFor:
+    """What a person must do before the release goes on."""
+
+    kind: str
+    right: Right
+    role: str | None
+    separate_requester: bool
+    since: datetime | None
+    until: datetime | None
+    why: str
+
+
+def plan_named(name: str, *, team: Team) -> plans.Plan:
+    """The team's own plan of that name, or the built-in one. Raises UnknownPlan."""
+    own = Plan.objects.filter(team=team, name=name).first()
+    if own is not None:
+        return plans.parse_plan(own.body)
+    if name in plans.BUILTIN_PLANS:
+        return plans.BUILTIN_PLANS[name]
+    names = sorted({*plans.BUILTIN_PLANS, *Plan.objects.filter(team=team).values_list("name", flat=True)})
+    raise UnknownPlan(fields={"plan": [f"There is no plan '{name}'. There are: {', '.join(names)}."]})
+
+
+def plan_of(release: Release) -> plans.Plan:
+    """The plan that the release started with, whatever became of its name since."""
+    return plans.parse_plan(release.plan)
+
+
+def plans_for(actor: Actor) -> list[Plan]:
+    """The built-in plans as rows without a team and without an id, then those of the actor's teams."""
+    built_in = [
+        Plan(
+            name=plan.name,
+            description=plan.description,
+            body=plan.model_dump(mode="json"),
+            hash=plans.plan_hash(plan),
+            changed_by="",
+        )
+        for plan in plans.BUILTIN_PLANS.values()
+    ]
+    return [*built_in, *Plan.objects.for_actor(actor).select_related("team").order_by("name")]
+
+
+def summary(plan: Plan) -> list[str]:
+    return [cell.label for cell in plans.strip(plans.parse_plan(plan.body))]
+
+
+def releases_for(actor: Actor) -> QuerySet[Release]:
+    return Release.objects.for_actor(actor).select_related(
+        "service", "team", "version__model", "from_version__model"
+    )
+
+
+def in_motion(actor: Actor) -> QuerySet[Release]:
+    return releases_for(actor).filter(state__in=IN_MOTION).order_by("-created_at")
+
+
+def waiting_for(actor: Actor) -> QuerySet[Release]:
+    """Releases that wait for this actor: approvals it may give, and stuck ones it may resume."""
+    approvals = in_motion(actor).filter(
+        state=ReleaseState.WAITING_APPROVAL, halt="", team__in=teams_where(actor, Right.RELEASES_APPROVE)
+    )
+    stuck = in_motion(actor).filter(
+        state=ReleaseState.STUCK, team__in=teams_where(actor, Right.RELEASES_OPERATE)
+    )
+    return approvals | stuck
+
+
+def waiting_for_what(release: Release) -> WaitingFor | None:
+    """What a person must do; None when the release goes on by itself, or has ended."""
+    if release.state == ReleaseState.STUCK:
+        return WaitingFor(
+            kind="person",
+            right=Right.RELEASES_OPERATE,
+            role=None,
+            separate_requester=False,
+            since=release.stuck_at,
+            until=None,
+            why=release.last_error,
+        )
+    if release.state != ReleaseState.WAITING_APPROVAL or release.halt:
+        return None
+    step = plan_of(release).steps[release.step_index]
+    if not isinstance(step, plans.Approval):
+        return None
+    row = next((one for one in release.steps.all() if one.index == release.step_index), None)
+    since = row.started_at if row else None
+    ends = step.on_timeout != "wait" and since is not None
+    return WaitingFor(
+        kind="approval",
+        right=Right.RELEASES_APPROVE,
+        role=step.role,
+        separate_requester=step.separate_requester,
+        since=since,
+        until=since + timedelta(seconds=step.timeout_seconds) if ends and since else None,
+        why="The plan asks for a person's word before all traffic goes to the new version.",
+    )
+
+
+def verdict_of(release: Release) -> Verdict | None:
+    """The judge's verdict as of the last look; None before the first."""
+    if not release.evidence:
+        return None
+    return verdict(Evidence.from_dict(release.evidence), plan_of(release).judge)
+
+
+def curve_of(release: Release) -> list[dict[str, Any]]:
+    """The judge's curve so far, as `judge.CurvePoint` writes it."""
+    return list(EvidencePoint.objects.filter(release=release).values_list("curve", flat=True))
+
+
+def weights(release: Release | None) -> dict[str, Any]:
+    """Desired and observed shares in percent of a release in motion; None: all to stable."""
+    percent = release.candidate_percent if release else 0
+    progress = release.progress if release else {}
+    observed = progress.get("observed_percent")
+    return {
+        "desired": {"stable": 100 - percent, "candidate": percent},
+        "observed": {
+            "stable": None if observed is None else round(100 - observed, 2),
+            "candidate": observed,
+        },
+        "requests": progress.get("requests", 0),
+        "interval_percent": progress.get("interval_percent"),
+    }
+
+
+def release_of(service: Service) -> Release | None:
+    """The one in motion."""
+    return releases_in_motion([service]).get(service.pk)
+
+
+def releases_in_motion(services: Iterable[Service]) -> dict[int, Release]:
+    """By service id."""
+    rows = Release.objects.filter(service__in=list(services), state__in=IN_MOTION)
+    return {release.service_id: release for release in rows.select_related("version__model")}
+
+
+def summarised(services: Sequence[Service]) -> Sequence[Service]:
+    """The services, each with a `summary` (ServiceSummary); one query for all of them."""
+    moving = releases_in_motion(services)
+    for service in services:
+        service.summary = _summary(service, moving.get(service.pk))
+    return services
+
+
+def _summary(service: Service, release: Release | None) -> ServiceSummary:
+    stable = service.stable_version
+    serving, moving = ("serving", "releasing") if stable else ("down", "starting")
+    return ServiceSummary(
+        state=moving if release else serving,
+        stable=str(stable) if stable else None,
+        candidate=str(release.version) if release else None,
+        release_id=release.pk if release else None,
+        weights=weights(release),
+        url=f"{settings.SLIPWAY_GATEWAY_URL}/{service.name}/",
+    )
+
+
+def page_of(release: Release) -> str:
+    return f"{settings.SLIPWAY_PUBLIC_URL}/releases/{release.pk}/"
+
+
+def history(service: Service, *, limit: int = 50) -> Sequence[Release]:
+    return (
+        Release.objects.filter(service=service)
+        .select_related("version__model", "from_version__model")
+        .order_by("-created_at")[:limit]
+    )
+
+
+def versions_in_use() -> dict[int, list[str]]:
+    """Why a version must stay: by version id, the services that serve it or are about to, in words."""
+    found: dict[int, list[str]] = defaultdict(list)
+    stable = Service.objects.exclude(stable_version=None).values_list("stable_version_id", "name")
+    for version_id, name in stable:
+        found[version_id].append(f"service {name} (stable)")
+    moving = Release.objects.filter(state__in=IN_MOTION).values_list("version_id", "service__name")
+    for version_id, name in moving:
+        found[version_id].append(f"service {name} (candidate)")
+    return dict(found)
