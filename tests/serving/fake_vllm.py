@@ -13,24 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-WORDS = [
-    "the",
-    "quick",
-    "brown",
-    "fox",
-    "jumps",
-    "over",
-    "the",
-    "lazy",
-    "dog",
-    "and",
-    "runs",
-    "away",
-    "from",
-    "all",
-    "of",
-    "it",
-]
+WORDS = tuple("abcdefghijklmnop")
 TOKEN_SECONDS = 0.005
 
 
@@ -38,6 +21,11 @@ def note(**what: Any) -> None:
     if notes := os.environ.get("FAKE_VLLM_NOTES"):
         with Path(notes).open("a") as file:
             file.write(json.dumps(what) + "\n")
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def answer(body: dict[str, Any]) -> tuple[list[str], str, int]:
@@ -128,6 +116,7 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:
             note(abandoned=body.get("user"))
             self.close_connection = True
+        return None
 
     def _event(self, document: dict[str, Any]) -> None:
         self._chunk(b"data: " + json.dumps(document).encode() + b"\n\n")
@@ -160,10 +149,10 @@ def main() -> None:
     parser.add_argument("--served-model-name", nargs="+", required=True)
     options, rest = parser.parse_known_args()
     note(argv=rest, model=options.model, pid=os.getpid())
-    print("INFO fake vllm is starting", flush=True)
+    say("INFO fake vllm is starting")
     time.sleep(float(os.environ.get("FAKE_VLLM_LOAD_SECONDS", "0")))
     if status := os.environ.get("FAKE_VLLM_EXIT"):
-        print("ValueError: No available memory for the cache blocks.", flush=True)
+        say("ValueError: No available memory for the cache blocks.")
         sys.exit(int(status))
     Handler.names = tuple(options.served_model_name)
     ThreadingHTTPServer((options.host, options.port), Handler).serve_forever()
