@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Subquery, Sum
 
 from common.actor import Actor
 from models_registry import files, names
@@ -121,6 +121,25 @@ def versions(model: Model) -> QuerySet[Version]:
     """The model's versions, deleted ones left out, newest first, without their configs."""
     rows = Version.objects.live().filter(model=model).select_related("model", "parent__model")
     return rows.defer("config").order_by("-number")
+
+
+def versions_mentioning(found: QuerySet[Version], q: str) -> QuerySet[Version]:
+    """Those in which every word of `q` occurs in name, message, author, digest or architecture."""
+    for word in q.split()[:MAX_WORDS]:
+        mentioned = Q(digest__startswith=word.lower())
+        for field in ("name", "message", "author_name", "architecture"):
+            mentioned |= Q(**{f"{field}__icontains": word})
+        found = found.filter(mentioned)
+    return found
+
+
+def with_totals(found: QuerySet[Model]) -> QuerySet[Model]:
+    """With `bytes` of its ready versions and `newest_at`, when the newest of them was ready: to sort by."""
+    ready = Version.objects.ready().filter(model=OuterRef("pk")).order_by().values("model")
+    return found.annotate(
+        bytes=Subquery(ready.annotate(total=Sum("size_bytes")).values("total")),
+        newest_at=Subquery(ready.annotate(last=Max("ready_at")).values("last")),
+    )
 
 
 def version_cards(versions: Sequence[Version]) -> list[VersionCard]:

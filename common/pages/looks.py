@@ -37,6 +37,21 @@ LOOKS: dict[str, dict[str, Look]] = {
         "ready": Look("Ready", "good", "circle-check"),
         "failed": Look("Failed", "bad", "circle-x"),
         "refused": Look("Refused", "bad", "shield-x"),
+        "deleted": Look("Deleted", "idle", "trash"),
+    },
+    "change": {
+        "same": Look("Same", "idle", "equal"),
+        "changed": Look("Changed", "warn", "pencil"),
+        "added": Look("Added", "good", "plus"),
+        "removed": Look("Removed", "bad", "minus"),
+    },
+    "node": {
+        "ready": Look("Ready", "good", "circle-check"),
+        "unreachable": Look("Unreachable", "bad", "plug-connected-x"),
+    },
+    "alert": {
+        "lost": Look("Lost", "bad", "plug-connected-x"),
+        "stuck": Look("Stuck", "bad", "alert-triangle"),
     },
     "step": {
         "pending": Look("Pending", "idle", "circle-dashed"),
