@@ -7,6 +7,8 @@ from django.contrib.auth.decorators import login_required
 from django.urls import path
 from django.views.generic import RedirectView, TemplateView
 
+from accounts.views import start_single_sign_on
+
 elsewhere = login_required(TemplateView.as_view(template_name="account/password_elsewhere.html"))
 
 urlpatterns = [
@@ -15,7 +17,7 @@ urlpatterns = [
     path("inactive/", views.account_inactive, name="account_inactive"),
     path("password/change/", views.password_change, name="account_change_password"),
     path("password/set/", elsewhere, name="account_set_password"),
-    path("oidc/<slug:provider_id>/login/", openid_connect.login, name="openid_connect_login"),
+    path("oidc/<slug:provider_id>/login/", start_single_sign_on, name="openid_connect_login"),
     path("oidc/<slug:provider_id>/login/callback/", openid_connect.callback, name="openid_connect_callback"),
     path("oidc/cancelled/", single_sign_on.login_cancelled, name="socialaccount_login_cancelled"),
     path("oidc/error/", single_sign_on.login_error, name="socialaccount_login_error"),

@@ -15,6 +15,7 @@ SLIPWAY_BIND = env.bind
 SLIPWAY_PORT = env.port
 SLIPWAY_GATEWAY_PORT = env.gateway_port
 SLIPWAY_GATEWAY_ADMIN_PORT = env.gateway_admin_port
+SLIPWAY_TRAFFIC_BACKEND = "gateway.backends.envoy"
 SLIPWAY_GATEWAY_URL = env.gateway_url or env.local_url(env.gateway_port)
 SLIPWAY_PUBLIC_URL = env.public_url or env.local_url(env.port)
 SLIPWAY_WORKER_PORTS = env.worker_port_range

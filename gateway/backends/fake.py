@@ -51,7 +51,8 @@ class _Tally:
 
 
 class FakeGateway:
-    """A `TrafficBackend`. `send` is its clients, `behave` its workers, `stop`, `start` and `restart` its process."""
+    """A `TrafficBackend`. `send` is its clients, `behave` its workers, `stop`, `start` and `restart` its
+    process."""
 
     def __init__(self, *, seed: int = 0, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._clock = clock
@@ -71,7 +72,8 @@ class FakeGateway:
     def send(
         self, route: str, requests: int, *, release: Side | None = None, abandon: bool = False
     ) -> Mapping[str, int]:
-        """Send requests; returns how many went to which target. `abandon`: the clients do not wait for answers.
+        """Send requests; returns how many went to which target. `abandon`: the clients do not wait for
+        answers.
 
         Raises GatewayUnreachable; UnknownRoute for what a client would see as 404.
         """

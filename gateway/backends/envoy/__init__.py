@@ -1,4 +1,4 @@
-"""Envoy, told by files: it goes on serving without the control plane, and finds its routes when it restarts."""
+"""Envoy, told by files: it serves without the control plane, and finds its routes when it restarts."""
 
 from pathlib import Path
 

@@ -20,8 +20,8 @@ from gateway.backends.envoy.files import sweep_leftovers
 from gateway.backends.envoy.layout import Layout
 from gateway.backends.envoy.messages import Typed
 from gateway.backends.envoy.routes import cluster_messages, endpoint_messages, route_messages
-from gateway.backends.state import State
 from gateway.backends.envoy.store import Observation, Store
+from gateway.backends.state import State
 from gateway.errors import (
     GatewayError,
     GatewayUnreachable,

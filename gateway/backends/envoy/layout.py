@@ -15,7 +15,7 @@ class Layout:
     """Writable directory of its own; everything below it belongs to the gateway."""
     log_dir: Path
     bind: str
-    """IP address, or a name that resolves to one, that clients reach the gateway at."""
+    """IP address that clients reach the gateway at."""
     port: int
     admin_port: int
     """On the loopback address."""

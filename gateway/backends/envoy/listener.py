@@ -1,12 +1,11 @@
 """The listener: what Envoy counts, logs and answers by itself. Pure."""
 
-import ipaddress
-import socket
 from typing import Any
 
 from gateway.backends.envoy.layout import LISTENER, ROUTES, Layout
 from gateway.backends.envoy.messages import (
     AccessLog,
+    CidrRange,
     HttpConnectionManager,
     Listener,
     LocalReplyConfig,
@@ -20,7 +19,6 @@ from gateway.backends.envoy.messages import (
     typed,
 )
 from gateway.backends.envoy.routes import STREAM_IDLE_SECONDS, file_source
-from gateway.errors import InvalidRoute
 
 STATS_PREFIX = "slipway"
 CUT_OFF = ["UC", "UPE", "UR", "LR"]
@@ -41,9 +39,10 @@ def render_listener(layout: Layout, *, routes: RouteConfiguration | None = None)
         # Counts a request when it arrives as well.
         "access_log_options": {"flush_access_log_on_new_request": True},
         "local_reply_config": _local_replies(),
-        # Clients are strangers: their x-forwarded-for and x-envoy-* headers are not believed.
+        # Clients are strangers, those on this machine too, which by default are not: their x-envoy-* headers,
+        # which can shorten timeouts and ask for retries, and their x-forwarded-for are not believed.
         "use_remote_address": True,
-        "internal_address_config": {},
+        "internal_address_config": {"cidr_ranges": [_NOBODY]},
         "stream_idle_timeout": f"{STREAM_IDLE_SECONDS}s",
         "request_headers_timeout": "15s",
         "normalize_path": True,
@@ -59,7 +58,7 @@ def render_listener(layout: Layout, *, routes: RouteConfiguration | None = None)
         manager["route_config"] = routes
     return {
         "name": LISTENER,
-        "address": {"socket_address": {"address": _ip(layout.bind), "port_value": layout.port}},
+        "address": {"socket_address": {"address": layout.bind, "port_value": layout.port}},
         # A second gateway on the same port must fail, not take half of the connections.
         "enable_reuse_port": False,
         "filter_chains": [
@@ -78,19 +77,11 @@ def render_listener(layout: Layout, *, routes: RouteConfiguration | None = None)
     }
 
 
+_NOBODY: CidrRange = {"address_prefix": "255.255.255.255", "prefix_len": 32}
+
+
 def listener_messages(layout: Layout) -> list[Typed]:
     return [typed("envoy.config.listener.v3.Listener", render_listener(layout))]
-
-
-def _ip(bind: str) -> str:
-    try:
-        return str(ipaddress.ip_address(bind))
-    except ValueError:
-        pass
-    try:
-        return str(socket.getaddrinfo(bind, None, type=socket.SOCK_STREAM)[0][4][0])
-    except OSError as error:
-        raise InvalidRoute(f"SLIPWAY_BIND: {bind!r} is no address of this machine ({error}).") from None
 
 
 def _access_logs(layout: Layout) -> list[AccessLog]:

@@ -330,6 +330,15 @@ class AccessLogOptions(TypedDict):
     flush_access_log_on_new_request: bool
 
 
+class CidrRange(TypedDict):
+    address_prefix: str
+    prefix_len: int
+
+
+class InternalAddresses(TypedDict):
+    cidr_ranges: list[CidrRange]
+
+
 class HttpConnectionManager(TypedDict, total=False):
     stat_prefix: str
     server_name: str
@@ -340,7 +349,7 @@ class HttpConnectionManager(TypedDict, total=False):
     access_log_options: AccessLogOptions
     local_reply_config: LocalReplyConfig
     use_remote_address: bool
-    internal_address_config: dict[str, Any]
+    internal_address_config: InternalAddresses
     stream_idle_timeout: str
     request_headers_timeout: str
     normalize_path: bool

@@ -1,0 +1,106 @@
+"""A real Envoy with real workers behind it, on ports of their own."""
+
+import asyncio
+import random
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gateway.backends.base import Endpoint, Fence, RouteSpec, Target
+from gateway.backends.envoy import EnvoyFiles, Layout, command, write_bootstrap
+from perf.load import Answer, Client
+from perf.upstream import Upstream
+
+STABLE = Target("chat-1", "chatty:1")
+CANARY = Target("chat-2", "chatty:2")
+
+
+def free_port() -> int:
+    """A port that no outgoing connection takes before the test does: from below the ephemeral range."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+def eventually(holds: Callable[[], bool], *, within_seconds: float = 10, what: str = "") -> None:
+    deadline = time.monotonic() + within_seconds
+    while not holds():
+        assert time.monotonic() < deadline, what or f"not so within {within_seconds} s"
+        time.sleep(0.02)
+
+
+class EnvoyStack:
+    def __init__(self, home: Path) -> None:
+        self.layout = Layout(
+            run_dir=home / "run" / "envoy",
+            log_dir=home / "logs",
+            bind="127.0.0.1",
+            port=free_port(),
+            admin_port=free_port(),
+        )
+        self.log = home / "envoy.log"
+        self.gateway = EnvoyFiles(self.layout)
+        self.workers: dict[str, list[Upstream]] = {}
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        write_bootstrap(self.layout)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command(self.layout), stdout=log, stderr=log)
+        try:
+            eventually(lambda: self.gateway.health().ok)
+        except AssertionError:
+            raise AssertionError(f"{self.gateway.health()}\n{self.log.read_text()}") from None
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        if self.process and self.process.poll() is None:
+            self.kill()
+        for workers in self.workers.values():
+            for worker in workers:
+                worker.kill()
+
+    def run_workers(self, target: Target, count: int = 1) -> list[Upstream]:
+        """Start workers and tell the gateway of them."""
+        self.workers.setdefault(target.name, []).extend(Upstream(target.version) for _ in range(count))
+        self.tell_endpoints(target)
+        return self.workers[target.name]
+
+    def tell_endpoints(self, target: Target, *, without: Upstream | None = None) -> None:
+        endpoints = [
+            Endpoint("127.0.0.1", worker.port)
+            for worker in self.workers[target.name]
+            if worker is not without
+        ]
+        self.gateway.set_endpoints(target.name, endpoints, observed_at=datetime.now(UTC))
+
+    def release(self, percent: int = 0, *, turn: int = 1) -> None:
+        """A route with both sides, and both sides ready."""
+        self.gateway.apply_route(RouteSpec("chat", STABLE, CANARY, percent), fence=Fence(1, turn))
+        for target in (STABLE, CANARY):
+            if self.workers.get(target.name):
+                eventually(lambda name=target.name: bool(self.gateway.ready_endpoints(name)))
+
+    def get(self, path: str, **headers: str) -> Answer:
+        async def ask() -> Answer:
+            client = Client(self.layout.port)
+            try:
+                return await client.get(
+                    path, {name.replace("_", "-"): value for name, value in headers.items()}
+                )
+            finally:
+                client.close()
+
+        return asyncio.run(ask())

@@ -1,0 +1,362 @@
+"""What every traffic backend promises: the fake and the real Envoy pass the same tests."""
+
+import asyncio
+import math
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from gateway.backends.base import Endpoint, Fence, RouteSpec, Side, Target, TargetCounts, TrafficBackend
+from gateway.backends.fake import Behaviour, FakeGateway
+from gateway.errors import (
+    GatewayUnreachable,
+    InvalidEndpoint,
+    InvalidRoute,
+    StaleFence,
+    UnknownRoute,
+)
+from gateway.latency import BOUNDS_MS, since, total
+from perf.envoy_stack import CANARY, STABLE, EnvoyStack, eventually
+from perf.load import Answer, Client
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+class World(Protocol):
+    """A backend, its workers and its clients."""
+
+    gateway: TrafficBackend
+
+    def run_workers(self, target: Target) -> None: ...
+    def send(self, requests: int, *, release: Side | None = None) -> Mapping[str, int]:
+        """How many answers each version gave; a request for an unknown service raises UnknownRoute."""
+
+    def break_workers(self, target: Target) -> None:
+        """From now on they answer 500."""
+
+    def stop(self) -> None: ...
+    def start(self) -> None: ...
+
+
+class FakeWorld:
+    def __init__(self) -> None:
+        self.gateway = FakeGateway(seed=7)
+        self.stop, self.start = self.gateway.stop, self.gateway.start
+
+    def run_workers(self, target: Target) -> None:
+        self.gateway.set_endpoints(target.name, [Endpoint("10.0.0.1", 8000)], observed_at=datetime.now(UTC))
+
+    def send(self, requests: int, *, release: Side | None = None) -> Mapping[str, int]:
+        spec = self.gateway.wished_route("chat")
+        versions = {target.name: target.version for target in spec.targets} if spec else {}
+        sent = self.gateway.send("chat", requests, release=release)
+        return {versions[name]: count for name, count in sent.items()}
+
+    def break_workers(self, target: Target) -> None:
+        self.gateway.behave(target.name, Behaviour(error_share=1.0))
+
+
+class EnvoyWorld:
+    def __init__(self, home: Path) -> None:
+        self.stack = EnvoyStack(home)
+        self.gateway = self.stack.gateway
+        self.stop, self.start = self.stack.kill, self.stack.start
+        self.start()
+
+    def run_workers(self, target: Target) -> None:
+        self.stack.run_workers(target)
+        if target.name in self.gateway._store.load().clusters:
+            eventually(lambda: bool(self.gateway.ready_endpoints(target.name)))
+
+    def send(self, requests: int, *, release: Side | None = None) -> Mapping[str, int]:
+        headers = {"x-release": release} if release else {}
+
+        async def ask() -> list[Answer]:
+            client = Client(self.stack.layout.port)
+            try:
+                return [await client.get("/chat/v1", headers) for _ in range(requests)]
+            finally:
+                client.close()
+
+        versions: dict[str, int] = {}
+        for answer in asyncio.run(ask()):
+            if answer.status == 404:
+                raise UnknownRoute
+            versions[answer.version] = versions.get(answer.version, 0) + 1
+        return versions
+
+    def break_workers(self, target: Target) -> None:
+        async def tell(port: int) -> None:
+            client = Client(port)
+            await client.get("/set?broken=1")
+            client.close()
+
+        for worker in self.stack.workers[target.name]:
+            asyncio.run(tell(worker.port))
+
+
+@pytest.fixture(params=["fake", pytest.param("envoy", marks=pytest.mark.stack)])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    if request.param == "fake":
+        yield FakeWorld()
+        return
+    real = EnvoyWorld(tmp_path)
+    try:
+        yield real
+    finally:
+        real.stack.stop()
+
+
+def released(world: World, percent: int, *, turn: int = 1) -> World:
+    for target in (STABLE, CANARY):
+        world.run_workers(target)
+    world.gateway.apply_route(RouteSpec("chat", STABLE, CANARY, percent), fence=Fence(1, turn))
+    eventually(lambda: all(world.gateway.ready_endpoints(target.name) for target in (STABLE, CANARY)))
+    return world
+
+
+def counts_when(world: World, **expected: int) -> Mapping[str, TargetCounts]:
+    """Counts once the canary's histogram, which may come a second later, has caught up."""
+
+    def caught_up() -> bool:
+        canary = world.gateway.counts("chat")[CANARY.name]
+        return total(canary.latency_ms) == expected["latencies"]
+
+    eventually(caught_up, within_seconds=5)
+    return world.gateway.counts("chat")
+
+
+def test_the_split_lies_in_its_binomial_interval(world: World) -> None:
+    released(world, 0)
+    for turn, percent in enumerate((0, 5, 30, 100), start=2):
+        world.gateway.set_weights("chat", candidate_percent=percent, fence=Fence(1, turn))
+        before = world.gateway.counts("chat")
+        answers = world.send(400)
+        split = world.gateway.observed_weights("chat", since=before)
+        assert split.total == 400
+        assert split.requests[CANARY.name] == answers.get(CANARY.version, 0)
+        spread = 4.5 * math.sqrt(400 * percent * (100 - percent)) / 400
+        assert split.percent(CANARY.name) == pytest.approx(percent, abs=spread)
+
+
+def test_a_share_is_set_absolutely(world: World) -> None:
+    released(world, 100)
+    world.gateway.set_weights("chat", candidate_percent=0, fence=Fence(1, 2))
+    world.gateway.set_weights("chat", candidate_percent=0, fence=Fence(1, 2))
+    assert world.send(50) == {STABLE.version: 50}
+    assert world.gateway.wished_route("chat") == RouteSpec("chat", STABLE, CANARY, 0)
+
+
+def test_a_client_can_force_its_side_and_does_not_count_in_the_split(world: World) -> None:
+    released(world, 0)
+    before = world.gateway.counts("chat")
+    assert world.send(20, release="canary") == {CANARY.version: 20}
+    assert world.send(30, release="stable") == {STABLE.version: 30}
+    assert world.send(10) == {STABLE.version: 10}
+    split = world.gateway.observed_weights("chat", since=before)
+    assert split.requests == {STABLE.name: 10, CANARY.name: 0}
+    counts = world.gateway.counts("chat")
+    assert counts[CANARY.name].forced_requests == 20
+    assert counts[STABLE.name].forced_requests == 30
+    assert (counts[CANARY.name].requests, counts[STABLE.name].requests) == (0, 10)
+
+
+def test_without_a_candidate_everything_goes_to_stable(world: World) -> None:
+    world.run_workers(STABLE)
+    world.gateway.apply_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(0, 1))
+    eventually(lambda: bool(world.gateway.ready_endpoints(STABLE.name)))
+    assert world.send(10, release="canary") == {STABLE.version: 10}
+    assert world.send(10) == {STABLE.version: 10}
+
+
+def test_errors_of_chosen_and_of_forced_requests_are_counted_apart(world: World) -> None:
+    released(world, 100)
+    world.break_workers(CANARY)
+    world.send(7)
+    world.send(3, release="canary")
+    canary = world.gateway.counts("chat")[CANARY.name]
+    assert (canary.requests, canary.errors) == (7, 7)
+    assert (canary.forced_requests, canary.forced_errors) == (3, 3)
+
+
+def test_a_target_without_workers_errs_and_says_its_version(world: World) -> None:
+    world.run_workers(STABLE)
+    world.gateway.apply_route(RouteSpec("chat", STABLE, CANARY, 100), fence=Fence(1, 1))
+    assert world.send(4) == {CANARY.version: 4}
+    canary = world.gateway.counts("chat")[CANARY.name]
+    assert (canary.routed, canary.requests, canary.errors) == (4, 4, 4)
+    assert world.gateway.ready_endpoints(CANARY.name) == frozenset()
+
+
+def test_latencies_are_cumulative_histograms_of_chosen_good_answers(world: World) -> None:
+    released(world, 100)
+    world.send(25)
+    world.send(5, release="canary")
+    first = counts_when(world, latencies=25)[CANARY.name]
+    world.send(15)
+    second = counts_when(world, latencies=40)[CANARY.name]
+    for histogram in (second.latency_ms, second.first_byte_ms):
+        bounds, counts = zip(*histogram, strict=True)
+        assert bounds == (*BOUNDS_MS, math.inf)
+        assert list(counts) == sorted(counts)
+        assert counts[-1] == 40
+    assert total(since(first.latency_ms, second.latency_ms)) == 15
+    world.break_workers(CANARY)
+    world.send(5)
+    assert total(world.gateway.counts("chat")[CANARY.name].latency_ms) == 40
+
+
+def test_nothing_is_in_flight_when_all_is_answered(world: World) -> None:
+    released(world, 50)
+    world.send(20)
+    assert {counts.in_flight for counts in world.gateway.counts("chat").values()} == {0}
+
+
+def test_a_late_writer_is_refused_and_changes_nothing(world: World) -> None:
+    released(world, 10, turn=5)
+    late = (Fence(1, 4), Fence(0, 99))
+    for fence in late:
+        with pytest.raises(StaleFence):
+            world.gateway.set_weights("chat", candidate_percent=90, fence=fence)
+        with pytest.raises(StaleFence):
+            world.gateway.apply_route(RouteSpec("chat", CANARY, None, 0), fence=fence)
+        with pytest.raises(StaleFence):
+            world.gateway.remove_route("chat", fence=fence)
+    assert world.gateway.wished_route("chat") == RouteSpec("chat", STABLE, CANARY, 10)
+
+
+def test_the_same_fence_may_write_again_and_a_later_holder_wins(world: World) -> None:
+    released(world, 10, turn=5)
+    world.gateway.set_weights("chat", candidate_percent=20, fence=Fence(1, 5))
+    world.gateway.set_weights("chat", candidate_percent=30, fence=Fence(2, 1))
+    with pytest.raises(StaleFence):
+        world.gateway.set_weights("chat", candidate_percent=40, fence=Fence(1, 6))
+    assert world.gateway.wished_route("chat") == RouteSpec("chat", STABLE, CANARY, 30)
+
+
+def test_a_removed_route_is_gone_and_its_late_writers_stay_refused(world: World) -> None:
+    released(world, 10, turn=5)
+    world.gateway.remove_route("chat", fence=Fence(1, 6))
+    world.gateway.remove_route("chat", fence=Fence(1, 6))
+    assert world.gateway.wished_route("chat") is None
+    with pytest.raises(UnknownRoute):
+        world.send(1)
+    with pytest.raises(UnknownRoute):
+        world.gateway.counts("chat")
+    with pytest.raises(StaleFence):
+        world.gateway.apply_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(1, 5))
+    world.gateway.apply_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(1, 7))
+    assert world.send(3) == {STABLE.version: 3}
+
+
+def test_removing_what_never_was_is_no_error(world: World) -> None:
+    world.gateway.remove_route("chat", fence=Fence(0, 1))
+    assert world.gateway.wished_route("chat") is None
+
+
+def test_a_share_for_an_unknown_route_is_refused(world: World) -> None:
+    with pytest.raises(UnknownRoute):
+        world.gateway.set_weights("chat", candidate_percent=10, fence=Fence(1, 1))
+    with pytest.raises(UnknownRoute):
+        world.gateway.observed_weights("chat", since={})
+
+
+MISROUTED = [
+    RouteSpec("chat/large", STABLE, None, 0),
+    RouteSpec("", STABLE, None, 0),
+    RouteSpec("..", STABLE, None, 0),
+    RouteSpec("chat", Target("../etc", "chatty:1"), None, 0),
+    RouteSpec("chat", Target("chat-1", "chatty:1\r\nx-evil: 1"), None, 0),
+    RouteSpec("chat", Target("chat-1", "modèle:1"), None, 0),
+    RouteSpec("chat", STABLE, None, 5),
+    RouteSpec("chat", STABLE, CANARY, 101),
+    RouteSpec("chat", STABLE, CANARY, -1),
+    RouteSpec("chat", STABLE, Target(STABLE.name, "chatty:2"), 5),
+]
+
+
+def test_what_would_be_misrouted_is_refused(world: World) -> None:
+    for spec in MISROUTED:
+        with pytest.raises(InvalidRoute):
+            world.gateway.apply_route(spec, fence=Fence(1, 1))
+        assert world.gateway.wished_route(spec.name) is None
+
+
+def test_a_share_without_a_candidate_is_refused(world: World) -> None:
+    world.gateway.apply_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(0, 1))
+    with pytest.raises(InvalidRoute):
+        world.gateway.set_weights("chat", candidate_percent=1, fence=Fence(1, 1))
+
+
+def test_the_candidate_takes_over_as_stable_and_the_last_counts_of_the_former_are_kept(world: World) -> None:
+    released(world, 50)
+    before = world.gateway.counts("chat")
+    sent = world.send(40)
+    world.gateway.apply_route(RouteSpec("chat", CANARY, None, 0), fence=Fence(1, 2))
+    assert world.send(10) == {CANARY.version: 10}
+    split = world.gateway.observed_weights("chat", since=before)
+    assert split.requests == {STABLE.name: sent[STABLE.version], CANARY.name: sent[CANARY.version] + 10}
+
+
+def test_a_version_with_a_percent_sign_arrives_as_it_is(world: World) -> None:
+    odd = Target("chat-1", "chatty:100%REQ(x)%")
+    world.run_workers(odd)
+    world.gateway.apply_route(RouteSpec("chat", odd, None, 0), fence=Fence(0, 1))
+    eventually(lambda: bool(world.gateway.ready_endpoints(odd.name)))
+    assert world.send(1) == {"chatty:100%REQ(x)%": 1}
+
+
+def test_an_endpoint_that_cannot_be_reached_is_refused(world: World) -> None:
+    for address, port in [("localhost", 80), ("", 80), ("0.0.0.0", 80), ("10.0.0.1", 0)]:
+        with pytest.raises(InvalidEndpoint):
+            world.gateway.set_endpoints("chat-1", [Endpoint(address, port)], observed_at=NOW)
+
+
+def test_an_observation_older_than_the_last_is_ignored(world: World) -> None:
+    released(world, 0)
+    kept = world.gateway.ready_endpoints(STABLE.name)
+    world.gateway.set_endpoints(STABLE.name, [], observed_at=datetime.now(UTC) - timedelta(hours=1))
+    time.sleep(0.05)
+    assert world.gateway.ready_endpoints(STABLE.name) == kept
+    world.gateway.set_endpoints(STABLE.name, [], observed_at=datetime.now(UTC))
+    assert world.gateway.ready_endpoints(STABLE.name) == frozenset()
+
+
+def test_a_restart_changes_the_epoch_and_keeps_the_routes(world: World) -> None:
+    released(world, 100)
+    world.send(10)
+    before = world.gateway.counts("chat")
+    world.stop()
+    world.start()
+    eventually(lambda: bool(world.gateway.ready_endpoints(CANARY.name)))
+    assert world.send(4) == {CANARY.version: 4}
+    after = world.gateway.counts("chat")
+    assert after[CANARY.name].epoch != before[CANARY.name].epoch
+    assert after[CANARY.name].requests == 4
+    assert world.gateway.observed_weights("chat", since=before).requests[CANARY.name] == 4
+
+
+def test_what_is_asked_while_it_is_down_is_taken_when_it_starts(world: World) -> None:
+    released(world, 0)
+    world.stop()
+    assert not world.gateway.health().ok
+    with pytest.raises(GatewayUnreachable):
+        world.gateway.set_weights("chat", candidate_percent=100, fence=Fence(1, 2))
+    with pytest.raises(GatewayUnreachable):
+        world.gateway.counts("chat")
+    assert world.gateway.wished_route("chat") == RouteSpec("chat", STABLE, CANARY, 100)
+    world.start()
+    assert world.gateway.health().ok
+    eventually(lambda: bool(world.gateway.ready_endpoints(CANARY.name)))
+    assert world.send(5) == {CANARY.version: 5}
+
+
+def test_refreshing_changes_nothing_that_clients_see(world: World) -> None:
+    released(world, 100)
+    world.gateway.refresh()
+    assert world.send(5) == {CANARY.version: 5}
+    assert world.gateway.health().ok

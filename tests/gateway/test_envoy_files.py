@@ -1,0 +1,356 @@
+"""What happens to Envoy's files when writers die, meet, or are wrong."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.backends.base import Endpoint, Fence, RouteSpec, Target
+from gateway.backends.envoy import EnvoyFiles, access_log, bootstrap, files, proof, routes, write_bootstrap
+from gateway.errors import GatewayBusy, GatewayError, GatewayUnreachable, InvalidRoute, StaleFence
+from perf.envoy_stack import CANARY, STABLE, EnvoyStack, eventually
+from perf.upstream import Upstream
+
+THIRD = Target("chat-3", "chatty:3")
+
+
+def dies_at(stack: EnvoyStack, point: int, call: str, **data: Any) -> bool:
+    """Whether the writer was killed at this point; False when it came to its end before."""
+    layout = {
+        key: str(value) if isinstance(value, Path) else value for key, value in asdict(stack.layout).items()
+    }
+    order = json.dumps({"layout": layout, "die_at": point, "call": call, "data": data})
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.gateway.doomed_writer", order],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    if run.returncode == -signal.SIGKILL:
+        return True
+    assert run.returncode == 0, run.stderr
+    return False
+
+
+def all_serve(stack: EnvoyStack) -> None:
+    for side in ("stable", "canary", ""):
+        answer = stack.get("/chat/v1", **({"x_release": side} if side else {}))
+        assert answer.status == 200, (side, answer)
+
+
+@pytest.mark.stack
+def test_a_writer_killed_anywhere_in_a_weight_change_leaves_a_gateway_that_serves(stack: EnvoyStack) -> None:
+    for target in (STABLE, CANARY):
+        stack.run_workers(target)
+    stack.release()
+    point, percent, turn = 0, 0, 1
+    while True:
+        point, percent, turn = point + 1, 100 - percent, turn + 1
+        wish = {"percent": percent, "fence": [1, turn]}
+        was_killed = dies_at(stack, point, "set_weights", **wish)
+        all_serve(stack)
+        if not was_killed:
+            break
+        with pytest.raises(StaleFence):
+            stack.gateway.set_weights("chat", candidate_percent=50, fence=Fence(1, turn - 2))
+        stack.gateway.set_weights("chat", candidate_percent=percent, fence=Fence(1, turn))
+        assert stack.get("/chat/v1").version == (CANARY if percent else STABLE).version
+    assert point == 5, "two renames: the state, then the routes"
+
+
+@pytest.mark.stack
+def test_what_a_killed_writer_had_written_down_is_finished_by_a_refresh(stack: EnvoyStack) -> None:
+    for target in (STABLE, CANARY):
+        stack.run_workers(target)
+    stack.release()
+    after_the_state_before_the_routes = 3
+    assert dies_at(stack, after_the_state_before_the_routes, "set_weights", percent=100, fence=[1, 2])
+    assert stack.get("/chat/v1").version == STABLE.version
+    wished = stack.gateway.wished_route("chat")
+    assert wished
+    assert wished.candidate_percent == 100
+    stack.gateway.refresh()
+    assert stack.get("/chat/v1").version == CANARY.version
+
+
+@pytest.mark.stack
+def test_a_writer_killed_anywhere_in_a_route_change_leaves_a_gateway_that_serves(stack: EnvoyStack) -> None:
+    for target in (STABLE, CANARY, THIRD):
+        stack.run_workers(target)
+    stack.release()
+    point, turn = 0, 1
+    while True:
+        point, turn = point + 1, turn + 1
+        wish = {"stable": list(asdict(CANARY).values()), "candidate": list(asdict(THIRD).values())}
+        was_killed = dies_at(stack, point, "apply_route", **wish, percent=100, fence=[1, turn])
+        all_serve(stack)
+        if not was_killed:
+            break
+        stack.gateway.apply_route(RouteSpec("chat", CANARY, THIRD, 100), fence=Fence(1, turn))
+        assert stack.get("/chat/v1").version == THIRD.version
+        # Back to where it was, with the third target's cluster gone, for the next death.
+        stack.gateway.apply_route(RouteSpec("chat", STABLE, CANARY, 0), fence=Fence(1, turn))
+        EnvoyFiles(stack.layout, clock=lambda: datetime.now(UTC) + timedelta(hours=1)).refresh()
+        assert THIRD.name not in {cluster["name"] for cluster in resources(stack.layout.clusters)}
+    assert point > 8, "state, clusters, state, routes"
+    assert stack.gateway.health().ok
+
+
+@pytest.mark.stack
+def test_a_writer_killed_anywhere_in_an_endpoint_change_is_repaired_by_the_next(stack: EnvoyStack) -> None:
+    for target in (STABLE, CANARY):
+        stack.run_workers(target)
+    stack.release()
+    spare = Upstream(STABLE.version)
+    try:
+        point = 0
+        while True:
+            point += 1
+            wish = {"target": STABLE.name, "endpoints": [["127.0.0.1", spare.port]]}
+            was_killed = dies_at(
+                stack, point, "set_endpoints", **wish, observed_at=datetime.now(UTC).isoformat()
+            )
+            if not was_killed:
+                break
+            all_serve(stack)
+            stack.tell_endpoints(STABLE)
+            eventually(lambda: stack.gateway.ready_endpoints(STABLE.name) == {endpoint_of(stack, STABLE)})
+        assert point == 5
+        eventually(lambda: stack.gateway.ready_endpoints(STABLE.name) == {Endpoint("127.0.0.1", spare.port)})
+        all_serve(stack)
+    finally:
+        spare.kill()
+
+
+@pytest.mark.stack
+def test_a_writer_killed_in_removing_a_route_can_be_followed_by_another(stack: EnvoyStack) -> None:
+    for target in (STABLE, CANARY):
+        stack.run_workers(target)
+    stack.release()
+    assert dies_at(stack, 3, "remove_route", fence=[1, 2])
+    all_serve(stack)
+    stack.gateway.remove_route("chat", fence=Fence(1, 2))
+    assert stack.get("/chat/v1").status == 404
+
+
+def endpoint_of(stack: EnvoyStack, target: Target) -> Endpoint:
+    return Endpoint("127.0.0.1", stack.workers[target.name][0].port)
+
+
+def resources(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(path.read_text())["resources"]
+    return found
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        ({"timeoutt": "0s"}, "no such field"),
+        ({"cluster": "nowhere", "weighted_clusters": None}, "unknown cluster"),
+    ],
+)
+def test_a_configuration_that_envoy_would_refuse_never_lands(
+    stack: EnvoyStack, monkeypatch: pytest.MonkeyPatch, broken: dict[str, Any], reason: str
+) -> None:
+    for target in (STABLE, CANARY):
+        stack.run_workers(target)
+    stack.release()
+    before = {path: path.read_bytes() for path in (stack.layout.routes, stack.layout.state)}
+    misrender(monkeypatch, broken)
+    with pytest.raises(InvalidRoute, match=reason):
+        stack.gateway.apply_route(RouteSpec("chat", STABLE, CANARY, 50), fence=Fence(1, 2))
+    assert {path: path.read_bytes() for path in before} == before
+    all_serve(stack)
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        ({"timeoutt": "0s"}, "no such field"),
+        ({"cluster": "nowhere", "weighted_clusters": None}, "unknown cluster"),
+    ],
+)
+def test_a_configuration_that_the_running_envoy_refuses_is_taken_back(
+    stack: EnvoyStack, monkeypatch: pytest.MonkeyPatch, broken: dict[str, Any], reason: str
+) -> None:
+    for target in (STABLE, CANARY):
+        stack.run_workers(target)
+    stack.release(100)
+    with monkeypatch.context() as patched:
+        misrender(patched, broken, times=1)
+        # A weight change is not proven beforehand: only its numbers differ from what was.
+        with pytest.raises(InvalidRoute):
+            stack.gateway.set_weights("chat", candidate_percent=0, fence=Fence(1, 2))
+    assert stack.get("/chat/v1").version == CANARY.version
+    assert stack.gateway.wished_route("chat") == RouteSpec("chat", STABLE, CANARY, 100)
+    eventually(lambda: stack.gateway.health().ok)
+    with pytest.raises(StaleFence):
+        stack.gateway.set_weights("chat", candidate_percent=10, fence=Fence(1, 1))
+    stack.gateway.set_weights("chat", candidate_percent=0, fence=Fence(1, 3))
+    assert stack.get("/chat/v1").version == STABLE.version
+    misrender(monkeypatch, broken)
+    with pytest.raises(InvalidRoute, match=reason):
+        proof.prove(stack.gateway._store.load(), stack.layout)
+
+
+def misrender(monkeypatch: pytest.MonkeyPatch, broken: dict[str, Any], times: int = 1000) -> None:
+    """Have the next renderings of every service's route carry this fault."""
+    right = routes.render_routes
+    left = times
+
+    def wrong(state: Any) -> Any:
+        nonlocal left
+        rendered = right(state)
+        left -= 1
+        if left < 0:
+            return rendered
+        for route in rendered["virtual_hosts"][0]["routes"]:
+            if "route" in route:
+                action = {**route["route"], **broken}
+                route["route"] = {key: value for key, value in action.items() if value is not None}
+        return rendered
+
+    monkeypatch.setattr(routes, "render_routes", wrong)
+    monkeypatch.setattr(proof, "render_routes", wrong)
+
+
+@pytest.mark.stack
+def test_writers_of_many_routes_do_not_lose_each_others_work(stack: EnvoyStack) -> None:
+    names = [f"service-{number}" for number in range(8)]
+    targets = {name: (Target(f"{name}-a", "a:1"), Target(f"{name}-b", "b:1")) for name in names}
+    failures: list[Exception] = []
+
+    def write(name: str) -> None:
+        gateway = EnvoyFiles(stack.layout)
+        try:
+            gateway.apply_route(RouteSpec(name, *targets[name], 0), fence=Fence(1, 1))
+            for turn in range(1, 6):
+                gateway.set_weights(name, candidate_percent=turn, fence=Fence(1, turn))
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    for name in names:
+        assert stack.gateway.wished_route(name) == RouteSpec(name, *targets[name], 5)
+    written = resources(stack.layout.routes)[0]["virtual_hosts"][0]["routes"]
+    shares = [
+        [one["weight"] for one in route["route"]["weighted_clusters"]["clusters"]]
+        for route in written
+        if "weighted_clusters" in route.get("route", {})
+    ]
+    assert shares == [[95, 5]] * 16
+    assert stack.gateway.health().ok
+
+
+@pytest.mark.stack
+def test_another_homes_envoy_on_the_admin_port_is_not_taken_for_ours(
+    stack: EnvoyStack, tmp_path: Path
+) -> None:
+    from dataclasses import replace
+
+    stranger = EnvoyFiles(replace(stack.layout, run_dir=tmp_path / "other" / "envoy"))
+    write_bootstrap(stranger.layout)
+    assert "belongs to another home" in stranger.health().detail
+    with pytest.raises(GatewayUnreachable, match="another home"):
+        stranger.apply_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(0, 1))
+
+
+@pytest.mark.stack
+def test_the_admin_endpoint_cannot_stop_the_gateway(stack: EnvoyStack) -> None:
+    with stack.gateway._admin.connected() as connection, pytest.raises(GatewayUnreachable, match="403"):
+        connection.post("/quitquitquit")
+    assert stack.gateway.health().ok
+
+
+@pytest.mark.stack
+def test_the_access_log_is_rotated_without_losing_a_line(stack: EnvoyStack) -> None:
+    log = stack.layout.access_log
+    for number in range(5):
+        stack.get(f"/nobody/{number}")
+    eventually(lambda: log.read_text().count("\n") == 5)
+    assert not access_log.rotate(stack.layout, stack.gateway._admin)
+    assert access_log.rotate(stack.layout, stack.gateway._admin, larger_than_bytes=10)
+    stack.get("/nobody/5")
+    eventually(lambda: log.exists() and log.read_text().count("\n") == 1)
+    older = log.with_name(f"{log.name}.1")
+    paths = [json.loads(line)["path"] for line in (older.read_text() + log.read_text()).splitlines()]
+    assert paths == [f"/nobody/{number}" for number in range(6)]
+
+
+@pytest.mark.stack
+def test_a_former_target_is_let_go_after_its_time(stack: EnvoyStack) -> None:
+    for target in (STABLE, CANARY):
+        stack.run_workers(target)
+    stack.release()
+    stack.gateway.apply_route(RouteSpec("chat", CANARY, None, 0), fence=Fence(1, 2))
+    stack.gateway.refresh()
+    assert set(stack.gateway.counts("chat")) == {STABLE.name, CANARY.name}
+    EnvoyFiles(stack.layout, clock=lambda: datetime.now(UTC) + timedelta(minutes=11)).refresh()
+    assert set(stack.gateway.counts("chat")) == {CANARY.name}
+    assert stack.gateway.ready_endpoints(STABLE.name) == frozenset()
+    EnvoyFiles(stack.layout, clock=lambda: datetime.now(UTC) + timedelta(days=2)).refresh()
+    assert not stack.layout.endpoints(STABLE.name).parent.exists()
+    assert stack.layout.endpoints(CANARY.name).exists()
+
+
+def test_a_lock_that_stays_held_is_named_in_the_refusal(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with files.held(path):
+        started = time.monotonic()
+        with pytest.raises(GatewayBusy, match="lock"), files.held(path, within_seconds=0.1):
+            pass
+        assert time.monotonic() - started < 1
+    with files.held(path, within_seconds=0.1):
+        pass
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    files.replace_json(path, {"a": 1})
+    with pytest.raises(TypeError):
+        files.replace_json(path, {"a": object()})
+    assert files.read_json(path) == {"a": 1}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_killed_writer_left_behind_is_swept(tmp_path: Path) -> None:
+    leftover = tmp_path / "rds" / ".routes.json.12.ab.tmp"
+    leftover.parent.mkdir()
+    leftover.touch()
+    files.sweep_leftovers(tmp_path, older_than_seconds=60)
+    assert leftover.exists()
+    files.sweep_leftovers(tmp_path, older_than_seconds=0)
+    assert not leftover.exists()
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"format": 99}', '{"format": 1, "routes": 3}'])
+def test_a_damaged_state_is_named_and_not_overwritten(tmp_path: Path, content: str) -> None:
+    stack = EnvoyStack(tmp_path)
+    stack.layout.run_dir.mkdir(parents=True)
+    stack.layout.state.write_text(content)
+    with pytest.raises(GatewayError):
+        write_bootstrap(stack.layout)
+    with pytest.raises(GatewayError):
+        stack.gateway.wished_route("chat")
+    assert stack.layout.state.read_text() == content
+
+
+def test_the_command_line_refuses_unknown_fields(tmp_path: Path) -> None:
+    command = bootstrap.command(EnvoyStack(tmp_path).layout)
+    assert "--reject-unknown-dynamic-fields" in command
+    assert "--disable-hot-restart" in command

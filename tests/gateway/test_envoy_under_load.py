@@ -1,0 +1,200 @@
+"""What clients see of a real Envoy while everything around it changes."""
+
+import asyncio
+import time
+
+import pytest
+
+from gateway.backends.base import Fence
+from perf.envoy_stack import CANARY, STABLE, EnvoyStack, eventually
+from perf.load import Answer, Client, Load
+from perf.upstream import Upstream
+
+pytestmark = pytest.mark.stack
+
+SHORT, STREAM = "/chat/v1", "/chat/stream?chunks=20&every_ms=100"
+
+
+async def test_a_hundred_weight_changes_under_load_fail_no_request(stack: EnvoyStack) -> None:
+    for target in (STABLE, CANARY):
+        stack.run_workers(target, 2)
+    stack.release()
+    load = Load(stack.layout.port)
+    load.add(SHORT, clients=4, pause_ms=5)
+    load.add(STREAM, clients=12)
+    # Longer than the 15 s after which Envoy by default gives up on an answer.
+    silent = asyncio.create_task(Client(stack.layout.port).get("/chat/slow?ms=16000"))
+    waits = []
+    for change in range(100):
+        percent = 0 if change % 2 else 100
+        side = CANARY.version if percent else STABLE.version
+        asked_at = time.perf_counter()
+        await asyncio.to_thread(
+            stack.gateway.set_weights, "chat", candidate_percent=percent, fence=Fence(1, change + 2)
+        )
+        waits.append(await first_on(side, load, after=asked_at) - asked_at)
+        await asyncio.sleep(max(0.0, 0.2 - (time.perf_counter() - asked_at)))
+    await load.finish()
+    assert load.failures == []
+    assert (await silent).status == 200
+    streams = [answer for path, answer in load.answers if path == STREAM]
+    assert len(streams) >= 100
+    assert {len(answer.body) for answer in streams} == {20 * len(STABLE.version)}
+    assert len(load.answers) > 2000
+    assert max(waits) < 2, f"slowest change reached a client after {max(waits):.2f} s"
+
+
+async def first_on(side: str, load: Load, *, after: float) -> float:
+    """When the first short request that was sent after `after` came back from `side`."""
+    looked_at = max(0, len(load.answers) - 200)
+    while True:
+        while looked_at < len(load.answers):
+            path, answer = load.answers[looked_at]
+            looked_at += 1
+            if path == SHORT and answer.version == side and answer.sent_at >= after:
+                return answer.ended_at
+        await asyncio.sleep(0.002)
+        assert time.perf_counter() - after < 5, f"nothing came from {side}"
+
+
+async def test_a_worker_that_is_taken_out_finishes_its_streams(stack: EnvoyStack) -> None:
+    first, second = stack.run_workers(STABLE, 2)
+    stack.run_workers(CANARY)
+    stack.release()
+    eventually(lambda: len(stack.gateway.ready_endpoints(STABLE.name)) == 2)
+    load = Load(stack.layout.port)
+    load.add(STREAM, clients=8)
+    await asyncio.sleep(0.5)
+    await asyncio.to_thread(stack.tell_endpoints, STABLE, without=first)
+    before = await requests_of(first)
+    later = Load(stack.layout.port)
+    later.add(SHORT, clients=4)
+    await asyncio.sleep(1)
+    await later.finish()
+    await load.finish()
+    assert load.failures == later.failures == []
+    assert {answer.status for _, answer in load.answers} == {200}
+    assert len(later.answers) > 100
+    # Streams that the clients began anew went to the other worker, too.
+    assert await requests_of(first) == before
+    assert await requests_of(second) > before
+
+
+async def requests_of(worker: Upstream) -> int:
+    client = Client(worker.port)
+    try:
+        return int((await client.get("/served")).body)
+    finally:
+        client.close()
+
+
+async def test_a_worker_killed_under_load_fails_only_what_was_in_flight_on_it(stack: EnvoyStack) -> None:
+    victim, *_ = stack.run_workers(STABLE, 3)
+    stack.run_workers(CANARY)
+    stack.release()
+    eventually(lambda: len(stack.gateway.ready_endpoints(STABLE.name)) == 3)
+    load = Load(stack.layout.port)
+    load.add(SHORT, clients=6, pause_ms=2)
+    load.add(STREAM, clients=6)
+    await asyncio.sleep(1)
+    clients_at_once = 12
+    victim.kill()
+    await asyncio.sleep(3)
+    await load.finish()
+    # At most one request per client can have been on the victim; later ones find it refusing and are retried.
+    assert len(load.failures) <= clients_at_once / 3 + 2, load.failures
+    assert all("502" in failure or "IncompleteReadError" in failure for failure in load.failures)
+    counts = stack.gateway.counts("chat")[STABLE.name]
+    assert counts.errors == len(load.failures)
+    assert len(load.answers) > 1000
+
+
+async def test_a_worker_that_says_it_is_not_ready_gets_nothing_until_it_is(stack: EnvoyStack) -> None:
+    tired, fresh = stack.run_workers(STABLE, 2)
+    stack.run_workers(CANARY)
+    stack.release()
+    eventually(lambda: len(stack.gateway.ready_endpoints(STABLE.name)) == 2)
+    load = Load(stack.layout.port)
+    load.add(SHORT, clients=4, pause_ms=5)
+    await say(tired, "health=503")
+    await until_ready(stack, {fresh.port})
+    served = await requests_of(tired)
+    await asyncio.sleep(0.5)
+    assert await requests_of(tired) == served
+    await say(tired, "health=200")
+    await until_ready(stack, {tired.port, fresh.port})
+    await asyncio.sleep(0.3)
+    assert await requests_of(tired) > served
+    await load.finish()
+    assert load.failures == []
+
+
+async def test_a_worker_that_fails_everything_is_left_out_while_others_serve(stack: EnvoyStack) -> None:
+    sick, *_ = stack.run_workers(STABLE, 3)
+    stack.run_workers(CANARY)
+    stack.release()
+    eventually(lambda: len(stack.gateway.ready_endpoints(STABLE.name)) == 3)
+    load = Load(stack.layout.port)
+    load.add(SHORT, clients=6, pause_ms=2)
+    await asyncio.sleep(0.5)
+    await say(sick, "broken=1")
+    await asyncio.sleep(2)
+    await load.finish()
+    # Ten in a row, and what was under way on it meanwhile.
+    assert 10 <= len(load.failures) <= 40
+
+
+async def test_the_only_worker_of_a_target_is_never_left_out_for_its_errors(stack: EnvoyStack) -> None:
+    for target in (STABLE, CANARY):
+        stack.run_workers(target)
+    stack.release(100)
+    await say(stack.workers[CANARY.name][0], "broken=1")
+    client = Client(stack.layout.port)
+    answers = [await client.get(SHORT) for _ in range(60)]
+    client.close()
+    assert {answer.status for answer in answers} == {500}
+
+
+async def test_requests_go_to_the_worker_with_the_fewest_in_flight(stack: EnvoyStack) -> None:
+    stack.run_workers(STABLE, 4)
+    stack.run_workers(CANARY)
+    stack.release()
+    eventually(lambda: len(stack.gateway.ready_endpoints(STABLE.name)) == 4)
+
+    async def one() -> Answer:
+        client = Client(stack.layout.port)
+        answer = await client.get("/chat/slow?ms=700")
+        client.close()
+        return answer
+
+    before = [await requests_of(worker) for worker in stack.workers[STABLE.name]]
+    tasks = []
+    for _ in range(12):
+        tasks.append(asyncio.create_task(one()))
+        await asyncio.sleep(0.02)
+    await asyncio.gather(*tasks)
+    after = [await requests_of(worker) for worker in stack.workers[STABLE.name]]
+    assert [late - early for early, late in zip(before, after, strict=True)] == [3, 3, 3, 3]
+
+
+async def test_the_gateway_serves_on_when_nobody_writes(stack: EnvoyStack) -> None:
+    for target in (STABLE, CANARY):
+        stack.run_workers(target)
+    stack.release(100)
+    stack.layout.state.unlink()
+    client = Client(stack.layout.port)
+    assert (await client.get(SHORT)).version == CANARY.version
+    client.close()
+
+
+async def say(worker: Upstream, what: str) -> None:
+    client = Client(worker.port)
+    await client.get(f"/set?{what}")
+    client.close()
+
+
+async def until_ready(stack: EnvoyStack, ports: set[int]) -> None:
+    deadline = time.monotonic() + 5
+    while {one.port for one in await asyncio.to_thread(stack.gateway.ready_endpoints, STABLE.name)} != ports:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
