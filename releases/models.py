@@ -1,11 +1,11 @@
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from accounts.querysets import TeamOwned
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
+from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
 from common.revisions import Revised
 from releases.states import IN_MOTION, Decision, Halt, ReleaseState, StepState
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 service_name = RegexValidator(
     r"^[a-z]([a-z0-9-]{0,48}[a-z0-9])?$",
-    "Use 1 to 50 lower-case letters, digits and hyphens; start with a letter: the name is part of the address.",
+    "Use 1 to 50 lower-case letters, digits and hyphens, a letter first: it is part of the address.",
 )
 
 

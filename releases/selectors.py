@@ -1,15 +1,16 @@
 """Named reads of releases."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from accounts.selectors import teams_where
 from django.conf import settings
 from django.db.models import QuerySet
 
 from accounts.models import Team
+from accounts.selectors import teams_where
 from accounts.states import Right
 from common.actor import Actor
 from releases import plans
@@ -183,12 +184,9 @@ def summarised(services: Sequence[Service]) -> Sequence[Service]:
 
 def _summary(service: Service, release: Release | None) -> ServiceSummary:
     stable = service.stable_version
-    if stable is None:
-        state = "starting" if release else "down"
-    else:
-        state = "releasing" if release else "serving"
+    serving, moving = ("serving", "releasing") if stable else ("down", "starting")
     return ServiceSummary(
-        state=state,
+        state=moving if release else serving,
         stable=str(stable) if stable else None,
         candidate=str(release.version) if release else None,
         release_id=release.pk if release else None,
@@ -207,3 +205,15 @@ def history(service: Service, *, limit: int = 50) -> Sequence[Release]:
         .select_related("version__model", "from_version__model")
         .order_by("-created_at")[:limit]
     )
+
+
+def versions_in_use() -> dict[int, list[str]]:
+    """Why a version must stay: by version id, the services that serve it or are about to, in words."""
+    found: dict[int, list[str]] = defaultdict(list)
+    stable = Service.objects.exclude(stable_version=None).values_list("stable_version_id", "name")
+    for version_id, name in stable:
+        found[version_id].append(f"service {name} (stable)")
+    moving = Release.objects.filter(state__in=IN_MOTION).values_list("version_id", "service__name")
+    for version_id, name in moving:
+        found[version_id].append(f"service {name} (candidate)")
+    return dict(found)

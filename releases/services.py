@@ -6,7 +6,6 @@ A wish is a column on the release row; `releases.reconcilers` moves the state.
 from collections.abc import Mapping
 from typing import Any
 
-from accounts.services import require
 from clusters.models import Cluster
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
@@ -15,6 +14,7 @@ from models_registry.models import Model, Version
 from models_registry.states import VersionState
 
 from accounts.models import Team, User
+from accounts.services import require
 from accounts.states import Right
 from common import audit, events
 from common.actor import Actor
@@ -251,7 +251,7 @@ def resume(release: Release, *, actor: Actor, reason: str = "") -> None:
 
 
 def abort(release: Release, *, actor: Actor, reason: str) -> None:
-    """Give up from any state in motion: every request back to stable at once, then the candidate's workers end.
+    """Give up, from any state in motion: every request back to stable, then the candidate's workers end.
 
     Raises NotAllowed, NotPossibleNow when it has ended already.
     """

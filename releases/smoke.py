@@ -18,7 +18,7 @@ MAX_TOKENS = 16
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One question and how it was answered. `fault` says in words why it does not count as good; empty: good."""
+    """One question and how it was answered. `fault` says in words why it was no good; empty: good."""
 
     worker: str
     prompt: str

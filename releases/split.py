@@ -10,8 +10,9 @@ EXACT_BELOW = 2_000
 
 
 def interval_percent(requests: int, percent: float, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """The central interval of the observed share, in percent, when each of `requests` > 0 goes to the candidate
-    with probability `percent` / 100: exact binomial quantiles, and the normal limit for many requests.
+    """Where the observed share, in percent, lies when each of `requests` > 0 is sent with that chance.
+
+    The central interval: exact binomial quantiles for few requests, the normal limit for many.
     """
     share = percent / 100
     if share in (0.0, 1.0):

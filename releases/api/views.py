@@ -2,8 +2,6 @@ from functools import partial
 from typing import Any, cast
 
 from clusters.models import Cluster
-from common.api.streams import ServerEvent, events_response
-from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, Read
 from django.db.models import QuerySet
 from django.http import Http404
 from django.http.response import HttpResponseBase
@@ -17,6 +15,8 @@ from rest_framework.response import Response
 from accounts import selectors as accounts
 from accounts.models import Team
 from accounts.states import Right
+from common.api.streams import ServerEvent, events_response
+from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, Read
 from common.errors import Invalid, Missing
 from models_registry import selectors as registry
 from releases import plans, selectors, services

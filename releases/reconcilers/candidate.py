@@ -21,7 +21,7 @@ from releases.reconcilers.base import ACTOR, PlanStep, halt
 from releases.states import Halt
 
 LONGEST_ANSWER_SECONDS = 10.0
-"""One step of the kernel is a matter of seconds: a worker that needs longer for 16 tokens is not fit for traffic."""
+"""One step of the kernel takes seconds: a worker that needs longer for 16 tokens is not fit for traffic."""
 
 
 class ScanVersion(PlanStep[plans.Scan]):
@@ -83,7 +83,8 @@ class DeployCandidate(PlanStep[plans.Deploy]):
         if self.elapsed(row, now) > timedelta(seconds=self.spec.ready_within_seconds):
             return halt(
                 row,
-                f"Only {seen.ready} of {seen.wanted} workers were ready within {self.spec.ready_within_seconds} s"
+                f"Only {seen.ready} of {seen.wanted} workers were ready "
+                f"within {self.spec.ready_within_seconds} s"
                 f"{f': {seen.reason}' if seen.reason else '.'}",
                 kind=Halt.FAIL,
             )

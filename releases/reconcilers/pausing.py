@@ -37,7 +37,7 @@ class WatchWhilePaused(Step[Release]):
         if seen is None:
             return wait(SOON)
         view = judged(row, seen, selectors.plan_of(row).judge)
-        fault = candidate_fault(row, seen) or (
+        fault = candidate_fault(seen) or (
             view.verdict.reason if view.verdict.decision is Decision.ROLL_BACK else ""
         )
         if fault:

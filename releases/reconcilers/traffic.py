@@ -15,7 +15,7 @@ from releases.reconcilers.watching import Judged, Sight, WatchedStep, look
 from releases.split import interval_percent
 
 SPLIT_MAY_LAG = timedelta(seconds=60)
-"""How long what Envoy routes may lie outside the binomial interval of what was wished, before it is a fault."""
+"""How long the observed split may lie outside what chance allows before it is a fault."""
 
 
 class SetWeight(WatchedStep[plans.Weight]):
@@ -52,7 +52,7 @@ class Hold(WatchedStep[plans.Hold]):
         if not progress.get("within", True):
             if over < SPLIT_MAY_LAG:
                 return self.look_again(row, progress=progress)
-            return halt(row, split_fault(row, progress))
+            return halt(row, split_fault(progress))
         return self.go_on(row, note=split_note(progress), detail=progress)
 
 
@@ -127,5 +127,5 @@ def split_note(progress: Mapping[str, Any]) -> str:
     )
 
 
-def split_fault(release: Release, progress: Mapping[str, Any]) -> str:
+def split_fault(progress: Mapping[str, Any]) -> str:
     return f"The gateway does not split as told ({progress['wished_percent']} %): {split_note(progress)}"

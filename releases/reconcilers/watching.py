@@ -108,7 +108,7 @@ def _is_time_for_a_point(baseline: Mapping[str, Any], at: datetime) -> bool:
     return since_last >= max(timedelta(seconds=1), since_first / POINTS)
 
 
-def candidate_fault(release: Release, sight: Sight) -> str:
+def candidate_fault(sight: Sight) -> str:
     """Why the candidate cannot go on, whatever the judge says; empty: it can."""
     status = sight.candidate
     if status.state in (DeploymentState.FAILING, DeploymentState.REMOVED):
@@ -129,7 +129,7 @@ class WatchedStep(PlanStep[Spec]):
             # A service's first version has nothing to be compared with.
             return self.decide(row, seen, None, now)
         view = judged(row, seen, selectors.plan_of(row).judge)
-        fault = candidate_fault(row, seen)
+        fault = candidate_fault(seen)
         if fault:
             return _with(view, halt(row, fault))
         if self.heeds_judge and view.verdict.decision is Decision.ROLL_BACK:
