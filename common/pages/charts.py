@@ -11,11 +11,12 @@ from common.pages.looks import Tone
 Paint = Tone | Literal["stable", "candidate", "ink"]
 """`stable` and `candidate` are the two sides of a release on every screen; `ink` is the text's own colour."""
 
-Unit = Literal["count", "percent", "bytes", "memory", "byte_rate", "rate", "seconds", "plain"]
+Unit = Literal["count", "percent", "way", "bytes", "memory", "byte_rate", "rate", "seconds", "plain"]
 
 _SAY: dict[Unit, Callable[[float | None], str]] = {
     "count": formats.count,
     "percent": lambda value: formats.percent(value, 1),
+    "way": formats.way,
     "bytes": formats.byte_size,
     "memory": formats.memory_size,
     "byte_rate": formats.byte_rate,

@@ -113,7 +113,8 @@ export function start() {
   live.addEventListener("values", ({ detail }) => {
     put(detail.topic, detail.values);
     put(detail.topic, Object.fromEntries(detail.gone.map((gone) => [gone, null])));
-    document.body.dispatchEvent(new CustomEvent("live:values", { detail }));
+    const held = live.values(detail.topic);
+    document.body.dispatchEvent(new CustomEvent("live:values", { detail: { ...detail, held } }));
   });
   live.addEventListener("look", ({ detail }) => tell(detail.topic));
   live.addEventListener("regained", () => {
