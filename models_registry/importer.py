@@ -9,11 +9,14 @@ comes next on the intake cleans up and continues.
 import json
 import os
 import resource
+import socket
+import subprocess
 import sys
 import threading
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -21,11 +24,15 @@ from models_registry.errors import IntakeBusy
 from models_registry.importing import THREADS, DirectorySource, ImportResult, Progress, import_directory
 from models_registry.store import Intake, LocalStore
 
-RESULT, PROGRESS = "result", "progress"
+STARTED, PROGRESS, RESULT = "started", "progress", "result"
 LOOK_EVERY_SECONDS = 0.25
 MEMORY_BYTES = 6 * 1024**3
 """Far above what parsing needs; it ends a process that a crafted file makes swell."""
 EXIT_BUSY, EXIT_STOPPED = 75, 76
+
+
+_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")
+"""What the process gets to know: no secret is among it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,27 @@ def guardian() -> psutil.Process:
         return psutil.Process()
 
 
+_started: list[subprocess.Popen[bytes]] = []
+
+
+def launch(job: Job, *, log: Path) -> None:
+    """Start the process in a session of its own, with its stderr in `log`; it does not wait for it."""
+    _started[:] = [process for process in _started if process.poll() is None]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as stderr:
+        _started.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "models_registry.importer", job.as_json()],
+                cwd=Path(__file__).resolve().parent.parent,
+                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        )
+
+
 def main(arguments: list[str]) -> int:
     job = Job.from_json(arguments[0])
     os.nice(10)
@@ -70,6 +98,7 @@ def main(arguments: list[str]) -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         with LocalStore(Path(job.store)).intake(job.key) as intake:
+            _note(intake, job, STARTED, {"pid": os.getpid(), "host": socket.gethostname()})
             threading.Thread(target=_watch, args=(job, intake), daemon=True).start()
             _run(job, intake)
     except IntakeBusy:
@@ -79,7 +108,7 @@ def main(arguments: list[str]) -> int:
 
 def _run(job: Job, intake: Intake) -> None:
     def report(progress: Progress) -> None:
-        intake.write_note(PROGRESS, json.dumps({"attempt": job.attempt, **asdict(progress)}).encode())
+        _note(intake, job, PROGRESS, asdict(progress))
 
     try:
         result = import_directory(job.source, intake, report=report, threads=THREADS)
@@ -87,7 +116,11 @@ def _run(job: Job, intake: Intake) -> None:
         result = ImportResult(
             "failed", reason="A file needs more memory to be checked than an import may take."
         )
-    intake.write_note(RESULT, json.dumps({"attempt": job.attempt, **result.as_json()}).encode())
+    _note(intake, job, RESULT, result.as_json())
+
+
+def _note(intake: Intake, job: Job, name: str, content: dict[str, Any]) -> None:
+    intake.write_note(name, json.dumps({"attempt": job.attempt, **content}).encode())
 
 
 def _watch(job: Job, intake: Intake) -> None:

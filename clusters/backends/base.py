@@ -1,11 +1,15 @@
 """What Slipway asks of whatever runs model workers, in our words."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+
+NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+"""Of deployments."""
 
 
 class Fence(NamedTuple):
@@ -46,7 +50,7 @@ class SeenState(StrEnum):
     """It said so itself a moment ago."""
     DRAINING = "draining"
     FAILED = "failed"
-    """Its engine failed, or its process ended by itself and waits to be started again."""
+    """Its engine failed, or its process keeps ending by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +58,7 @@ class DeploymentSpec:
     """The wish: exactly `replicas` workers, each of them so. Workers are named `<name>-<ordinal>`, from 0."""
 
     name: str
-    """Lower-case letters, digits and hyphens, at most 63; never used for another deployment."""
+    """As `NAME`; never used for another deployment."""
     service: str
     version_label: str
     """`model:version`."""
@@ -72,6 +76,15 @@ class DeploymentSpec:
     heartbeat_token_file: str = ""
     grace_seconds: float = 30.0
     """How long a worker that is asked to end may go on with the requests that it has."""
+
+    def __post_init__(self) -> None:
+        """Raises CannotRun for what no cluster could run."""
+        if not NAME.fullmatch(self.name):
+            raise CannotRun(
+                f"{self.name!r} cannot name a deployment: lower-case letters, digits and hyphens."
+            )
+        if self.replicas < 0:
+            raise CannotRun(f"{self.name} cannot have {self.replicas} workers.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,7 +73,7 @@ class Program:
             if not text.isprintable():
                 raise ValueError(f"{self.name}: {text!r} has unprintable characters")
         for key, value in self.environment.items():
-            if not re.fullmatch(r"[A-Z][A-Z0-9_]*=[\w.:/@+-]*", f"{key}={value}", re.ASCII):
+            if not re.fullmatch(r"[A-Z][A-Z0-9_]*=[\w.,:/@+-]*", f"{key}={value}", re.ASCII):
                 raise ValueError(f"{self.name}: environment {key}={value!r} needs quoting; pass it as a file")
 
     def render(self) -> str:
@@ -126,6 +126,8 @@ class ProcessSeen:
     """Start of the process while it lives, else its end; of the program's life when it has not started."""
     starts: int
     """How often this program has been started since it was added; restarts are one fewer."""
+    failed_starts: int
+    """How often in a row it ended before it counted as healthy."""
     last_exit: str
     """How its last process ended (`exit status 1`, `terminated by SIGKILL`) or why it could not start."""
     log: Path
@@ -192,15 +194,21 @@ class Supervisor:
     def remove(self, name: str) -> bool:
         """Stop and forget a program; True once nothing of it is left. Call again while it is False."""
         seen = self.processes().get(name)
-        if seen is None:
-            self._file(name).unlink(missing_ok=True)
-            return True
-        if seen.state not in ENDED:
-            self.stop(name)
-            return False
-        self._call("supervisor.removeProcessGroup", name, but="BAD_NAME")
+        if seen is not None:
+            if seen.state not in ENDED:
+                self.stop(name)
+                if seen.state != ProcessState.BACKOFF:  # which has no process to wait for
+                    return False
+            self._call("supervisor.removeProcessGroup", name, but="BAD_NAME")
         self._file(name).unlink(missing_ok=True)
         return True
+
+    def runs(self, program: Program) -> bool:
+        """Whether supervisord's file of it says just this."""
+        try:
+            return self._file(program.name).read_text() == program.render()
+        except FileNotFoundError:
+            return False
 
     def _file(self, name: str) -> Path:
         if not NAME.fullmatch(name):
@@ -233,6 +241,7 @@ def _process_seen(seen: Mapping[str, Any]) -> ProcessSeen:
         pid=seen["pid"] or None,
         since=datetime.fromtimestamp(seen["since"], UTC),
         starts=seen["starts"],
+        failed_starts=seen["failed_starts"],
         last_exit=seen["last_exit"],
         log=Path(seen["log"]),
     )

@@ -95,6 +95,7 @@ class Chart:
             table.append(
                 {
                     "name": series.name,
+                    "paint": series.paint,
                     "last": self.say(known[-1] if known else None),
                     "lowest": self.say(min(known, default=None)),
                     "highest": self.say(max(known, default=None)),

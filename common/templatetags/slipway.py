@@ -20,6 +20,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from common import request_id
 from common.pages import charts, formats, icons, looks
 from common.pages.listing import Listing
 from common.pages.steps import StepView
@@ -34,6 +35,9 @@ register.filter("count", formats.count)
 register.filter("percent", formats.percent)
 register.filter("duration", formats.duration)
 register.filter("span", formats.span)
+
+
+register.simple_tag(request_id.current, name="request_id")
 
 
 @register.simple_tag

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from clusters.backends.embedded import EmbeddedCluster
 from clusters.backends.supervisor_rpc import Program, Supervisor, SupervisorUnreachable
 from controlplane.embedded.home import Home, HomeLock, Refusal, check_ports
 from controlplane.embedded.processes import Family, Signals, die_with, say
@@ -120,6 +121,14 @@ class Launcher:
             raise PartFailed(f"the preparation failed; {log} says why:\n{_tail(log)}")
 
     def _start_supervisord(self, lock: HomeLock) -> int:
+        cluster = EmbeddedCluster(
+            run_dir=self._home.run,
+            log_dir=self._home.logs,
+            ports=self._env.worker_port_range,
+            directory=PROJECT,
+        )
+        for problem in cluster.restore():
+            say(f"A deployment is not started again. {problem}")
         self._home.supervisor_conf.write_text(supervisord_conf(self._programs, self._home))
         self._home.supervisor_socket.unlink(missing_ok=True)
         with (self._home.logs / "supervisord.out").open("wb") as output:

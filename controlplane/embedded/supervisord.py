@@ -94,7 +94,8 @@ class SlipwayNamespace:
             event.process.slipway_last_exit = event.process.spawnerr
 
     def getProcesses(self) -> list[dict[str, Any]]:
-        """Every process: name, statename, pid (0: none), since, starts, last_exit, log."""
+        """Every process: name, statename, pid (0: none), since, starts, failed_starts,
+        last_exit, log."""
         self._stock._update("getProcesses")
         return [self._describe(process) for _, process in self._stock._getAllProcesses(lexical=True)]
 
@@ -106,6 +107,7 @@ class SlipwayNamespace:
             "statename": getProcessStateDescription(state),
             "pid": process.pid,
             "since": int(process.laststart if alive else process.laststop) or self._born,
+            "failed_starts": process.backoff,
             "starts": getattr(process, "slipway_starts", 0),
             "last_exit": getattr(process, "slipway_last_exit", ""),
             "log": process.config.stdout_logfile or "",

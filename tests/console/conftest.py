@@ -9,8 +9,8 @@ from tests.console.server import CHROMIUM_FLAGS, ConsoleServer, chromium
 
 WATCH = """
 window.violations = [];
-document.addEventListener("securitypolicyviolation", (event) =>
-  window.violations.push(`${event.violatedDirective}: ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
+document.addEventListener("securitypolicyviolation", (broken) =>
+  window.violations.push(`${broken.violatedDirective}: ${broken.blockedURI} ${broken.sourceFile}`));
 window.shift = 0;
 new PerformanceObserver((list) => {
   for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shift += entry.value;
@@ -50,6 +50,11 @@ class Tab:
         self.page.goto(self.url + path)
         self.page.wait_for_load_state("networkidle")
 
+    def sizes(self) -> tuple[int, int]:
+        """How wide the page is, and the window: equal, or one scrolls sideways."""
+        root = "document.documentElement"
+        return tuple(self.page.evaluate(f"[{root}.scrollWidth, {root}.clientWidth]"))
+
     def violations(self) -> list[str]:
         return self.page.evaluate("window.violations")
 
@@ -59,7 +64,12 @@ def new_tab(browser: Browser, server: ConsoleServer) -> Iterator[Callable[..., T
     contexts = []
 
     def make(
-        *, theme: str = "light", width: int = 1280, height: int = 800, live: bool = True, signed_in: bool = True
+        *,
+        theme: str = "light",
+        width: int = 1280,
+        height: int = 800,
+        live: bool = True,
+        signed_in: bool = True,
     ) -> Tab:
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce"

@@ -11,6 +11,8 @@ import time
 import urllib.request
 from pathlib import Path
 
+import httpx2
+
 PROJECT = Path(__file__).resolve().parents[2]
 CHROMIUM_FLAGS = (
     "--no-sandbox",
@@ -25,19 +27,13 @@ PREPARE = """
 import django, sys
 django.setup()
 from django.conf import settings
-from django.contrib.auth import get_user_model, login
-from django.contrib.sessions.backends.db import SessionStore
+from django.contrib.auth import get_user_model
 from django.core.management import call_command
-from django.http import HttpRequest
 call_command("migrate", interactive=False, verbosity=0)
 call_command("collectstatic", interactive=False, verbosity=0)
-user = get_user_model().objects.create_superuser("ada.lovelace", "ada@example.org", "a long password")
-request = HttpRequest()
-request.session = SessionStore()
-login(request, user, backend="django.contrib.auth.backends.ModelBackend")
-request.session.save()
-sys.stdout.write(request.session.session_key)
+get_user_model().objects.create_superuser("ada.lovelace", "ada@example.org", sys.argv[1])
 """
+PASSWORD = "a long password"
 
 
 class ConsoleServer:
@@ -56,7 +52,7 @@ class ConsoleServer:
             "SLIPWAY_PORT": str(port),
             "SLIPWAY_LOG_LEVEL": "WARNING",
         }
-        self.session = self._prepare()
+        self._prepare()
         self._log = (self._home / "web.log").open("wb")
         command = [sys.executable, "-m", "uvicorn", "controlplane.asgi:application", "--no-access-log"]
         self._process = subprocess.Popen(
@@ -69,14 +65,15 @@ class ConsoleServer:
         )
         listener.close()
         self._wait_until_it_answers()
+        self.session = self._sign_in()
 
     @property
     def log(self) -> str:
         return (self._home / "web.log").read_text()
 
-    def _prepare(self) -> str:
+    def _prepare(self) -> None:
         done = subprocess.run(
-            [sys.executable, "-c", PREPARE],
+            [sys.executable, "-c", PREPARE, PASSWORD],
             cwd=PROJECT,
             env=self._environment,
             capture_output=True,
@@ -85,7 +82,19 @@ class ConsoleServer:
         )
         if done.returncode:
             raise RuntimeError(f"The console's home could not be prepared:\n{done.stderr}")
-        return done.stdout.strip().splitlines()[-1]
+
+    def _sign_in(self) -> str:
+        with httpx2.Client(base_url=self.url, headers={"Referer": self.url, "Origin": self.url}) as visitor:
+            visitor.get("/accounts/login/")
+            form = {
+                "login": "ada.lovelace",
+                "password": PASSWORD,
+                "csrfmiddlewaretoken": visitor.cookies["csrftoken"],
+            }
+            answer = visitor.post("/accounts/login/", data=form)
+            if answer.status_code != 302:
+                raise RuntimeError(f"Signing in answered {answer.status_code}:\n{answer.text}")
+            return visitor.cookies["sessionid"]
 
     def _wait_until_it_answers(self) -> None:
         deadline = time.monotonic() + 60

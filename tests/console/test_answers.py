@@ -101,7 +101,9 @@ def test_a_domain_error_is_a_refusal_and_any_other_is_not() -> None:
     def view(request: HttpRequest, error: Exception) -> HttpResponse:
         raise error
 
-    answer = view(request_of("POST", **HTMX), AlreadyPromoted("Release 12 is promoted; roll it back instead."))
+    answer = view(
+        request_of("POST", **HTMX), AlreadyPromoted("Release 12 is promoted; roll it back instead.")
+    )
     assert "Release 12 is promoted; roll it back instead." in answer.content.decode()
     with pytest.raises(ZeroDivisionError):
         view(request_of("POST", **HTMX), ZeroDivisionError())

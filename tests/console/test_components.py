@@ -167,9 +167,7 @@ def test_a_chart_refuses_series_of_another_length() -> None:
 
 
 def test_a_chart_is_told_in_words() -> None:
-    chart = Chart(
-        "Busy", [NOW, NOW], [Series("fleet", [0.25, None])], "percent", limits=[Limit("full", 0.9)]
-    )
+    chart = Chart("Busy", [NOW, NOW], [Series("fleet", [0.25, None])], "percent", limits=[Limit("full", 0.9)])
     assert chart.in_words == "Busy: fleet last 25.0%, between 25.0% and 25.0%; limit full at 90.0%."
     assert Chart("Busy", [], [Series("fleet", [])]).in_words == "Busy: nothing measured yet."
 
@@ -211,7 +209,8 @@ def test_shortcut_keys_are_unique() -> None:
 def test_tabs_know_the_current_page() -> None:
     request = RequestFactory().get("/models/llama/versions/")
     text = Template(
-        '{% load slipway %}{% tab "/models/llama/" "Overview" %}{% tab "/models/llama/versions/" "V" number=1204 %}'
+        '{% load slipway %}{% tab "/models/llama/" "Overview" %}'
+        '{% tab "/models/llama/versions/" "Versions" number=1204 %}'
     ).render(Context({"request": request}))
     assert text.count("aria-current") == 1
     assert text.index("aria-current") > text.index("Overview")

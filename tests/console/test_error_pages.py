@@ -1,8 +1,7 @@
-from collections.abc import Iterator
-
 import pytest
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.template import loader
 from django.test import Client
 from django.urls import include, path
 
@@ -35,9 +34,9 @@ urlpatterns = [
 
 
 @pytest.fixture
-def visitor(settings, db: None) -> Iterator[Client]:
+def visitor(settings, db: None) -> Client:
     settings.ROOT_URLCONF = __name__
-    yield Client(raise_request_exception=False, enforce_csrf_checks=True)
+    return Client(raise_request_exception=False, enforce_csrf_checks=True)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +48,7 @@ def visitor(settings, db: None) -> Iterator[Client]:
         ("/forbidden/", 403, "Only an approver of team chat may approve this."),
     ],
 )
-def test_an_error_is_a_page_that_says_what_to_do(visitor: Client, where: str, status: int, words: str) -> None:
+def test_an_error_page_says_what_to_do(visitor: Client, where: str, status: int, words: str) -> None:
     response = visitor.get(where)
     body = response.content.decode()
     assert response.status_code == status
@@ -58,6 +57,15 @@ def test_an_error_is_a_page_that_says_what_to_do(visitor: Client, where: str, st
     assert SECRET not in body
     assert "Traceback" not in body
     assert "default-src 'none'" in response["Content-Security-Policy"]
+
+
+def test_a_failure_names_the_request_as_the_log_does(visitor: Client) -> None:
+    response = visitor.get("/broken/")
+    assert f"<code>{response['X-Request-ID']}</code>" in response.content.decode()
+
+
+def test_a_failure_that_hides_its_request_still_has_a_page() -> None:
+    assert "500 · server error</p>" in loader.render_to_string("500.html")
 
 
 def test_a_form_without_its_token_is_explained(visitor: Client) -> None:

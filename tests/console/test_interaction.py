@@ -1,9 +1,12 @@
+import re
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import expect
 
+from common.pages.shell import PLACES
 from tests.console.conftest import Tab
+from tests.console.server import PASSWORD
 
 pytestmark = pytest.mark.browser
 
@@ -26,7 +29,7 @@ def test_question_mark_shows_the_shortcuts_and_escape_closes_them(tab: Tab) -> N
 
 @pytest.mark.parametrize(
     ("key", "path"),
-    [("h", "/"), ("m", "/models/"), ("s", "/services/"), ("r", "/releases/"), ("f", "/fleet/"), ("a", "/audit/")],
+    [(place.key, place.path) for place in PLACES if place.key],
 )
 def test_g_and_a_letter_go_to_a_place(tab: Tab, key: str, path: str) -> None:
     tab.open("/styleguide/")
@@ -199,3 +202,23 @@ def test_times_grow_older_without_the_server(tab: Tab) -> None:
     before = waiting.inner_text()
     tab.page.clock.run_for(61_000)
     assert waiting.inner_text() != before
+
+
+def test_signing_in_leads_back_to_the_page_one_wanted(new_tab: Callable[..., Tab]) -> None:
+    tab = new_tab(signed_in=False)
+    tab.open("/search/?q=llama")
+    assert "/accounts/login/?next=/search/%3Fq%3Dllama" in tab.page.url
+    tab.page.get_by_label("Username").fill("ada.lovelace")
+    tab.page.get_by_label("Password").fill("wrong")
+    tab.page.get_by_role("button", name="Sign in").click()
+    expect(tab.page.get_by_role("alert")).to_be_visible()
+    tab.page.get_by_label("Username").fill("ada.lovelace")
+    tab.page.get_by_label("Password").fill(PASSWORD)
+    tab.page.get_by_role("button", name="Sign in").click()
+    tab.page.wait_for_url("**/search/?q=llama")
+    expect(tab.page.locator("summary.person-badge")).to_have_text(re.compile("AL"))
+    tab.page.locator("summary.person-badge").click()
+    tab.page.get_by_role("button", name="Sign out").click()
+    tab.page.wait_for_load_state()
+    tab.open("/search/")
+    assert "/accounts/login/" in tab.page.url

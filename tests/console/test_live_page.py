@@ -114,7 +114,8 @@ def test_a_part_with_an_open_dialog_waits_until_it_is_closed(live: Tab) -> None:
     live.page.evaluate(
         """() => {
           const clock = document.getElementById("clock");
-          clock.insertAdjacentHTML("beforeend", '<dialog id="inside"><button data-closes>x</button></dialog>');
+          const dialog = '<dialog id="inside"><button data-closes>x</button></dialog>';
+          clock.insertAdjacentHTML("beforeend", dialog);
           document.getElementById("inside").showModal();
         }"""
     )

@@ -1,4 +1,4 @@
-"""The importing process itself: killed at any moment, told to stop, left alone by its stack, started twice."""
+"""The importing process itself: killed at any moment, told to stop, left by its stack, started twice."""
 
 import json
 import os
@@ -185,7 +185,7 @@ def test_publishing_and_materialising_killed_at_any_moment_can_be_done_again(tmp
     store.publish("7", manifest)
     store.check(manifest)
     assert len(list(store.materialise(manifest).rglob("*.txt"))) == 400
-    assert os.listdir(store.root / "versions") == [manifest.digest]
+    assert [path.name for path in (store.root / "versions").iterdir()] == [manifest.digest]
 
 
 def wait_for(condition, *, seconds: float = 20) -> None:

@@ -14,8 +14,10 @@ from tests.models_registry import builders as b
 
 HOSTILE_PATHS = [
     "", "/etc/passwd", "../x", "a/../../x", "a/./b", "a//b", "a/", ".", "..", "C:/x", "c:x", "a\\b", "..\\x",
-    "a\x00b", "a\nb", "a\x1bb", "evil\u202etxt.py", "a\u200bb", "x" * 256, "/".join("d" * 33), "a/" * 600 + "b",
-    " a", "a ", "a.", "con?", "a:b", 'a"b', "a|b", "a*b", "<a>", "e\u0301", "\udcff", "a\u2028b", "\ufeffa",
+    "a\x00b", "a\nb", "a\x1bb", "evil\u202etxt.py", "a\u200bb", "x" * 256, "/".join("d" * 33),
+    "a/" * 600 + "b",
+    " a", "a ", "a.",
+    "con?", "a:b", 'a"b', "a|b", "a*b", "<a>", "e\u0301", "\udcff", "a\u2028b", "\ufeffa",
 ]  # fmt: skip
 
 

@@ -254,7 +254,7 @@ def test_a_file_rewritten_while_it_is_open_is_noticed_at_the_end(root: Path) -> 
 
 
 def test_no_descriptor_is_leaked(root: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(3):
         put_symlink(root / "model")
         refusals(root)
@@ -262,4 +262,4 @@ def test_no_descriptor_is_leaked(root: Path) -> None:
         read(root, file_named(root, "README.md"))
         with pytest.raises(Refused):
             listed(root, "../x")
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

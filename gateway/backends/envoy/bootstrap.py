@@ -13,6 +13,14 @@ from gateway.errors import GatewayError, InvalidRoute
 from gateway.latency import BOUNDS_MS
 
 WORKER_THREADS = 2
+STATS = (
+    rf"(?:{STATS_PREFIX}|http\.{STATS_PREFIX}|listener_manager|cluster_manager|server)\..+"
+    r"|cluster\..+\.(?:version_text|warming_state|update_rejected|update_failure|membership_total"
+    r"|membership_healthy|upstream_cx_active|upstream_cx_connect_fail|upstream_rq_active|upstream_rq_retry"
+    r"|upstream_rq_retry_success|ejections_active)"
+)
+"""The numbers that Envoy keeps. By default it has some 250 per cluster, and looks through all for each
+reading."""
 DAY_US = 86_400_000_000
 """The last bound: Envoy lists nothing beyond it."""
 MAX_CLIENT_CONNECTIONS = 20_000
@@ -80,12 +88,13 @@ def render_bootstrap(layout: Layout) -> Bootstrap:
             "cds_config": file_source(str(layout.clusters), str(layout.clusters.parent)),
         },
         "stats_config": {
+            "stats_matcher": {"inclusion_list": {"patterns": [{"safe_regex": {"regex": STATS}}]}},
             "histogram_bucket_settings": [
                 {
                     "match": {"prefix": f"{STATS_PREFIX}."},
                     "buckets": [*(round(bound * 1000) for bound in BOUNDS_MS), DAY_US],
                 }
-            ]
+            ],
         },
         # Histograms of the worker threads are merged this often.
         "stats_flush_interval": "1s",

@@ -398,7 +398,24 @@ class HistogramBuckets(TypedDict):
     buckets: list[float]
 
 
+class RegexMatcher(TypedDict):
+    regex: str
+
+
+class StatsInclusion(TypedDict):
+    safe_regex: RegexMatcher
+
+
+class StatsInclusionList(TypedDict):
+    patterns: list[StatsInclusion]
+
+
+class StatsMatcher(TypedDict):
+    inclusion_list: StatsInclusionList
+
+
 class StatsConfig(TypedDict):
+    stats_matcher: StatsMatcher
     histogram_bucket_settings: list[HistogramBuckets]
 
 

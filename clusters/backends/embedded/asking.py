@@ -1,0 +1,43 @@
+"""What the workers say of themselves on `/healthz`."""
+
+import http.client
+import json
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from clusters.backends.base import SeenState
+
+PATIENCE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    state: SeenState
+    reason: str
+
+
+def ask_all(ports: Mapping[str, int]) -> dict[str, Answer]:
+    """What each worker answers on its port, side by side; within a second or two for any number."""
+    if not ports:
+        return {}
+    with ThreadPoolExecutor(min(32, len(ports)), thread_name_prefix="healthz") as pool:
+        return dict(zip(ports, pool.map(_ask, ports.keys(), ports.values()), strict=True))
+
+
+def _ask(worker: str, port: int) -> Answer:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
+    try:
+        connection.request("GET", "/healthz")
+        said = json.loads(connection.getresponse().read(100_000))
+        if said["worker"] != worker:
+            return Answer(SeenState.STARTING, f"Port {port} is answered by {said['worker']}.")
+        return Answer(SeenState(said["state"]), str(said["reason"]))
+    except ConnectionRefusedError:
+        return Answer(SeenState.STARTING, "It does not listen yet.")
+    except TimeoutError:
+        return Answer(SeenState.STARTING, f"It does not answer within {PATIENCE_SECONDS:g} s.")
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+        return Answer(SeenState.STARTING, f"Port {port} is not answered by a worker: {error}")
+    finally:
+        connection.close()

@@ -1,0 +1,146 @@
+"""A cluster in memory: keeps the contract of `base.py` and does what a test tells it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import count
+
+from clusters.backends.base import (
+    ClusterUnreachable,
+    DeploymentSpec,
+    Fence,
+    GpuSeen,
+    Health,
+    NodeSeen,
+    SeenState,
+    StaleFence,
+    UnknownWorker,
+    WorkerSeen,
+)
+
+NODE = NodeSeen(
+    name="fake-node",
+    address="127.0.0.1",
+    cpu_count=8,
+    memory_bytes=32 * 2**30,
+    gpus=(GpuSeen(index=0, name="Fake GPU", memory_bytes=80 * 2**30),),
+)
+
+
+@dataclass(slots=True)
+class _Deployment:
+    spec: DeploymentSpec
+    fence: Fence
+    removed: bool = False
+
+
+class FakeCluster:
+    """A ClusterBackend whose workers are ready at once, and gone at once, unless told otherwise.
+
+    `reachable = False` makes every order fail. `starts_as` is the state of new workers. A spec whose
+    settings have `fails` gets workers that failed with that reason.
+    """
+
+    def __init__(self) -> None:
+        self.reachable = True
+        self.starts_as = SeenState.READY
+        self._deployments: dict[str, _Deployment] = {}
+        self._workers: dict[str, WorkerSeen] = {}
+        self._logs: dict[str, list[str]] = {}
+        self._ports = count(30_000)
+        self._pids = count(40_000)
+
+    def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
+        self._answer()
+        before = self._guard(spec.name, fence)
+        self._deployments[spec.name] = _Deployment(spec, fence)
+        outdated = before is not None and replace(before.spec, replicas=0) != replace(spec, replicas=0)
+        for worker in self._of(spec.name):
+            if outdated or worker.ordinal >= spec.replicas:
+                del self._workers[worker.name]
+        for ordinal in range(spec.replicas):
+            if f"{spec.name}-{ordinal}" not in self._workers:
+                self._start(spec, ordinal)
+
+    def remove(self, deployment: str, *, fence: Fence) -> None:
+        self._answer()
+        held = self._guard(deployment, fence)
+        if held is None:
+            return
+        self._deployments[deployment] = _Deployment(held.spec, fence, removed=True)
+        for worker in self._of(deployment):
+            del self._workers[worker.name]
+
+    def observe(self, deployment: str) -> tuple[WorkerSeen, ...]:
+        self._answer()
+        return self._of(deployment)
+
+    def observe_all(self) -> Mapping[str, tuple[WorkerSeen, ...]]:
+        self._answer()
+        return {name: seen for name in self._deployments if (seen := self._of(name))}
+
+    def logs(self, worker: str, *, lines: int) -> str:
+        self._answer()
+        if worker not in self._logs:
+            raise UnknownWorker(f"There is no log of a worker {worker}.")
+        return "\n".join(self._logs[worker][-lines:])
+
+    def nodes(self) -> tuple[NodeSeen, ...]:
+        self._answer()
+        return (NODE,)
+
+    def health(self) -> Health:
+        return Health(self.reachable, "The fake answers." if self.reachable else "The fake is out of reach.")
+
+    def crash(self, worker: str, *, reason: str = "terminated by SIGKILL") -> None:
+        """Its process ends and is started again."""
+        before = self._workers[worker]
+        self._workers[worker] = replace(
+            before,
+            pid=next(self._pids),
+            state=self.starts_as,
+            restarts=before.restarts + 1,
+            since=datetime.now(UTC),
+            reason="" if self.starts_as == SeenState.READY else f"It was restarted; before, {reason}.",
+        )
+        self._logs[worker].append(reason)
+
+    def turn(self, worker: str, state: SeenState, *, reason: str = "") -> None:
+        """Let the worker be in that state."""
+        pid = None if state == SeenState.FAILED else self._workers[worker].pid or next(self._pids)
+        self._workers[worker] = replace(self._workers[worker], state=state, reason=reason, pid=pid)
+
+    def spec(self, deployment: str) -> DeploymentSpec | None:
+        """What was asked for last; None when it is unknown or removed."""
+        held = self._deployments.get(deployment)
+        return held.spec if held is not None and not held.removed else None
+
+    def _answer(self) -> None:
+        if not self.reachable:
+            raise ClusterUnreachable("The fake is out of reach.")
+
+    def _guard(self, deployment: str, fence: Fence) -> _Deployment | None:
+        held = self._deployments.get(deployment)
+        if held is not None and fence < held.fence:
+            raise StaleFence(f"{deployment} was set by {held.fence}, which is later than {fence}.")
+        return held
+
+    def _of(self, deployment: str) -> tuple[WorkerSeen, ...]:
+        workers = [worker for name, worker in self._workers.items() if name.rpartition("-")[0] == deployment]
+        return tuple(sorted(workers, key=lambda worker: worker.ordinal))
+
+    def _start(self, spec: DeploymentSpec, ordinal: int) -> None:
+        name = f"{spec.name}-{ordinal}"
+        failure = spec.settings.get("fails")
+        self._workers[name] = WorkerSeen(
+            name=name,
+            ordinal=ordinal,
+            node=NODE.name,
+            address="127.0.0.1",
+            port=next(self._ports),
+            pid=None if failure else next(self._pids),
+            state=SeenState.FAILED if failure else self.starts_as,
+            since=datetime.now(UTC),
+            reason=failure or "",
+        )
+        self._logs[name] = [f"{name} started", *([failure] if failure else [])]

@@ -1,0 +1,7 @@
+"""Facts are frozen, pointers move: versions never change, aliases do and remember it."""
+
+from models_registry.models.aliases import Alias, AliasMove
+from models_registry.models.catalogue import Model
+from models_registry.models.versions import FROZEN_FIELDS, Version, VersionFile, VersionMove
+
+__all__ = ["FROZEN_FIELDS", "Alias", "AliasMove", "Model", "Version", "VersionFile", "VersionMove"]

@@ -1,0 +1,46 @@
+from typing import ClassVar, Self
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from accounts.querysets import TeamOwned
+from common.revisions import Revised
+
+
+class Models(TeamOwned["Model"]):
+    team_path = "team"
+
+    def live(self) -> Self:
+        return self.filter(deleted_at=None)
+
+
+class Model(Revised):
+    """A model that a team owns: a name, what it is for, and its versions.
+
+    Names are unique over all teams, since traffic and history name a version `model:version`. A deleted
+    model keeps its row; its name may be used again.
+    """
+
+    team = models.ForeignKey("accounts.Team", on_delete=models.PROTECT, related_name="+")
+    name = models.CharField(max_length=95)
+    task = models.CharField(max_length=100, blank=True)
+    """What it is for, in the words of the hub: `text-generation`, `feature-extraction` ..."""
+    description = models.TextField(max_length=10_000, blank=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_by = models.ForeignKey(
+        "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_by_name = models.CharField(max_length=200, blank=True)
+    deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    objects = Models.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["name"], condition=Q(deleted_at=None), name="model_name_once"),
+        ]
+        indexes: ClassVar = [models.Index(fields=["team", "name"], name="model_of_team")]
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,211 @@
+from collections.abc import Iterable
+from typing import Any, ClassVar, Self
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from accounts.querysets import TeamOwned
+from common.reconcile import Reconciled
+from models_registry.errors import Frozen
+from models_registry.states import FROZEN, VersionState
+
+FROZEN_FIELDS = frozenset(
+    {
+        "model_id", "number", "name", "source", "message", "author_id", "author_name", "created_at",
+        "ready_at", "digest", "size_bytes", "file_count", "architecture", "parameters", "context_length",
+        "dtype", "quantization", "config", "scan", "lineage", "parent_id",
+    }
+)  # fmt: skip
+_FROZEN_COLUMNS = FROZEN_FIELDS | {"model", "author", "parent"}
+
+
+class Versions(TeamOwned["Version"]):
+    team_path = "model__team"
+
+    def live(self) -> Self:
+        return self.exclude(state=VersionState.DELETED)
+
+    def ready(self) -> Self:
+        return self.filter(state=VersionState.READY)
+
+    def update(self, **columns: Any) -> int:
+        if _FROZEN_COLUMNS & columns.keys() and self.filter(state__in=FROZEN).exists():
+            raise Frozen("A ready version never changes. Import another one.")
+        return super().update(**columns)
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        raise Frozen("Versions are not removed; services.delete_version lets go of their files.")
+
+
+class Version(Reconciled):
+    """One version of a model: a list of files that never changes once it is ready, and where it came from.
+
+    The row is also the long-lived thing that imports it; see `reconcilers`.
+    """
+
+    model = models.ForeignKey("models_registry.Model", on_delete=models.PROTECT, related_name="+")
+    number = models.PositiveIntegerField()
+    """1, 2, 3 ... within the model; never used twice."""
+    name = models.CharField(max_length=95)
+    """`v<number>` unless its author gave it another name."""
+    state = models.CharField(
+        max_length=10, choices=VersionState.choices, default=VersionState.IMPORTING, editable=False
+    )
+    reason = models.TextField(blank=True, editable=False)
+    """Why it failed, was refused or deleted."""
+    source = models.JSONField(default=dict, editable=False)
+    """`{"kind": "directory", "uri", "root", "path", "ignore_patterns"}`"""
+    message = models.TextField(blank=True, max_length=4_000)
+    author = models.ForeignKey(
+        "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    author_name = models.CharField(max_length=200, blank=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    ready_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    digest = models.CharField(max_length=64, null=True, blank=True, editable=False)  # noqa: DJ001 (None: not known)
+    """See `manifest.Manifest.digest`; None until it is ready."""
+    size_bytes = models.BigIntegerField(default=0, editable=False)
+    file_count = models.PositiveIntegerField(default=0, editable=False)
+    architecture = models.CharField(max_length=200, blank=True, editable=False)
+    parameters = models.BigIntegerField(null=True, blank=True, editable=False)
+    context_length = models.BigIntegerField(null=True, blank=True, editable=False)
+    dtype = models.CharField(max_length=40, blank=True, editable=False)
+    quantization = models.CharField(max_length=40, blank=True, editable=False)
+    config = models.JSONField(default=dict, blank=True, editable=False)
+    scan = models.JSONField(default=dict, blank=True, editable=False)
+    """What the judgement of its files found: `{"verdict", "refusals", "skipped", "notes", "formats"}`."""
+    signature = models.JSONField(null=True, blank=True, editable=False)
+    """None: unsigned."""
+    lineage = models.JSONField(default=dict, blank=True)
+    """What its author says about how it came to be, such as `base_model`, `trained_by`, `data`."""
+    parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+
+    attempt = models.PositiveIntegerField(default=1, editable=False)
+    """Rises with every retry; results of earlier attempts are void."""
+    launches = models.PositiveIntegerField(default=0, editable=False)
+    """How often the importing process of this attempt was started."""
+    launched_at = models.DateTimeField(null=True, blank=True, editable=False)
+    is_held = models.BooleanField(default=True, editable=False)
+    """The store may still hold an intake, or blobs to let go of: the row is not at rest yet."""
+    bytes_done = models.BigIntegerField(default=0, editable=False)
+    bytes_total = models.BigIntegerField(default=0, editable=False)
+    files_done = models.PositiveIntegerField(default=0, editable=False)
+    files_total = models.PositiveIntegerField(default=0, editable=False)
+    bytes_per_second = models.BigIntegerField(default=0, editable=False)
+
+    objects = Versions.as_manager()
+
+    class Meta(Reconciled.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["model", "number"], name="version_number_once"),
+            models.UniqueConstraint(fields=["model", "name"], name="version_name_once"),
+            models.CheckConstraint(condition=Q(state__in=VersionState.values), name="version_state_known"),
+            models.CheckConstraint(condition=Q(number__gte=1), name="version_number_from_one"),
+            models.CheckConstraint(
+                condition=~Q(state=VersionState.READY)
+                | Q(digest__isnull=False, ready_at__isnull=False, file_count__gte=1),
+                name="version_ready_is_whole",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=sorted(FROZEN)) | Q(digest=None, ready_at=None),
+                name="version_digest_when_ready",
+            ),
+        ]
+        indexes: ClassVar = [
+            *Reconciled.Meta.indexes,
+            models.Index(fields=["model", "state", "-number"], name="version_newest"),
+            models.Index(fields=["digest"], name="version_digest"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.model.name}:{self.name}"
+
+    @property
+    def is_frozen(self) -> bool:
+        return self.state in FROZEN
+
+    @property
+    def short_digest(self) -> str:
+        return (self.digest or "")[:12]
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the present rate; None when that cannot be told."""
+        if self.state != VersionState.IMPORTING or not self.bytes_per_second or not self.bytes_total:
+            return None
+        return max(0, self.bytes_total - self.bytes_done) / self.bytes_per_second
+
+    def save(self, *args: Any, update_fields: Iterable[str] | None = None, **options: Any) -> None:
+        frozen = update_fields is None or _FROZEN_COLUMNS & set(update_fields)
+        if frozen and not self._state.adding:
+            self._refuse_change()
+        super().save(*args, update_fields=update_fields, **options)
+
+    def _refuse_change(self) -> None:
+        stored = Version.objects.filter(pk=self.pk, state__in=FROZEN).first()
+        if stored and any(getattr(stored, name) != getattr(self, name) for name in FROZEN_FIELDS):
+            raise Frozen("A ready version never changes. Import another one.")
+
+    def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:
+        raise Frozen("Versions are not removed; services.delete_version lets go of their files.")
+
+
+class VersionFiles(TeamOwned["VersionFile"]):
+    team_path = "version__model__team"
+
+    def update(self, **columns: Any) -> int:
+        raise Frozen("The files of a version never change.")
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        if self.filter(version__state__in=FROZEN).exists():
+            raise Frozen("The files of a ready version never change.")
+        return super().delete()
+
+
+class VersionFile(models.Model):
+    """A file of a version. As long as the version is importing or ready, it keeps its blob in the store."""
+
+    version = models.ForeignKey(Version, on_delete=models.PROTECT, related_name="files")
+    path = models.CharField(max_length=1024)
+    size = models.BigIntegerField()
+    sha256 = models.CharField(max_length=64, db_index=True)
+    format = models.CharField(max_length=20)
+
+    objects = VersionFiles.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["version", "path"], name="version_file_once"),
+            models.CheckConstraint(condition=Q(size__gte=0), name="version_file_size"),
+        ]
+
+    def __str__(self) -> str:
+        return self.path
+
+    def save(self, *args: Any, **options: Any) -> None:
+        if not self._state.adding or Version.objects.filter(pk=self.version_id, state__in=FROZEN).exists():
+            raise Frozen("The files of a version never change.")
+        super().save(*args, **options)
+
+    def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:
+        return VersionFile.objects.filter(pk=self.pk).delete()
+
+
+class VersionMove(models.Model):
+    """A change of a version's state: when, by whom, why."""
+
+    version = models.ForeignKey(Version, on_delete=models.PROTECT, related_name="moves")
+    from_state = models.CharField(max_length=10, choices=VersionState.choices, blank=True)
+    to_state = models.CharField(max_length=10, choices=VersionState.choices)
+    at = models.DateTimeField(default=timezone.now)
+    by = models.CharField(max_length=200)
+    reason = models.TextField(blank=True)
+
+    class Meta:
+        ordering: ClassVar = ["pk"]
+        indexes: ClassVar = [models.Index(fields=["version", "id"], name="version_move_order")]
+
+    def __str__(self) -> str:
+        return f"{self.from_state or 'new'} -> {self.to_state}"

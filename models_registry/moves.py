@@ -1,0 +1,66 @@
+"""The one door through which a version changes its state."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from common import audit, events
+from common.actor import Actor
+from models_registry.events import (
+    VersionDeleted,
+    VersionFailed,
+    VersionImporting,
+    VersionReady,
+    VersionRefused,
+)
+from models_registry.models import Version, VersionFile, VersionMove
+from models_registry.states import MOVES, VersionState
+
+_TOLD = {
+    VersionState.IMPORTING: ("version.import", VersionImporting),
+    VersionState.READY: ("version.ready", VersionReady),
+    VersionState.FAILED: ("version.failed", VersionFailed),
+    VersionState.REFUSED: ("version.refused", VersionRefused),
+    VersionState.DELETED: ("version.delete", VersionDeleted),
+}
+
+
+def moved(
+    version: Version,
+    to: VersionState,
+    *,
+    actor: Actor,
+    reason: str = "",
+    detail: Mapping[str, Any] | None = None,
+    **columns: Any,
+) -> tuple[dict[str, Any], Callable[[], None]]:
+    """The columns to save on the row, by compare-and-set on its state or fence, and what to write with them.
+
+    Both belong in one transaction. Raises IllegalMove.
+    """
+    MOVES.check(VersionState(version.state), to)
+
+    def write() -> None:
+        if to in (VersionState.FAILED, VersionState.REFUSED):
+            # They were the version's hold on blobs.
+            VersionFile.objects.filter(version=version.pk).delete()
+        record(version, to, actor=actor, reason=reason, detail=detail, came_from=version.state)
+
+    return {"state": to, "reason": reason, **columns}, write
+
+
+def record(
+    version: Version,
+    to: VersionState,
+    *,
+    actor: Actor,
+    reason: str = "",
+    detail: Mapping[str, Any] | None = None,
+    came_from: str = "",
+) -> None:
+    """History, audit and event of a change of state. Inside its transaction."""
+    action, event = _TOLD[to]
+    VersionMove.objects.create(
+        version=version, from_state=came_from, to_state=to, by=actor.name, reason=reason
+    )
+    audit.record(actor, action, subject=version, reason=reason, detail=detail, team_id=version.model.team_id)
+    events.publish(event(version.pk))

@@ -1,0 +1,261 @@
+"""How a version's row advances: copy and judge its files, publish them, let go of what is left over."""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from django.conf import settings
+
+from common.actor import Actor
+from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
+from models_registry import files, importer
+from models_registry.errors import IntakeBusy
+from models_registry.importer import PROGRESS, RESULT, STARTED, Job
+from models_registry.importing import ImportResult
+from models_registry.models import Version, VersionFile
+from models_registry.moves import moved
+from models_registry.sources import directory_source
+from models_registry.states import VersionState
+
+ACTOR = Actor.system("importer")
+LOOK_EVERY = timedelta(seconds=1)
+TIDY_EVERY = timedelta(milliseconds=500)
+MAX_LAUNCHES = 10
+QUIET_AFTER_LAUNCH = timedelta(seconds=5)
+"""A new process needs a moment until it holds its lock; no second one is started meanwhile."""
+
+
+def launch(job: Job) -> None:
+    """Start the importing process; its last words go to a file in the log directory."""
+    importer.launch(job, log=last_words_path(job.key))
+
+
+def last_words_path(key: str) -> Path:
+    return Path(settings.SLIPWAY_LOG_DIR) / "imports" / f"{key}.log"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What an import looks like from outside."""
+
+    state: Literal["launched", "running", "finished", "given up"]
+    progress: dict[str, int]
+    result: ImportResult | None = None
+
+
+class Copy(Step[Version]):
+    """The importing process runs until its result is in the intake."""
+
+    name = "copy"
+    effect = Effect.ABSOLUTE
+
+    def __init__(self, start: Callable[[Job], None]) -> None:
+        self._start = start
+        self._has_launched = False
+
+    def act(self, row: Version, operation: Operation) -> None:
+        store, key = files.store(), str(row.pk)
+        if _note(row, RESULT) is not None:
+            return
+        if store.is_busy(key):
+            if _note(row, STARTED) is None:
+                # Somebody works on it, but for an attempt that is over.
+                store.ask_to_stop(key)
+            return
+        is_fresh = row.launched_at is not None and operation.at - row.launched_at < QUIET_AFTER_LAUNCH
+        if row.launches >= MAX_LAUNCHES or is_fresh:
+            return
+        self._forget_orphans()
+        _check_fence(row, operation)
+        guardian = importer.guardian()
+        self._start(
+            Job(
+                store=str(settings.SLIPWAY_STORE_DIR),
+                key=key,
+                attempt=row.attempt,
+                source=directory_source(row.source),
+                guardian_pid=guardian.pid,
+                guardian_started=guardian.create_time(),
+            )
+        )
+        self._has_launched = True
+
+    @staticmethod
+    def _forget_orphans() -> None:
+        """Intakes whose row does not know of them, as after a database was restored from a backup."""
+        store = files.store()
+        found = {key for key in store.intakes() if key.isdigit()}
+        known = Version.objects.filter(pk__in=map(int, found), is_held=True).values_list("pk", flat=True)
+        for key in found - {str(pk) for pk in known}:
+            with suppress(IntakeBusy):
+                store.discard(key, is_referenced=files.referenced)
+
+    def observe(self, row: Version, operation: Operation) -> Seen:
+        progress = _note(row, PROGRESS) or {}
+        result = _note(row, RESULT)
+        if result is not None:
+            return Seen("finished", progress, ImportResult.from_json(result))
+        if self._has_launched:
+            return Seen("launched", progress)
+        if row.launches >= MAX_LAUNCHES and not files.store().is_busy(str(row.pk)):
+            return Seen("given up", progress)
+        return Seen("running", progress)
+
+    def settle(self, row: Version, seen: Seen, now: datetime) -> Outcome:
+        if seen.result:
+            return _judged(row, seen.result)
+        if seen.state == "given up":
+            why = f"The importing process died {row.launches} times. {_last_words(row)}".strip()
+            return _moved(row, VersionState.FAILED, reason=why)
+        launched = {"launches": row.launches + 1, "launched_at": now} if seen.state == "launched" else {}
+        return wait(LOOK_EVERY, save={**seen.progress, **launched})
+
+
+def _judged(row: Version, result: ImportResult) -> Outcome:
+    formats: dict[str, dict[str, int]] = {}
+    for file in result.files:
+        total = formats.setdefault(file.format, {"files": 0, "bytes": 0})
+        total["files"] += 1
+        total["bytes"] += file.size
+    scan = {
+        "verdict": {"accepted": "passed", "refused": "refused", "failed": "not finished"}[result.outcome],
+        "formats": formats,
+        "refusals": [{"path": path, "reason": reason} for path, reason in result.refusals],
+        "skipped": [{"path": path, "reason": reason} for path, reason in result.skipped],
+        "notes": list(result.facts.notes),
+        "copied_bytes": result.copied_bytes,
+        "seconds": result.seconds,
+    }
+    if result.outcome == "refused":
+        return _moved(row, VersionState.REFUSED, reason=result.reason, scan=scan)
+    if result.outcome == "failed":
+        return _moved(row, VersionState.FAILED, reason=result.reason, scan=scan)
+    manifest = result.manifest
+
+    def write() -> None:
+        VersionFile.objects.bulk_create(
+            (
+                VersionFile(
+                    version=row, path=file.path, size=file.size, sha256=file.sha256, format=file.format
+                )
+                for file in manifest.files
+            ),
+            batch_size=500,
+        )
+
+    facts = result.facts
+    return proceed(
+        save={
+            "scan": scan,
+            "size_bytes": manifest.size_bytes,
+            "file_count": len(manifest.files),
+            "bytes_done": manifest.size_bytes,
+            "bytes_total": manifest.size_bytes,
+            "files_done": len(manifest.files),
+            "files_total": len(manifest.files),
+            "architecture": facts.architecture,
+            "parameters": facts.parameters,
+            "context_length": facts.context_length,
+            "dtype": facts.dtype,
+            "quantization": facts.quantization,
+            "config": facts.config,
+        },
+        write=write,
+    )
+
+
+class Publish(Step[Version]):
+    """Its files become blobs; only then is the version ready."""
+
+    name = "publish"
+    effect = Effect.ABSOLUTE
+
+    def act(self, row: Version, operation: Operation) -> None:
+        files.store().publish(str(row.pk), files.manifest_of(row))
+
+    def observe(self, row: Version, operation: Operation) -> str:
+        manifest = files.manifest_of(row)
+        files.store().check(manifest)
+        return manifest.digest
+
+    def settle(self, row: Version, seen: str, now: datetime) -> Outcome:
+        return _moved(
+            row,
+            VersionState.READY,
+            detail={"digest": seen, "bytes": row.size_bytes, "files": row.file_count},
+            digest=seen,
+            ready_at=now,
+        )
+
+
+class LetGo(Step[Version]):
+    """What the store holds for the row and no version needs is removed."""
+
+    name = "let go"
+    effect = Effect.ABSOLUTE
+
+    def act(self, row: Version, operation: Operation) -> None:
+        store, key = files.store(), str(row.pk)
+        _check_fence(row, operation)
+        if store.is_busy(key):
+            store.ask_to_stop(key)
+            return
+        with suppress(IntakeBusy):
+            store.discard(key, is_referenced=files.referenced)
+        if row.state == VersionState.DELETED and row.digest:
+            if not Version.objects.ready().filter(digest=row.digest).exists():
+                store.dematerialise(row.digest)
+            blobs = {file.sha256 for file in files.manifest_of(row).files}
+            store.reclaim(blobs, is_referenced=files.referenced)
+        last_words_path(key).unlink(missing_ok=True)
+
+    def observe(self, row: Version, operation: Operation) -> bool:
+        return str(row.pk) in files.store().intakes()
+
+    def settle(self, row: Version, seen: bool, now: datetime) -> Outcome:
+        return wait(TIDY_EVERY) if seen else rest(save={"is_held": False})
+
+
+class VersionReconciler(Reconciler[Version]):
+    kind = "version"
+    model = Version
+
+    def __init__(self, start: Callable[[Job], None] = launch) -> None:
+        self._start = start
+
+    def next_step(self, row: Version, now: datetime) -> Step[Version] | None:
+        if row.state == VersionState.IMPORTING:
+            return Publish() if row.file_count else Copy(self._start)
+        return LetGo() if row.is_held else None
+
+
+def _check_fence(row: Version, operation: Operation) -> None:
+    """For effects that do harm when they come late; what still slips through, the next import clears away."""
+    if not Version.objects.filter(pk=row.pk, fence=operation.fence).exists():
+        raise LeaseLost
+
+
+def _moved(row: Version, to: VersionState, *, reason: str = "", **columns: Any) -> Outcome:
+    save, write = moved(row, to, actor=ACTOR, reason=reason, **columns)
+    return proceed(save=save, write=write)
+
+
+def _note(row: Version, name: str) -> dict[str, Any] | None:
+    """A note of this attempt's importing process."""
+    found = files.store().read_note(str(row.pk), name)
+    if found is None:
+        return None
+    note: dict[str, Any] = json.loads(found)
+    return note if note.pop("attempt") == row.attempt else None
+
+
+def _last_words(row: Version) -> str:
+    try:
+        lines = last_words_path(str(row.pk)).read_text(errors="replace").strip().splitlines()
+    except FileNotFoundError:
+        return ""
+    return f"Its last words: {lines[-1][:500]}" if lines else ""

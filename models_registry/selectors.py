@@ -1,0 +1,240 @@
+"""Named reads of the registry. Everything that takes an actor shows only what that actor may see."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Sum
+
+from common.actor import Actor
+from models_registry import files, names
+from models_registry.comparison import Comparison, compared
+from models_registry.errors import UnknownAlias, UnknownModel, UnknownVersion
+from models_registry.models import Alias, AliasMove, Model, Version, VersionFile, VersionMove
+from models_registry.states import VersionState
+from models_registry.uses import uses
+
+MAX_WORDS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """A model as lists show it. Sizes in bytes, over its ready versions, each counted in full."""
+
+    model: Model
+    latest: Version | None
+    """Its newest ready version."""
+    aliases: tuple[Alias, ...]
+    version_count: int
+    size_bytes: int
+    served: tuple[str, ...]
+    """Where its versions are used, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionCard:
+    """A version as lists show it, without its config."""
+
+    version: Version
+    aliases: tuple[str, ...]
+    served: tuple[str, ...]
+    same_content_as: str
+    """Name of the first version of the model with the same digest; empty when it is this one."""
+
+
+def models(actor: Actor, *, q: str = "") -> QuerySet[Model]:
+    """The models that the actor may see; every word of `q` must occur somewhere.
+
+    Looked at are name, task, description, team, aliases and the architectures of ready versions.
+    """
+    found = Model.objects.for_actor(actor).live().select_related("team")
+    for word in q.split()[:MAX_WORDS]:
+        found = found.filter(_mentions(word))
+    return found
+
+
+def _mentions(word: str) -> Q:
+    aliases = Alias.objects.filter(model=OuterRef("pk"), name__icontains=word)
+    versions = Version.objects.ready().filter(model=OuterRef("pk"), architecture__icontains=word)
+    own = Q()
+    for field in ("name", "task", "description", "team__name"):
+        own |= Q(**{f"{field}__icontains": word})
+    return own | Q(Exists(aliases)) | Q(Exists(versions))
+
+
+def cards(models: Sequence[Model]) -> list[ModelCard]:
+    """What lists show of these models, in their order: a fixed number of queries for any number of them."""
+    ids = [model.pk for model in models]
+    newest = Version.objects.ready().filter(model=OuterRef("pk")).order_by("-number").values("pk")[:1]
+    newest_ids = Model.objects.filter(pk__in=ids).annotate(newest=Subquery(newest)).values_list("newest")
+    shown = Version.objects.filter(pk__in=newest_ids).defer("config", "scan")
+    latest = {version.model_id: version for version in shown}
+    totals = {
+        row["model_id"]: (row["versions"], row["bytes"])
+        for row in Version.objects.ready()
+        .filter(model__in=ids)
+        .values("model_id")
+        .annotate(versions=Count("pk"), bytes=Sum("size_bytes"))
+    }
+    aliases: dict[int, list[Alias]] = {}
+    for alias in Alias.objects.filter(model__in=ids).select_related("version").order_by("name"):
+        aliases.setdefault(alias.model_id, []).append(alias)
+    served = _served_by_model(ids)
+    return [
+        ModelCard(
+            model,
+            latest.get(model.pk),
+            tuple(aliases.get(model.pk, ())),
+            *totals.get(model.pk, (0, 0)),
+            tuple(served.get(model.pk, ())),
+        )
+        for model in models
+    ]
+
+
+def _served_by_model(model_ids: Collection[int]) -> dict[int, list[str]]:
+    used = uses()
+    owners = Version.objects.filter(pk__in=used, model__in=model_ids).values_list("pk", "model_id")
+    found: dict[int, list[str]] = {}
+    for version_id, model_id in owners:
+        found.setdefault(model_id, []).extend(used[version_id])
+    return found
+
+
+def card(model: Model) -> ModelCard:
+    return cards([model])[0]
+
+
+def model_named(actor: Actor, name: str) -> Model:
+    """Raises UnknownModel."""
+    found = models(actor).filter(name=name).first()
+    if found is None:
+        raise UnknownModel(f"There is no model '{name[:95]}', or you may not see it.")
+    return found
+
+
+def versions(model: Model) -> QuerySet[Version]:
+    """The model's versions, deleted ones left out, newest first, without their configs."""
+    rows = Version.objects.live().filter(model=model).select_related("model", "parent__model")
+    return rows.defer("config").order_by("-number")
+
+
+def version_cards(versions: Sequence[Version]) -> list[VersionCard]:
+    """What lists show of these versions, in their order: a fixed number of queries for any number of them."""
+    ids = [version.pk for version in versions]
+    aliases: dict[int, list[str]] = {}
+    for version_id, name in (
+        Alias.objects.filter(version__in=ids).order_by("name").values_list("version", "name")
+    ):
+        aliases.setdefault(version_id, []).append(name)
+    served = uses()
+    firsts = _first_with_digest(versions)
+    shown = []
+    for version in versions:
+        first = firsts.get((version.model_id, version.digest or ""), version.name)
+        same = first if first != version.name else ""
+        shown.append(
+            VersionCard(version, tuple(aliases.get(version.pk, ())), tuple(served.get(version.pk, ())), same)
+        )
+    return shown
+
+
+def _first_with_digest(versions: Sequence[Version]) -> dict[tuple[int, str], str]:
+    """Name of the oldest version with each digest, per model."""
+    digests = {version.digest for version in versions if version.digest}
+    rows = Version.objects.ready().filter(
+        model__in={version.model_id for version in versions}, digest__in=digests
+    )
+    found: dict[tuple[int, str], str] = {}
+    for model_id, digest, name in rows.order_by("-number").values_list("model_id", "digest", "name"):
+        found[model_id, digest or ""] = name
+    return found
+
+
+def version_card(version: Version) -> VersionCard:
+    return version_cards([version])[0]
+
+
+def version_named(model: Model, reference: str) -> Version:
+    """By `v3`, by the name its author gave, or by at least 12 hex digits of its digest. Raises
+    UnknownVersion.
+
+    Versions that were deleted are not found. Of several with one digest it is the newest.
+    """
+    rows = Version.objects.live().filter(model=model).select_related("model__team", "parent__model")
+    wanted = Q(name=reference)
+    if number := names.NUMBER.fullmatch(reference):
+        wanted |= Q(number=int(number[1]))
+    if names.DIGEST_PREFIX.fullmatch(reference):
+        wanted |= Q(digest__startswith=reference)
+    listed = list(rows.filter(wanted).order_by("-number")[:50])
+    if len({version.digest for version in listed if version.digest}) > 1:
+        raise UnknownVersion(
+            f"{model} has several versions whose digest begins with {reference}. Give more of it."
+        )
+    if not listed:
+        raise UnknownVersion(f"{model} has no version '{reference[:95]}'.")
+    return listed[0]
+
+
+def resolve(actor: Actor, reference: str) -> Version:
+    """`model:v3`, `model:<digest>` or `model:<alias>`. Raises UnknownModel, UnknownVersion."""
+    name, colon, part = reference.partition(":")
+    if not colon:
+        raise UnknownVersion(f"'{reference[:200]}' is not of the form model:version.")
+    model = model_named(actor, name)
+    alias = Alias.objects.filter(model=model, name=part).select_related("version").first()
+    return alias.version if alias else version_named(model, part)
+
+
+def version_files(version: Version) -> QuerySet[VersionFile]:
+    """Its files by path."""
+    return VersionFile.objects.filter(version=version).order_by("path")
+
+
+def version_moves(version: Version) -> QuerySet[VersionMove]:
+    """The history of its state, oldest first."""
+    return VersionMove.objects.filter(version=version).order_by("pk")
+
+
+def importing(actor: Actor) -> QuerySet[Version]:
+    """Imports that run, or that are stuck, newest first."""
+    rows = Version.objects.for_actor(actor).filter(state=VersionState.IMPORTING)
+    return rows.select_related("model").defer("config", "scan").order_by("-pk")
+
+
+def aliases(model: Model) -> QuerySet[Alias]:
+    return Alias.objects.filter(model=model).select_related("model__team", "version").order_by("name")
+
+
+def alias_named(model: Model, name: str) -> Alias:
+    """Raises UnknownAlias."""
+    found = aliases(model).filter(name=name).first()
+    if found is None:
+        raise UnknownAlias(f"{model} has no alias '{name[:63]}'.")
+    return found
+
+
+def alias_history(model: Model, alias: str | None = None) -> QuerySet[AliasMove]:
+    """Who pointed the model's aliases, or one of them, at what, when and why; newest first."""
+    rows = AliasMove.objects.filter(model=model)
+    rows = rows if alias is None else rows.filter(alias=alias)
+    return rows.select_related("from_version", "to_version").order_by("-at", "-pk")
+
+
+def alias_at(model: Model, alias: str, at: datetime) -> AliasMove | None:
+    """The move that was in force at that moment, which tells the version, who put it there and why.
+
+    None when the alias did not exist then, or had been deleted.
+    """
+    move = alias_history(model, alias).filter(at__lte=at).select_related("to_version__model").first()
+    return move if move and move.to_version_id else None
+
+
+def compare_versions(before: Version, after: Version) -> Comparison:
+    return compared(
+        files.manifest_of(before).files,
+        files.manifest_of(after).files,
+        config_before=before.config,
+        config_after=after.config,
+    )

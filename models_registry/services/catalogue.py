@@ -1,0 +1,89 @@
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from accounts.models import Team
+from accounts.services import require
+from accounts.states import Right
+from common import audit, events
+from common.actor import Actor
+from models_registry import names
+from models_registry.errors import InUse, NameTaken
+from models_registry.events import ModelChanged, ModelCreated, ModelDeleted
+from models_registry.models import Alias, Model, Version
+from models_registry.services import checks
+from models_registry.services.versions import let_go
+from models_registry.states import VersionState
+from models_registry.uses import uses
+
+MAX_TASK, MAX_DESCRIPTION = 100, 10_000
+
+
+def create_model(*, actor: Actor, team: Team, name: str, task: str = "", description: str = "") -> Model:
+    """Raises NotAllowed, InvalidName, Invalid, NameTaken (names are unique over all teams)."""
+    require(actor, Right.MODELS_WRITE, team)
+    model = Model(
+        team=team,
+        name=names.check_model_name(name),
+        task=checks.text("task", task, limit=MAX_TASK),
+        description=checks.text("description", description, limit=MAX_DESCRIPTION),
+        created_by_id=actor.user_id,
+        created_by_name=actor.name,
+    )
+    try:
+        with transaction.atomic():
+            model.save(force_insert=True)
+            audit.record(actor, "model.create", subject=model, team_id=team.pk)
+            events.publish(ModelCreated(model.pk))
+    except IntegrityError:
+        raise NameTaken(f"There is a model named {name} already, in this team or another.") from None
+    return model
+
+
+def change_model(
+    *,
+    actor: Actor,
+    model: Model,
+    task: str | None = None,
+    description: str | None = None,
+    expected: int | None = None,
+) -> Model:
+    """Change what is given. Raises NotAllowed, Invalid, Stale when the revision is not the `expected` one."""
+    require(actor, Right.MODELS_WRITE, model.team)
+    changes: dict[str, Any] = {}
+    if task is not None:
+        changes["task"] = checks.text("task", task, limit=MAX_TASK)
+    if description is not None:
+        changes["description"] = checks.text("description", description, limit=MAX_DESCRIPTION)
+    with transaction.atomic():
+        model.change(expected=expected, **changes)
+        audit.record(actor, "model.change", subject=model, detail=changes, team_id=model.team_id)
+        events.publish(ModelChanged(model.pk))
+    return model
+
+
+def delete_model(*, actor: Actor, model: Model, reason: str = "", expected: int | None = None) -> None:
+    """Delete a model with all its versions. Raises NotAllowed, Stale, InUse while anything needs it."""
+    require(actor, Right.MODELS_WRITE, model.team)
+    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    with transaction.atomic():
+        # Locks the row: nobody adds a version, or points an alias at one, until this commits.
+        model.change(expected=expected)
+        aliases = list(Alias.objects.filter(model=model).values_list("name", flat=True))
+        if aliases:
+            named = ", ".join(sorted(aliases))
+            raise InUse(f"{model} still has the aliases {named}. Delete them first.")
+        versions = list(Version.objects.live().filter(model=model).select_related("model"))
+        for version in versions:
+            if version.state == VersionState.IMPORTING:
+                raise InUse(f"{version} is still importing. Cancel that first.")
+        used = uses()
+        for version in versions:
+            if version.pk in used:
+                raise InUse(f"{version} is still used by {', '.join(used[version.pk])}.")
+        for version in versions:
+            let_go(version, actor=actor, reason=why)
+        model.change(deleted_at=timezone.now())
+        audit.record(actor, "model.delete", subject=model, reason=why, team_id=model.team_id)
+        events.publish(ModelDeleted(model.pk))

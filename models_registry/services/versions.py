@@ -1,0 +1,189 @@
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Max
+
+from accounts.services import require
+from accounts.states import Right
+from common.actor import Actor
+from common.errors import Invalid
+from common.reconcile import kernel
+from models_registry import moves, names, selectors
+from models_registry.errors import InUse, NameTaken, UnknownModel, UnknownVersion, WrongState
+from models_registry.models import Alias, Model, Version
+from models_registry.services import checks
+from models_registry.sources import allowed_directory
+from models_registry.states import VersionState
+from models_registry.uses import uses
+
+MAX_MESSAGE = 4_000
+MAX_PATTERNS, MAX_PATTERN = 50, 200
+_UNTOUCHED: dict[str, Any] = {
+    "launches": 0, "launched_at": None, "scan": {}, "size_bytes": 0, "file_count": 0, "bytes_done": 0,
+    "bytes_total": 0, "files_done": 0, "files_total": 0, "bytes_per_second": 0,
+}  # fmt: skip
+
+
+def import_version(
+    *,
+    actor: Actor,
+    model: Model,
+    source: str,
+    version: str = "",
+    message: str = "",
+    lineage: Mapping[str, Any] | None = None,
+    ignore_patterns: Sequence[str] = (),
+) -> Version:
+    """Begin to import a directory as the model's next version; it goes on after the answer.
+
+    `source` is an absolute path or a `file:///` address inside an import root. `version` names it; `v7`
+    asks for that number. `lineage["parent"]` names the version that it was made from: `v2` of the same
+    model, or `model:v2`. Raises NotAllowed, SourceNotAllowed, InvalidName, Invalid, NameTaken, UnknownModel.
+    """
+    require(actor, Right.MODELS_WRITE, model.team)
+    described = checks.lineage(lineage)
+    parent = _parent(actor, model, described.pop("parent", None))
+    row = Version(
+        model=model,
+        source=_source(source, ignore_patterns),
+        message=checks.text("message", message, limit=MAX_MESSAGE),
+        author_id=actor.user_id,
+        author_name=actor.name,
+        lineage=described,
+        parent=parent,
+    )
+    with transaction.atomic():
+        # Locks the model's row: numbers are given out one at a time.
+        if not Model.objects.live().filter(pk=model.pk).update(deleted_at=None):
+            raise UnknownModel(f"There is no model {model.name} any more.")
+        row.number, row.name = _next_name(model, version.strip())
+        row.save(force_insert=True)
+        moves.record(
+            row, VersionState.IMPORTING, actor=actor, reason=row.message, detail={"source": row.source["uri"]}
+        )
+        kernel.wake(row)
+    return row
+
+
+def _next_name(model: Model, wanted: str) -> tuple[int, str]:
+    taken = Version.objects.filter(model=model)
+    last = taken.aggregate(last=Max("number"))["last"] or 0
+    if not wanted:
+        return last + 1, f"v{last + 1}"
+    names.check_version_name(wanted)
+    if taken.filter(name=wanted).exists():
+        raise NameTaken(f"{model} has a version {wanted} already. Versions never change; choose a new name.")
+    numbered = names.NUMBER.fullmatch(wanted)
+    if numbered is None:
+        return last + 1, wanted
+    if int(numbered[1]) <= last:
+        raise NameTaken(f"The last version of {model} has number {last}; numbers only go up.")
+    return int(numbered[1]), wanted
+
+
+def _parent(actor: Actor, model: Model, named: Any) -> Version | None:
+    if named is None:
+        return None
+    if not isinstance(named, str):
+        raise Invalid(fields={"lineage": ["`parent` names a version: `v2`, or `model:v2`."]})
+    model_name, colon, reference = named.rpartition(":")
+    try:
+        of_model = selectors.model_named(actor, model_name) if colon else model
+        return selectors.version_named(of_model, reference)
+    except (UnknownModel, UnknownVersion) as error:
+        raise Invalid(fields={"lineage": [f"parent: {error}"]}) from None
+
+
+def _source(source: str, ignore_patterns: Sequence[str]) -> dict[str, Any]:
+    if len(ignore_patterns) > MAX_PATTERNS:
+        raise Invalid(fields={"ignore_patterns": [f"At most {MAX_PATTERNS} patterns."]})
+    patterns = [checks.text("ignore_patterns", pattern, limit=MAX_PATTERN) for pattern in ignore_patterns]
+    allowed = allowed_directory(
+        source, roots=settings.SLIPWAY_IMPORT_ROOTS, store=Path(settings.SLIPWAY_STORE_DIR)
+    )
+    return allowed.as_json(ignore_patterns=[pattern for pattern in patterns if pattern])
+
+
+def retry_import(*, actor: Actor, version: Version, reason: str = "") -> Version:
+    """Import the same source again under the same name. Raises NotAllowed, SourceNotAllowed, WrongState."""
+    require(actor, Right.MODELS_WRITE, version.model.team)
+    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    source = _source(version.source["uri"], version.source["ignore_patterns"])
+    if version.state == VersionState.IMPORTING and version.stuck_at is not None:
+        cancel_import(actor=actor, version=version, reason=why or "Begun again.")
+    if version.state not in (VersionState.FAILED, VersionState.REFUSED):
+        raise WrongState(f"{version} is {version.state}; only a failed or refused import can be retried.")
+    columns, write = moves.moved(
+        version, VersionState.IMPORTING, actor=actor, source=source, is_held=True, **_UNTOUCHED
+    )
+    with transaction.atomic():
+        if not Model.objects.live().filter(pk=version.model_id).update(deleted_at=None):
+            raise UnknownModel(f"There is no model {version.model} any more.")
+        _compare_and_set(version, columns | {"attempt": F("attempt") + 1})
+        write()
+    version.refresh_from_db()
+    return version
+
+
+def cancel_import(*, actor: Actor, version: Version, reason: str = "") -> Version:
+    """Stop an import; what it has copied is removed. Raises NotAllowed, WrongState."""
+    require(actor, Right.MODELS_WRITE, version.model.team)
+    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    if version.state != VersionState.IMPORTING:
+        raise WrongState(f"{version} is {version.state}; there is no import to cancel.")
+    sentence = f"Cancelled by {actor.name}." + (f" {why}" if why else "")
+    columns, write = moves.moved(
+        version, VersionState.FAILED, actor=actor, reason=sentence, is_held=True, size_bytes=0, file_count=0
+    )
+    with transaction.atomic():
+        _compare_and_set(version, columns)
+        write()
+    version.refresh_from_db()
+    return version
+
+
+def delete_version(*, actor: Actor, version: Version, reason: str = "") -> None:
+    """Let go of a version's files; its row and name stay taken.
+
+    Raises NotAllowed, WrongState while it is importing, InUse while an alias or a deployment needs it.
+    """
+    require(actor, Right.MODELS_WRITE, version.model.team)
+    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    if version.state in (VersionState.IMPORTING, VersionState.DELETED):
+        hint = " Cancel the import first." if version.state == VersionState.IMPORTING else ""
+        raise WrongState(f"{version} is {version.state}.{hint}")
+    with transaction.atomic():
+        # The row is locked by this change, and `set_alias` locks it too: of the two, the later one sees
+        # what the earlier one did.
+        let_go(version, actor=actor, reason=why)
+        aliases = list(Alias.objects.filter(version=version).values_list("name", flat=True))
+        if aliases:
+            raise InUse(f"{version} is {', '.join(sorted(aliases))}. Move or delete the alias first.")
+        if used := uses().get(version.pk):
+            raise InUse(f"{version} is still used by {', '.join(used)}.")
+    version.refresh_from_db()
+
+
+def let_go(version: Version, *, actor: Actor, reason: str) -> None:
+    """Move to deleted; the reconciler removes the files. Inside the caller's transaction and after its
+    checks.
+    """
+    columns, write = moves.moved(version, VersionState.DELETED, actor=actor, reason=reason, is_held=True)
+    _compare_and_set(version, columns)
+    write()
+
+
+def _compare_and_set(version: Version, columns: Mapping[str, Any]) -> None:
+    """Take the row away from whoever works on it, if its state is still the one that was read."""
+    if not kernel.interrupt(version, where={"state": version.state}, **columns):
+        raise WrongState(f"{version} has just changed its state. Look again.")
+
+
+def touch(version: Version) -> None:
+    """Lock a ready version's row until the transaction ends. Raises WrongState when it is not ready."""
+    if not Version.objects.ready().filter(pk=version.pk).update(state=VersionState.READY):
+        current = Version.objects.filter(pk=version.pk).values_list("state", flat=True).first()
+        raise WrongState(f"{version} is {current}; an alias points at a ready version.")

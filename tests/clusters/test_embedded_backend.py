@@ -1,0 +1,244 @@
+"""What only the embedded cluster has: seats that outlive processes, ports, GPUs, workers that misbehave."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from clusters.backends.base import CannotRun, ClusterUnreachable, Fence, GpuSeen, SeenState, StaleFence
+from clusters.backends.embedded import backend as embedded_backend
+from clusters.backends.embedded.backend import EmbeddedCluster
+from clusters.backends.embedded.machine import parse_gpus
+from clusters.backends.supervisor_rpc import SupervisorUnreachable
+from controlplane.env import PROJECT
+from tests.contracts.cluster_rigs import PORTS, EmbeddedRig, eventually, ready, wish
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRig]:
+    rig = EmbeddedRig(tmp_path_factory.mktemp("cluster") / "home")
+    try:
+        yield rig
+    finally:
+        rig.stop()
+
+
+@pytest.fixture
+def unstarted(tmp_path: Path) -> EmbeddedCluster:
+    """A cluster before its supervisord has started."""
+    places = {"run_dir": tmp_path / "run", "log_dir": tmp_path / "logs", "directory": PROJECT}
+    return EmbeddedCluster(**places, ports=PORTS)
+
+
+def test_a_restart_of_everything_brings_the_workers_back_to_their_ports(rig: EmbeddedRig) -> None:
+    kept, gone = wish(replicas=2), wish(replicas=1)
+    for spec in (kept, gone):
+        rig.cluster.apply(spec, fence=Fence(1, 1))
+    before = ready(rig.cluster, kept)
+    rig.cluster.remove(gone.name, fence=Fence(1, 2))
+
+    assert rig.restart() == []
+
+    after = ready(rig.cluster, kept)
+    assert [worker.port for worker in after] == [worker.port for worker in before]
+    assert not {worker.pid for worker in after} & {worker.pid for worker in before}
+    assert rig.cluster.observe(gone.name) == ()
+    with pytest.raises(StaleFence):
+        rig.cluster.apply(gone, fence=Fence(1, 1))
+
+
+def test_a_port_that_another_program_took_meanwhile_is_changed(rig: EmbeddedRig) -> None:
+    spec = wish(replicas=1)
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    (before,) = ready(rig.cluster, spec)
+    os.kill(rig.supervisord_pid, signal.SIGKILL)
+    with socket.socket() as thief:
+        thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        eventually(lambda: bound(thief, before.port))
+        thief.listen()
+
+        rig.restart()
+
+        (after,) = ready(rig.cluster, spec)
+    assert after.port != before.port
+
+
+def bound(sock: socket.socket, port: int) -> bool:
+    try:
+        sock.bind(("127.0.0.1", port))
+    except OSError:
+        return False
+    return True
+
+
+def test_a_port_is_not_given_out_again_at_once(rig: EmbeddedRig) -> None:
+    first, second = wish(replicas=1), wish(replicas=1)
+    rig.cluster.apply(first, fence=Fence(1, 1))
+    (before,) = ready(rig.cluster, first)
+    rig.cluster.remove(first.name, fence=Fence(1, 2))
+    eventually(lambda: rig.cluster.observe(first.name) == ())
+
+    rig.cluster.apply(second, fence=Fence(1, 1))
+
+    assert ready(rig.cluster, second)[0].port != before.port
+
+
+def test_a_range_without_a_free_port_is_told_and_nothing_is_kept(rig: EmbeddedRig) -> None:
+    narrow = rig.cluster_at(rig.home.path, ports=(PORTS[0], PORTS[0] + 1))
+
+    with pytest.raises(CannotRun, match="SLIPWAY_WORKER_PORTS"):
+        narrow.apply(wish(name="too-many", replicas=5), fence=Fence(1, 1))
+
+    assert rig.cluster.observe("too-many") == ()
+
+
+def test_a_worker_that_drains_is_seen_until_it_has_ended(rig: EmbeddedRig) -> None:
+    spec = wish(replicas=1, settings={"drains_seconds": 1})
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    (before,) = ready(rig.cluster, spec)
+
+    rig.cluster.remove(spec.name, fence=Fence(1, 2))
+
+    (draining,) = rig.cluster.observe(spec.name)
+    assert (draining.state, draining.port) == (SeenState.DRAINING, before.port)
+    eventually(lambda: rig.cluster.observe(spec.name) == ())
+
+
+def test_a_worker_that_hangs_is_not_ready(rig: EmbeddedRig) -> None:
+    spec = wish(replicas=1)
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    (worker,) = ready(rig.cluster, spec)
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGSTOP)
+    try:
+        (seen,) = rig.cluster.observe(spec.name)
+    finally:
+        os.kill(worker.pid, signal.SIGCONT)
+
+    assert seen.state == SeenState.STARTING
+    assert "does not answer within 1 s" in seen.reason
+
+
+def test_one_crash_is_no_failure(rig: EmbeddedRig) -> None:
+    spec = wish(replicas=1)
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    (before,) = ready(rig.cluster, spec)
+    states = set()
+    rig.kill(before)
+
+    def back() -> bool:
+        (seen,) = rig.cluster.observe(spec.name)
+        states.add(seen.state)
+        return seen.state == SeenState.READY and seen.pid != before.pid
+
+    eventually(back)
+    assert SeenState.FAILED not in states
+
+
+def test_an_order_that_stopped_half_way_is_carried_out_by_the_next(
+    rig: EmbeddedRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = wish(replicas=2)
+
+    def lost(*_: object) -> None:
+        raise SupervisorUnreachable("cut")
+
+    with monkeypatch.context() as cut:
+        cut.setattr(rig.cluster._supervisor, "add", lost)
+        with pytest.raises(ClusterUnreachable):
+            rig.cluster.apply(spec, fence=Fence(1, 1))
+
+    rig.cluster.apply(spec, fence=Fence(1, 2))
+
+    ready(rig.cluster, spec)
+
+
+def test_of_writers_at_the_same_time_the_last_fence_wins(rig: EmbeddedRig) -> None:
+    spec = wish(replicas=0)
+    outcomes: dict[int, str] = {}
+
+    def write(turn: int) -> None:
+        try:
+            rig.cluster.apply(replace(spec, replicas=turn % 3), fence=Fence(1, turn))
+            outcomes[turn] = "done"
+        except StaleFence:
+            outcomes[turn] = "stale"
+
+    threads = [threading.Thread(target=write, args=(turn,)) for turn in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert outcomes[8] == "done"
+    final = replace(spec, replicas=2)
+    eventually(lambda: bool(rig.cluster.apply(final, fence=Fence(1, 8)) or rig.cluster.observe(spec.name)))
+    assert len(ready(rig.cluster, final)) == 2
+
+
+def test_a_real_worker_answers(rig: EmbeddedRig) -> None:
+    cluster = rig.cluster_at(rig.home.path, argv=lambda command: command.argv(sys.executable))
+    spec = wish(replicas=1, model_dir=PROJECT)
+
+    cluster.apply(spec, fence=Fence(1, 1))
+
+    (worker,) = ready(cluster, spec, seconds=60)
+    assert worker.reason == ""
+    cluster.remove(spec.name, fence=Fence(1, 2))
+    eventually(lambda: cluster.observe(spec.name) == ())
+
+
+def test_workers_are_spread_over_the_gpus(
+    unstarted: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = tuple(GpuSeen(index=index, name="GPU", memory_bytes=2**30) for index in (0, 1))
+    monkeypatch.setattr(embedded_backend, "gpus", lambda: pair)
+    monkeypatch.setattr(unstarted, "_processes", dict)
+    monkeypatch.setattr(unstarted, "_carry_out", lambda *_: None)
+
+    unstarted.apply(wish(name="big", replicas=3), fence=Fence(1, 1))
+    unstarted.apply(wish(name="small", replicas=1), fence=Fence(1, 1))
+    unstarted.apply(wish(name="none", replicas=1, device="cpu"), fence=Fence(1, 1))
+
+    big = unstarted._wishes.load("big")
+    assert big is not None
+    assert [big.seats[ordinal].gpus for ordinal in range(3)] == [(0,), (1,), (0,)]
+    small, none = unstarted._wishes.load("small"), unstarted._wishes.load("none")
+    assert small is not None
+    assert small.seats[0].gpus == (1,)
+    assert none is not None
+    assert none.seats[0].gpus == ()
+    assert 'CUDA_VISIBLE_DEVICES="1"' in unstarted._programs(small)["small-0"].render()
+
+
+def test_a_worker_with_several_gpus_gets_them_all(
+    unstarted: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    four = tuple(GpuSeen(index=index, name="GPU", memory_bytes=2**30) for index in range(4))
+    monkeypatch.setattr(embedded_backend, "gpus", lambda: four)
+    monkeypatch.setattr(unstarted, "_processes", dict)
+    monkeypatch.setattr(unstarted, "_carry_out", lambda *_: None)
+
+    unstarted.apply(wish(name="big", replicas=2, gpus_per_worker=2), fence=Fence(1, 1))
+
+    big = unstarted._wishes.load("big")
+    assert big is not None
+    assert [big.seats[ordinal].gpus for ordinal in range(2)] == [(0, 1), (2, 3)]
+    assert 'CUDA_VISIBLE_DEVICES="2,3"' in unstarted._programs(big)["big-1"].render()
+
+
+def test_gpus_are_read_as_the_driver_lists_them() -> None:
+    listed = "0, NVIDIA H100 80GB HBM3, 81559\n1, NVIDIA GB10, [N/A]\n\nNo devices were found\n"
+
+    assert parse_gpus(listed) == [
+        GpuSeen(index=0, name="NVIDIA H100 80GB HBM3", memory_bytes=81559 * 2**20),
+        GpuSeen(index=1, name="NVIDIA GB10", memory_bytes=0),
+    ]

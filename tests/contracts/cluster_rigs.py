@@ -1,0 +1,125 @@
+"""Clusters under test: the fake, and the embedded one on a real supervisord."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol
+
+from clusters.backends.base import ClusterBackend, DeploymentSpec, SeenState, WorkerSeen
+from clusters.backends.embedded.backend import EmbeddedCluster
+from clusters.backends.fake import FakeCluster
+from controlplane.embedded.home import Home
+from controlplane.embedded.programs import supervisord_conf
+from controlplane.env import PROJECT
+from serving.protocol import WorkerCommand
+
+PORTS = (24_000, 24_999)
+numbers = count(1)
+
+
+def stub_argv(command: WorkerCommand) -> list[str]:
+    return [sys.executable, "-m", "tests.contracts.stub_worker", *command.argv()[3:]]
+
+
+class Rig(Protocol):
+    """A cluster under test, and what only the world can do to it."""
+
+    cluster: ClusterBackend
+
+    def kill(self, worker: WorkerSeen) -> None: ...
+
+    def cut(self) -> ClusterBackend:
+        """The same kind of cluster, out of reach."""
+
+
+class FakeRig:
+    def __init__(self) -> None:
+        self.cluster = FakeCluster()
+
+    def kill(self, worker: WorkerSeen) -> None:
+        self.cluster.crash(worker.name)
+
+    def cut(self) -> ClusterBackend:
+        cluster = FakeCluster()
+        cluster.reachable = False
+        return cluster
+
+
+class EmbeddedRig:
+    """A real supervisord, with workers that start at once."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = Home(home)
+        self.home.make()
+        self.home.supervisor_conf.write_text(supervisord_conf([], self.home))
+        self.cluster = self.cluster_at(home)
+        self._supervisord = self._start()
+
+    def cluster_at(self, home: Path, **options: Any) -> EmbeddedCluster:
+        places = {"run_dir": home / "run", "log_dir": home / "logs", "directory": PROJECT}
+        return EmbeddedCluster(**places | {"ports": PORTS, "argv": stub_argv} | options)
+
+    @property
+    def supervisord_pid(self) -> int:
+        return self._supervisord.pid
+
+    def kill(self, worker: WorkerSeen) -> None:
+        assert worker.pid is not None
+        os.kill(worker.pid, signal.SIGKILL)
+
+    def cut(self) -> ClusterBackend:
+        return self.cluster_at(self.home.path.parent / "nobody")
+
+    def restart(self) -> list[str]:
+        """Everything ends without a farewell and starts again, as after a power cut."""
+        self._supervisord.kill()
+        self._supervisord.wait()
+        problems = self.cluster.restore()
+        self._supervisord = self._start()
+        return problems
+
+    def stop(self) -> None:
+        self._supervisord.terminate()
+        self._supervisord.wait(20)
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "controlplane.embedded.supervisord", "-c", self.home.supervisor_conf]
+        process = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        eventually(lambda: self.cluster.health().ok)
+        return process
+
+
+def eventually(holds: Callable[[], bool], *, seconds: float = 15) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.02)
+
+
+def wish(*, replicas: int = 2, **options: Any) -> DeploymentSpec:
+    """A deployment of a name that no test has used."""
+    fields = {
+        "name": f"chat-r{next(numbers)}",
+        "service": "chat",
+        "version_label": "tiny:v1",
+        "model_dir": Path("/models/tiny"),
+        "engine": "echo",
+        "replicas": replicas,
+    }
+    return DeploymentSpec(**fields | options)
+
+
+def ready(cluster: ClusterBackend, spec: DeploymentSpec, *, seconds: float = 15) -> tuple[WorkerSeen, ...]:
+    """The workers, once all that were asked for are ready and no others are there."""
+
+    def all_ready() -> bool:
+        seen = cluster.observe(spec.name)
+        return len(seen) == spec.replicas and {worker.state for worker in seen} <= {SeenState.READY}
+
+    eventually(all_ready, seconds=seconds)
+    return cluster.observe(spec.name)

@@ -1,0 +1,93 @@
+"""A store, an import root with a model in it, and a team that owns models."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from accounts.actors import of_user
+from accounts.models import User
+from common.actor import Actor
+from common.reconcile import Kernel
+from models_registry import importer, services
+from models_registry.importer import Job
+from models_registry.models import Model, Version
+from models_registry.reconcilers import VersionReconciler
+from models_registry.store import LocalStore
+from tests import cast
+from tests.crash.harness import Checkpoints, Clock, run_until_rest, worker
+from tests.models_registry import builders as b
+
+
+def import_here(job: Job) -> None:
+    """What the importing process does, in this one."""
+    with LocalStore(Path(job.store)).intake(job.key) as intake:
+        importer._note(intake, job, importer.STARTED, {"pid": 0})
+        importer._run(job, intake)
+
+
+@dataclass
+class Library:
+    """A registry with its store and its workers; `root` holds directories to import."""
+
+    root: Path
+    home: Path
+    clock: Clock = field(default_factory=Clock)
+    start: Callable[[Job], None] = import_here
+
+    @property
+    def store(self) -> LocalStore:
+        return LocalStore(self.home / "models")
+
+    def worker(self, checkpoints: Checkpoints | None = None) -> Kernel:
+        return worker([VersionReconciler(self.start)], self.clock, checkpoints)
+
+    def settle(self) -> None:
+        """Sweep until every version is at rest."""
+        run_until_rest(self.worker(), self.clock, tick=timedelta(seconds=4))
+
+    def directory(self, name: str = "model", fill: bytes = b"\x01") -> Path:
+        return b.model_directory(self.root / name, fill)
+
+    def ready(
+        self, actor: Actor, model: Model, name: str = "model", fill: bytes = b"\x01", **options
+    ) -> Version:
+        version = services.import_version(
+            actor=actor, model=model, source=str(self.directory(name, fill)), **options
+        )
+        self.settle()
+        version = Version.objects.get(pk=version.pk)
+        assert version.state == "ready", version.reason
+        return version
+
+    def stored(self) -> set[str]:
+        """Names of all files in the store, apart from locks."""
+        found = self.store.root.rglob("*")
+        return {path.name for path in found if path.is_file() and path.parent.name != "locks"}
+
+
+@pytest.fixture
+def library(tmp_path: Path, settings) -> Library:
+    root = tmp_path / "roots"
+    root.mkdir()
+    settings.SLIPWAY_IMPORT_ROOTS = (root,)
+    settings.SLIPWAY_STORE_DIR = tmp_path / "home/models"
+    settings.SLIPWAY_LOG_DIR = tmp_path / "home/logs"
+    return Library(root, tmp_path / "home")
+
+
+@pytest.fixture
+def ada(db) -> User:
+    return cast.person("ada", vision="developer")
+
+
+@pytest.fixture
+def actor(ada: User) -> Actor:
+    return of_user(ada)
+
+
+@pytest.fixture
+def model(actor: Actor) -> Model:
+    return services.create_model(actor=actor, team=cast.team("vision"), name="tiny", task="text-generation")
