@@ -3,13 +3,15 @@ from django.contrib import admin
 from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from controlplane import health
+from controlplane import health, home
 
 # One door for everyone, with its lockout: the admin has no login page of its own.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 
 urlpatterns = [
+    path("", home.home, name="home"),
     path("", include("common.pages.urls")),
+    path("", include("releases.urls")),
     path("accounts/", include("accounts.urls")),
     path("admin/", admin.site.urls),
     path("api/v1/", include("controlplane.api_urls")),

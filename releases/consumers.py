@@ -4,7 +4,6 @@ from typing import Any, ClassVar
 from channels.db import database_sync_to_async
 
 from accounts.selectors import may
-
 from accounts.states import Right
 from common.actor import Actor
 from common.errors import Missing, NotAllowed

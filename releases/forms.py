@@ -3,18 +3,18 @@
 from typing import Any
 
 import django_filters
-from accounts.selectors import teams_where
 from clusters.models import Cluster
 from django import forms
 from django.db.models import Q, QuerySet
 from django.http import QueryDict
-from models_registry.models import Model, Version
-from models_registry.states import VersionState
 
 from accounts.actors import of_request
 from accounts.models import Team
+from accounts.selectors import teams_where
 from accounts.states import Right
 from common.actor import Actor
+from models_registry.models import Model, Version
+from models_registry.states import VersionState
 from releases import plans, selectors
 from releases.models import Release, Service
 from releases.states import IN_MOTION, ReleaseState
@@ -37,7 +37,9 @@ def _visible_services(request: Any) -> QuerySet[Service]:
 
 
 class ReleaseFilter(django_filters.FilterSet):
-    q = django_filters.CharFilter(method="mentioning", label="Search", widget=SearchInput("Version, reason, person"))
+    q = django_filters.CharFilter(
+        method="mentioning", label="Search", widget=SearchInput("Version, reason, person")
+    )
     state = django_filters.ChoiceFilter(
         method="in_state",
         label="State",
@@ -45,7 +47,11 @@ class ReleaseFilter(django_filters.FilterSet):
         choices=[(IN_MOTION_CHOICE, "In motion"), *ReleaseState.choices],
     )
     service = django_filters.ModelChoiceFilter(
-        field_name="service", to_field_name="name", queryset=_visible_services, label="Service", empty_label="Any"
+        field_name="service",
+        to_field_name="name",
+        queryset=_visible_services,
+        label="Service",
+        empty_label="Any",
     )
     team = django_filters.ModelChoiceFilter(
         field_name="team", to_field_name="name", queryset=_visible_teams, label="Team", empty_label="Any"
@@ -110,7 +116,9 @@ def plan_choices(actor: Actor, team: Team) -> list[tuple[str, str]]:
 
 class VersionChoice(forms.ModelChoiceField):
     def label_from_instance(self, version: Any) -> str:
-        return f"{version.name} · {version.short_digest}" + (f" · {version.message[:60]}" if version.message else "")
+        return f"{version.name} · {version.short_digest}" + (
+            f" · {version.message[:60]}" if version.message else ""
+        )
 
 
 class ReleaseForm(forms.Form):
@@ -125,7 +133,9 @@ class ReleaseForm(forms.Form):
         help_text="Whoever approves reads this first.",
     )
 
-    def __init__(self, data: QueryDict | None = None, *, service: Service, actor: Actor, **options: Any) -> None:
+    def __init__(
+        self, data: QueryDict | None = None, *, service: Service, actor: Actor, **options: Any
+    ) -> None:
         super().__init__(data, **options)
         others = ready_versions(service.model).exclude(pk=service.stable_version_id)
         self.fields["version"].queryset = others  # type: ignore[attr-defined]
@@ -153,7 +163,9 @@ class ServiceSettings(forms.Form):
         help_text="An alias of the model that follows what is promoted here, such as production.",
     )
     resources = forms.JSONField(
-        required=False, initial=dict, widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false", "class": "mono"})
+        required=False,
+        initial=dict,
+        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false", "class": "mono"}),
     )
     settings = forms.JSONField(
         required=False,
@@ -187,7 +199,17 @@ class ServiceChangeForm(ServiceSettings):
     """Of the service as the person saw it, so that nobody's change is lost."""
 
     def __init__(self, data: QueryDict | None = None, *, service: Service, actor: Actor) -> None:
-        names = ("description", "engine", "device", "replicas", "slots", "alias", "resources", "settings", "revision")
+        names = (
+            "description",
+            "engine",
+            "device",
+            "replicas",
+            "slots",
+            "alias",
+            "resources",
+            "settings",
+            "revision",
+        )
         initial = {name: getattr(service, name) for name in names} | {"plan": service.plan_name}
         super().__init__(data, initial=initial)
         self.fields["plan"].choices = plan_choices(actor, service.team)  # type: ignore[attr-defined]

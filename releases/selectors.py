@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
 from accounts.models import Team
 from accounts.selectors import teams_where
@@ -161,6 +161,23 @@ def weights(release: Release | None) -> dict[str, Any]:
         "requests": progress.get("requests", 0),
         "interval_percent": progress.get("interval_percent"),
     }
+
+
+def services_for(actor: Actor) -> QuerySet[Service]:
+    rows = Service.objects.for_actor(actor).select_related(
+        "team", "model", "cluster", "stable_version__model"
+    )
+    return rows.defer("stable_version__config", "stable_version__scan")
+
+
+def uses_of_plans(actor: Actor) -> dict[tuple[int | None, str], int]:
+    """How many services name a plan, by team id and name; under None those of all teams, for built-in plans."""
+    found: dict[tuple[int | None, str], int] = defaultdict(int)
+    rows = Service.objects.for_actor(actor).values_list("team_id", "plan_name").annotate(number=Count("pk"))
+    for team_id, name, number in rows.order_by():
+        found[team_id, name] += number
+        found[None, name] += number
+    return dict(found)
 
 
 def release_of(service: Service) -> Release | None:

@@ -10,8 +10,6 @@ from clusters.models import Cluster
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
-from models_registry.models import Model, Version
-from models_registry.states import VersionState
 
 from accounts.models import Team, User
 from accounts.services import require
@@ -19,6 +17,8 @@ from accounts.states import Right
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel
+from models_registry.models import Model, Version
+from models_registry.states import VersionState
 from releases import plans, selectors
 from releases.errors import (
     AlreadyInMotion,

@@ -4,8 +4,9 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.backends.base import TargetCounts
 from gateway.traffic import rates
+
+from gateway.backends.base import TargetCounts
 
 RATE_SECONDS = 10.0
 FIGURES_SECONDS = 60.0

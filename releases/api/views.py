@@ -7,7 +7,6 @@ from django.http import Http404
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from models_registry.models import Model, Version
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -19,6 +18,7 @@ from common.api.streams import ServerEvent, events_response
 from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, Read
 from common.errors import Invalid, Missing
 from models_registry import selectors as registry
+from models_registry.models import Model, Version
 from releases import plans, selectors, services
 from releases.api import serializers
 from releases.models import Plan, Release, Service

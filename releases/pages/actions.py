@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from accounts.selectors import may
-
 from accounts.states import Right
 from common.actor import Actor
 from common.pages.looks import Tone

@@ -6,6 +6,7 @@ from typing import Any
 
 from clusters.errors import DeploymentMissing
 from clusters.selectors import DeploymentStatus
+
 from clusters import selectors as fleet
 from releases.models import Release, Service
 from releases.sampling import Look
@@ -47,9 +48,7 @@ def lanes_of(service: Service, release: Release | None, looks: Sequence[Look] = 
     return lanes
 
 
-def _lane(
-    side: str, version: Any, deployment: str, percent: int, seen: Mapping[str, SideTraffic]
-) -> Lane:
+def _lane(side: str, version: Any, deployment: str, percent: int, seen: Mapping[str, SideTraffic]) -> Lane:
     return Lane(side, version, deployment, percent, status_of(deployment), seen.get(deployment, NOTHING))
 
 
@@ -62,7 +61,10 @@ def status_of(deployment: str) -> DeploymentStatus | None:
 
 def traffic_values(look: Look, deployments: Mapping[str, str]) -> dict[str, Any]:
     """What the live topics show of the traffic. `deployments`: which one stands on which side."""
-    values: dict[str, Any] = {"traffic": "problem" if look.problem else "live", "traffic.problem": look.problem}
+    values: dict[str, Any] = {
+        "traffic": "problem" if look.problem else "live",
+        "traffic.problem": look.problem,
+    }
     for side, deployment in deployments.items():
         traffic = look.sides.get(deployment, NOTHING)
         values |= {

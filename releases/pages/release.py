@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from accounts.selectors import people_with
-from models_registry import selectors as registry
-from models_registry.comparison import Comparison
-
 from accounts.models import User
+from accounts.selectors import people_with
 from accounts.states import Right
 from common.actor import Actor
+from common.pages import formats
 from common.pages.steps import StepView
+from models_registry import selectors as registry
+from models_registry.comparison import Change, Comparison
 from releases import plans, selectors
 from releases.judge import Evidence, Verdict
 from releases.models import Approval, Release, ReleaseMove, ReleaseStep
@@ -20,6 +20,7 @@ from releases.pages.traffic_charts import traffic_charts
 from releases.sampling import sampler
 
 MOVES_SHOWN = 100
+CHANGES: tuple[Change, ...] = ("changed", "added", "removed")
 
 
 class ReleasePage:
@@ -92,6 +93,24 @@ class ReleasePage:
         return registry.compare_versions(before, self.release.version) if before else None
 
     @cached_property
+    def change_words(self) -> str:
+        """`2 of 7 files changed (12.4 MB), 1 added; 3 config keys differ`"""
+        changes = self.changes
+        if changes is None:
+            return ""
+        counted = {change: changes.count_of(change) for change in CHANGES}
+        told = [
+            f"{number} {change} ({formats.byte_size(changes.bytes_of(change))})"
+            for change, number in counted.items()
+            if number
+        ]
+        total = len(changes.files)
+        files = f"{total} files: {', '.join(told)}" if told else f"All {total} files are the same"
+        keys = len(changes.config)
+        config = f"{keys} config key{'' if keys == 1 else 's'} differ{'s' if keys == 1 else ''}" if keys else "same config"
+        return f"{files}; {config}."
+
+    @cached_property
     def lanes(self) -> list[lanes.Lane]:
         return lanes.lanes_of(self.release.service, self.release, self._looks)
 
@@ -110,6 +129,8 @@ class ReleasePage:
     @property
     def decision(self) -> str:
         return str(self.verdict.decision) if self.verdict else "none"
+
+    decisions_known = ("none", "insufficient", "promote", "roll_back")
 
     @cached_property
     def indicators(self) -> list[curves.Indicator]:

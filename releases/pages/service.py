@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from accounts.selectors import may
-from clusters import selectors as fleet
 from django.conf import settings
 
+from accounts.selectors import may
 from accounts.states import Right
+from clusters import selectors as fleet
 from common.actor import Actor
 from common.pages.steps import StepView
 from releases import plans, selectors
@@ -68,7 +68,12 @@ class ServicePage:
             release.service = self.service
             release.team = self.service.team
         return [
-            (release, self._rollback(release) if release.candidate_deployment == self.service.stable_deployment else [])
+            (
+                release,
+                self._rollback(release)
+                if release.candidate_deployment == self.service.stable_deployment
+                else [],
+            )
             for release in rows
         ]
 

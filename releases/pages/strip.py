@@ -38,9 +38,7 @@ def strip_of(release: Release, plan: plans.Plan, rows: Sequence[ReleaseStep]) ->
     ]
 
 
-def _cell(
-    release: Release, plan: plans.Plan, cell: plans.StripCell, rows: Sequence[ReleaseStep]
-) -> StepView:
+def _cell(release: Release, plan: plans.Plan, cell: plans.StripCell, rows: Sequence[ReleaseStep]) -> StepView:
     step = plan.steps[cell.first]
     last = rows[-1]
     state = _state(release, rows)
@@ -93,7 +91,9 @@ def _wish(plan: plans.Plan, cell: plans.StripCell) -> str:
             return f"{requests} request{'' if requests == 1 else 's'}"
         case plans.Weight():
             hold = plan.steps[cell.last]
-            return f"hold {plans.duration(hold.seconds)}" if isinstance(hold, plans.Hold) else "of the traffic"
+            return (
+                f"hold {plans.duration(hold.seconds)}" if isinstance(hold, plans.Hold) else "of the traffic"
+            )
         case plans.Hold(seconds=seconds):
             return plans.duration(seconds)
         case plans.Judge(on_insufficient="wait"):
@@ -129,7 +129,9 @@ def _told(release: Release, step: plans.Step, rows: Sequence[ReleaseStep], state
             return f"{observed:.1f}% observed" if observed is not None else "not measured yet"
         case plans.Judge():
             decision = known.get("verdict", {}).get("decision")
-            return {"promote": "certified", "insufficient": "not sure yet", "roll_back": "worse"}.get(decision, "")
+            return {"promote": "certified", "insufficient": "not sure yet", "roll_back": "worse"}.get(
+                decision, ""
+            )
         case plans.Approval() if state == "waiting":
             return f"by an {step.role}"
         case _:

@@ -1,4 +1,4 @@
-"""What the live topics show of a release or a service, by flat path: the same words as the page at its opening."""
+"""What the live topics show of a release or a service, by flat path: what its page said when it was opened."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -52,7 +52,7 @@ def split_basis(weights: Mapping[str, Any]) -> str:
 
 def judge_values(verdict: Verdict | None) -> dict[str, Any]:
     if verdict is None:
-        return {"judge.decision": "none", "judge.reason": ""}
+        return {"judge.decision": "none"}
     values: dict[str, Any] = {"judge.decision": str(verdict.decision), "judge.reason": verdict.reason}
     for progress in verdict.indicators:
         path = f"judge.{progress.name}"

@@ -8,13 +8,13 @@ from typing import Any
 
 from clusters.selectors import DeploymentStatus
 from clusters.states import DeploymentState
-from models_registry.states import VersionState
 
 from clusters import selectors as fleet
 from clusters import services as clusters
 from common.reconcile import Effect, Operation, Outcome
 from gateway import services as gateway
 from gateway.backends.base import Endpoint, Fence, RouteSpec, Target
+from models_registry.states import VersionState
 from releases import plans, smoke
 from releases.models import Release
 from releases.reconcilers.base import ACTOR, PlanStep, halt

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from common.pages.answers import done, is_part_request, page, refusals_at_the_form, refused
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST, require_safe
@@ -11,6 +10,7 @@ from django.views.decorators.http import require_POST, require_safe
 from accounts.actors import of_request
 from common.actor import Actor
 from common.pages.access import signed_in
+from common.pages.answers import done, is_part_request, page, refusals_at_the_form, refused
 from common.pages.listing import list_page
 from releases import selectors, services
 from releases.forms import ReleaseFilter
@@ -79,6 +79,8 @@ WISHES: dict[str, tuple[Wish, str, bool]] = {
 @signed_in
 @refusals_at_the_form
 def act(request: HttpRequest, pk: int, wish: str) -> HttpResponse:
+    if wish not in WISHES:
+        raise Http404
     service, words, needs_reason = WISHES[wish]
     actor = of_request(request)
     release = _release(actor, pk)

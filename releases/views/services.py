@@ -2,15 +2,17 @@
 
 from typing import Any
 
-from common.pages.answers import done, page
 from django import forms
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from accounts.actors import of_request
+from accounts.selectors import may
+from accounts.states import Right
 from common.actor import Actor
 from common.errors import Invalid, SlipwayError
 from common.pages.access import signed_in
+from common.pages.answers import done, page
 from common.pages.listing import list_page
 from releases import selectors, services
 from releases.forms import NewServiceForm, ReleaseForm, ServiceChangeForm, ServiceFilter
@@ -35,7 +37,7 @@ def service_list(request: HttpRequest) -> HttpResponse:
         request, selectors.services_for(actor), sorts=SORTS, default_sort="name", filters=ServiceFilter
     )
     selectors.summarised(listing.rows)
-    context = {"listing": listing, "may_create": selectors.may_create_service(actor)}
+    context = {"listing": listing, "may_create": may(actor, Right.SERVICES_WRITE)}
     return page(request, "releases/services.html", context, parts=("listing",))
 
 
@@ -44,7 +46,9 @@ def service_list(request: HttpRequest) -> HttpResponse:
 def service_page(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     shown = ServicePage(_service(actor, name), actor)
-    return page(request, "releases/service.html", {"shown": shown, "service": shown.service}, parts=("now", "history"))
+    return page(
+        request, "releases/service.html", {"shown": shown, "service": shown.service}, parts=("now", "history")
+    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -119,7 +123,9 @@ def release_version(request: HttpRequest, name: str) -> HttpResponse:
     return _release_form(request, service, form, status=UNPROCESSABLE)
 
 
-def _release_form(request: HttpRequest, service: Service, form: ReleaseForm, *, status: int = 200) -> HttpResponse:
+def _release_form(
+    request: HttpRequest, service: Service, form: ReleaseForm, *, status: int = 200
+) -> HttpResponse:
     shown = ServicePage(service, of_request(request))
     plan_name = str(form["plan"].value() or service.plan_name)
     context: dict[str, Any] = {

@@ -30,6 +30,12 @@ const PAINTERS = {
     cell.dataset.busy = busyLevel(share);
     cell.title = `${cell.dataset.label}: ${share === null ? "not known" : percent(share)}`;
   },
+  // One of several things that are already there; what stands in `data-choice` is shown for that value.
+  choice(cell, value) {
+    for (const option of cell.children) {
+      if ("choice" in option.dataset) option.hidden = option.dataset.choice !== String(value);
+    }
+  },
   progress(cell, value) {
     if (value === null) cell.removeAttribute("value");
     else cell.value = value;
