@@ -1,17 +1,8 @@
-from accounts.states import RIGHTS, Right
 from common import errors
 
 
 class NotAllowed(errors.NotAllowed):
     """The actor lacks a right; the sentence names the right and who has it."""
-
-    def __init__(self, right: Right, where: str) -> None:
-        self.right = right
-        roles = [role.label.lower() for role, rights in RIGHTS.items() if right in rights]
-        super().__init__(
-            f"You may not {right.label} {where}. "
-            f"That takes the right {right.value}, which the roles {', '.join(roles)} have."
-        )
 
 
 class OutOfScope(errors.NotAllowed):

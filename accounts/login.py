@@ -3,6 +3,7 @@
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account.signals import password_changed
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from axes.helpers import get_cool_off
 from django.contrib.auth.signals import user_logged_in
@@ -75,8 +76,14 @@ def note_lockout(*, request: HttpRequest, username: str, ip_address: str | None,
         )
 
 
+def note_new_password(*, request: HttpRequest, user: User, **_: Any) -> None:
+    with transaction.atomic():
+        record(actors.of_request(request), "user.change_password", subject=user)
+
+
 def connect() -> None:
     from axes.signals import user_locked_out
 
+    password_changed.connect(note_new_password, dispatch_uid="accounts.note_new_password")
     user_logged_in.connect(note_login, dispatch_uid="accounts.note_login")
     user_locked_out.connect(note_lockout, dispatch_uid="accounts.note_lockout")

@@ -7,7 +7,7 @@ from django.db.models import Q
 from django.db.models.functions import Lower
 from django.utils import timezone
 
-from accounts.states import Right, Role
+from accounts.states import Right, Role, TokenState
 from common.revisions import Revised
 
 team_name = RegexValidator(
@@ -82,8 +82,7 @@ class ApiToken(models.Model):
         return frozenset(Right(scope) for scope in self.scopes if scope in known)
 
     @property
-    def state(self) -> str:
-        """`active`, `expired` or `revoked`."""
+    def state(self) -> TokenState:
         if self.revoked_at is not None:
-            return "revoked"
-        return "active" if self.expires_at > timezone.now() else "expired"
+            return TokenState.REVOKED
+        return TokenState.ACTIVE if self.expires_at > timezone.now() else TokenState.EXPIRED

@@ -28,6 +28,12 @@ class Role(TextChoices):
     ADMIN = "admin", "Admin"
 
 
+class TokenState(TextChoices):
+    ACTIVE = "active", "Active"
+    EXPIRED = "expired", "Expired"
+    REVOKED = "revoked", "Revoked"
+
+
 _DEVELOPER = frozenset(
     {Right.READ, Right.MODELS_WRITE, Right.SERVICES_WRITE, Right.RELEASES_START, Right.RELEASES_OPERATE}
 )

@@ -4,4 +4,6 @@ from django.urls import include, path
 
 urlpatterns = [
     path("", include("accounts.api.urls")),
+    path("", include("models_registry.api.urls")),
+    path("", include("clusters.api.urls")),
 ]

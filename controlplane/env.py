@@ -43,7 +43,9 @@ class Environment(BaseSettings):
         description="Range of loopback ports, `first-last`, from which embedded model workers get theirs.",
     )
     import_roots: Annotated[tuple[Path, ...], NoDecode] = Field(
-        (), description="Colon-separated absolute directories that model imports may read."
+        (),
+        description="Colon-separated absolute directories that model imports may read, besides `imports` in the "
+        "home.",
     )
     database_url: str = Field(
         "",

@@ -1,6 +1,7 @@
 from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
 from django.urls import include, path
+from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from controlplane import health, home
@@ -13,6 +14,7 @@ urlpatterns = [
     path("", include("common.pages.urls")),
     path("", include("releases.urls")),
     path("accounts/", include("accounts.urls")),
+    path("admin/password_change/", RedirectView.as_view(pattern_name="account_change_password")),
     path("admin/", admin.site.urls),
     path("api/v1/", include("controlplane.api_urls")),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),

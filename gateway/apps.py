@@ -1,5 +1,23 @@
+from typing import Any
+
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+
+
+def post_watch(sender: AppConfig, using: str, **_: Any) -> None:
+    """Set up the one row that keeps the gateway to its routes."""
+    from django.utils import timezone
+
+    watch = sender.get_model("Watch")
+    watch._default_manager.using(using).get_or_create(pk=1, defaults={"next_at": timezone.now()})
 
 
 class GatewayConfig(AppConfig):
     name = "gateway"
+
+    def ready(self) -> None:
+        from common.reconcile import kernel
+        from gateway.reconcilers import KeepGateway
+
+        kernel.register(KeepGateway())
+        post_migrate.connect(post_watch, sender=self)

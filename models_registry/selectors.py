@@ -47,7 +47,11 @@ def models(actor: Actor, *, q: str = "") -> QuerySet[Model]:
 
     Looked at are name, task, description, team, aliases and the architectures of ready versions.
     """
-    found = Model.objects.for_actor(actor).live().select_related("team")
+    return mentioning(Model.objects.for_actor(actor).live().select_related("team"), q)
+
+
+def mentioning(found: QuerySet[Model], q: str) -> QuerySet[Model]:
+    """Those in which every word of `q` occurs somewhere; see `models`."""
     for word in q.split()[:MAX_WORDS]:
         found = found.filter(_mentions(word))
     return found
@@ -229,6 +233,12 @@ def alias_at(model: Model, alias: str, at: datetime) -> AliasMove | None:
     """
     move = alias_history(model, alias).filter(at__lte=at).select_related("to_version__model").first()
     return move if move and move.to_version_id else None
+
+
+def moves_in_force(moves: QuerySet[AliasMove], at: datetime) -> QuerySet[AliasMove]:
+    """Of `moves`, the last one of each alias up to that moment."""
+    earlier = AliasMove.objects.filter(model=OuterRef("model"), alias=OuterRef("alias"), at__lte=at)
+    return moves.filter(pk=Subquery(earlier.order_by("-at", "-pk").values("pk")[:1]))
 
 
 def compare_versions(before: Version, after: Version) -> Comparison:

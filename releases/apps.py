@@ -8,8 +8,8 @@ class ReleasesConfig(AppConfig):
         from common import live
         from common.pages import search
         from common.reconcile import kernel
-        from releases import consumers, finders
         from models_registry.uses import register_use_check
+        from releases import consumers, finders
         from releases.reconcilers import ReleaseReconciler
         from releases.selectors import versions_in_use
 

@@ -64,10 +64,10 @@ class Service(Revised):
     plan_name = models.CharField(max_length=60, default="canary")
     """The plan that a release follows when its request names none."""
     stable_version = models.ForeignKey(
-        "models_registry.Version", on_delete=models.PROTECT, null=True, related_name="+"
+        "models_registry.Version", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )
     stable_deployment = models.CharField(max_length=100, blank=True)
-    stable_since = models.DateTimeField(null=True)
+    stable_since = models.DateTimeField(null=True, blank=True)
     created_by = models.CharField(max_length=200)
     created_at = models.DateTimeField(default=timezone.now)
 

@@ -9,7 +9,6 @@ from typing import Any
 from clusters.models import Cluster
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
 from accounts.models import Team, User
 from accounts.services import require
@@ -152,7 +151,7 @@ def save_plan(
         "body": parsed.model_dump(mode="json"),
         "hash": plans.plan_hash(parsed),
         "changed_by": actor.name,
-        "changed_at": timezone.now(),
+        "changed_at": kernel.clock(),
     }
     with transaction.atomic():
         plan, is_new = Plan.objects.get_or_create(team=team, name=name, defaults=values)
@@ -217,7 +216,7 @@ def pause(release: Release, *, actor: Actor, reason: str = "") -> None:
                 "paused_at__isnull": True,
             },
             paused_by=actor.name,
-            paused_at=timezone.now(),
+            paused_at=kernel.clock(),
         )
         if not paused:
             raise NotPossibleNow(
@@ -319,6 +318,7 @@ def _begin(
         requested_by_id=actor.user_id,
         requester=actor.name,
         reason=reason,
+        created_at=kernel.clock(),
         stable_deployment=service.stable_deployment,
         next_at=kernel.clock(),
     )
@@ -431,12 +431,12 @@ def _halt(release: Release, halt: Halt, *, by: str, reason: str) -> None:
         where={"state__in": IN_MOTION, "halt": ""},
         halt=halt,
         halted_by=by,
-        halted_at=timezone.now(),
+        halted_at=kernel.clock(),
         outcome=reason,
     )
     if not halted:
         release.refresh_from_db()
-        if release.halt:
+        if release.halt and release.state in IN_MOTION:
             raise NotPossibleNow(f"It is being given up already, by {release.halted_by}.")
         raise NotPossibleNow(f"The release has ended: it is {_state_word(release)}.")
     events.publish(ReleaseMoved(release.pk, release.service_id))

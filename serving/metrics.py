@@ -1,6 +1,14 @@
 """What a worker shows Prometheus. Names begin with `slipway_worker_`; times are seconds."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.exposition import generate_latest
 
 from serving.desk import Desk, Outcome
@@ -16,6 +24,7 @@ class WorkerMetrics:
     """Reads the desk's gauges when scraped and counts the outcomes that it is told of."""
 
     def __init__(self, desk: Desk, command: WorkerCommand) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
         registry = self._registry
         ProcessCollector(registry=registry)

@@ -151,6 +151,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     home = tempfile.TemporaryDirectory(prefix="slipway-test-")
     early_config.add_cleanup(home.cleanup)
     os.environ["SLIPWAY_HOME"] = home.name
+    (Path(home.name) / "static").mkdir()
     return (yield)
 
 

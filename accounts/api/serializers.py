@@ -4,7 +4,7 @@ from drf_spectacular.utils import OpenApiExample, extend_schema_field, extend_sc
 from rest_framework import serializers
 
 from accounts.models import ApiToken, Membership, Team, User, team_name
-from accounts.states import Right, Role
+from accounts.states import Right, Role, TokenState
 
 
 class TeamMembershipSerializer(serializers.ModelSerializer[Membership]):
@@ -123,7 +123,7 @@ class TokenSerializer(serializers.ModelSerializer[ApiToken]):
     owner = serializers.CharField(source="owner.username")
     team = serializers.CharField(source="team.name", default=None, allow_null=True)
     scopes = serializers.ListField(child=serializers.ChoiceField(choices=Right.choices))
-    state = serializers.ChoiceField(choices=["active", "expired", "revoked"])
+    state = serializers.ChoiceField(choices=TokenState.choices)
 
     class Meta:
         model = ApiToken
@@ -192,4 +192,4 @@ class MeSerializer(serializers.Serializer[Any]):
     everywhere = serializers.ListField(
         child=serializers.ChoiceField(choices=Right.choices), help_text="Rights in the whole installation."
     )
-    teams = RightsSerializer(many=True)
+    teams = RightsSerializer(many=True, help_text="The teams that you are in.")

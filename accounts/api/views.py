@@ -1,6 +1,6 @@
 from typing import Any, cast
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Prefetch, Q, QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils.functional import cached_property
 from drf_spectacular.types import OpenApiTypes
@@ -166,8 +166,14 @@ class Me(Endpoint):
     def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Who you are, and what you may do where."""
         grants = actors.grants_of(self.actor)
-        teams = selectors.teams_where(self.actor, Right.READ).order_by("name")
         user = cast("User", request.user)
+        # An administrator may do the same in every team: only those that one is in are listed.
+        listed = Q(pk__in=grants.by_team) | Q(memberships__user=user)
+        rights = [
+            {"team": team.name, "rights": sorted(held)}
+            for team in Team.objects.filter(listed).distinct().order_by("name")
+            if (held := grants.rights_in(team.pk))
+        ]
         shown = {
             "username": user.username,
             "first_name": user.first_name,
@@ -176,7 +182,7 @@ class Me(Endpoint):
             "is_superuser": user.is_superuser,
             "token": request.auth,
             "everywhere": sorted(grants.everywhere),
-            "teams": [{"team": team.name, "rights": sorted(grants.rights_in(team.pk))} for team in teams],
+            "teams": rights,
         }
         return Response(self.get_serializer(shown).data)
 

@@ -2,7 +2,7 @@ from accounts import selectors
 from accounts.actors import read_grants
 from accounts.errors import NotAdministrator, NotAllowed, OutOfScope
 from accounts.models import Team
-from accounts.states import Right
+from accounts.states import RIGHTS, Right
 from common.actor import Actor
 
 
@@ -11,9 +11,12 @@ def require(actor: Actor, right: Right, team: Team | int | None = None) -> None:
     if selectors.may(actor, right, team):
         return
     _blame_token(actor, right, team)
-    if isinstance(team, Team):
-        raise NotAllowed(right, f"in team {team.name}")
-    raise NotAllowed(right, "in any team" if team is None else "in that team")
+    where = f"in team {team.name}" if isinstance(team, Team) else "in that team" if team else "in any team"
+    roles = [role.label.lower() for role, rights in RIGHTS.items() if right in rights]
+    raise NotAllowed(
+        f"You may not {right.label} {where}. "
+        f"That takes the right {right.value}, which the roles {', '.join(roles)} have."
+    )
 
 
 def require_everywhere(actor: Actor, right: Right) -> None:

@@ -11,7 +11,7 @@ from accounts import keys
 from accounts.errors import BadToken, OutOfScope
 from accounts.models import ApiToken, Team, User
 from accounts.services.rights import require_everywhere
-from accounts.states import Right
+from accounts.states import Right, TokenState
 from common.actor import Actor
 from common.audit import record
 from common.errors import Invalid, Missing, NotAllowed
@@ -107,7 +107,7 @@ def use_token(text: str) -> ApiToken:
     token = key and ApiToken.objects.select_related("owner").filter(prefix=key.prefix).first()
     if not (key and token and key.proves(token.secret_hash)):
         raise BadToken("This token is unknown. Check that it was copied whole.")
-    if token.state != "active":
+    if token.state is not TokenState.ACTIVE:
         raise BadToken(f"This token is {token.state}. Make a new one.")
     if not token.owner.is_active:
         raise BadToken("The owner of this token is not active any more.")

@@ -6,7 +6,6 @@ a claim whose lease runs out, and the next request with that key does the work. 
 changed nothing, and the same key may be tried again. Answers are kept for a day.
 """
 
-import hashlib
 import re
 import uuid
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from django.db import DatabaseError, transaction
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -90,7 +90,9 @@ def forget_expired() -> int:
 
 
 def _digest(body: object) -> str:
-    return hashlib.sha256(orjson.dumps(orjson.loads(dumps(body)), option=orjson.OPT_SORT_KEYS)).hexdigest()
+    """Keyed, because a body may hold a password, which a plain hash would give away to guessing."""
+    canonical = orjson.dumps(orjson.loads(dumps(body)), option=orjson.OPT_SORT_KEYS)
+    return salted_hmac("idempotent body", canonical, algorithm="sha256").hexdigest()
 
 
 def _claim(actor: Actor, *, path: str, key: str, body_hash: str, secret: bool) -> IdempotentAnswer:

@@ -11,11 +11,12 @@ from django.core.exceptions import ValidationError as DjangoValidationError
 from django.core.signals import got_request_exception
 from django.db import DataError, IntegrityError, OperationalError
 from django.db.models import ProtectedError
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions
 from rest_framework.response import Response
 
 from common import errors, request_id
+from common.api.json import dumps
 
 logger = logging.getLogger(__name__)
 
@@ -113,6 +114,15 @@ def answer(error: Exception, *, request: HttpRequest) -> Response:
         status=kind.status,
         content_type=CONTENT_TYPE,
     )
+    for name, value in _headers(error).items():
+        response[name] = value
+    return response
+
+
+def http_answer(error: Exception, *, request: HttpRequest) -> HttpResponse:
+    """The problem for `error`, where REST framework is not at work."""
+    found = answer(error, request=request)
+    response = HttpResponse(dumps(found.data), status=found.status_code, content_type=CONTENT_TYPE)
     for name, value in _headers(error).items():
         response[name] = value
     return response

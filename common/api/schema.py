@@ -17,6 +17,7 @@ from common.revisions import Revised
     examples=[
         OpenApiExample(
             "A field is wrong",
+            media_type=problems.CONTENT_TYPE,
             value={
                 "type": "urn:slipway:problem:invalid",
                 "title": "The request is not valid",

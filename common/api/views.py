@@ -11,7 +11,7 @@ class Teams(Listed, Created, Read, Changed, Deleted, Endpoint):
             return services.create_team(actor=self.actor, **given)
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, ClassVar, cast
@@ -47,6 +47,10 @@ class Endpoint(GenericViewSet[Any]):
     """What an action answers, where that is not `serializer_class`."""
     secret_answers: ClassVar[frozenset[str]] = frozenset()
     """Actions whose answer holds a secret: it is sent once and not stored for replay."""
+    parameters: ClassVar[Mapping[str, Collection[str]]] = {}
+    """Query parameters by action, beside those of paging and filtering."""
+    paged_actions: ClassVar[frozenset[str]] = frozenset({"list"})
+    """Actions that answer `self.paged(...)`."""
     sort: ClassVar[Sequence[str]] = ("pk",)
     search_fields: ClassVar[Sequence[str]] = ()
     pagination_class: type[KeysetPagination] | None = KeysetPagination
@@ -64,19 +68,27 @@ class Endpoint(GenericViewSet[Any]):
             # `dispatch` looks the handler up after this.
             self.post = partial(self._post_once, handler)
 
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response.setdefault("Cache-Control", "no-store" if self._shows_a_secret else "private, no-cache")
+        return super().finalize_response(request, response, *args, **kwargs)
+
+    @property
+    def _shows_a_secret(self) -> bool:
+        return getattr(self, "action", None) in self.secret_answers
+
     def _post_once(
         self, handler: Callable[..., HttpResponseBase], request: Request, *args: Any, **kwargs: Any
     ) -> HttpResponseBase:
         work = partial(handler, request, *args, **kwargs)
-        return idempotency.once(request, self.actor, work, secret=self.action in self.secret_answers)
+        return idempotency.once(request, self.actor, work, secret=self._shows_a_secret)
 
     def _refuse_unknown_parameters(self, request: Request) -> None:
         """A misspelt filter must not look like a list without one."""
-        known = {"format"}
-        if self.action == "list":
+        known = set(self.parameters.get(self.action, ()))
+        if self.action in self.paged_actions:
             known |= {*KeysetPagination.fields, *self.filter_names()}
         if unknown := sorted(set(request.query_params) - known):
-            hint = ", ".join(sorted(known - {"format"})) or "none"
+            hint = ", ".join(sorted(known)) or "none"
             raise ValidationError({name: [f"There is no such parameter. Known: {hint}."] for name in unknown})
 
     def filter_names(self) -> set[str]:
@@ -108,6 +120,14 @@ class Endpoint(GenericViewSet[Any]):
     def get_serializer_class(self) -> type[BaseSerializer[Any]]:
         return self.outputs.get(self.action) or super().get_serializer_class()
 
+    def paged(self, rows: QuerySet[Any]) -> Response:
+        """One page of the rows."""
+        return self.get_paginated_response(self.shown(self.paginate_queryset(rows) or ()))
+
+    def shown(self, page: Sequence[Any]) -> Any:
+        """Override where a long list is better read as `values()` than through a serializer."""
+        return self.get_serializer(page, many=True).data
+
     def answer(self, instance: Model, *, status: int = 200) -> Response:
         """One object with its ETag."""
         shown = self.get_serializer(instance).data
@@ -122,12 +142,7 @@ class Endpoint(GenericViewSet[Any]):
 class Listed(Endpoint):
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """List those that you may see, page by page."""
-        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        return self.get_paginated_response(self.shown(page or ()))
-
-    def shown(self, page: Sequence[Any]) -> Any:
-        """Override where a long list is better read as `values()` than through a serializer."""
-        return self.get_serializer(page, many=True).data
+        return self.paged(self.filter_queryset(self.get_queryset()))
 
 
 class Created(Endpoint):

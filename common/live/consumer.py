@@ -79,8 +79,8 @@ class LiveConsumer:
         self._told_redis_up: bool | None = None
 
     @classmethod
-    def as_asgi(cls, *, topic: str = "") -> Callable[[Scope, Receive, Send], Awaitable[None]]:
-        """For a route: a consumer of its own for every socket."""
+    def as_asgi(cls, *, topic: str = "") -> Any:
+        """For a route (Django's types know views only): a consumer of its own for every socket."""
 
         async def application(scope: Scope, receive: Receive, send: Send) -> None:
             await cls(topic=topic)(scope, receive, send)

@@ -21,7 +21,6 @@ def _folder() -> Path:
     return Path(settings.BASE_DIR) / "node_modules/@tabler/icons/icons"
 
 
-@lru_cache(maxsize=512)
 def _drawing(name: str, style: str) -> SafeString:
     file = _folder() / style / f"{name}.svg"
     if not _NAME.fullmatch(name) or not file.is_file():
@@ -35,6 +34,7 @@ def _drawing(name: str, style: str) -> SafeString:
     return mark_safe(drawing)  # noqa: S308 (a pinned file of the icon package, not input)
 
 
+@lru_cache(maxsize=1024)
 def icon(name: str, *, size: int = 16, css: str = "", filled: bool = False) -> SafeString:
     """The icon as `<svg>`, `size` pixels square, hidden from screen readers: the word beside it speaks.
 

@@ -16,10 +16,14 @@ import orjson
 from clusters.backends.embedded import EmbeddedCluster
 from clusters.backends.supervisor_rpc import Program, Supervisor, SupervisorUnreachable
 from controlplane.embedded.home import Home, HomeLock, Refusal, check_ports
+from controlplane.embedded.prepared import is_prepared, note_prepared
 from controlplane.embedded.processes import Family, Signals, die_with, say
-from controlplane.embedded.programs import parts, supervisord_conf
+from controlplane.embedded.programs import gateway_layout, parts, supervisord_conf
 from controlplane.env import PROJECT, Environment
+from gateway.backends.envoy import write_bootstrap
+from gateway.errors import GatewayError
 
+PREPARE = ("-m", "controlplane.embedded.prepare")
 READY_WITHIN_SECONDS = 90.0
 HOPELESS_AFTER_RESTARTS = 3
 STOP_WITHIN_SECONDS = 25.0
@@ -40,7 +44,7 @@ class Launcher:
         env: Environment,
         *,
         programs: Sequence[Program] | None = None,
-        prepare: Sequence[str] = ("-m", "controlplane.embedded.prepare"),
+        prepare: tuple[str, ...] = PREPARE,
         after_ready: Sequence[str] = (),
     ) -> None:
         """What to run: `programs` (default: all parts), before them Python with the arguments `prepare`.
@@ -112,13 +116,22 @@ class Launcher:
         return True
 
     def _prepare(self) -> None:
+        try:
+            write_bootstrap(gateway_layout(self._env, self._home))
+        except GatewayError as error:
+            raise PartFailed(str(error)) from None
+        if self._prepare_arguments == PREPARE and is_prepared(self._env, self._home):
+            return
         say("Preparing the database and the files.")
         log = self._home.logs / "prepare.log"
         with log.open("wb") as output:
             pid = self._spawn(*self._prepare_arguments, stdout=output, stderr=output)
         self._wait(lambda: self._family.exit_code(pid) is not None, seconds=float("inf"), every=1)
         if self._family.exit_code(pid):
-            raise PartFailed(f"the preparation failed; {log} says why:\n{_tail(log)}")
+            raise PartFailed(f"the preparation failed. {_tail(log)}")
+        if words := _tail(log):
+            say(words)
+        note_prepared(self._env, self._home)
 
     def _start_supervisord(self, lock: HomeLock) -> int:
         cluster = EmbeddedCluster(
@@ -184,8 +197,9 @@ class Launcher:
     def _welcome(self) -> None:
         say(f"Slipway is ready: {self._address}")
         say(f"  gateway         {self._env.gateway_url or self._env.local_url(self._env.gateway_port)}")
-        say(f"  admin password  {self._home.path / 'admin-password'}   (user: admin)")
-        say(f"  admin token     {self._home.path / 'admin-token'}")
+        for what, file in (("admin password", "admin-password"), ("admin token", "admin-token")):
+            if (self._home.path / file).exists():
+                say(f"  {what:15} {self._home.path / file}")
         say(f"  logs            {self._home.logs}")
         say("Ctrl-C stops everything.")
 

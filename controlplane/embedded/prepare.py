@@ -1,4 +1,4 @@
-"""Brings the database, the first admin, the static files and the gateway's files up to date.
+"""Brings the database, the first admin and the static files up to date.
 
 `python -m controlplane.embedded.prepare`, a process of its own: Django's memory goes with it.
 """
@@ -13,20 +13,16 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.embedded"
 
 import django
 from django.conf import settings
-from django.core.management import CommandError, call_command, get_commands
+from django.core.management import CommandError, call_command
 from django.db import DatabaseError
-
-from gateway.backends.envoy import layout_from_settings, write_bootstrap
-from gateway.errors import GatewayError
 
 
 def prepare() -> None:
     django.setup()
     call_command("migrate", interactive=False, verbosity=0)
-    if "bootstrap_admin" in get_commands():
-        call_command("bootstrap_admin")
+    call_command("bootstrap_admin")
+    call_command("ensure_embedded_cluster")
     collect_static(Path(settings.STATIC_ROOT))
-    write_bootstrap(layout_from_settings())
 
 
 def collect_static(root: Path) -> None:
@@ -55,5 +51,5 @@ if __name__ == "__main__":
         prepare()
     except DatabaseError as error:
         sys.exit(f"The database ({settings.DATABASES['default']['NAME']}) cannot be used: {error}".rstrip())
-    except (CommandError, GatewayError) as error:
+    except CommandError as error:
         sys.exit(str(error))

@@ -28,15 +28,7 @@ def parts(env: Environment, home: Home) -> list[Program]:
         return part(name, sys.executable, *arguments, priority=CONTROL, healthy_after_seconds=5, **options)
 
     valkey = part("valkey", _valkey(), *_valkey_options(home), priority=BROKER, stop_within_seconds=5)
-    envoy = envoy_command(
-        Layout(
-            run_dir=home.envoy,
-            log_dir=home.logs,
-            bind=env.bind,
-            port=env.gateway_port,
-            admin_port=env.gateway_admin_port,
-        )
-    )
+    envoy = envoy_command(gateway_layout(env, home))
     uvicorn = ("-m", "uvicorn", "controlplane.asgi:application", "--host", env.bind, "--port", str(env.port))
     celery = ("-m", "celery", "-A", "controlplane", "worker", "--pool", "prefork", "--concurrency", "2")
     return [
@@ -56,6 +48,17 @@ def parts(env: Environment, home: Home) -> list[Program]:
         ),
         control("sweeper", "manage.py", "sweep", stop_within_seconds=14),
     ]
+
+
+def gateway_layout(env: Environment, home: Home) -> Layout:
+    """As gateway.backends.envoy.layout_from_settings, without Django's settings."""
+    return Layout(
+        run_dir=home.envoy,
+        log_dir=home.logs,
+        bind=env.bind,
+        port=env.gateway_port,
+        admin_port=env.gateway_admin_port,
+    )
 
 
 def supervisord_conf(programs: list[Program], home: Home) -> str:

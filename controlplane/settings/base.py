@@ -10,7 +10,7 @@ SLIPWAY_HOME = env.home
 SLIPWAY_RUN_DIR = env.home / "run"
 SLIPWAY_LOG_DIR = env.home / "logs"
 SLIPWAY_STORE_DIR = env.home / "models"
-SLIPWAY_IMPORT_ROOTS = env.import_roots
+SLIPWAY_IMPORT_ROOTS = (*env.import_roots, env.home / "imports")
 SLIPWAY_BIND = env.bind
 SLIPWAY_PORT = env.port
 SLIPWAY_GATEWAY_PORT = env.gateway_port
@@ -19,7 +19,9 @@ SLIPWAY_TRAFFIC_BACKEND = "gateway.backends.envoy"
 SLIPWAY_GATEWAY_URL = env.gateway_url or env.local_url(env.gateway_port)
 SLIPWAY_PUBLIC_URL = env.public_url or env.local_url(env.port)
 SLIPWAY_WORKER_PORTS = env.worker_port_range
-SLIPWAY_TRAFFIC_BACKEND = "gateway.backends.envoy"
+SLIPWAY_CLUSTER_BACKENDS = {"embedded": "clusters.backends.embedded"}
+SLIPWAY_HEARTBEAT_URL = env.local_url(env.port) + "/api/v1/heartbeats/"
+SLIPWAY_WORKER_TOKEN_FILE = SLIPWAY_RUN_DIR / "worker-token"
 SLIPWAY_VERSION = "0.1.0"
 
 SECRET_KEY = env.secret_key
@@ -228,6 +230,7 @@ REST_FRAMEWORK = {
         "accounts.api.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_METADATA_CLASS": None,
     "EXCEPTION_HANDLER": "common.api.problems.exception_handler",
     "NON_FIELD_ERRORS_KEY": "body",
     "SEARCH_PARAM": "q",
@@ -241,7 +244,12 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Model registry, releases behind a gateway, and the fleet that serves them.",
     "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
-    "ENUM_NAME_OVERRIDES": {"Right": "accounts.states.Right", "Role": "accounts.states.Role"},
+    "ENUM_NAME_OVERRIDES": {
+        "Right": "accounts.states.Right",
+        "Role": "accounts.states.Role",
+        "TokenState": "accounts.states.TokenState",
+        "VersionState": "models_registry.states.VersionState",
+    },
     "SCHEMA_PATH_PREFIX": r"/api/v[0-9]+",
     "SWAGGER_UI_SETTINGS": {"persistAuthorization": False, "deepLinking": True, "validatorUrl": None},
     "SWAGGER_UI_DIST": "SIDECAR",

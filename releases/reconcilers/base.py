@@ -4,12 +4,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
-from django.utils import timezone
-
 from common import audit, events
 from common.actor import Actor
-from common.reconcile import Outcome, Step, proceed, rest, wait
-from common.reconcile.engine import kernel
+from common.reconcile import Outcome, Step, kernel, proceed, rest, wait
 from releases.events import ReleaseEnded, ReleaseMoved
 from releases.models import Release, ReleaseMove, ReleaseStep
 from releases.states import MOVES, Halt, ReleaseState, StepState
@@ -134,7 +131,7 @@ class PlanStep(Step[Release], Generic[Spec]):
 
 def begin_step(release: Release, index: int) -> None:
     ReleaseStep.objects.filter(release=release, index=index).update(
-        state=StepState.RUNNING, started_at=timezone.now()
+        state=StepState.RUNNING, started_at=kernel.clock()
     )
 
 
@@ -149,7 +146,7 @@ def finish_step(
 ) -> None:
     step = ReleaseStep.objects.get(release=release, index=index)
     step.state = state
-    step.ended_at = timezone.now()
+    step.ended_at = kernel.clock()
     step.actor = actor or step.actor
     step.detail = {**step.detail, **release.progress, **(detail or {}), **({"note": note} if note else {})}
     step.save(update_fields=["state", "ended_at", "actor", "detail"])

@@ -12,8 +12,6 @@ from clusters.states import DeploymentState
 from clusters import selectors as fleet
 from clusters import services as clusters
 from common.reconcile import Effect, Operation, Outcome
-from gateway import services as gateway
-from gateway.backends.base import Endpoint, Fence, RouteSpec, Target
 from models_registry.states import VersionState
 from releases import plans, smoke
 from releases.models import Release
@@ -147,27 +145,3 @@ class SmokeTest(PlanStep[plans.SmokeTest]):
         slowest = max(probe["milliseconds"] for probe in probes)
         note = f"{len(probes)} real requests answered, the slowest in {slowest:.0f} ms."
         return self.go_on(row, note=note, detail={"probes": probes})
-
-
-def route_of(release: Release, *, percent: int, with_candidate: bool) -> RouteSpec:
-    """The service's route while this release is in motion."""
-    stable_version = release.from_version or release.version
-    stable_name = release.stable_deployment or release.candidate_deployment
-    candidate = Target(release.candidate_deployment, str(release.version)) if with_candidate else None
-    return RouteSpec(
-        name=release.service.name,
-        stable=Target(stable_name, str(stable_version)),
-        candidate=candidate,
-        candidate_percent=percent if with_candidate else 0,
-    )
-
-
-def fence_of(release: Release, operation: Operation) -> Fence:
-    return Fence(holder=release.pk, turn=operation.fence)
-
-
-def sync_workers(deployment: str) -> None:
-    """Tell the gateway where the deployment's ready workers are, before it is told to send them anything."""
-    seen = fleet.endpoints(deployment)
-    endpoints = [Endpoint(address, port) for address, port in seen.addresses]
-    gateway.sync_endpoints(deployment, endpoints, observed_at=seen.observed_at)

@@ -10,10 +10,9 @@ from clusters.states import DeploymentState
 from clusters import selectors as fleet
 from clusters import services as clusters
 from common.reconcile import Effect, Operation, Outcome, Step, wait
-from gateway import services as gateway
 from releases.models import Release
 from releases.reconcilers.base import ACTOR, finish_step, move
-from releases.reconcilers.candidate import fence_of, route_of
+from releases.reconcilers.routing import return_traffic
 from releases.states import ENDS, Halt, ReleaseState, StepState
 
 
@@ -34,7 +33,7 @@ class ReturnTraffic(Step[Release]):
 
     def act(self, row: Release, operation: Operation) -> None:
         if row.stable_deployment:
-            gateway.set_route(route_of(row, percent=0, with_candidate=False), fence=fence_of(row, operation))
+            return_traffic(row, operation)
 
     def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
         def close_step() -> None:

@@ -8,14 +8,12 @@ from clusters import selectors as fleet
 from clusters import services as clusters
 from common import events
 from common.reconcile import Effect, Operation, Outcome
-from gateway import services as gateway
-from gateway.backends.base import RouteSpec, Target
 from models_registry import services as registry
 from releases import plans
 from releases.events import ServiceChanged
 from releases.models import Release, Service
 from releases.reconcilers.base import ACTOR, PlanStep, finish_step, halt, move
-from releases.reconcilers.candidate import fence_of, sync_workers
+from releases.reconcilers.routing import make_stable
 from releases.states import Halt, ReleaseState, StepState
 
 
@@ -29,10 +27,7 @@ class Promote(PlanStep[plans.Promote]):
         return {"route": row.service.name, "stable": row.candidate_deployment}
 
     def act(self, row: Release, operation: Operation) -> None:
-        sync_workers(row.candidate_deployment)
-        target = Target(row.candidate_deployment, str(row.version))
-        spec = RouteSpec(name=row.service.name, stable=target, candidate=None, candidate_percent=0)
-        gateway.set_route(spec, fence=fence_of(row, operation))
+        make_stable(row, operation)
 
     def observe(self, row: Release, operation: Operation) -> DeploymentState:
         return fleet.deployment_status(row.candidate_deployment).state

@@ -5,12 +5,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from common.reconcile import Effect, Operation, Outcome
-from gateway import services as gateway
 from releases import plans
 from releases.judge import Decision
 from releases.models import Release
 from releases.reconcilers.base import SOON, halt
-from releases.reconcilers.candidate import fence_of, route_of, sync_workers
+from releases.reconcilers.routing import split_traffic
 from releases.reconcilers.watching import Judged, Sight, WatchedStep, look
 from releases.split import interval_percent
 
@@ -28,7 +27,7 @@ class SetWeight(WatchedStep[plans.Weight]):
     def act(self, row: Release, operation: Operation) -> None:
         # Read just before the change, so that no stretch that is judged spans two weights.
         self._before = look(row, operation.at)
-        send(row, operation, percent=self.spec.percent)
+        split_traffic(row, operation, candidate_percent=self.spec.percent)
 
     def observe(self, row: Release, operation: Operation) -> Sight:
         return self._before
@@ -79,14 +78,6 @@ class Judge(WatchedStep[plans.Judge]):
             case _:
                 # The approval that follows, or the plan's word, decides; the page shows what is known.
                 return self.go_on(row, note=view.verdict.reason, detail=progress)
-
-
-def send(release: Release, operation: Operation, *, percent: int) -> None:
-    """Make the gateway send `percent` of the service's traffic to the candidate."""
-    sync_workers(release.candidate_deployment)
-    gateway.set_route(
-        route_of(release, percent=percent, with_candidate=True), fence=fence_of(release, operation)
-    )
 
 
 def measured(release: Release, seen: Sight) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from clusters import selectors as fleet
 from common.reconcile import Operation, Outcome
 from gateway import selectors as gateway
 from gateway.backends.base import TargetCounts
-from gateway.errors import GatewayUnreachable
+from gateway.errors import GatewayUnreachable, UnknownRoute
 from releases import selectors
 from releases.judge import (
     Decision,
@@ -39,7 +39,7 @@ class Sight:
 
     at: datetime
     counts: Mapping[str, TargetCounts] | None
-    """None: the gateway did not answer."""
+    """None: the gateway did not answer, or knows no route yet."""
     candidate: DeploymentStatus
 
 
@@ -55,8 +55,8 @@ class Judged:
 
 def look(release: Release, at: datetime) -> Sight:
     try:
-        counts = gateway.counts(release.service.name)
-    except GatewayUnreachable:
+        counts = gateway.counts(gateway.route(release.service.name))
+    except (GatewayUnreachable, UnknownRoute):
         counts = None
     return Sight(at, counts, fleet.deployment_status(release.candidate_deployment))
 

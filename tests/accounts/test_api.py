@@ -32,6 +32,15 @@ def test_me_says_who_asks_and_what_they_may_do_where():
     assert shown["token"]["scopes"] == ["models.write", "read"]
 
 
+def test_me_lists_an_administrators_own_teams_only_and_a_tokens_one_team():
+    root = person("root", superuser=True, vision="viewer", speech="viewer")
+    team("other")
+    assert [row["team"] for row in api(root).get("me/").json()["teams"]] == ["speech", "vision"]
+    limited = api(root, only_team=team("vision"), scopes=["read"]).get("me/").json()
+    assert limited["teams"] == [{"team": "vision", "rights": ["read"]}]
+    assert limited["everywhere"] == []
+
+
 def test_a_browser_session_asks_for_itself():
     client = Client()
     client.force_login(person("ada", vision="viewer"))

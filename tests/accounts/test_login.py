@@ -175,6 +175,7 @@ def test_changing_the_password_takes_the_old_one_and_a_good_new_one(client):
     assert client.post("/accounts/password/change/", {"oldpassword": PASSWORD} | form).status_code == 302
     ada.refresh_from_db()
     assert ada.check_password("a new good phrase")
+    assert AuditRecord.objects.latest("seq").action == "user.change_password"
     assert signed_in(client)
     other = Client()
     assert sign_in(other).status_code == 200
@@ -199,6 +200,11 @@ def test_the_admin_has_no_login_of_its_own(client):
     assert response["Location"].startswith(LOGIN)
     attempt = client.post("/admin/login/", {"username": "ada", "password": PASSWORD})
     assert attempt["Location"].startswith(LOGIN)
+
+
+def test_the_admin_changes_no_password_behind_the_records_back(client):
+    client.force_login(person("root", superuser=True))
+    assert client.get("/admin/password_change/")["Location"] == "/accounts/password/change/"
 
 
 def test_only_administrators_enter_the_admin_and_only_to_look(client):

@@ -67,7 +67,10 @@ def test_a_new_person_gets_an_account_without_a_team_or_a_right(client, provider
     assert (shown["first_name"], shown["email"]) == ("Ada", "a@b.org")
     assert (shown["teams"], shown["everywhere"]) == ([], [])
     assert not User.objects.get().has_usable_password()
-    assert list(AuditRecord.objects.order_by("seq").values_list("action", flat=True)) == ["user.create", "session.login"]
+    assert list(AuditRecord.objects.order_by("seq").values_list("action", flat=True)) == [
+        "user.create",
+        "session.login",
+    ]
 
 
 def test_the_same_person_comes_back_to_the_same_account(client, provider):

@@ -1,62 +1,111 @@
-"""Who is behind a websocket."""
-
-import asyncio
+"""Who is behind a websocket, now and every time it is asked."""
 
 import pytest
-from channels.auth import AuthMiddlewareStack
+from asgiref.sync import async_to_sync
 from django.test import Client
+from django.utils import timezone
 
 from accounts import selectors
-from accounts.models import ApiToken
-from accounts.sockets import ActorOfSocket
+from accounts.models import ApiToken, User
+from accounts.sockets import SessionCredentials, TokenCredentials, credentials_of
 from accounts.states import Right
+from common.actor import Actor
+from common.live import RightGone, SignedOut
 from tests.cast import person, team, token_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def actor_behind(**headers: str):
-    found = []
-
-    async def app(scope, receive, send):
-        found.append(scope["actor"])
-
+def credentials(**headers: str) -> TokenCredentials | SessionCredentials:
     scope = {
         "type": "websocket",
-        "path": "/ws/fleet/",
         "client": ("10.0.0.7", 5000),
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
     }
-    asyncio.run(AuthMiddlewareStack(ActorOfSocket(app))(scope, None, None))
-    return found[0]
+    return credentials_of(scope)
 
 
-def test_a_session_cookie_brings_its_person():
+def actor_of(found: TokenCredentials | SessionCredentials) -> Actor:
+    return async_to_sync(found.actor)()
+
+
+@pytest.fixture
+def browser() -> Client:
     client = Client()
     client.force_login(person("ada", vision="viewer"))
-    actor = actor_behind(cookie=f"sessionid={client.cookies['sessionid'].value}")
+    return client
+
+
+def cookie_of(client: Client) -> str:
+    return f"sessionid={client.cookies['sessionid'].value}"
+
+
+def test_a_session_cookie_brings_its_person(browser) -> None:
+    found = credentials(cookie=cookie_of(browser))
+    actor = actor_of(found)
+    assert found.ambient
     assert (actor.name, actor.address, actor.via) == ("ada", "10.0.0.7", "web")
     assert selectors.may(actor, Right.READ, team("vision"))
 
 
-def test_a_token_brings_its_owner_within_its_scopes():
-    actor = actor_behind(authorization=f"Bearer {token_of(person('ada', vision='admin'), scopes=['read'])}")
+def test_a_logout_ends_the_session_behind_an_open_socket(browser) -> None:
+    found = credentials(cookie=cookie_of(browser))
+    actor_of(found)
+    browser.logout()
+    with pytest.raises(SignedOut):
+        actor_of(found)
+
+
+def test_a_new_password_ends_the_session_behind_an_open_socket(browser) -> None:
+    found = credentials(cookie=cookie_of(browser))
+    actor_of(found)
+    ada = User.objects.get(username="ada")
+    ada.set_password("another good phrase")
+    ada.save()
+    with pytest.raises(SignedOut):
+        actor_of(found)
+
+
+def test_a_person_who_was_deactivated_has_no_right_any_more(browser) -> None:
+    found = credentials(cookie=cookie_of(browser))
+    User.objects.update(is_active=False)
+    with pytest.raises(RightGone):
+        actor_of(found)
+
+
+def test_a_role_that_was_taken_away_counts_the_next_time_one_asks(browser) -> None:
+    found = credentials(cookie=cookie_of(browser))
+    assert selectors.may(actor_of(found), Right.READ)
+    User.objects.get(username="ada").memberships.all().delete()
+    assert not selectors.may(actor_of(found), Right.READ)
+
+
+def test_a_token_brings_its_owner_within_its_scopes() -> None:
+    text = token_of(person("ada", vision="admin"), scopes=["read"])
+    found = credentials(authorization=f"Bearer {text}")
+    actor = actor_of(found)
+    assert not found.ambient
     assert (actor.name, actor.via) == ("ada", "api")
     assert selectors.may(actor, Right.READ, team("vision"))
     assert not selectors.may(actor, Right.MODELS_WRITE, team("vision"))
 
 
-def test_a_bad_token_brings_nobody_even_with_a_good_session():
-    client = Client()
-    client.force_login(person("ada", vision="viewer"))
+def test_a_token_that_is_revoked_has_no_right_any_more() -> None:
+    found = credentials(authorization=f"Bearer {token_of(person('ada', vision='admin'))}")
+    actor_of(found)
+    ApiToken.objects.update(revoked_at=timezone.now())
+    with pytest.raises(RightGone):
+        actor_of(found)
+
+
+def test_a_bad_token_brings_nobody_even_with_a_good_session(browser) -> None:
     text = token_of(person("bob", vision="viewer"))
     ApiToken.objects.all().delete()
-    actor = actor_behind(
-        cookie=f"sessionid={client.cookies['sessionid'].value}", authorization=f"Bearer {text}"
-    )
-    assert actor.user_id is None
-    assert not selectors.may(actor, Right.READ, team("vision"))
+    with pytest.raises(SignedOut):
+        actor_of(credentials(cookie=cookie_of(browser), authorization=f"Bearer {text}"))
 
 
-def test_without_either_it_is_nobody():
-    assert actor_behind().user_id is None
+def test_without_either_it_is_nobody() -> None:
+    for headers in ({}, {"cookie": "sessionid=made-up"}, {"authorization": "Basic YTpi"}):
+        with pytest.raises(SignedOut):
+            actor_of(credentials(**headers))

@@ -82,11 +82,11 @@ def test_an_icon_that_does_not_exist_is_an_error(name: str) -> None:
 
 def test_without_npm_pages_go_without_pictures(settings, tmp_path: Path) -> None:
     settings.BASE_DIR = tmp_path
-    icons._drawing.cache_clear()
+    icons.icon.cache_clear()
     try:
         assert str(icons.icon("home")).startswith("<svg")
     finally:
-        icons._drawing.cache_clear()
+        icons.icon.cache_clear()
 
 
 def test_a_time_says_how_long_ago_and_exactly_when() -> None:

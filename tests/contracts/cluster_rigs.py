@@ -10,6 +10,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
+import psutil
+
 from clusters.backends.base import ClusterBackend, DeploymentSpec, SeenState, WorkerSeen
 from clusters.backends.embedded.backend import EmbeddedCluster
 from clusters.backends.fake import FakeCluster
@@ -77,8 +79,10 @@ class EmbeddedRig:
 
     def restart(self) -> list[str]:
         """Everything ends without a farewell and starts again, as after a power cut."""
+        left = psutil.Process(self._supervisord.pid).children() if self._supervisord.poll() is None else []
         self._supervisord.kill()
         self._supervisord.wait()
+        eventually(lambda: not any(process.is_running() for process in left))
         problems = self.cluster.restore()
         self._supervisord = self._start()
         return problems

@@ -1,0 +1,210 @@
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample, extend_schema_serializer
+from rest_framework import serializers
+
+from clusters.models import Cluster, Deployment, Gpu, Node, Worker
+from clusters.states import Alert, WorkerState
+from serving.protocol import MAX_WORKERS_PER_BATCH
+
+
+@extend_schema_serializer(
+    examples=[
+        OpenApiExample(
+            "This machine",
+            response_only=True,
+            value={
+                "name": "local",
+                "kind": "embedded",
+                "team": None,
+                "problem": "",
+                "surveyed_at": "2026-11-20T08:30:00Z",
+                "created_at": "2026-11-20T08:00:00Z",
+            },
+        )
+    ]
+)
+class ClusterSerializer(serializers.ModelSerializer[Cluster]):
+    team = serializers.CharField(source="team.name", default=None, help_text="null: shared by all teams.")
+    problem = serializers.CharField(help_text="Why it cannot be used now; empty while it can.")
+
+    class Meta:
+        model = Cluster
+        fields = ("name", "kind", "team", "problem", "surveyed_at", "created_at")
+
+
+class GpuSerializer(serializers.ModelSerializer[Gpu]):
+    class Meta:
+        model = Gpu
+        fields = ("index", "name", "memory_bytes")
+
+
+@extend_schema_serializer(
+    examples=[
+        OpenApiExample(
+            "A machine with one GPU",
+            response_only=True,
+            value={
+                "id": 7,
+                "name": "box-1",
+                "address": "10.0.0.7",
+                "cpu_count": 16,
+                "memory_bytes": 137438953472,
+                "group": "online",
+                "state": "ready",
+                "seen_at": "2026-11-20T08:30:00Z",
+                "gpus": [{"index": 0, "name": "NVIDIA H100 80GB HBM3", "memory_bytes": 85520809984}],
+            },
+        )
+    ]
+)
+class NodeSerializer(serializers.ModelSerializer[Node]):
+    gpus = GpuSerializer(many=True)
+
+    class Meta:
+        model = Node
+        fields = (
+            "id",
+            "name",
+            "address",
+            "cpu_count",
+            "memory_bytes",
+            "group",
+            "state",
+            "seen_at",
+            "gpus",
+        )
+
+
+class LoadSerializer(serializers.Serializer[Any]):
+    busy = serializers.FloatField(
+        allow_null=True,
+        help_text="Share of all slots at work over the last 10 s, 0 to 1; null while no worker serves.",
+    )
+    in_flight = serializers.IntegerField()
+    slots = serializers.IntegerField()
+    workers = serializers.IntegerField()
+    ready = serializers.IntegerField()
+    lost = serializers.IntegerField(help_text="Workers that were silent for more than 5 s.")
+    stuck = serializers.IntegerField(help_text="Workers that were wholly busy for 10 s and more.")
+
+
+class NodeLoadSerializer(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    load = LoadSerializer()
+
+
+class SampleSerializer(serializers.Serializer[Any]):
+    at = serializers.DateTimeField(help_text="End of the 10 s that it is the mean of.")
+    busy = serializers.FloatField(allow_null=True)
+    in_flight = serializers.IntegerField()
+    slots = serializers.IntegerField()
+    workers = serializers.IntegerField()
+    nodes = serializers.DictField(child=serializers.FloatField(allow_null=True), help_text="Busy by node id.")
+
+
+class BusySerializer(serializers.Serializer[Any]):
+    live = serializers.BooleanField(help_text="False while heartbeats are not known.")
+    now = LoadSerializer()
+    nodes = NodeLoadSerializer(many=True)
+    history = SampleSerializer(many=True, help_text="Every 10 s, ascending; of the last hour at most.")
+
+
+class WorkerSerializer(serializers.ModelSerializer[Worker]):
+    node = serializers.CharField(source="node.name", default=None)
+    state = serializers.ChoiceField(choices=WorkerState.choices)
+    alert = serializers.ChoiceField(choices=Alert.choices, help_text="What its heartbeats say against it.")
+
+    class Meta:
+        model = Worker
+        fields = (
+            "name",
+            "ordinal",
+            "node",
+            "address",
+            "port",
+            "pid",
+            "state",
+            "state_since",
+            "restarts",
+            "reason",
+            "alert",
+        )
+
+
+@extend_schema_serializer(
+    examples=[
+        OpenApiExample(
+            "One worker keeps crashing",
+            response_only=True,
+            value={
+                "name": "chat-v2",
+                "cluster": "local",
+                "team": "default",
+                "service": "chat",
+                "version": "story:v2",
+                "engine": "transformers",
+                "replicas": 1,
+                "slots": 4,
+                "device": "auto",
+                "state": "failing",
+                "state_since": "2026-11-20T08:30:00Z",
+                "reason": "chat-v2-0 exited 3 times in 20 s: exit status 1: RuntimeError: CUDA out of memory",
+                "observed_at": "2026-11-20T08:30:01Z",
+                "created_at": "2026-11-20T08:29:00Z",
+                "created_by": "ada",
+                "workers": [],
+            },
+        )
+    ]
+)
+class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
+    cluster = serializers.CharField(source="cluster.name")
+    team = serializers.CharField(source="team.name")
+    version = serializers.CharField(source="version_label")
+    workers = WorkerSerializer(many=True)
+
+    class Meta:
+        model = Deployment
+        fields = (
+            "name",
+            "cluster",
+            "team",
+            "service",
+            "version",
+            "engine",
+            "replicas",
+            "slots",
+            "device",
+            "state",
+            "state_since",
+            "reason",
+            "observed_at",
+            "created_at",
+            "created_by",
+            "workers",
+        )
+
+
+class WorkerLogSerializer(serializers.Serializer[Any]):
+    worker = serializers.CharField()
+    log = serializers.CharField(help_text="The end of what it wrote, restarts before it included.")
+
+
+class HeartbeatsSerializer(serializers.Serializer[Any]):
+    workers = serializers.ListField(
+        child=serializers.DictField(),
+        max_length=MAX_WORKERS_PER_BATCH,
+        help_text="Heartbeats; fields as in `serving/protocol.py`.",
+    )
+
+
+class RefusalSerializer(serializers.Serializer[Any]):
+    worker = serializers.CharField()
+    reason = serializers.CharField()
+
+
+class ReceiptSerializer(serializers.Serializer[Any]):
+    accepted = serializers.IntegerField()
+    refused = RefusalSerializer(many=True)

@@ -1,0 +1,16 @@
+from django.urls import path
+from rest_framework.routers import SimpleRouter
+
+from clusters.api import views
+from clusters.api.heartbeats import Heartbeats
+
+router = SimpleRouter(use_regex_path=False)
+router.register("clusters", views.Clusters, basename="cluster")
+router.register("clusters/<str:cluster>/nodes", views.Nodes, basename="node")
+router.register("deployments", views.Deployments, basename="deployment")
+
+urlpatterns = [
+    path("heartbeats/", Heartbeats.as_view(), name="heartbeats"),
+    path("workers/<str:worker>/log/", views.WorkerLogs.as_view({"get": "show"}), name="worker-log"),
+    *router.urls,
+]

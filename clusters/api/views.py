@@ -1,0 +1,133 @@
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.utils.functional import cached_property
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.decorators import action
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from clusters import selectors, services
+from clusters.api import serializers
+from clusters.models import Cluster, Deployment, Node, Worker
+from common.api.views import Endpoint, Listed, Read
+from common.errors import Unavailable
+from common.live import NotShared
+
+LOG_LINES = 200
+
+
+class Clusters(Listed, Read):
+    """Places that run workers: those of your teams, and those that all teams share."""
+
+    queryset = Cluster.objects.select_related("team")
+    serializer_class = serializers.ClusterSerializer
+    lookup_field = "name"
+    lookup_url_kwarg = "cluster"
+    lookup_value_converter = "str"
+    sort = ("name", "-created_at")
+    search_fields = ("name",)
+    filterset_fields = ("kind",)
+    outputs = {"busy": serializers.BusySerializer}
+    parameters = {"busy": ("since",)}
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("since", OpenApiTypes.DATETIME, description="Leave out the history before this.")
+        ]
+    )
+    @action(detail=True)
+    def busy(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """How busy a cluster and its machines are, now and over the last hour."""
+        cluster = self.get_object()
+        since = _moment(request.query_params.get("since"))
+        fleet = selectors.fleet(self.actor)
+        found = next(one for one in fleet.clusters if one.row.pk == cluster.pk)
+        try:
+            history = selectors.busy_history(cluster, since=since)
+        except NotShared as error:
+            raise Unavailable(f"Busy rates are not known at the moment: {error}") from None
+        shown = {
+            "live": fleet.is_live,
+            "now": found.load,
+            "nodes": [{"id": one.row.pk, "name": one.row.name, "load": one.load} for one in found.nodes],
+            "history": history,
+        }
+        return Response(self.get_serializer(shown).data)
+
+
+@extend_schema(parameters=[OpenApiParameter("cluster", OpenApiTypes.STR, OpenApiParameter.PATH)])
+class Nodes(Listed, Read):
+    """The machines of a cluster, as it last saw them."""
+
+    queryset = Node.objects.prefetch_related("gpus")
+    serializer_class = serializers.NodeSerializer
+    lookup_url_kwarg = "id"
+    lookup_value_converter = "int"
+    sort = ("name", "-created_at")
+    search_fields = ("name", "address")
+    filterset_fields = ("state", "group")
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        return get_object_or_404(Cluster.objects.for_actor(self.actor), name=self.kwargs["cluster"])
+
+    def visible(self, rows: QuerySet[Node]) -> QuerySet[Node]:
+        return rows.filter(cluster=self.cluster)
+
+
+class Deployments(Listed, Read):
+    """Workers that serve one version for one service: how many there should be, and how they are."""
+
+    queryset = Deployment.objects.select_related("cluster", "team").prefetch_related("workers__node")
+    serializer_class = serializers.DeploymentSerializer
+    lookup_field = "name"
+    lookup_url_kwarg = "deployment"
+    lookup_value_converter = "str"
+    sort = ("-created_at", "name")
+    search_fields = ("name", "service", "version_label")
+    filterset_fields = ("state", "service", "cluster__name")
+
+
+class WorkerLogs(Endpoint):
+    queryset = Worker.objects.all()
+    serializer_class = serializers.WorkerLogSerializer
+    pagination_class = None
+    parameters = {"show": ("lines",)}
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("worker", OpenApiTypes.STR, OpenApiParameter.PATH),
+            OpenApiParameter("lines", OpenApiTypes.INT, description=f"At most; {LOG_LINES} unless told."),
+        ]
+    )
+    def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """The end of what a worker wrote."""
+        name = self.kwargs["worker"]
+        lines = _count(request.query_params.get("lines", str(LOG_LINES)))
+        log = services.worker_log(actor=self.actor, worker=name, lines=lines)
+        return Response(self.get_serializer({"worker": name, "log": log}).data)
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = parse_datetime(text.replace(" ", "+"))  # An unescaped + of the offset arrives as a blank.
+    except ValueError:
+        moment = None
+    if moment is None:
+        raise ValidationError({"since": ["Give a time such as 2026-11-20T08:30:00Z."]})
+    return moment if timezone.is_aware(moment) else timezone.make_aware(moment)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text[:9]) <= services.MAX_LINES:
+        raise ValidationError({"lines": [f"Give a number from 1 to {services.MAX_LINES}."]})
+    return int(text)

@@ -1,0 +1,27 @@
+from collections.abc import Mapping
+from typing import Any
+
+from clusters import selectors
+from clusters.fleet import values_of
+from clusters.station import current_station
+from common.actor import Actor
+from common.errors import Missing, NotAllowed
+from common.live import Audience, Shard, Topic
+
+
+class FleetTopic(Topic):
+    """Busy rates of everything, and who is lost or stuck; touched when workers come, go or change state."""
+
+    kind = "fleet"
+    refresh_seconds = 1.0
+
+    def audience(self, actor: Actor, key: str) -> Audience:
+        if key:
+            raise Missing("There is one fleet only.")
+        audience = selectors.audience_of(actor)
+        if audience == frozenset():
+            raise NotAllowed("You may not see the fleet: no team lets you read.")
+        return audience
+
+    async def read(self, key: str) -> Mapping[Shard, Mapping[str, Any]]:
+        return values_of(await current_station().fleet())

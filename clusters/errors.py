@@ -1,0 +1,29 @@
+from common.errors import Conflict, Invalid, Missing
+
+
+class ClusterMissing(Missing):
+    """There is no such cluster."""
+
+
+class DeploymentMissing(Missing):
+    """There is no such deployment."""
+
+
+class NameTaken(Conflict):
+    """Another operation has made a deployment of this name."""
+
+
+class DeploymentGone(Conflict):
+    """A deployment of this name has been removed; names are not used again."""
+
+
+class InvalidDeployment(Invalid):
+    """No cluster could run this."""
+
+
+class UnknownKind(Invalid):
+    """There is no backend for this kind of cluster."""
+
+
+class WorkerMissing(Missing):
+    """There is no such worker, or no log of one."""

@@ -1,0 +1,39 @@
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersChanged:
+    """The set of endpoints that may be sent requests has changed: `selectors.endpoints` tells the new one."""
+
+    deployment_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentReady:
+    """All wanted workers are ready."""
+
+    deployment_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentFailing:
+    deployment_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentRemoved:
+    deployment_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLost:
+    """Its process runs, but it has sent no heartbeat for 5 s."""
+
+    worker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStuck:
+    """It has been wholly busy for 10 s and more."""
+
+    worker_id: int

@@ -1,0 +1,355 @@
+"""What the fleet looks like at one moment: rows and heartbeats in, machines and their busy rates out. Pure.
+
+Busy, for a worker: mean share of its slots at work over the last 10 s, as it says itself. For a machine, a
+deployment or a cluster: the mean over its workers weighted by their slots, so that it is the share of all
+slots at work. Workers that are lost, failed or still starting offer no slots and do not count.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from clusters.states import Alert, WorkerState
+from common.live import PUBLIC, Audience, Shard
+from serving.protocol import LOST_AFTER_SECONDS
+
+FULL = 1.0
+STUCK_AFTER_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """The last heartbeat of a worker's seat, of whatever process sat there."""
+
+    pid: int
+    state: str
+    reason: str
+    busy: float
+    in_flight: int
+    slots: int
+    queue_depth: int
+    requests: int
+    age_seconds: float
+    full_seconds: float
+    """For how long `busy` has been 1.0 without a break; 0.0 when it is not."""
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any], *, age_seconds: float, now: float) -> "Beat":
+        """`record` as `clusters.heartbeats` makes it; `now` in seconds since 1970."""
+        full_since = record["full_since"]
+        return cls(
+            pid=record["pid"],
+            state=record["state"],
+            reason=record["reason"],
+            busy=record["busy"],
+            in_flight=record["in_flight"],
+            slots=record["slots"],
+            queue_depth=record["queue_depth"],
+            requests=record["counters"]["requests"],
+            age_seconds=age_seconds,
+            full_seconds=0.0 if full_since is None else max(0.0, now - full_since),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRow:
+    pk: int
+    name: str
+    team_id: int | None
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    pk: int
+    name: str
+    cluster_id: int
+    group: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentRow:
+    pk: int
+    name: str
+    cluster_id: int
+    team_id: int
+    service: str
+    version_label: str
+    replicas: int
+    slots: int
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    pk: int
+    name: str
+    deployment_id: int
+    node_id: int | None
+    pid: int | None
+    state: str
+    state_since: datetime
+    restarts: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The part of the database that the fleet is made of: clusters, machines, living deployments, workers."""
+
+    clusters: Sequence[ClusterRow] = ()
+    nodes: Sequence[NodeRow] = ()
+    deployments: Sequence[DeploymentRow] = ()
+    workers: Sequence[WorkerRow] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerNow:
+    row: WorkerRow
+    deployment: DeploymentRow
+    state: str
+    alert: str
+    reason: str
+    busy: float | None
+    """None while nothing is known."""
+    in_flight: int
+    slots: int
+    queue_depth: int
+
+    @property
+    def offers_slots(self) -> bool:
+        return self.busy is not None and self.alert != Alert.LOST and self.state in _SERVING
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Of any group of workers."""
+
+    busy: float | None
+    in_flight: int
+    slots: int
+    workers: int
+    ready: int
+    lost: int
+    stuck: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeNow:
+    row: NodeRow
+    workers: Sequence[WorkerNow]
+    load: Load
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentNow:
+    row: DeploymentRow
+    workers: Sequence[WorkerNow]
+    load: Load
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNow:
+    row: ClusterRow
+    nodes: Sequence[NodeNow]
+    """Those in trouble first: a lost or stuck worker, then by name."""
+    deployments: Sequence[DeploymentNow]
+    unplaced: Sequence[WorkerNow]
+    """Workers of which the machine is not known."""
+    load: Load
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    clusters: Sequence[ClusterNow]
+    is_live: bool
+    """False when heartbeats are not known at the moment: busy rates are None or old, and nothing is lost."""
+
+    @property
+    def workers(self) -> list[WorkerNow]:
+        return [
+            worker for cluster in self.clusters for found in cluster.deployments for worker in found.workers
+        ]
+
+
+_SERVING = frozenset({WorkerState.READY, WorkerState.DRAINING})
+
+
+def alert_of(row: WorkerRow, beat: Beat | None, *, now: datetime) -> Alert:
+    """What the heartbeats of a worker, whose process runs, say against it.
+
+    Silence counts from the last heartbeat of the present process, or from when it became ready. One that is
+    still starting has not begun to report: its silence means nothing.
+    """
+    if row.state not in _SERVING:
+        return Alert.NONE
+    if beat is None or (row.pid is not None and beat.pid != row.pid):
+        silent_seconds = (now - row.state_since).total_seconds()
+        return Alert.LOST if silent_seconds > LOST_AFTER_SECONDS else Alert.NONE
+    if beat.age_seconds > LOST_AFTER_SECONDS:
+        return Alert.LOST
+    return Alert.STUCK if beat.full_seconds >= STUCK_AFTER_SECONDS else Alert.NONE
+
+
+def fleet_of(rows: Rows, beats: Mapping[str, Beat], *, now: datetime, is_live: bool) -> Fleet:
+    deployments = {row.pk: row for row in rows.deployments}
+    workers = [
+        _worker_now(row, deployments[row.deployment_id], beats.get(row.name), now=now, is_live=is_live)
+        for row in rows.workers
+        if row.deployment_id in deployments
+    ]
+    by_deployment = _grouped(workers, lambda worker: worker.row.deployment_id)
+    by_node = _grouped(workers, lambda worker: worker.row.node_id)
+    nodes = _grouped(
+        [NodeNow(row, found := by_node.get(row.pk, []), load_of(found)) for row in rows.nodes],
+        lambda node: node.row.cluster_id,
+    )
+    living = _grouped(
+        [
+            DeploymentNow(row, found := by_deployment.get(row.pk, []), load_of(found))
+            for row in rows.deployments
+        ],
+        lambda deployment: deployment.row.cluster_id,
+    )
+    return Fleet(
+        [_cluster_now(row, nodes.get(row.pk, []), living.get(row.pk, [])) for row in rows.clusters], is_live
+    )
+
+
+def load_of(workers: Iterable[WorkerNow]) -> Load:
+    found = list(workers)
+    serving = [worker for worker in found if worker.offers_slots]
+    slots = sum(worker.slots for worker in serving)
+    at_work = sum((worker.busy or 0.0) * worker.slots for worker in serving)
+    return Load(
+        busy=at_work / slots if slots else None,
+        in_flight=sum(worker.in_flight for worker in serving),
+        slots=slots,
+        workers=len(found),
+        ready=sum(worker.state == WorkerState.READY and worker.alert != Alert.LOST for worker in found),
+        lost=sum(worker.alert == Alert.LOST for worker in found),
+        stuck=sum(worker.alert == Alert.STUCK for worker in found),
+    )
+
+
+def narrowed(fleet: Fleet, audience: Audience) -> Fleet:
+    """The part that this audience may see; busy rates stay those of the whole."""
+    if audience is None:
+        return fleet
+    return Fleet(
+        [
+            replace(
+                cluster,
+                nodes=[replace(node, workers=_of_teams(node.workers, audience)) for node in cluster.nodes],
+                deployments=[one for one in cluster.deployments if one.row.team_id in audience],
+                unplaced=_of_teams(cluster.unplaced, audience),
+            )
+            for cluster in fleet.clusters
+            if (cluster.row.team_id or PUBLIC) in audience
+        ],
+        fleet.is_live,
+    )
+
+
+def _of_teams(workers: Sequence[WorkerNow], audience: frozenset[Shard]) -> list[WorkerNow]:
+    return [worker for worker in workers if worker.deployment.team_id in audience]
+
+
+def values_of(fleet: Fleet) -> dict[Shard, dict[str, Any]]:
+    """What the topic `fleet` shows, by team: machines and clusters to whoever may see the cluster, workers
+    and deployments to their own team. Paths: docs/LIVE.md."""
+    parts: dict[Shard, dict[str, Any]] = {PUBLIC: {"live": fleet.is_live}}
+    for cluster in fleet.clusters:
+        of_cluster = parts.setdefault(cluster.row.team_id or PUBLIC, {})
+        of_cluster |= _load_values(f"cluster.{cluster.row.name}", cluster.load)
+        of_cluster[f"cluster.{cluster.row.name}.problem"] = cluster.row.problem
+        for node in cluster.nodes:
+            of_cluster |= _load_values(f"node.{node.row.pk}", node.load)
+            of_cluster[f"node.{node.row.pk}.state"] = node.row.state
+        for deployment in cluster.deployments:
+            of_team = parts.setdefault(deployment.row.team_id, {})
+            path = f"deployment.{deployment.row.name}"
+            of_team |= _load_values(path, deployment.load)
+            of_team[f"{path}.wanted"] = deployment.row.replicas
+            of_team[f"{path}.state"] = deployment.row.state
+            for worker in deployment.workers:
+                path = f"worker.{worker.row.name}"
+                of_team[f"{path}.busy"] = _rounded(worker.busy)
+                of_team[f"{path}.in_flight"] = worker.in_flight
+                of_team[f"{path}.queue_depth"] = worker.queue_depth
+                of_team[f"{path}.state"] = worker.state
+                of_team[f"{path}.alert"] = worker.alert
+                of_team[f"{path}.restarts"] = worker.row.restarts
+    return parts
+
+
+def _load_values(path: str, load: Load) -> dict[str, Any]:
+    return {
+        f"{path}.busy": _rounded(load.busy),
+        f"{path}.in_flight": load.in_flight,
+        f"{path}.slots": load.slots,
+        f"{path}.workers": load.workers,
+        f"{path}.ready": load.ready,
+        f"{path}.lost": load.lost,
+        f"{path}.stuck": load.stuck,
+    }
+
+
+def _rounded(share: float | None) -> float | None:
+    # A percent is what people see; more digits would make every value new in every second.
+    return None if share is None else round(share, 2)
+
+
+def _worker_now(
+    row: WorkerRow, deployment: DeploymentRow, beat: Beat | None, *, now: datetime, is_live: bool
+) -> WorkerNow:
+    if beat is not None and row.pid is not None and beat.pid != row.pid:
+        beat = None
+    alert = alert_of(row, beat, now=now) if is_live else Alert.NONE
+    is_fresh = beat is not None and beat.age_seconds <= LOST_AFTER_SECONDS
+    return WorkerNow(
+        row=row,
+        deployment=deployment,
+        state=row.state,
+        alert=alert,
+        reason=_reason(row, beat, alert),
+        busy=beat.busy if beat and is_fresh else None,
+        in_flight=beat.in_flight if beat and is_fresh else 0,
+        slots=beat.slots if beat else deployment.slots,
+        queue_depth=beat.queue_depth if beat and is_fresh else 0,
+    )
+
+
+def _reason(row: WorkerRow, beat: Beat | None, alert: Alert) -> str:
+    if alert == Alert.LOST:
+        heard = f"No heartbeat for {beat.age_seconds:.0f} s" if beat else "No heartbeat yet"
+        return f"{heard}, although its process runs."
+    if alert == Alert.STUCK and beat:
+        return f"All of its {beat.slots} slots have been busy for {beat.full_seconds:.0f} s and more."
+    if row.state != WorkerState.READY:
+        return row.reason or (beat.reason if beat else "")
+    return ""
+
+
+def _cluster_now(
+    row: ClusterRow, nodes: Sequence[NodeNow], deployments: Sequence[DeploymentNow]
+) -> ClusterNow:
+    workers = [worker for deployment in deployments for worker in deployment.workers]
+    placed = {node.row.pk for node in nodes}
+    return ClusterNow(
+        row=row,
+        nodes=sorted(nodes, key=lambda node: (not (node.load.stuck or node.load.lost), node.row.name)),
+        deployments=sorted(deployments, key=lambda one: one.row.name),
+        unplaced=[worker for worker in workers if worker.row.node_id not in placed],
+        load=load_of(workers),
+    )
+
+
+def _grouped(items: Iterable[Any], key: Any) -> dict[Any, list[Any]]:
+    groups: dict[Any, list[Any]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups

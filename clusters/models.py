@@ -1,0 +1,206 @@
+from typing import ClassVar, Self, TypeVar
+
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from accounts.actors import grants_of
+from accounts.querysets import TeamOwned
+from accounts.states import Right
+from clusters.states import Alert, ClusterKind, DeploymentState, Group, NodeState, WorkerState
+from common.actor import Actor
+from common.reconcile import Reconciled
+from common.revisions import Revised
+
+slug = RegexValidator(
+    r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?\Z",
+    "Use lower-case letters, digits and hyphens; start and end with a letter or digit.",
+)
+Shared = TypeVar("Shared", bound=models.Model, covariant=True)
+
+MAX_REPLICAS = 256
+MAX_SLOTS = 4_096
+
+
+class TeamOrShared(TeamOwned[Shared]):
+    """What belongs to a team, or to nobody: that is for all to see, and for administrators to change."""
+
+    def for_actor(self, actor: Actor, right: Right = Right.READ) -> Self:
+        grants = grants_of(actor)
+        if right in grants.everywhere:
+            return self
+        own = Q(**{f"{self.team_path}__in": grants.team_ids(right)})
+        if right == Right.READ and grants.may(right):
+            own |= Q(**{f"{self.team_path}__isnull": True})
+        return self.filter(own)
+
+
+class ClusterRows(TeamOrShared["Cluster"]):
+    team_path = "team"
+
+
+class NodeRows(TeamOrShared["Node"]):
+    team_path = "cluster__team"
+
+
+class Cluster(Reconciled, Revised):
+    """A place that runs workers. It is surveyed again and again: its machines and whether it answers."""
+
+    name = models.CharField(max_length=63, unique=True, validators=[slug])
+    kind = models.CharField(max_length=20, choices=ClusterKind.choices)
+    team = models.ForeignKey(
+        "accounts.Team", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    """The one that it belongs to; None: shared by all."""
+    settings = models.JSONField(default=dict, blank=True)
+    """What the backend of this kind needs to reach it."""
+    problem = models.TextField(blank=True, editable=False)
+    """Why it cannot be used at the moment, in words; empty while it can."""
+    surveyed_at = models.DateTimeField(null=True, editable=False)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    objects = ClusterRows.as_manager()
+
+    class Meta(Reconciled.Meta):
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Node(models.Model):
+    """A machine, as the cluster's backend last saw it. Written when something changed."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="nodes")
+    name = models.CharField(max_length=253)
+    address = models.CharField(max_length=253, blank=True)
+    cpu_count = models.PositiveIntegerField(default=0)
+    memory_bytes = models.PositiveBigIntegerField(default=0)
+    group = models.CharField(max_length=10, choices=Group.choices, default=Group.ONLINE)
+    state = models.CharField(max_length=20, choices=NodeState.choices, default=NodeState.READY)
+    seen_at = models.DateTimeField()
+    """To the minute: kept current while the machine is seen, without a write per look."""
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    objects = NodeRows.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["cluster", "name"], name="node_once")]
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return f"{self.cluster.name}/{self.name}"
+
+
+class Gpu(models.Model):
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="gpus")
+    index = models.PositiveSmallIntegerField()
+    name = models.CharField(max_length=100)
+    memory_bytes = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["node", "index"], name="gpu_once")]
+        ordering: ClassVar = ["index"]
+
+    def __str__(self) -> str:
+        return f"{self.node.name} GPU {self.index}"
+
+
+class DeploymentRows(TeamOwned["Deployment"]):
+    team_path = "team"
+
+
+class Deployment(Reconciled):
+    """A number of workers that serve one version for one service: the wish, and what came of it.
+
+    The name is given by its maker, derived from what it is for, and never used twice.
+    """
+
+    name = models.CharField(max_length=63, unique=True, validators=[slug])
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
+    team = models.ForeignKey("accounts.Team", on_delete=models.PROTECT, related_name="+")
+    service = models.CharField(max_length=63, validators=[slug], db_index=True)
+    version = models.ForeignKey("models_registry.Version", on_delete=models.PROTECT, related_name="+")
+    version_label = models.CharField(max_length=200)
+    """`model:version`, as answers carry it."""
+    engine = models.CharField(max_length=30)
+    replicas = models.PositiveSmallIntegerField(validators=[MaxValueValidator(MAX_REPLICAS)])
+    slots = models.PositiveSmallIntegerField(validators=[MinValueValidator(1), MaxValueValidator(MAX_SLOTS)])
+    """Requests that one worker works on at the same time."""
+    device = models.CharField(max_length=20, default="auto")
+    resources = models.JSONField(default=dict)
+    settings = models.JSONField(default=dict)
+    """The engine's."""
+
+    state = models.CharField(
+        max_length=20, choices=DeploymentState.choices, default=DeploymentState.STARTING, editable=False
+    )
+    state_since = models.DateTimeField(default=timezone.now, editable=False)
+    reason = models.TextField(blank=True, editable=False)
+    """Why it is not ready, in words, with the log line that matters."""
+    log_tail = models.TextField(blank=True, editable=False)
+    """The last lines that the worst worker wrote before it ended; kept when the workers are gone."""
+    generation = models.PositiveIntegerField(default=1, editable=False)
+    """Counts the changes of the wish."""
+    ready_generation = models.PositiveIntegerField(default=0, editable=False)
+    """The last wish that was wholly fulfilled; from then on a missing worker means degraded."""
+    applied_generation = models.PositiveIntegerField(default=0, editable=False)
+    """The wish that the backend was last told; 0 when it has to be told again."""
+    observed_at = models.DateTimeField(null=True, editable=False)
+    """When the backend was last seen; its workers' rows are of that moment."""
+    lost_restarts = models.PositiveIntegerField(default=0, editable=False)
+    """Restarts of workers that are no longer there, so that the sum never falls."""
+
+    op_key = models.CharField(max_length=200, editable=False)
+    """The operation that made it: the same one may make it again, no other may."""
+    created_by = models.CharField(max_length=200, editable=False)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    removal_asked_at = models.DateTimeField(null=True, editable=False)
+
+    objects = DeploymentRows.as_manager()
+
+    class Meta(Reconciled.Meta):
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class WorkerRows(TeamOwned["Worker"]):
+    team_path = "deployment__team"
+
+
+class Worker(models.Model):
+    """One worker of a deployment, as the backend last saw it. Written when something changed."""
+
+    deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="workers")
+    name = models.CharField(max_length=128, unique=True)
+    """Of the seat: it survives restarts."""
+    ordinal = models.PositiveSmallIntegerField()
+    node = models.ForeignKey(Node, on_delete=models.SET_NULL, null=True, related_name="workers")
+    address = models.CharField(max_length=253, blank=True)
+    port = models.PositiveIntegerField(null=True)
+    pid = models.PositiveIntegerField(null=True)
+    state = models.CharField(max_length=20, choices=WorkerState.choices)
+    state_since = models.DateTimeField()
+    restarts = models.PositiveIntegerField(default=0)
+    reason = models.TextField(blank=True)
+    """Why it is not ready, or how its last process ended, in the backend's words."""
+    crashes = models.PositiveIntegerField(default=0)
+    """How often its process ended by itself since it was last ready for a while."""
+    crashes_since = models.DateTimeField(null=True)
+    crashed_at = models.DateTimeField(null=True)
+    """The first and the last of them."""
+    crash_line = models.TextField(blank=True)
+    """The line of its log that says most about the last one."""
+    alert = models.CharField(max_length=10, choices=Alert.choices, default=Alert.NONE, blank=True)
+    alert_since = models.DateTimeField(null=True)
+
+    objects = WorkerRows.as_manager()
+
+    class Meta:
+        ordering: ClassVar = ["deployment", "ordinal"]
+
+    def __str__(self) -> str:
+        return self.name

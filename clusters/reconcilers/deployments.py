@@ -1,0 +1,310 @@
+"""A deployment's workers are what was wished for, and its row says how they are."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from clusters import heartbeats
+from clusters.backends import backend_of
+from clusters.backends.base import (
+    BackendError,
+    ClusterBackend,
+    ClusterUnreachable,
+    DeploymentSpec,
+    Fence,
+    StaleFence,
+    WorkerSeen,
+)
+from clusters.events import (
+    DeploymentFailing,
+    DeploymentReady,
+    DeploymentRemoved,
+    WorkerLost,
+    WorkersChanged,
+    WorkerStuck,
+)
+from clusters.fleet import Beat
+from clusters.models import Cluster, Deployment, Node, Worker
+from clusters.observations import COLUMNS, Noted, facts_of, has_ended, note
+from clusters.states import GONE, MOVES, Alert, DeploymentState
+from clusters.verdicts import Verdict, seats, verdict
+from common import audit, events, live
+from common.actor import Actor
+from common.errors import SlipwayError
+from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
+from models_registry.files import materialise
+from models_registry.models import Version
+
+ACTOR = Actor.system("clusters")
+CHANGING = timedelta(seconds=0.5)
+STEADY = timedelta(seconds=2.5)
+TROUBLED = timedelta(seconds=2)
+"""Pause when the cluster does not answer, or cannot run what is wished for."""
+GATEWAY_LETS_GO = timedelta(seconds=1.5)
+"""Between the word that there are no endpoints any more and the signal that ends the workers."""
+LOG_LINES = 40
+LONGEST_LOG = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What the steps reach the world with."""
+
+    backend_of: Callable[[Cluster], ClusterBackend] = backend_of
+    materialise: Callable[[Version], Path] = materialise
+    beats: Callable[[list[str]], Mapping[str, Beat] | None] = heartbeats.latest
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    known: list[Worker]
+    workers: tuple[WorkerSeen, ...]
+    logs: Mapping[str, str]
+    beats: Mapping[str, Beat] | None
+    nodes: Mapping[str, int]
+    problem: str = ""
+    """Why nothing was seen; the other fields mean nothing then."""
+
+
+class DeploymentStep(Step[Deployment]):
+    def __init__(self, tools: Tools) -> None:
+        self.tools = tools
+
+    def observe(self, row: Deployment, operation: Operation) -> Seen:
+        known = list(Worker.objects.filter(deployment=row).order_by("ordinal"))
+        backend = self.tools.backend_of(row.cluster)
+        try:
+            workers = backend.observe(row.name)
+        except ClusterUnreachable as error:
+            return Seen(known, (), {}, None, {}, f"The cluster {row.cluster.name} does not answer: {error}")
+        rows = {worker.name: worker for worker in known}
+        ended = [one.name for one in workers if has_ended(one, rows.get(one.name))]
+        return Seen(
+            known=known,
+            workers=workers,
+            logs={name: log_of(backend, name) for name in ended},
+            beats=self.tools.beats([one.name for one in workers]),
+            nodes=dict(Node.objects.filter(cluster_id=row.cluster_id).values_list("name", "pk")),
+        )
+
+    def noted(self, row: Deployment, seen: Seen, now: datetime) -> Noted:
+        return note(
+            row.pk, seen.known, seen.workers, logs=seen.logs, beats=seen.beats, nodes=seen.nodes, now=now
+        )
+
+    def _unseen(self, row: Deployment, seen: Seen) -> Outcome:
+        """Nothing is known: what was known stays, with the reason why it may be old."""
+        is_news = seen.problem != row.reason
+        return wait(
+            TROUBLED,
+            save={"reason": seen.problem},
+            write=partial(live.touch, "fleet") if is_news else None,
+        )
+
+
+class Watch(DeploymentStep):
+    """Look how the workers are; if they are not those that were wished for, the wish has to be told again."""
+
+    name = "watch"
+
+    def settle(self, row: Deployment, seen: Seen, now: datetime) -> Outcome:
+        if seen.problem:
+            return self._unseen(row, seen)
+        noted = self.noted(row, seen, now)
+        found = judged(row, noted, now)
+        save = columns(row, seen, noted, found, now)
+        is_fulfilled = has_its_seats(row, seen)
+        if not is_fulfilled:
+            save["applied_generation"] = 0
+        is_steady = is_fulfilled and found.state == DeploymentState.READY and not seen.logs
+        return wait(STEADY if is_steady else CHANGING, save=save, write=writing(row, noted, found))
+
+
+class Apply(DeploymentStep):
+    """Tell the backend the wish, again and again until it shows exactly the workers that were wished for."""
+
+    name = "apply"
+    effect = Effect.ABSOLUTE
+    _refusal = ""
+
+    def intent(self, row: Deployment) -> Mapping[str, Any]:
+        return {"version": row.version_label, "replicas": row.replicas, "generation": row.generation}
+
+    def act(self, row: Deployment, operation: Operation) -> Mapping[str, Any]:
+        try:
+            spec = spec_of(row, model_dir=self.tools.materialise(row.version))
+            self.tools.backend_of(row.cluster).apply(spec, fence=Fence(row.pk, operation.fence))
+        except StaleFence:
+            raise LeaseLost from None
+        except ClusterUnreachable:
+            return {}  # `observe` will say so, in the same words as for everything else.
+        except (BackendError, SlipwayError) as error:
+            self._refusal = str(error)
+        return {"refusal": self._refusal}
+
+    def settle(self, row: Deployment, seen: Seen, now: datetime) -> Outcome:
+        if seen.problem:
+            return self._unseen(row, seen)
+        noted = self.noted(row, seen, now)
+        found = judged(row, noted, now)
+        if self._refusal:
+            found = Verdict(DeploymentState.FAILING, self._refusal)
+        save = columns(row, seen, noted, found, now)
+        write = writing(row, noted, found)
+        if self._refusal:
+            return wait(TROUBLED, save=save, write=write)
+        if not has_its_seats(row, seen):
+            return wait(CHANGING, save=save, write=write)
+        return proceed(save={**save, "applied_generation": row.generation}, write=write, after=CHANGING)
+
+
+class LetGo(Step[Deployment]):
+    """Give the gateway the time to stop sending requests."""
+
+    name = "let go"
+
+    def settle(self, row: Deployment, seen: Any, now: datetime) -> Outcome:
+        return wait(max(timedelta(0), removal_due(row) - now))
+
+
+class Remove(DeploymentStep):
+    name = "remove"
+    effect = Effect.ABSOLUTE
+
+    def act(self, row: Deployment, operation: Operation) -> Mapping[str, Any]:
+        try:
+            self.tools.backend_of(row.cluster).remove(row.name, fence=Fence(row.pk, operation.fence))
+        except StaleFence:
+            raise LeaseLost from None
+        except ClusterUnreachable:
+            pass  # `observe` will say so.
+        return {}
+
+    def settle(self, row: Deployment, seen: Seen, now: datetime) -> Outcome:
+        if seen.problem:
+            return wait(TROUBLED)
+        noted = self.noted(row, seen, now)
+        still = Verdict(DeploymentState.REMOVING, row.reason)
+        if seen.workers:
+            return wait(
+                CHANGING, save=columns(row, seen, noted, still, now), write=writing(row, noted, still)
+            )
+        gone = Verdict(DeploymentState.REMOVED, row.reason)
+        return rest(save=columns(row, seen, noted, gone, now), write=writing(row, noted, gone))
+
+
+class DeploymentReconciler(Reconciler[Deployment]):
+    kind = "deployment"
+    model = Deployment
+
+    def __init__(self, tools: Tools | None = None) -> None:
+        self.tools = tools or Tools()
+
+    def next_step(self, row: Deployment, now: datetime) -> Step[Deployment] | None:
+        if row.state == DeploymentState.REMOVED:
+            return None
+        if row.state == DeploymentState.REMOVING:
+            return LetGo() if now < removal_due(row) else Remove(self.tools)
+        if row.applied_generation != row.generation:
+            return Apply(self.tools)
+        return Watch(self.tools)
+
+    def on_stuck(self, row: Deployment, reason: str) -> Mapping[str, Any]:
+        events.publish(DeploymentFailing(row.pk))
+        live.touch("fleet")
+        return {} if row.state in GONE else {"state": DeploymentState.FAILING, "reason": reason}
+
+
+def spec_of(row: Deployment, *, model_dir: Path) -> DeploymentSpec:
+    return DeploymentSpec(
+        name=row.name,
+        service=row.service,
+        version_label=row.version_label,
+        model_dir=model_dir,
+        engine=row.engine,
+        replicas=row.replicas,
+        slots=row.slots,
+        device=row.device,
+        settings=row.settings,
+        gpus_per_worker=row.resources.get("gpus_per_worker", 1),
+        heartbeat_url=settings.SLIPWAY_HEARTBEAT_URL,
+        heartbeat_token_file=str(settings.SLIPWAY_WORKER_TOKEN_FILE),
+    )
+
+
+def removal_due(row: Deployment) -> datetime:
+    assert row.removal_asked_at is not None  # noqa: S101  (set with the state)
+    return row.removal_asked_at + GATEWAY_LETS_GO
+
+
+def has_its_seats(row: Deployment, seen: Seen) -> bool:
+    """Whether exactly the wished workers are there, in whatever state."""
+    return sorted(one.name for one in seen.workers) == sorted(seats(row.name, row.replicas))
+
+
+def log_of(backend: ClusterBackend, worker: str) -> str:
+    try:
+        return backend.logs(worker, lines=LOG_LINES)[-LONGEST_LOG:]
+    except BackendError:
+        return ""  # An end without its last words is still an end.
+
+
+def judged(row: Deployment, noted: Noted, now: datetime) -> Verdict:
+    return verdict(
+        wanted=row.replicas,
+        workers=[facts_of(worker) for worker in noted.workers],
+        was_ready=row.ready_generation == row.generation,
+        now=now,
+    )
+
+
+def columns(row: Deployment, seen: Seen, noted: Noted, found: Verdict, now: datetime) -> dict[str, Any]:
+    """What the row is to say."""
+    save: dict[str, Any] = {"observed_at": now, "reason": found.reason}
+    if found.state != row.state:
+        MOVES.check(DeploymentState(row.state), found.state)
+        save |= {"state": found.state, "state_since": now}
+    if found.state == DeploymentState.READY:
+        save["ready_generation"] = row.generation
+    if noted.lost_restarts:
+        save["lost_restarts"] = row.lost_restarts + noted.lost_restarts
+    if last_words := [text for text in seen.logs.values() if text]:
+        save["log_tail"] = last_words[-1]
+    return save
+
+
+def writing(row: Deployment, noted: Noted, found: Verdict) -> Callable[[], None]:
+    """Write what has changed and tell whom it concerns; most looks find nothing."""
+    is_move = found.state != row.state
+
+    def write() -> None:
+        Worker.objects.filter(pk__in=[worker.pk for worker in noted.gone]).delete()
+        Worker.objects.bulk_create(noted.fresh)
+        if noted.changed:
+            Worker.objects.bulk_update(noted.changed, [*COLUMNS])
+        if noted.endpoints_changed:
+            events.publish(WorkersChanged(row.pk))
+        for worker in noted.alerted:
+            events.publish(_ALERTS[Alert(worker.alert)](worker.pk))
+        if is_move:
+            action = f"deployment.{found.state.value}"
+            audit.record(ACTOR, action, subject=row, reason=found.reason, team_id=row.team_id)
+            if told := _MOVES.get(found.state):
+                events.publish(told(row.pk))
+        if is_move or noted.is_news or found.reason != row.reason:
+            live.touch("fleet")
+
+    return write
+
+
+_ALERTS = {Alert.LOST: WorkerLost, Alert.STUCK: WorkerStuck}
+_MOVES = {
+    DeploymentState.READY: DeploymentReady,
+    DeploymentState.FAILING: DeploymentFailing,
+    DeploymentState.REMOVED: DeploymentRemoved,
+}

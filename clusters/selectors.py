@@ -1,0 +1,186 @@
+"""Named reads. Nothing here asks a backend: rows say what it last showed, heartbeats lie in Redis."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from accounts.actors import grants_of
+from accounts.states import Right
+from clusters import heartbeats, history
+from clusters.errors import ClusterMissing, DeploymentMissing
+from clusters.fleet import ClusterRow, DeploymentRow, Fleet, NodeRow, Rows, WorkerRow, fleet_of, narrowed
+from clusters.history import Sample
+from clusters.models import Cluster, Deployment, Node, Worker
+from clusters.states import GONE, DeploymentState, WorkerState
+from common.actor import Actor
+from common.live import EVERYONE, PUBLIC, Audience
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    name: str
+    state: str
+    address: str
+    port: int | None
+    restarts: int
+    reason: str
+    alert: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentStatus:
+    deployment_id: int
+    name: str
+    state: DeploymentState
+    reason: str
+    """Why it is not ready, in words; empty when it is."""
+    wanted: int
+    ready: int
+    workers: Sequence[WorkerStatus]
+    restarts: int
+    """Since it was created, over all workers that it has ever had."""
+    log_tail: str
+    """The last lines of the worst worker's last end; empty when none has ended by itself."""
+    observed_at: datetime | None
+    """None: never yet."""
+    is_stuck: bool
+    """The kernel has given up on it: a person has to look."""
+
+    @property
+    def is_ready(self) -> bool:
+        return self.state == DeploymentState.READY
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Where requests may be sent, in a stable order; `observed_at` orders two of them."""
+
+    addresses: tuple[tuple[str, int], ...]
+    observed_at: datetime
+
+
+def cluster(name: str) -> Cluster:
+    """Raises ClusterMissing."""
+    found = Cluster.objects.filter(name=name).first()
+    if found is None:
+        raise ClusterMissing(f"There is no cluster {name}.")
+    return found
+
+
+def deployment(name: str) -> Deployment:
+    """Raises DeploymentMissing."""
+    found = Deployment.objects.select_related("cluster").filter(name=name).first()
+    if found is None:
+        raise DeploymentMissing(f"There is no deployment {name}.")
+    return found
+
+
+def deployments_of(service: str) -> QuerySet[Deployment]:
+    """Those of a service that still have, or may have, workers; oldest first."""
+    found = Deployment.objects.filter(service=service).exclude(state=DeploymentState.REMOVED)
+    return found.select_related("cluster", "version").order_by("created_at", "pk")
+
+
+def deployment_status(name: str) -> DeploymentStatus:
+    """Two queries. Raises DeploymentMissing."""
+    row = deployment(name)
+    workers = list(Worker.objects.filter(deployment=row).order_by("ordinal"))
+    return DeploymentStatus(
+        deployment_id=row.pk,
+        name=row.name,
+        state=DeploymentState(row.state),
+        reason=row.reason if row.stuck_at is None else row.last_error,
+        wanted=row.replicas,
+        ready=sum(worker.state == WorkerState.READY for worker in workers),
+        workers=[
+            WorkerStatus(
+                name=worker.name,
+                state=worker.state,
+                address=worker.address,
+                port=worker.port,
+                restarts=worker.restarts,
+                reason=worker.reason,
+                alert=worker.alert,
+            )
+            for worker in workers
+        ],
+        restarts=row.lost_restarts + sum(worker.restarts for worker in workers),
+        log_tail=row.log_tail,
+        observed_at=row.observed_at,
+        is_stuck=row.stuck_at is not None,
+    )
+
+
+def endpoints(name: str) -> Endpoints:
+    """The ready workers that may be sent requests; none as soon as the removal was asked for.
+
+    Raises DeploymentMissing.
+    """
+    row = deployment(name)
+    observed_at = max(
+        moment for moment in (row.observed_at, row.removal_asked_at, row.created_at) if moment is not None
+    )
+    if row.state in GONE:
+        return Endpoints((), observed_at)
+    # Those beyond the wish are about to be stopped.
+    ready = Worker.objects.filter(
+        deployment=row, state=WorkerState.READY, ordinal__lt=row.replicas, port__isnull=False
+    )
+    found = ready.order_by("ordinal").values_list("address", "port")
+    return Endpoints(tuple((address, port) for address, port in found if port), observed_at)
+
+
+def versions_in_use() -> dict[int, list[str]]:
+    """From ids of versions to the deployments that serve them, in words."""
+    found: dict[int, list[str]] = {}
+    rows = Deployment.objects.exclude(state=DeploymentState.REMOVED).order_by("name")
+    for version_id, name, service in rows.values_list("version_id", "name", "service"):
+        found.setdefault(version_id, []).append(f"deployment {name} of service {service}")
+    return found
+
+
+def fleet_rows() -> Rows:
+    """Clusters, machines, living deployments and their workers: four queries, however many there are."""
+    deployments = Deployment.objects.exclude(state=DeploymentState.REMOVED)
+    clusters = Cluster.objects.values_list("pk", "name", "team_id", "problem")
+    nodes = Node.objects.values_list("pk", "name", "cluster_id", "group", "state")
+    return Rows(
+        clusters=[ClusterRow(*row) for row in clusters],
+        nodes=[NodeRow(*row) for row in nodes],
+        deployments=[DeploymentRow(*row) for row in deployments.values_list(*_DEPLOYMENT_COLUMNS)],
+        workers=[WorkerRow(*row) for row in Worker.objects.values_list(*_WORKER_COLUMNS)],
+    )
+
+
+_DEPLOYMENT_COLUMNS = (
+    "pk", "name", "cluster_id", "team_id", "service", "version_label", "replicas", "slots", "state", "reason",
+)  # fmt: skip
+_WORKER_COLUMNS = (
+    "pk", "name", "deployment_id", "node_id", "pid", "state", "state_since", "restarts", "reason",
+)  # fmt: skip
+
+
+def fleet(actor: Actor) -> Fleet:
+    """What the actor may see of the fleet at this moment. Five queries."""
+    beats = heartbeats.latest()
+    whole = fleet_of(fleet_rows(), beats or {}, now=timezone.now(), is_live=beats is not None)
+    return narrowed(whole, audience_of(actor))
+
+
+def audience_of(actor: Actor) -> Audience:
+    """Whose part of the fleet the actor may see: shared clusters, and what belongs to their teams."""
+    grants = grants_of(actor)
+    if Right.READ in grants.everywhere:
+        return EVERYONE
+    if not grants.may(Right.READ):
+        return frozenset()
+    return frozenset({PUBLIC, *grants.team_ids(Right.READ)})
+
+
+def busy_history(cluster: Cluster, *, since: datetime | None = None) -> list[Sample]:
+    """One sample every 10 s, ascending, of the last hour at most. Raises NotShared without Redis."""
+    earliest = timezone.now() - history.KEEP
+    return history.samples(cluster.pk, since=max(since or earliest, earliest))

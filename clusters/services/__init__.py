@@ -1,0 +1,18 @@
+"""Every write of clusters and deployments, each with its audit row; and the door for heartbeats."""
+
+from clusters.services.clusters import register_cluster
+from clusters.services.deployments import ensure_deployment, remove_deployment, scale_deployment
+from clusters.services.heartbeats import Receipt, Refusal, accept_heartbeats
+from clusters.services.logs import MAX_LINES, worker_log
+
+__all__ = [
+    "MAX_LINES",
+    "Receipt",
+    "Refusal",
+    "accept_heartbeats",
+    "ensure_deployment",
+    "register_cluster",
+    "remove_deployment",
+    "scale_deployment",
+    "worker_log",
+]

@@ -1,0 +1,52 @@
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+
+from accounts.models import Team
+from accounts.services import require, require_everywhere
+from accounts.states import Right
+from clusters.errors import NameTaken
+from clusters.models import Cluster
+from clusters.states import ClusterKind
+from common import audit, live
+from common.actor import Actor
+from common.reconcile import kernel
+
+
+def register_cluster(
+    *,
+    actor: Actor,
+    name: str,
+    kind: ClusterKind | str,
+    team: Team | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Cluster:
+    """A cluster of `team`, or shared by all (for administrators). The same one again changes nothing.
+
+    Raises NotAllowed, ValidationError, NameTaken when another cluster has the name.
+    """
+    if team is None:
+        require_everywhere(actor, Right.FLEET_OPERATE)
+    else:
+        require(actor, Right.FLEET_OPERATE, team)
+    wanted = Cluster(name=name, kind=kind, team=team, settings=dict(settings or {}))
+    wanted.clean_fields()
+    with transaction.atomic():
+        cluster, is_new = Cluster.objects.get_or_create(
+            name=name, defaults={"kind": wanted.kind, "team": team, "settings": wanted.settings}
+        )
+        if not is_new:
+            if (cluster.kind, cluster.team_id, cluster.settings) != (
+                wanted.kind,
+                wanted.team_id,
+                wanted.settings,
+            ):
+                raise NameTaken(f"There is another cluster with the name {name}. Choose another name.")
+            return cluster
+        kernel.wake(cluster)
+        audit.record(
+            actor, "cluster.register", subject=cluster, detail={"kind": wanted.kind}, team_id=wanted.team_id
+        )
+        live.touch("fleet")
+    return cluster

@@ -1,0 +1,149 @@
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from accounts.models import Team
+from accounts.services import require
+from accounts.states import Right
+from clusters import selectors
+from clusters.errors import DeploymentGone, InvalidDeployment, NameTaken
+from clusters.events import WorkersChanged
+from clusters.models import MAX_REPLICAS, Cluster, Deployment
+from clusters.states import GONE, DeploymentState
+from common import audit, events, live
+from common.actor import Actor
+from common.errors import Missing
+from common.reconcile import kernel
+from models_registry.models import Version
+
+
+def ensure_deployment(
+    *,
+    actor: Actor,
+    name: str,
+    op_key: str,
+    cluster: Cluster,
+    team: Team,
+    service: str,
+    version: Version,
+    replicas: int,
+    slots: int,
+    engine: str,
+    device: str = "auto",
+    resources: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Deployment:
+    """Create the deployment under its deterministic name; its workers follow.
+
+    What the same `op_key` has made is returned as it is now, however often it is asked for. Raises NameTaken
+    when another operation made one of this name, DeploymentGone when it was removed since, ValidationError,
+    NotAllowed, Missing when the cluster is another team's.
+    """
+    require(actor, Right.FLEET_OPERATE, team)
+    if cluster.team_id not in (None, team.pk):
+        raise Missing(f"Team {team.name} has no cluster {cluster.name}.")
+    wanted = Deployment(
+        name=name,
+        cluster=cluster,
+        team=team,
+        service=service,
+        version=version,
+        version_label=str(version),
+        engine=engine,
+        replicas=replicas,
+        slots=slots,
+        device=device,
+        resources=dict(resources or {}),
+        settings=dict(settings or {}),
+        op_key=op_key,
+        created_by=actor.name,
+    )
+    wanted.clean_fields(exclude=("resources", "settings"))
+    with transaction.atomic():
+        existing = Deployment.objects.filter(name=name).first()
+        if existing is None:
+            existing = _create(wanted, actor=actor)
+    if existing is None:
+        return wanted
+    if existing.op_key != op_key:
+        raise NameTaken(f"There is another deployment with the name {name}: {existing.created_by} made it.")
+    if existing.state in GONE:
+        raise DeploymentGone(f"The deployment {name} has been removed. Make one with a new name.")
+    return existing
+
+
+def _create(wanted: Deployment, *, actor: Actor) -> Deployment | None:
+    """None when it was made; the other one when somebody was first."""
+    try:
+        with transaction.atomic():
+            wanted.save(force_insert=True)
+    except IntegrityError:
+        existing = Deployment.objects.filter(name=wanted.name).first()
+        if existing is None:
+            raise
+        return existing
+    kernel.wake(wanted)
+    detail = {"version": wanted.version_label, "replicas": wanted.replicas, "engine": wanted.engine}
+    audit.record(actor, "deployment.create", subject=wanted, detail=detail, team_id=wanted.team_id)
+    live.touch("fleet")
+    return None
+
+
+def scale_deployment(*, actor: Actor, name: str, replicas: int, reason: str = "") -> Deployment:
+    """Want this many workers; those beyond get no more requests, and are drained and stopped.
+
+    Raises DeploymentMissing, DeploymentGone, InvalidDeployment, NotAllowed.
+    """
+    row = selectors.deployment(name)
+    require(actor, Right.FLEET_OPERATE, row.team_id)
+    if not 0 <= replicas <= MAX_REPLICAS:
+        raise InvalidDeployment(fields={"replicas": [f"Choose from 0 to {MAX_REPLICAS}."]})
+    with transaction.atomic():
+        before = row.replicas
+        if row.state not in GONE and before == replicas:
+            return row
+        where = {"replicas": before, "removal_asked_at__isnull": True}
+        if not kernel.wake(row, where=where, replicas=replicas, generation=F("generation") + 1):
+            row.refresh_from_db()
+            if row.state in GONE:
+                raise DeploymentGone(f"The deployment {name} has been removed.")
+            raise NameTaken(f"Someone else scaled {name} at the same moment, to {row.replicas}. Try again.")
+        audit.record(
+            actor,
+            "deployment.scale",
+            subject=row,
+            reason=reason,
+            detail={"from": before, "to": replicas},
+            team_id=row.team_id,
+        )
+        events.publish(WorkersChanged(row.pk))
+        live.touch("fleet")
+    row.refresh_from_db()
+    return row
+
+
+def remove_deployment(*, actor: Actor, name: str, reason: str) -> None:
+    """From now on its workers get no more requests; then they drain and end. Twice is once.
+
+    Whatever is being done to it is interrupted. Raises DeploymentMissing, NotAllowed.
+    """
+    row = selectors.deployment(name)
+    require(actor, Right.FLEET_OPERATE, row.team_id)
+    now = timezone.now()
+    with transaction.atomic():
+        is_first = kernel.interrupt(
+            row,
+            where={"removal_asked_at__isnull": True},
+            removal_asked_at=now,
+            state=DeploymentState.REMOVING,
+            state_since=now,
+            reason=reason,
+        )
+        if not is_first:
+            return
+        audit.record(actor, "deployment.remove", subject=row, reason=reason, team_id=row.team_id)
+        events.publish(WorkersChanged(row.pk))
+        live.touch("fleet")

@@ -1,0 +1,25 @@
+from clusters.backends import backend_of
+from clusters.backends.base import ClusterUnreachable, UnknownWorker
+from clusters.errors import WorkerMissing
+from clusters.models import Worker
+from common.actor import Actor
+from common.errors import Unavailable
+
+MAX_LINES = 2_000
+
+
+def worker_log(*, actor: Actor, worker: str, lines: int) -> str:
+    """The end of what a worker wrote, the restarts before it included; asked of its cluster.
+
+    Raises WorkerMissing, Unavailable.
+    """
+    visible = Worker.objects.for_actor(actor).select_related("deployment__cluster")
+    found = visible.filter(name=worker).first()
+    if found is None:
+        raise WorkerMissing(f"There is no worker {worker}.")
+    try:
+        return backend_of(found.deployment.cluster).logs(worker, lines=min(max(lines, 1), MAX_LINES))
+    except UnknownWorker:
+        raise WorkerMissing(f"The worker {worker} has left no log.") from None
+    except ClusterUnreachable as error:
+        raise Unavailable(f"The cluster does not answer: {error}") from None

@@ -1,0 +1,101 @@
+"""The fleet in one process: the heartbeats that all processes share, and the rows to read them by."""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Mapping
+from weakref import WeakKeyDictionary
+
+import redis
+from channels.db import database_sync_to_async
+from django.utils import timezone
+
+from clusters import history
+from clusters.fleet import Beat, DeploymentRow, Fleet, Rows, fleet_of
+from clusters.heartbeats import KEEP_SECONDS, SHARED_NAME, record_of
+from clusters.selectors import fleet_rows
+from common.live import Hub, SharedValues, current_hub
+from serving.protocol import Heartbeat
+
+logger = logging.getLogger(__name__)
+
+TICK_SECONDS = 0.5
+"""Heartbeats that arrive within a tick go out as one message."""
+ROWS_KEEP_SECONDS = 1.0
+
+
+class Station:
+    """One per event loop; get it with `current_station()`."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._shared = SharedValues(hub, SHARED_NAME, tick_seconds=TICK_SECONDS, expire_seconds=KEEP_SECONDS)
+        self._rows = Rows()
+        self._deployments: dict[str, DeploymentRow] = {}
+        self._rows_at = float("-inf")
+        self._reading = asyncio.Lock()
+        self._identity = secrets.token_hex(6)
+        hub.spawn(self._remember_for_ever(), "clusters: remembering busy rates")
+
+    async def rows(self) -> Rows:
+        """The rows, at most a second old."""
+        await self._refresh()
+        return self._rows
+
+    async def deployment(self, name: str) -> DeploymentRow | None:
+        """The living deployment of that name; one that was made just now is found within a second."""
+        if name not in self._deployments or time.monotonic() - self._rows_at > 2 * ROWS_KEEP_SECONDS:
+            await self._refresh()
+        return self._deployments.get(name)
+
+    async def _refresh(self) -> None:
+        async with self._reading:
+            if time.monotonic() - self._rows_at < ROWS_KEEP_SECONDS:
+                return
+            self._rows = await database_sync_to_async(fleet_rows)()
+            self._deployments = {row.name: row for row in self._rows.deployments}
+            self._rows_at = time.monotonic()
+
+    def take(self, heartbeat: Heartbeat) -> None:
+        """Share a heartbeat that has been found good."""
+        held = self._shared.held.get(heartbeat.worker)
+        before = held.record if held else None
+        self._shared.offer(heartbeat.worker, record_of(heartbeat, before, now=time.time()))
+
+    def beats(self) -> Mapping[str, Beat]:
+        now, wall = time.monotonic(), time.time()
+        return {
+            name: Beat.of_record(held.record, age_seconds=now - held.seen_at, now=wall)
+            for name, held in self._shared.held.items()
+        }
+
+    async def fleet(self) -> Fleet:
+        self._shared.forget_old()
+        rows = await self.rows()
+        # Without Redis this process knows only what was reported to itself: nobody can be called lost.
+        is_live = self._hub.redis_up is not False
+        return fleet_of(rows, self.beats(), now=timezone.now(), is_live=is_live)
+
+    async def _remember_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(history.STEP_SECONDS - time.time() % history.STEP_SECONDS)
+            try:
+                if await history.claim(self._hub.client, at=time.time(), by=self._identity):
+                    await history.remember(self._hub.client, await self.fleet(), at=time.time())
+            except (redis.RedisError, OSError, TimeoutError) as error:
+                logger.debug("Busy rates are not remembered: %s", error)
+            except Exception:
+                logger.exception("Busy rates are not remembered")
+
+
+_stations: "WeakKeyDictionary[Hub, Station]" = WeakKeyDictionary()
+
+
+def current_station() -> Station:
+    """The running loop's station."""
+    hub = current_hub()
+    station = _stations.get(hub)
+    if station is None:
+        station = _stations[hub] = Station(hub)
+    return station

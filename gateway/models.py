@@ -1,0 +1,78 @@
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import F, Q
+
+from common.reconcile import Reconciled
+from gateway.routes import Fence, RouteSpec, Target
+
+
+class Route(models.Model):
+    """What the gateway is to do for one service: the wish, who wrote it last, and what was seen of it.
+
+    A removed route stays as a row, because its fence must outlive it.
+    """
+
+    service = models.CharField(max_length=128, unique=True)
+    stable_target = models.CharField(max_length=128)
+    stable_version = models.CharField(max_length=400)
+    candidate_target = models.CharField(max_length=128, blank=True)
+    candidate_version = models.CharField(max_length=400, blank=True)
+    candidate_percent = models.PositiveSmallIntegerField(default=0)
+    writer = models.PositiveBigIntegerField()
+    """Id of the release that wrote it last; 0 for the service itself."""
+    writer_turn = models.PositiveBigIntegerField()
+    changed_at = models.DateTimeField()
+    removed_at = models.DateTimeField(null=True)
+    applied_at = models.DateTimeField(null=True)
+    """When the gateway took the present wish; None while it has not."""
+    problem = models.TextField(blank=True)
+    """Why it has not, in words."""
+    observed_requests = models.PositiveBigIntegerField(default=0)
+    """Requests in the last measurement of the split; 0 before the first."""
+    observed_percent = models.FloatField(null=True)
+    observed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=Q(candidate_percent__lte=100), name="route_percent_at_most_100"),
+            models.CheckConstraint(
+                condition=Q(candidate_percent=0) | ~Q(candidate_target=""), name="route_share_needs_candidate"
+            ),
+            models.CheckConstraint(
+                condition=~Q(candidate_target=F("stable_target")), name="route_sides_differ"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.service
+
+    @property
+    def fence(self) -> Fence:
+        return Fence(self.writer, self.writer_turn)
+
+    @property
+    def spec(self) -> RouteSpec:
+        return RouteSpec(
+            name=self.service,
+            stable=Target(self.stable_target, self.stable_version),
+            candidate=Target(self.candidate_target, self.candidate_version)
+            if self.candidate_target
+            else None,
+            candidate_percent=self.candidate_percent,
+        )
+
+
+class Watch(Reconciled):
+    """The one row that keeps the gateway to its routes, and remembers how it was last seen."""
+
+    seen_at = models.DateTimeField(null=True)
+    is_healthy = models.BooleanField(default=False)
+    detail = models.TextField(blank=True)
+    """The gateway's health in words."""
+
+    class Meta(Reconciled.Meta):
+        pass
+
+    def __str__(self) -> str:
+        return "gateway"

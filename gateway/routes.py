@@ -1,0 +1,48 @@
+"""What is routed where, and who said so: the words of the gateway. Pure."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+Side = Literal["stable", "canary"]
+"""What a client may ask for with the header `x-release`."""
+
+
+class Fence(NamedTuple):
+    """Order of writers of one route: a later holder, or a later turn of the same holder, wins.
+
+    `holder` is the id of the release (0: the service itself), `turn` its fence in the reconcile kernel.
+    """
+
+    holder: int
+    turn: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Endpoint:
+    """Where one worker listens. `address` is an IP address: the gateway resolves no names."""
+
+    address: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One deployment that may receive traffic. `version` is sent back as `x-slipway-version`."""
+
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class RouteSpec:
+    """A service's route: `/<name>/...` with the prefix removed."""
+
+    name: str
+    stable: Target
+    candidate: Target | None
+    candidate_percent: int
+    """Whole percent of unforced requests, 0..100, that the candidate gets; 0 without a candidate."""
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        return (self.stable,) if self.candidate is None else (self.stable, self.candidate)

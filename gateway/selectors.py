@@ -1,0 +1,80 @@
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import QuerySet
+
+from gateway.backends import backend
+from gateway.backends.base import Health
+from gateway.errors import UnknownRoute
+from gateway.models import Route, Watch
+from gateway.routes import Endpoint, Fence
+from gateway.traffic import TargetCounts, TargetTraffic, rates
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A service's traffic as asked and as last measured, in percent of the candidate."""
+
+    desired_percent: int
+    is_applied: bool
+    observed_percent: float | None
+    """None before the first measurement, and when it saw no request."""
+    observed_requests: int
+    observed_at: datetime | None
+
+
+def routes() -> QuerySet[Route]:
+    """Routes that exist."""
+    return Route.objects.filter(removed_at__isnull=True).order_by("service")
+
+
+def route(service: str) -> Route:
+    """Raises UnknownRoute."""
+    found = routes().filter(service=service).first()
+    if found is None:
+        raise UnknownRoute(f"{service} has no route.")
+    return found
+
+
+def next_fence(service: str) -> Fence:
+    """The fence for a writer that is no release: after whoever wrote last, before any later release."""
+    last = Route.objects.filter(service=service).first()
+    return Fence(last.writer, last.writer_turn + 1) if last else Fence(0, 1)
+
+
+def split(route: Route) -> Split:
+    return Split(
+        desired_percent=route.candidate_percent,
+        is_applied=route.applied_at is not None,
+        observed_percent=route.observed_percent,
+        observed_requests=route.observed_requests,
+        observed_at=route.observed_at,
+    )
+
+
+def counts(route: Route) -> Mapping[str, TargetCounts]:
+    """The gateway's present reading per target. Raises UnknownRoute, GatewayUnreachable."""
+    return backend().counts(route.service)
+
+
+def traffic(
+    route: Route, *, since: Mapping[str, TargetCounts], seconds: float
+) -> Mapping[str, TargetTraffic]:
+    """What passed per target in the `seconds` since that reading. Raises UnknownRoute, GatewayUnreachable."""
+    return rates(since, counts(route), seconds)
+
+
+def ready_endpoints(target: str) -> frozenset[Endpoint]:
+    """Workers that the gateway itself finds ready. Raises GatewayUnreachable."""
+    return backend().ready_endpoints(target)
+
+
+def last_seen() -> Watch:
+    """How the gateway was when it was last looked at, at most some seconds ago."""
+    return Watch.objects.get(pk=1)
+
+
+def health() -> Health:
+    """Asks the gateway now; never raises, answers within seconds."""
+    return backend().health()

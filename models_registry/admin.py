@@ -1,0 +1,76 @@
+"""Raw rows, for administrators of the installation to read. Services write them, with rules and audit."""
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+
+from models_registry.models import Alias, AliasMove, Model, Version, VersionFile, VersionMove
+
+if TYPE_CHECKING:
+    ModelAdmin = admin.ModelAdmin[Any]
+else:
+    ModelAdmin = admin.ModelAdmin
+
+
+class ReadOnly(ModelAdmin):
+    def has_add_permission(self, request: HttpRequest, *_: Any) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, *_: Any) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, *_: Any) -> bool:
+        return False
+
+
+@admin.register(Model)
+class ModelRows(ReadOnly):
+    list_display = ("name", "team", "task", "created_at", "created_by_name", "deleted_at")
+    list_select_related = ("team",)
+    search_fields = ("name", "task", "team__name")
+
+
+@admin.register(Version)
+class VersionRows(ReadOnly):
+    list_display = (
+        "model",
+        "name",
+        "state",
+        "short_digest",
+        "size_bytes",
+        "author_name",
+        "created_at",
+        "stuck_at",
+    )
+    list_select_related = ("model",)
+    list_filter = ("state",)
+    search_fields = ("model__name", "name", "digest")
+
+
+@admin.register(VersionFile)
+class VersionFileRows(ReadOnly):
+    list_display = ("path", "version", "size", "sha256", "format")
+    list_select_related = ("version__model",)
+    search_fields = ("path", "sha256", "version__model__name")
+    show_full_result_count = False
+
+
+@admin.register(VersionMove)
+class VersionMoveRows(ReadOnly):
+    list_display = ("at", "version", "from_state", "to_state", "by", "reason")
+    list_select_related = ("version__model",)
+
+
+@admin.register(Alias)
+class AliasRows(ReadOnly):
+    list_display = ("name", "model", "version", "moved_at", "moved_by")
+    list_select_related = ("model", "version__model")
+    search_fields = ("name", "model__name")
+
+
+@admin.register(AliasMove)
+class AliasMoveRows(ReadOnly):
+    list_display = ("at", "model", "alias", "from_version", "to_version", "by", "reason")
+    list_select_related = ("model", "from_version__model", "to_version__model")
+    search_fields = ("alias", "model__name")

@@ -1,0 +1,269 @@
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample, extend_schema_field, extend_schema_serializer
+from rest_framework import serializers
+
+from models_registry import selectors
+from models_registry.models import Alias, AliasMove, Model, Version
+from models_registry.selectors import ModelCard, VersionCard
+from models_registry.services.checks import MAX_REASON
+from models_registry.states import VersionState
+
+
+class LatestVersionSerializer(serializers.Serializer[Version]):
+    name = serializers.CharField()
+    digest = serializers.CharField()
+    size_bytes = serializers.IntegerField()
+    architecture = serializers.CharField()
+    parameters = serializers.IntegerField(allow_null=True)
+    created_at = serializers.DateTimeField()
+
+
+class AliasOfModelSerializer(serializers.Serializer[Alias]):
+    name = serializers.CharField()
+    version = serializers.CharField(source="version.name")
+
+
+@extend_schema_serializer(
+    examples=[
+        OpenApiExample(
+            "A small language model",
+            response_only=True,
+            value={
+                "name": "tiny-llama",
+                "team": "language",
+                "task": "text-generation",
+                "description": "Answers questions about the standard library.",
+                "latest_version": {
+                    "name": "v2",
+                    "digest": "5b0c3f0f7d0c6d4de1b58f2b2f4f3a7d7c6a1a2a3a4a5a6a7a8a9aaabacadaea",
+                    "size_bytes": 13_400_211,
+                    "architecture": "LlamaForCausalLM",
+                    "parameters": 3_345_408,
+                    "created_at": "2026-11-20T08:30:00Z",
+                },
+                "aliases": [{"name": "production", "version": "v1"}],
+                "version_count": 2,
+                "size_bytes": 26_800_422,
+                "served": ["service chat (stable)"],
+                "created_at": "2026-11-19T16:00:00Z",
+                "created_by": "ada",
+            },
+        )
+    ]
+)
+class ModelSerializer(serializers.Serializer[ModelCard]):
+    name = serializers.CharField(source="model.name")
+    team = serializers.CharField(source="model.team.name")
+    task = serializers.CharField(source="model.task")
+    description = serializers.CharField(source="model.description")
+    latest_version = LatestVersionSerializer(
+        source="latest", allow_null=True, help_text="The newest ready one."
+    )
+    aliases = AliasOfModelSerializer(many=True)
+    version_count = serializers.IntegerField(help_text="Ready versions.")
+    size_bytes = serializers.IntegerField(help_text="Of all ready versions, each counted in full.")
+    served = serializers.ListField(child=serializers.CharField(), help_text="Where its versions are in use.")
+    created_at = serializers.DateTimeField(source="model.created_at")
+    created_by = serializers.CharField(source="model.created_by_name")
+
+
+class NewModelSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(
+        max_length=200, help_text="Of a-z, 0-9, '.', '_' and '-'; unique over all teams."
+    )
+    task = serializers.CharField(max_length=100, required=False, allow_blank=True)
+    description = serializers.CharField(max_length=10_000, required=False, allow_blank=True)
+    team = serializers.CharField(
+        max_length=63, required=False, help_text="The owner; required unless you write for one team only."
+    )
+
+
+class ModelChangeSerializer(serializers.Serializer[Any]):
+    task = serializers.CharField(max_length=100, required=False, allow_blank=True)
+    description = serializers.CharField(max_length=10_000, required=False, allow_blank=True)
+
+
+class ProgressSerializer(serializers.Serializer[Version]):
+    bytes_done = serializers.IntegerField()
+    bytes_total = serializers.IntegerField()
+    files_done = serializers.IntegerField()
+    files_total = serializers.IntegerField()
+    bytes_per_second = serializers.IntegerField(help_text="Mean since copying began.")
+    seconds_left = serializers.FloatField(allow_null=True)
+
+
+class SourceSerializer(serializers.Serializer[Any]):
+    kind = serializers.CharField()
+    uri = serializers.CharField()
+    ignore_patterns = serializers.ListField(child=serializers.CharField())
+
+
+class VersionSerializer(serializers.Serializer[VersionCard]):
+    model = serializers.CharField(source="version.model.name")
+    name = serializers.CharField(source="version.name")
+    number = serializers.IntegerField(source="version.number")
+    state = serializers.ChoiceField(source="version.state", choices=VersionState.choices)
+    reason = serializers.CharField(source="version.reason", help_text="Why it failed or was refused.")
+    stuck = serializers.SerializerMethodField(
+        help_text="Why Slipway gave up and waits for a person; or empty."
+    )
+    digest = serializers.CharField(
+        source="version.digest",
+        allow_null=True,
+        help_text="sha256 of what `sha256sum` prints for its files in byte order of their paths.",
+    )
+    size_bytes = serializers.IntegerField(source="version.size_bytes")
+    file_count = serializers.IntegerField(source="version.file_count")
+    architecture = serializers.CharField(source="version.architecture")
+    parameters = serializers.IntegerField(source="version.parameters", allow_null=True)
+    context_length = serializers.IntegerField(source="version.context_length", allow_null=True)
+    dtype = serializers.CharField(source="version.dtype")
+    quantization = serializers.CharField(source="version.quantization")
+    message = serializers.CharField(source="version.message")
+    author = serializers.CharField(source="version.author_name")
+    source = SourceSerializer(source="version.source")  # type: ignore[assignment]
+    signature = serializers.JSONField(
+        source="version.signature", allow_null=True, help_text="Null: unsigned."
+    )
+    progress = ProgressSerializer(source="version")
+    aliases = serializers.ListField(child=serializers.CharField())
+    served = serializers.ListField(child=serializers.CharField(), help_text="Where it is in use.")
+    same_content_as = serializers.CharField(
+        help_text="Name of the first version of this model with the same digest; empty: this one."
+    )
+    created_at = serializers.DateTimeField(source="version.created_at")
+    ready_at = serializers.DateTimeField(source="version.ready_at", allow_null=True)
+
+    def get_stuck(self, card: VersionCard) -> str:
+        return card.version.last_error if card.version.stuck_at else ""
+
+
+class FileSerializer(serializers.Serializer[Any]):
+    path = serializers.CharField()
+    size = serializers.IntegerField()
+    sha256 = serializers.CharField()
+    format = serializers.CharField()
+
+
+class VersionMoveSerializer(serializers.Serializer[Any]):
+    at = serializers.DateTimeField()
+    from_state = serializers.CharField()
+    to_state = serializers.CharField()
+    by = serializers.CharField()
+    reason = serializers.CharField()
+
+
+class VersionDetailSerializer(VersionSerializer):
+    """A version with everything that is known of it."""
+
+    files = serializers.SerializerMethodField()
+    config = serializers.JSONField(source="version.config")
+    scan = serializers.JSONField(source="version.scan")
+    lineage = serializers.SerializerMethodField(help_text="`parent` is a version, as `model:name`.")
+    history = serializers.SerializerMethodField()
+
+    @extend_schema_field(FileSerializer(many=True))
+    def get_files(self, card: VersionCard) -> Any:
+        return list(selectors.version_files(card.version).values("path", "size", "sha256", "format"))
+
+    @extend_schema_field({"type": "object", "additionalProperties": True})
+    def get_lineage(self, card: VersionCard) -> Any:
+        parent = card.version.parent
+        return {"parent": str(parent) if parent else None, **card.version.lineage}
+
+    @extend_schema_field(VersionMoveSerializer(many=True))
+    def get_history(self, card: VersionCard) -> Any:
+        moves = selectors.version_moves(card.version)
+        return list(moves.values("at", "from_state", "to_state", "by", "reason"))
+
+
+@extend_schema_serializer(
+    examples=[
+        OpenApiExample(
+            "From a directory on the server",
+            request_only=True,
+            value={
+                "source": "/srv/models/tiny-llama/run-8",
+                "message": "Trained twice as long.",
+                "lineage": {"parent": "v1", "trained_by": "job 8"},
+                "ignore_patterns": ["*.bin"],
+            },
+        )
+    ]
+)
+class NewVersionSerializer(serializers.Serializer[Any]):
+    source = serializers.CharField(  # type: ignore[assignment]
+        max_length=4_096,
+        help_text="Absolute path, or `file:///` address, of a directory in an import root of the server.",
+    )
+    version = serializers.CharField(
+        max_length=95, required=False, allow_blank=True, help_text="Its name; the next v-number by default."
+    )
+    message = serializers.CharField(max_length=4_000, required=False, allow_blank=True)
+    lineage = serializers.DictField(required=False)
+    ignore_patterns = serializers.ListField(
+        child=serializers.CharField(max_length=200),
+        max_length=50,
+        required=False,
+        help_text="Shell patterns over whole paths; what matches is left out.",
+    )
+
+
+class ReasonSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+
+
+class AliasSerializer(serializers.ModelSerializer[Alias]):
+    model = serializers.CharField(source="model.name")
+    version = serializers.CharField(source="version.name")
+    digest = serializers.CharField(source="version.digest")
+
+    class Meta:
+        model = Alias
+        fields = ("name", "model", "version", "digest", "moved_at", "moved_by", "reason")
+
+
+class AliasPutSerializer(serializers.Serializer[Any]):
+    version = serializers.CharField(max_length=95, help_text="A ready version, by name or digest.")
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+
+
+class AliasMoveSerializer(serializers.ModelSerializer[AliasMove]):
+    from_version = serializers.CharField(source="from_version.name", default=None, allow_null=True)
+    to_version = serializers.CharField(
+        source="to_version.name", default=None, allow_null=True, help_text="Null: it was deleted."
+    )
+
+    class Meta:
+        model = AliasMove
+        fields = ("alias", "at", "from_version", "to_version", "by", "reason", "release_id")
+
+
+class FileChangeSerializer(serializers.Serializer[Any]):
+    path = serializers.CharField()
+    change = serializers.ChoiceField(choices=["same", "changed", "added", "removed"])
+    size_before = serializers.IntegerField(allow_null=True)
+    size_after = serializers.IntegerField(allow_null=True)
+
+
+class KeyChangeSerializer(serializers.Serializer[Any]):
+    key = serializers.CharField()
+    change = serializers.ChoiceField(choices=["changed", "added", "removed"])
+    before = serializers.JSONField(allow_null=True)
+    after = serializers.JSONField(allow_null=True)
+
+
+class ComparisonSerializer(serializers.Serializer[Any]):
+    before = serializers.CharField()
+    after = serializers.CharField()
+    files = FileChangeSerializer(many=True)
+    bytes = serializers.DictField(child=serializers.IntegerField(), help_text="Bytes per kind of change.")
+    config = KeyChangeSerializer(many=True, help_text="Only the keys that differ.")
+
+
+def card_of(row: Any) -> Any:
+    """What the serializers above show of a row."""
+    if isinstance(row, Model):
+        return selectors.card(row)
+    return selectors.version_card(row) if isinstance(row, Version) else row

@@ -1,0 +1,275 @@
+from functools import partial
+from typing import Any, ClassVar
+
+import django_filters
+from django.db.models import QuerySet
+from django.http.response import HttpResponseBase
+from django.utils.functional import cached_property
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.serializers import BaseSerializer
+
+from accounts import selectors as accounts
+from accounts.actors import again
+from accounts.states import Right
+from common.api.streams import ServerEvent, events_response
+from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, Read
+from common.errors import Invalid, Missing
+from models_registry import selectors, services
+from models_registry.api import serializers
+from models_registry.models import Alias, AliasMove, Model, Version
+from models_registry.states import VersionState
+
+MODEL = OpenApiParameter("model", OpenApiTypes.STR, OpenApiParameter.PATH, description="Name of the model.")
+VERSION = OpenApiParameter(
+    "version",
+    OpenApiTypes.STR,
+    OpenApiParameter.PATH,
+    description="`v3`, the name that its author gave it, or at least 12 hex digits of its digest.",
+)
+
+
+class Shown(Endpoint):
+    """Rows are shown as cards: with what belongs to them, read for a whole page at once."""
+
+    def get_serializer(self, *args: Any, **kwargs: Any) -> BaseSerializer[Any]:
+        if args and not kwargs.get("many"):
+            args = (serializers.card_of(args[0]), *args[1:])
+        return super().get_serializer(*args, **kwargs)
+
+
+class ModelFilter(django_filters.FilterSet):  # type: ignore[misc]
+    q = django_filters.CharFilter(
+        method="mentioning",
+        label="Words that must occur in name, task, description, team, aliases, architectures.",
+    )
+    team = django_filters.CharFilter("team__name")
+    task = django_filters.CharFilter("task")
+
+    def mentioning(self, rows: QuerySet[Model], name: str, words: str) -> QuerySet[Model]:
+        return selectors.mentioning(rows, words)
+
+
+class Models(Shown, Listed, Created, Read, Changed, Deleted):
+    """Models: what a team owns and releases, version by version."""
+
+    queryset = Model.objects.all()
+    serializer_class = serializers.ModelSerializer
+    inputs = {
+        "create": serializers.NewModelSerializer,
+        "partial_update": serializers.ModelChangeSerializer,
+    }
+    filterset_class = ModelFilter
+    lookup_field = "name"
+    lookup_url_kwarg = "model"
+    lookup_value_converter = "str"
+    sort = ("name", "-created_at", "task")
+
+    def visible(self, rows: QuerySet[Model]) -> QuerySet[Model]:
+        return selectors.models(self.actor)
+
+    def shown(self, page: Any) -> Any:
+        return self.get_serializer(selectors.cards(page), many=True).data
+
+    def create_one(self, given: dict[str, Any]) -> Model:
+        teams = accounts.teams_where(self.actor, Right.MODELS_WRITE)
+        if "team" in given:
+            teams = accounts.teams_where(self.actor, Right.READ).filter(name=given.pop("team"))
+        listed = list(teams.order_by("name")[:20])
+        if len(listed) == 1:
+            return services.create_model(actor=self.actor, team=listed[0], **given)
+        named = ", ".join(team.name for team in listed)
+        sentence = f"Say which team will own it: {named}." if named else "There is no such team of yours."
+        raise Invalid(fields={"team": [sentence]})
+
+    def change_one(self, instance: Model, given: dict[str, Any], expected: int | None) -> Model:
+        return services.change_model(actor=self.actor, model=instance, expected=expected, **given)
+
+    def delete_one(self, instance: Model, expected: int | None) -> None:
+        services.delete_model(actor=self.actor, model=instance, expected=expected)
+
+
+class OfModel(Endpoint):
+    """What stands below one model's path."""
+
+    @cached_property
+    def model(self) -> Model:
+        return selectors.model_named(self.actor, self.kwargs["model"])
+
+
+class VersionFilter(django_filters.FilterSet):  # type: ignore[misc]
+    state = django_filters.MultipleChoiceFilter(choices=VersionState.choices)
+
+
+@extend_schema(parameters=[MODEL, VERSION])
+class VersionActions(Shown, OfModel, Read, Deleted):
+    """One version of a model."""
+
+    queryset = Version.objects.all()
+    serializer_class = serializers.VersionDetailSerializer
+    inputs = {"retry": serializers.ReasonSerializer, "cancel": serializers.ReasonSerializer}
+    lookup_field = "name"
+    lookup_url_kwarg = "version"
+    lookup_value_converter = "str"
+
+    def get_object(self) -> Version:
+        return selectors.version_named(self.model, self.kwargs["version"])
+
+    def visible(self, rows: QuerySet[Version]) -> QuerySet[Version]:
+        return selectors.versions(self.model)
+
+    def delete_one(self, instance: Version, expected: int | None) -> None:
+        services.delete_version(actor=self.actor, version=instance)
+
+    @extend_schema(responses={202: serializers.VersionDetailSerializer})
+    @action(detail=True, methods=["post"])
+    def retry(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Import a failed or refused version again from its source."""
+        version = services.retry_import(actor=self.actor, version=self.get_object(), **self.given())
+        return self.answer(version, status=202)
+
+    @extend_schema(responses={202: serializers.VersionDetailSerializer})
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Stop an import; what it has copied is removed."""
+        version = services.cancel_import(actor=self.actor, version=self.get_object(), **self.given())
+        return self.answer(version, status=202)
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter(
+                "other", OpenApiTypes.STR, OpenApiParameter.PATH, description="The version to compare with."
+            )
+        ],
+        responses={200: serializers.ComparisonSerializer},
+    )
+    @action(detail=True, url_path="compare/<str:other>")
+    def compare(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """What changes from this version to another: files and config keys."""
+        before, after = self.get_object(), selectors.version_named(self.model, self.kwargs["other"])
+        found = selectors.compare_versions(before, after)
+        shown = {
+            "before": str(before),
+            "after": str(after),
+            "files": found.files,
+            "bytes": {kind: found.bytes_of(kind) for kind in ("same", "changed", "added", "removed")},
+            "config": found.config,
+        }
+        return Response(serializers.ComparisonSerializer(shown).data)
+
+    @extend_schema(
+        responses={
+            (200, "text/event-stream"): OpenApiResponse(OpenApiTypes.STR, description="Server-sent events.")
+        }
+    )
+    @action(detail=True)
+    def events(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Follow an import: an event with the version at every change, until it is over."""
+        version = self.get_object()
+        return events_response(
+            request._request,
+            read=partial(_version_events, version.pk),
+            may_go_on=partial(_may_read, self.actor, version.pk),
+        )
+
+
+class Versions(Listed, Created, VersionActions):
+    """The versions of a model; once ready they never change."""
+
+    inputs = {**VersionActions.inputs, "create": serializers.NewVersionSerializer}
+    outputs: ClassVar = {"list": serializers.VersionSerializer}
+    filterset_class = VersionFilter
+    search_fields = ("name", "message", "architecture", "digest")
+    sort = ("-number", "size_bytes")
+    created_status = 202
+
+    def shown(self, page: Any) -> Any:
+        return self.get_serializer(selectors.version_cards(page), many=True).data
+
+    def create_one(self, given: dict[str, Any]) -> Version:
+        return services.import_version(actor=self.actor, model=self.model, **given)
+
+
+@extend_schema(parameters=[MODEL])
+class Aliases(OfModel, Listed, Read, Put, Deleted):
+    """Aliases: names that move between the versions of a model, and remember."""
+
+    queryset = Alias.objects.all()
+    serializer_class = serializers.AliasSerializer
+    inputs = {"update": serializers.AliasPutSerializer}
+    lookup_field = "name"
+    lookup_url_kwarg = "alias"
+    lookup_value_converter = "str"
+    sort = ("name", "-moved_at")
+
+    def visible(self, rows: QuerySet[Alias]) -> QuerySet[Alias]:
+        return selectors.aliases(self.model)
+
+    def put_one(self, instance: Alias | None, given: dict[str, Any], expected: int | None) -> Alias:
+        try:
+            version = selectors.version_named(self.model, given.pop("version"))
+        except Missing as error:
+            raise Invalid(fields={"version": [str(error)]}) from None
+        return services.set_alias(
+            actor=self.actor,
+            model=self.model,
+            alias=self.kwargs["alias"],
+            version=version,
+            expected=expected,
+            **given,
+        )
+
+    def delete_one(self, instance: Alias, expected: int | None) -> None:
+        services.delete_alias(actor=self.actor, alias=instance, expected=expected)
+
+
+class MoveFilter(django_filters.FilterSet):  # type: ignore[misc]
+    at = django_filters.IsoDateTimeFilter(
+        method="in_force", label="Only the move of each alias that was in force at that moment."
+    )
+
+    def in_force(self, rows: QuerySet[AliasMove], name: str, at: Any) -> QuerySet[AliasMove]:
+        return selectors.moves_in_force(rows, at)
+
+
+@extend_schema(parameters=[MODEL])
+class ModelHistory(OfModel, Listed):
+    """Who pointed the model's aliases at what, when and why; newest first."""
+
+    queryset = AliasMove.objects.all()
+    serializer_class = serializers.AliasMoveSerializer
+    filterset_class = MoveFilter
+    sort = ("-at",)
+
+    def visible(self, rows: QuerySet[AliasMove]) -> QuerySet[AliasMove]:
+        return selectors.alias_history(self.model, self.kwargs.get("alias"))
+
+
+@extend_schema(
+    parameters=[
+        MODEL,
+        OpenApiParameter("alias", OpenApiTypes.STR, OpenApiParameter.PATH, description="Name of the alias."),
+    ]
+)
+class AliasHistory(ModelHistory):
+    """Who pointed the alias at what, when and why; newest first. It outlives the alias."""
+
+
+def _version_events(version_id: int, after: str) -> list[ServerEvent]:
+    """One event, the version as it is now, when it is not what the client saw last."""
+    version = Version.objects.select_related("model", "parent__model").filter(pk=version_id).first()
+    if version is None:
+        return []
+    state = (version.state, version.attempt, version.bytes_done, version.files_done, bool(version.stuck_at))
+    place = ".".join(str(part) for part in state)
+    if place == after:
+        return []
+    shown = serializers.VersionSerializer(selectors.version_card(version)).data
+    return [ServerEvent(place, "version", shown, last=version.state != VersionState.IMPORTING)]
+
+
+def _may_read(actor: Any, version_id: int) -> bool:
+    return Version.objects.for_actor(again(actor)).filter(pk=version_id).exists()

@@ -1,0 +1,150 @@
+"""A cluster in memory whose workers a test starts, breaks and kills; and rows to run on it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.utils import timezone
+
+from accounts.models import Team
+from clusters.backends.base import CannotRun, DeploymentSpec, Fence, SeenState, StaleFence
+from clusters.backends.fake import FakeCluster
+from clusters.models import Cluster, Deployment
+from clusters.reconcilers import ClusterReconciler, DeploymentReconciler
+from clusters.reconcilers.deployments import Tools
+from common.reconcile import Kernel, Reconciler
+from models_registry.models import Model, Version
+from models_registry.states import VersionState
+from tests.crash.harness import Checkpoints, Clock, worker
+
+
+class World(FakeCluster):
+    """The fake, with workers that a test starts, drains, breaks and kills by hand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cannot_run = ""
+        self.drains_at_once = True
+        self.late = 0
+
+    def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
+        if self.cannot_run:
+            raise CannotRun(self.cannot_run)
+        with self._draining():
+            super().apply(spec, fence=fence)
+
+    def remove(self, deployment: str, *, fence: Fence) -> None:
+        with self._draining():
+            super().remove(deployment, fence=fence)
+
+    def crash_with(self, worker: str, said: str, *, reason: str = "exit status 1") -> None:
+        """Its process writes this, ends, and is started again."""
+        self._logs[worker].append(said)
+        starts_as, self.starts_as = self.starts_as, SeenState.STARTING
+        self.crash(worker, reason=reason)
+        self.starts_as = starts_as
+
+    def turn(self, worker: str, state: SeenState, *, reason: str = "", pid: int | None = None) -> None:
+        """`pid` for one that failed but lives on, to say why."""
+        super().turn(worker, state, reason=reason)
+        if pid is not None:
+            self._workers[worker] = replace(self._workers[worker], pid=pid)
+
+    def end(self, worker: str) -> None:
+        """A worker that drained is gone."""
+        del self._workers[worker]
+
+    def forget(self) -> None:
+        """The machine was switched off and on: nothing runs."""
+        self._workers.clear()
+
+    @contextmanager
+    def _draining(self) -> Iterator[None]:
+        before = dict(self._workers)
+        try:
+            yield
+        except StaleFence:
+            self.late += 1
+            raise
+        if not self.drains_at_once:
+            gone = before.keys() - self._workers.keys()
+            self._workers |= {name: replace(before[name], state=SeenState.DRAINING) for name in gone}
+
+
+class Scene:
+    """A cluster, a version to run on it, and the workers of the kernel that move the rows."""
+
+    def __init__(self, kernel: type[Kernel] = Kernel) -> None:
+        self.kernel = kernel
+        self.clock = Clock(timezone.now())
+        self.world = World()
+        self.materialise_error: Exception | None = None
+        self.beats: dict[str, Any] | None = None
+        self.team = Team.objects.get_or_create(name="vision")[0]
+        self.cluster = Cluster.objects.get_or_create(name="local", defaults={"kind": "embedded"})[0]
+        self.version = version_of(self.team)
+
+    def materialise(self, version: Version) -> Path:
+        if self.materialise_error:
+            raise self.materialise_error
+        return Path("/models") / str(version)
+
+    def reconcilers(self) -> list[Reconciler[Any]]:
+        tools = Tools(
+            backend_of=lambda _cluster: self.world,
+            materialise=self.materialise,
+            beats=lambda _names: self.beats,
+        )
+        return [DeploymentReconciler(tools), ClusterReconciler(lambda _cluster: self.world)]
+
+    def worker(self, checkpoints: Checkpoints | None = None) -> Kernel:
+        return worker(self.reconcilers(), self.clock, checkpoints, self.kernel)
+
+    def pass_(self, seconds: float, *, by: float = 0.5) -> None:
+        """Let time pass while a kernel sweeps."""
+        kernel = self.worker()
+        left = seconds
+        while left > 0:
+            kernel.sweep()
+            self.clock.pass_(timedelta(seconds=by))
+            left -= by
+        kernel.sweep()
+
+    def deployment(self, name: str = "chat-v1", **fields: Any) -> Deployment:
+        return Deployment.objects.create(
+            **{
+                "name": name,
+                "cluster": self.cluster,
+                "team": self.team,
+                "service": "chat",
+                "version": self.version,
+                "version_label": str(self.version),
+                "engine": "echo",
+                "replicas": 2,
+                "slots": 4,
+                "op_key": f"test:{name}",
+                "created_by": "test",
+                "created_at": self.clock(),
+                "next_at": self.clock(),
+                "state_since": self.clock(),
+            }
+            | fields
+        )
+
+
+def version_of(team: Team, label: str = "story:v1") -> Version:
+    name, _, version = label.partition(":")
+    model = Model.objects.get_or_create(team=team, name=name)[0]
+    existing = Version.objects.filter(model=model, name=version).first()
+    return existing or Version.objects.create(
+        model=model,
+        number=Version.objects.filter(model=model).count() + 1,
+        name=version,
+        state=VersionState.READY,
+        digest="0" * 64,
+        ready_at=timezone.now(),
+        file_count=1,
+    )

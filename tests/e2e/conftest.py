@@ -1,0 +1,178 @@
+"""A whole stack of one's own, a model with several versions, and people: what a release needs."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from controlplane.env import PROJECT
+from slipway.client import Client, Document
+from tests.stack.conftest import RunningStack, eventually
+
+MODEL = "parrot"
+SERVICE = "talk"
+
+SWIFT: dict[str, Any] = {
+    "description": "As canary-quick, in seconds.",
+    "steps": [
+        {"kind": "scan"},
+        {"kind": "deploy", "share_percent": 100, "ready_within_seconds": 60},
+        {"kind": "smoke_test", "requests": 3, "timeout_seconds": 30},
+        {"kind": "weight", "percent": 30},
+        {"kind": "hold", "seconds": 4},
+        {"kind": "judge", "at_most_seconds": 2, "on_insufficient": "ask"},
+        {"kind": "approval", "timeout_seconds": 600},
+        {"kind": "promote"},
+    ],
+}
+
+
+def write_version(directory: Path, *, seed: int, serving: dict[str, Any] | None = None) -> Path:
+    """A directory in Hugging Face layout; its weights are noise, which the echo engine does not mind."""
+    directory.mkdir(parents=True, exist_ok=True)
+    weights = np.random.default_rng(seed).normal(size=(64, 64)).astype(np.float32)
+    save_file({"model.embed_tokens.weight": weights}, directory / "model.safetensors")
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64}
+    (directory / "config.json").write_text(json.dumps(config))
+    if serving is not None:
+        (directory / "slipway.json").write_text(json.dumps({"serving": serving}))
+    return directory
+
+
+class Traffic(threading.Thread):
+    """Steady light requests through the gateway, counted by answering version and by failure."""
+
+    def __init__(self, url: str, *, per_second: float = 25) -> None:
+        super().__init__(daemon=True)
+        self.url = url
+        self.pause = 1 / per_second
+        self.answers: Counter[str] = Counter()
+        self.failures: list[str] = []
+        self._stop_asked = threading.Event()
+
+    def run(self) -> None:
+        body = {"model": MODEL, "prompt": "say something", "max_tokens": 4}
+        with httpx2.Client(timeout=20) as http:
+            while not self._stop_asked.wait(self.pause):
+                try:
+                    answer = http.post(f"{self.url}/v1/completions", json=body)
+                except httpx2.HTTPError as error:
+                    self.failures.append(repr(error))
+                    continue
+                if answer.status_code == 200:
+                    self.answers[answer.headers["x-slipway-version"]] += 1
+                else:
+                    self.failures.append(f"{answer.status_code} {answer.text[:200]}")
+
+    def stop(self) -> None:
+        self._stop_asked.set()
+        self.join(30)
+
+
+class Scene:
+    """A running stack and what is in it."""
+
+    def __init__(self, stack: RunningStack) -> None:
+        self.stack = stack
+        self.url = f"http://127.0.0.1:{stack.port}"
+        self.gateway = f"http://127.0.0.1:{stack.gateway_port}"
+        self.admin_password = (stack.home.path / "admin-password").read_text().strip()
+        self.admin = Client(self.url, (stack.home.path / "admin-token").read_text().strip())
+        token = self._robot("ci", role="developer", scopes=["read", "releases.start", "releases.operate"])
+        self.ci = Client(self.url, token)
+        self.ci_token = token
+
+    def _robot(self, name: str, *, role: str, scopes: list[str]) -> str:
+        self.admin.create("people/", {"username": name, "team": "default", "role": role})
+        document = self.admin.post("tokens/", {"name": name, "owner": name, "scopes": scopes})
+        return str(document["token"])
+
+    def push(self, name: str, **how: Any) -> Document:
+        source = write_version(self.stack.home.path / "imports" / MODEL / name, **how)
+        version = self.admin.create(f"models/{MODEL}/versions/", {"source": str(source), "version": name})
+        path = f"models/{MODEL}/versions/{version['name']}/"
+        eventually(lambda: self.admin.get(path)["state"] != "importing", seconds=30)
+        version = self.admin.get(path)
+        assert version["state"] == "ready", version
+        return version
+
+    def release(self, version: str, **body: Any) -> Document:
+        wish = {"service": SERVICE, "version": version, "reason": "better"}
+        return self.ci.create("releases/", wish | body)
+
+    def wait_for(self, release: Document, *states: str, seconds: float = 60) -> Document:
+        path = f"releases/{release['id']}/"
+        deadline = time.monotonic() + seconds
+        while (seen := self.admin.get(path))["state"] not in states:
+            assert time.monotonic() < deadline, seen
+            time.sleep(0.2)
+        return seen
+
+    def slipway(self, *arguments: str, token: str = "") -> subprocess.CompletedProcess[str]:
+        """The command line client, as a pipeline runs it."""
+        environ = os.environ | {
+            "SLIPWAY_URL": self.url,
+            "SLIPWAY_TOKEN": token,
+            "SLIPWAY_TOKEN_FILE": str(self.stack.home.path / "admin-token"),
+        }
+        return subprocess.run(
+            [sys.executable, "-m", "slipway.cli", *arguments],
+            cwd=PROJECT,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def workers_of(self, deployment: str) -> list[str]:
+        """What really runs, whoever says what."""
+        return [line for line in self.stack.left_over() if f"--deployment {deployment}" in line]
+
+    def ask(self, *, release: str = "") -> httpx2.Response:
+        headers = {"x-release": release} if release else {}
+        body = {"model": MODEL, "prompt": "hello", "max_tokens": 4}
+        return httpx2.post(f"{self.gateway}/{SERVICE}/v1/completions", json=body, headers=headers, timeout=20)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """Two versions, the first serving with two workers."""
+    stack = RunningStack(tmp_path_factory.mktemp("e2e") / "home", "controlplane.embedded")
+    try:
+        stack.wait_until_ready(seconds=120)
+        scene = Scene(stack)
+        scene.admin.create("models/", {"name": MODEL, "task": "text-generation"})
+        for number in (1, 2, 3):
+            scene.push(f"v{number}", seed=number)
+        scene.admin.create("plans/", {"name": "swift", "body": SWIFT})
+        service = scene.admin.create(
+            "services/",
+            {"name": SERVICE, "model": MODEL, "version": "v1"}
+            | {"engine": "echo", "replicas": 2, "plan": "swift"},
+        )
+        scene.wait_for({"id": service["release_in_motion"]}, "promoted", "failed", "stuck")
+        yield scene
+    finally:
+        stack.stop()
+
+
+@pytest.fixture
+def traffic(scene: Scene) -> Iterator[Traffic]:
+    traffic = Traffic(f"{scene.gateway}/{SERVICE}")
+    traffic.start()
+    try:
+        yield traffic
+    finally:
+        traffic.stop()

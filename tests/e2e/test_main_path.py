@@ -1,0 +1,84 @@
+"""The main job on a real stack: from a directory to all of the traffic, through a canary and a click."""
+
+import json
+import time
+
+import pytest
+
+from tests.e2e.conftest import MODEL, SERVICE, Scene, Traffic
+from tests.stack.conftest import eventually
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+
+
+def test_the_first_version_answers_through_the_gateway(scene: Scene) -> None:
+    answer = scene.ask()
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["x-slipway-version"] == f"{MODEL}:v1"
+    assert answer.json()["choices"][0]["text"]
+
+
+def test_a_pipeline_releases_waits_for_a_person_and_sees_the_end(scene: Scene, traffic: Traffic) -> None:
+    eventually(lambda: traffic.answers[f"{MODEL}:v1"] > 120, seconds=30)
+    started = scene.slipway(
+        "--output", "json", "release", "start", SERVICE, f"{MODEL}:v2", "--plan", "swift",
+        "--reason", "longer training", "--wait-for", "approval", token=scene.ci_token,
+    )  # fmt: skip
+    assert started.returncode == 5, started.stderr
+    release = json.loads(started.stdout)
+    assert release["state"] == "waiting_approval"
+    assert scene.ask(release="canary").headers["x-slipway-version"] == f"{MODEL}:v2"
+    assert scene.ask(release="stable").headers["x-slipway-version"] == f"{MODEL}:v1"
+
+    path = f"releases/{release['id']}/"
+    eventually(lambda: scene.admin.get(path)["weights"]["requests"] > 50, seconds=30)
+    weights = scene.admin.get(path)["weights"]
+    low, high = weights["interval_percent"]
+    assert weights["desired"]["candidate"] == 30
+    assert low <= weights["observed"]["candidate"] <= high
+
+    refused = scene.slipway("release", "approve", str(release["id"]), "--reason", "me", token=scene.ci_token)
+    assert refused.returncode == 7
+
+    approved = scene.slipway("release", "approve", str(release["id"]), "--reason", "looks good", "--wait")
+    assert approved.returncode == 0, approved.stderr
+    assert scene.admin.get(f"services/{SERVICE}/")["stable"] == f"{MODEL}:v2"
+    traffic.answers.clear()
+    eventually(lambda: traffic.answers.total() > 50, seconds=20)
+    assert set(traffic.answers) == {f"{MODEL}:v2"}
+    eventually(lambda: scene.workers_of(f"{SERVICE}-r1") == [], seconds=30)
+    assert traffic.failures == []
+
+
+def test_an_abort_returns_every_request_to_stable_within_two_seconds(scene: Scene, traffic: Traffic) -> None:
+    stable = scene.admin.get(f"services/{SERVICE}/")["stable"]
+    release = scene.wait_for(scene.release("v3"), "waiting_approval")
+    began = time.monotonic()
+    scene.ci.post(f"releases/{release['id']}/abort/", {"reason": "changed my mind"})
+
+    def answering() -> set[str]:
+        return {scene.ask(release="canary").headers["x-slipway-version"] for _ in range(5)}
+
+    eventually(lambda: answering() == {stable}, seconds=2)
+    assert time.monotonic() - began < 2
+    ended = scene.wait_for(release, "aborted")
+    assert ended["outcome"] == "changed my mind"
+    eventually(lambda: scene.workers_of(f"{SERVICE}-r{release['id']}") == [], seconds=40)
+    assert traffic.failures == []
+
+
+def test_a_bad_version_is_rolled_back_by_the_judge_alone(scene: Scene, traffic: Traffic) -> None:
+    stable = scene.admin.get(f"services/{SERVICE}/")["stable"]
+    scene.push("bad", seed=9, serving={"fail_share": 0.4})
+    plan = scene.admin.get("plans/swift/")["body"]
+    steps = [step | ({"seconds": 120} if step["kind"] == "hold" else {}) for step in plan["steps"]]
+    steps = [step for step in steps if step["kind"] != "smoke_test"]
+    scene.admin.create("plans/", {"name": "patient", "body": plan | {"name": "patient", "steps": steps}})
+
+    release = scene.wait_for(scene.release("bad", plan="patient"), "rolled_back", "failed", seconds=120)
+
+    assert release["state"] == "rolled_back"
+    assert release["halted_by"] == "slipway"
+    assert "5xx" in release["outcome"]
+    assert release["verdict"]["decision"] == "roll_back"
+    assert scene.ask(release="canary").headers["x-slipway-version"] == stable

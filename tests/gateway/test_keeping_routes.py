@@ -1,0 +1,146 @@
+"""The watch: a gateway that lost its home, was down, or is slow gets its routes back."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from common.actor import Actor
+from common.models import AuditRecord
+from gateway import reconcilers, selectors, services
+from gateway.backends.fake import FakeGateway
+from gateway.errors import GatewayError, GatewayUnreachable
+from gateway.models import Route, Watch
+from gateway.reconcilers import KeepGateway
+from gateway.routes import Endpoint, Fence, RouteSpec, Target
+from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Clock, Crash, die, worker
+
+ANN = Actor(name="ann", user_id=1, via="web")
+STABLE, CANARY = Target("chat-1", "chatty:1"), Target("chat-2", "chatty:2")
+BOTH = RouteSpec("chat", STABLE, CANARY, 10)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Home:
+    """A gateway that can lose all it knows."""
+
+    def __init__(self) -> None:
+        self.lose()
+
+    def lose(self) -> None:
+        self.gateway = FakeGateway()
+        self.gateway.set_endpoints(
+            STABLE.name, [Endpoint("10.0.0.1", 80)], observed_at=datetime(2030, 1, 1, tzinfo=UTC)
+        )
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Home:
+    one = Home()
+    for module in (services, selectors, reconcilers):
+        monkeypatch.setattr(module, "backend", lambda: one.gateway)
+    return one
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def look(clock: Clock, checkpoints: Checkpoints | None = None) -> Watch:
+    """One look, made due."""
+    clock.pass_(reconcilers.LOOK_EVERY)
+    worker([KeepGateway()], clock, checkpoints).sweep()
+    return Watch.objects.get()
+
+
+def test_a_gateway_that_lost_its_home_gets_its_routes_back(home: Home, clock: Clock) -> None:
+    services.set_route(BOTH, fence=Fence(1, 3), actor=ANN)
+    services.set_route(RouteSpec("other", STABLE, None, 0), fence=Fence(0, 1), actor=ANN)
+    home.lose()
+    look(clock)
+    assert home.gateway.wished_route("chat") == BOTH
+    assert home.gateway.wished_route("other") == RouteSpec("other", STABLE, None, 0)
+    assert AuditRecord.objects.count() == 2
+
+
+def test_what_was_asked_while_it_was_down_is_applied_when_it_is_back(home: Home, clock: Clock) -> None:
+    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    home.gateway.stop()
+    with pytest.raises(GatewayUnreachable):
+        services.set_weights("chat", candidate_percent=60, fence=Fence(1, 2), actor=ANN)
+    down = look(clock)
+    assert not down.is_healthy
+    assert down.next_at == clock() + reconcilers.RETRY_AFTER
+    home.gateway.start()
+    up = look(clock)
+    assert up.is_healthy
+    row = selectors.route("chat")
+    assert row.applied_at
+    assert row.problem == ""
+    assert home.gateway.wished_route("chat") == RouteSpec("chat", STABLE, CANARY, 60)
+
+
+def test_a_removal_that_it_missed_is_made_up_for(home: Home, clock: Clock) -> None:
+    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    Route.objects.update(removed_at=datetime.now(UTC), applied_at=None)
+    look(clock)
+    assert home.gateway.wished_route("chat") is None
+    assert Route.objects.get().applied_at
+
+
+def test_all_being_well_nothing_is_written_to_the_gateway(
+    home: Home, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    monkeypatch.setattr(home.gateway, "apply_route", None)
+    watch = look(clock)
+    assert watch.is_healthy
+    assert watch.next_at == clock() + reconcilers.LOOK_EVERY
+    assert selectors.last_seen() == watch
+
+
+def test_one_route_that_cannot_be_applied_does_not_stop_the_others(
+    home: Home, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        services.set_route(RouteSpec(name, STABLE, None, 0), fence=Fence(0, 1), actor=ANN)
+    home.lose()
+    apply = home.gateway.apply_route
+
+    def poisoned(spec: RouteSpec, *, fence: Fence) -> None:
+        if spec.name == "a":
+            raise GatewayError("a is poisoned")
+        apply(spec, fence=fence)
+
+    monkeypatch.setattr(home.gateway, "apply_route", poisoned)
+    watch = look(clock)
+    assert home.gateway.wished_route("b")
+    assert home.gateway.wished_route("c")
+    assert selectors.route("a").problem == "a is poisoned"
+    assert watch.stuck_at is None
+
+
+def test_a_wish_of_a_later_writer_in_the_gateway_is_left_alone(home: Home, clock: Clock) -> None:
+    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    later = RouteSpec("chat", STABLE, CANARY, 99)
+    home.gateway.apply_route(later, fence=Fence(2, 1))
+    look(clock)
+    assert home.gateway.wished_route("chat") == later
+
+
+def test_the_watch_survives_a_death_at_any_point(home: Home, clock: Clock) -> None:
+    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    for point in range(1, 100):
+        home.lose()
+        checkpoints = Checkpoints(at=point, then=die)
+        try:
+            look(clock, checkpoints)
+        except Crash:
+            clock.pass_(LEASE_AND_A_BIT)
+            look(clock)
+            assert home.gateway.wished_route("chat") == BOTH
+            continue
+        break
+    assert point > 5
+    assert Watch.objects.get().stuck_at is None

@@ -1,0 +1,239 @@
+from datetime import UTC, datetime
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from common import audit, events
+from common.actor import Actor
+from common.models import AuditRecord
+from gateway import backends, selectors, services
+from gateway.backends.fake import FakeGateway
+from gateway.errors import GatewayUnreachable, InvalidRoute, StaleFence, UnknownRoute
+from gateway.events import RouteChanged
+from gateway.models import Route, Watch
+from gateway.routes import Endpoint, Fence, RouteSpec, Target
+
+ANN = Actor(name="ann", user_id=1, via="web")
+STABLE, CANARY, THIRD = (
+    Target("chat-1", "chatty:1"),
+    Target("chat-2", "chatty:2"),
+    Target("chat-3", "chatty:3"),
+)
+BOTH = RouteSpec("chat", STABLE, CANARY, 10)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def gateway(monkeypatch: pytest.MonkeyPatch) -> FakeGateway:
+    """The process's gateway, fresh and with workers on both sides."""
+    fresh = FakeGateway(seed=5)
+    for module in (services, selectors):
+        monkeypatch.setattr(module, "backend", lambda: fresh)
+    for target in (STABLE, CANARY):
+        fresh.set_endpoints(target.name, [Endpoint("10.0.0.1", 80)], observed_at=datetime.now(UTC))
+    return fresh
+
+
+def actions() -> list[str]:
+    return list(AuditRecord.objects.order_by("seq").values_list("action", flat=True))
+
+
+def test_a_route_is_written_down_applied_and_audited(gateway: FakeGateway) -> None:
+    row = services.set_route(BOTH, fence=Fence(1, 1), actor=ANN, reason="canary of chatty 2")
+    assert row.spec == gateway.wished_route("chat") == BOTH
+    assert row.fence == Fence(1, 1)
+    assert row.applied_at
+    assert selectors.route("chat") == row
+    record = AuditRecord.objects.get()
+    assert (record.actor, record.action, record.reason) == ("ann", "route.set", "canary of chatty 2")
+    assert record.detail == {
+        "from": None,
+        "to": {"stable": "chatty:1", "candidate": "chatty:2", "candidate_percent": 10},
+    }
+    assert audit.verify().intact
+
+
+def test_a_change_of_the_share_tells_what_it_was(gateway: FakeGateway) -> None:
+    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    row = services.set_weights("chat", candidate_percent=50, fence=Fence(1, 2), actor=ANN, reason="step 2")
+    assert row.candidate_percent == 50
+    wished = gateway.wished_route("chat")
+    assert wished
+    assert wished.candidate_percent == 50
+    detail = AuditRecord.objects.order_by("seq").last().detail
+    assert (detail["from"]["candidate_percent"], detail["to"]["candidate_percent"]) == (10, 50)
+
+
+def test_repeating_a_wish_with_a_later_fence_is_no_news(gateway: FakeGateway) -> None:
+    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    for turn in (1, 2, 3):
+        services.set_weights("chat", candidate_percent=10, fence=Fence(1, turn), actor=ANN)
+        services.set_route(BOTH, fence=Fence(1, turn), actor=ANN)
+    assert actions() == ["route.set"]
+    assert selectors.route("chat").fence == Fence(1, 3)
+    with pytest.raises(StaleFence):
+        services.set_weights("chat", candidate_percent=90, fence=Fence(1, 2), actor=ANN)
+
+
+def test_a_late_writer_changes_neither_row_nor_gateway(gateway: FakeGateway) -> None:
+    services.set_route(BOTH, fence=Fence(2, 5), actor=ANN)
+    for late in (Fence(2, 4), Fence(1, 99), Fence(0, 1)):
+        with pytest.raises(StaleFence):
+            services.set_weights("chat", candidate_percent=90, fence=late, actor=ANN)
+        with pytest.raises(StaleFence):
+            services.set_route(RouteSpec("chat", THIRD, None, 0), fence=late, actor=ANN)
+        with pytest.raises(StaleFence):
+            services.remove_route("chat", fence=late, actor=ANN)
+    assert selectors.route("chat").spec == gateway.wished_route("chat") == BOTH
+    assert actions() == ["route.set"]
+
+
+def test_a_writer_that_read_before_another_wrote_is_refused(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    wish = services._wish
+
+    def overtaken(*given: object, **options: object) -> Route:
+        monkeypatch.setattr(services, "_wish", wish)
+        services.set_route(RouteSpec("chat", STABLE, THIRD, 5), fence=Fence(1, 1), actor=ANN)
+        return wish(*given, **options)
+
+    monkeypatch.setattr(services, "_wish", overtaken)
+    with pytest.raises(StaleFence):
+        services.set_weights("chat", candidate_percent=90, fence=Fence(1, 2), actor=ANN)
+    assert selectors.route("chat").spec == RouteSpec("chat", STABLE, THIRD, 5)
+
+
+def test_a_removed_route_is_remembered_by_its_fence(gateway: FakeGateway) -> None:
+    services.set_route(BOTH, fence=Fence(3, 7), actor=ANN)
+    services.remove_route("chat", fence=Fence(3, 8), actor=ANN, reason="retired")
+    services.remove_route("chat", fence=Fence(3, 8), actor=ANN)
+    assert gateway.wished_route("chat") is None
+    assert actions() == ["route.set", "route.remove"]
+    with pytest.raises(UnknownRoute):
+        selectors.route("chat")
+    with pytest.raises(UnknownRoute):
+        services.set_weights("chat", candidate_percent=1, fence=Fence(3, 9), actor=ANN)
+    with pytest.raises(StaleFence):
+        services.set_route(BOTH, fence=Fence(3, 7), actor=ANN)
+    again = services.set_route(BOTH, fence=selectors.next_fence("chat"), actor=ANN)
+    assert again.removed_at is None
+    assert gateway.wished_route("chat") == BOTH
+
+
+def test_the_service_itself_writes_after_the_last_release_and_before_the_next(gateway: FakeGateway) -> None:
+    assert selectors.next_fence("chat") == Fence(0, 1)
+    services.set_route(BOTH, fence=Fence(4, 2), actor=ANN)
+    assert Fence(4, 2) < selectors.next_fence("chat") < Fence(5, 0)
+
+
+def test_removing_what_never_was_is_no_error(gateway: FakeGateway) -> None:
+    services.remove_route("nobody", fence=Fence(0, 1), actor=ANN)
+    assert actions() == []
+
+
+def test_a_wish_that_the_gateway_cannot_take_yet_is_kept_with_the_reason(gateway: FakeGateway) -> None:
+    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    gateway.stop()
+    before = Watch.objects.get().wakes
+    with pytest.raises(GatewayUnreachable):
+        services.set_weights("chat", candidate_percent=50, fence=Fence(1, 2), actor=ANN)
+    row = selectors.route("chat")
+    assert row.candidate_percent == 50
+    assert row.applied_at is None
+    assert "stopped" in row.problem
+    assert Watch.objects.get().wakes == before + 1
+    gateway.start()
+    row = services.set_weights("chat", candidate_percent=50, fence=Fence(1, 3), actor=ANN)
+    assert row.applied_at
+    assert row.problem == ""
+
+
+def test_a_route_that_the_gateway_refuses_is_taken_back(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise InvalidRoute("Envoy refuses this configuration: unknown cluster")
+
+    monkeypatch.setattr(gateway, "apply_route", refuse)
+    with pytest.raises(InvalidRoute):
+        services.set_route(RouteSpec("chat", CANARY, THIRD, 0), fence=Fence(1, 2), actor=ANN)
+    row = selectors.route("chat")
+    assert row.spec == BOTH
+    assert row.fence == Fence(1, 2)
+    assert "unknown cluster" in row.problem
+    with pytest.raises(InvalidRoute):
+        services.set_route(RouteSpec("new", CANARY, None, 0), fence=Fence(0, 1), actor=ANN)
+    assert list(selectors.routes()) == [row]
+    assert actions() == ["route.set", "route.set", "route.refused", "route.set", "route.refused"]
+
+
+def test_a_share_is_applied_as_a_whole_route_to_a_gateway_that_lost_it(gateway: FakeGateway) -> None:
+    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    gateway.remove_route("chat", fence=Fence(1, 1))
+    services.set_weights("chat", candidate_percent=30, fence=Fence(1, 2), actor=ANN)
+    assert gateway.wished_route("chat") == RouteSpec("chat", STABLE, CANARY, 30)
+
+
+def test_what_cannot_be_a_route_is_refused_before_anything_is_written(gateway: FakeGateway) -> None:
+    with pytest.raises(InvalidRoute):
+        services.set_route(RouteSpec("chat", STABLE, None, 10), fence=Fence(0, 1), actor=ANN)
+    assert not Route.objects.exists()
+    services.set_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(0, 1), actor=ANN)
+    with pytest.raises(InvalidRoute):
+        services.set_weights("chat", candidate_percent=10, fence=Fence(0, 2), actor=ANN)
+    assert selectors.route("chat").fence == Fence(0, 1)
+
+
+def test_the_database_refuses_a_share_without_a_candidate(gateway: FakeGateway) -> None:
+    row = services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    for wrong in ({"candidate_target": ""}, {"candidate_percent": 101}, {"candidate_target": "chat-1"}):
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Route.objects.filter(pk=row.pk).update(**wrong)
+
+
+def test_the_observed_split_is_kept_with_the_route(gateway: FakeGateway) -> None:
+    row = services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    assert selectors.split(row).observed_percent is None
+    before = selectors.counts(row)
+    sent = gateway.send("chat", 1000)
+    seen = services.observe_split("chat", since=before)
+    split = selectors.split(selectors.route("chat"))
+    assert split.desired_percent == 10
+    assert split.is_applied
+    assert split.observed_requests == seen.total == 1000
+    assert split.observed_percent == pytest.approx(sent[CANARY.name] / 10)
+    with pytest.raises(UnknownRoute):
+        services.observe_split("nobody", since={})
+
+
+def test_traffic_is_told_per_target(gateway: FakeGateway) -> None:
+    row = services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    before = selectors.counts(row)
+    sent = gateway.send("chat", 500)
+    traffic = selectors.traffic(row, since=before, seconds=10)
+    assert traffic[CANARY.name].requests_per_s == pytest.approx(sent[CANARY.name] / 10)
+    assert traffic[STABLE.name].error_share == 0
+
+
+def test_a_change_of_wish_is_told_after_the_commit(
+    gateway: FakeGateway, django_capture_on_commit_callbacks
+) -> None:
+    told: list[RouteChanged] = []
+    events.subscribe(RouteChanged, told.append)
+    try:
+        with django_capture_on_commit_callbacks(execute=True):
+            row = services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+            services.set_route(BOTH, fence=Fence(1, 2), actor=ANN)
+        assert told == [RouteChanged(row.pk)]
+    finally:
+        events.unsubscribe(RouteChanged, told.append)
+
+
+def test_the_tests_have_the_fake_gateway() -> None:
+    assert isinstance(backends.backend(), FakeGateway)
+    assert backends.backend() is backends.backend()

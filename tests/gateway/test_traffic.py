@@ -1,0 +1,95 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.latency import histogram_of
+from gateway.split import interval, is_plausible
+from gateway.traffic import TargetCounts, rates
+
+NOTHING = TargetCounts(
+    epoch="1",
+    routed=0,
+    requests=0,
+    errors=0,
+    abandoned=0,
+    forced_requests=0,
+    forced_errors=0,
+    latency_ms=histogram_of([]),
+    first_byte_ms=histogram_of([]),
+    in_flight=0,
+)
+
+
+def test_rates_are_differences_over_time() -> None:
+    before = replace(NOTHING, requests=100, errors=10, latency_ms=histogram_of([5.0] * 90))
+    after = replace(
+        before,
+        requests=150,
+        errors=20,
+        abandoned=2,
+        forced_requests=3,
+        in_flight=4,
+        latency_ms=histogram_of([5.0] * 90 + [99.0] * 40),
+    )
+    seen = rates({"a": before}, {"a": after}, 5)["a"]
+    assert (seen.requests, seen.errors, seen.abandoned, seen.forced_requests) == (50, 10, 2, 3)
+    assert seen.requests_per_s == 10
+    assert seen.error_share == 0.2
+    assert seen.latency_ms.p50
+    assert 80 <= seen.latency_ms.p50 <= 100
+    assert seen.in_flight == 4
+
+
+def test_a_target_that_was_not_there_before_counts_from_zero() -> None:
+    assert rates({}, {"a": replace(NOTHING, requests=7)}, 1)["a"].requests == 7
+
+
+@pytest.mark.parametrize(
+    "early", [{"epoch": "0"}, {"requests": 9}, {"latency_ms": histogram_of([1.0, 1.0, 1.0])}]
+)
+def test_counters_that_started_again_count_from_zero(early: dict) -> None:
+    before = replace(NOTHING, **early)
+    after = replace(NOTHING, requests=5, errors=1, latency_ms=histogram_of([1.0]))
+    seen = rates({"a": before}, {"a": after}, 1)["a"]
+    assert (seen.requests, seen.errors) == (5, 1)
+
+
+def test_without_requests_there_is_no_share_and_no_quantile() -> None:
+    seen = rates({"a": NOTHING}, {"a": NOTHING}, 1)["a"]
+    assert seen.error_share is None
+    assert seen.latency_ms.p95 is None
+
+
+def test_two_readings_need_time_between_them() -> None:
+    with pytest.raises(ValueError):
+        rates({}, {}, 0)
+
+
+def test_a_split_is_judged_by_the_exact_binomial() -> None:
+    # scipy.stats.binomtest(k, 100, 0.1), two tails of 0.0005 each
+    assert interval(100, 10) == (2, 21)
+    assert interval(1000, 50) == (448, 552)
+    assert is_plausible(0, 0, candidate_percent=50)
+    assert is_plausible(0, 50, candidate_percent=0)
+    assert not is_plausible(1, 50, candidate_percent=0)
+    assert not is_plausible(49, 50, candidate_percent=100)
+
+
+@given(st.integers(1, 3000), st.integers(1, 99))
+def test_the_interval_holds_the_expected_and_mirrors(total: int, percent: int) -> None:
+    low, high = interval(total, percent)
+    assert 0 <= low <= total * percent / 100 <= high <= total
+    assert interval(total, 100 - percent) == (total - high, total - low)
+
+
+def test_an_interval_of_a_million_requests_is_quick_and_narrow() -> None:
+    low, high = interval(1_000_000, 5)
+    assert 49_000 < low < 50_000 < high < 51_000
+
+
+def test_impossible_counts_are_refused() -> None:
+    for candidate, total, percent in ((-1, 5, 10), (6, 5, 10), (1, 5, 101)):
+        with pytest.raises(ValueError):
+            is_plausible(candidate, total, candidate_percent=percent)

@@ -1,0 +1,398 @@
+"""Models, versions and aliases over REST, as people and CI use them."""
+
+import asyncio
+import pickle
+
+import orjson
+import pytest
+
+from common.models import AuditRecord
+from models_registry import services, uses
+from models_registry.api.views import _version_events
+from models_registry.models import Version
+from tests import cast
+from tests.models_registry import builders as b
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def api(ada) -> cast.Api:
+    return cast.api(ada)
+
+
+def pushed(api: cast.Api, library, directory, model: str = "tiny", **body) -> dict:
+    answer = api.post(f"models/{model}/versions/", {"source": str(directory), **body})
+    assert answer.status_code == 202, answer.json()
+    library.settle()
+    return api.get(f"models/{model}/versions/{answer.json()['name']}/").json()
+
+
+def test_a_model_is_created_read_changed_and_deleted(api, library) -> None:
+    made = api.post("models/", {"name": "tiny", "task": "text-generation", "description": "Small."})
+    assert made.status_code == 201
+    assert made["Location"] == "/api/v1/models/tiny/"
+    assert made.json() == {
+        "name": "tiny",
+        "team": "vision",
+        "task": "text-generation",
+        "description": "Small.",
+        "latest_version": None,
+        "aliases": [],
+        "version_count": 0,
+        "size_bytes": 0,
+        "served": [],
+        "created_at": made.json()["created_at"],
+        "created_by": "ada",
+    }
+    changed = api.patch("models/tiny/", {"description": "Very small."}, If_Match=made["ETag"])
+    assert changed.json()["description"] == "Very small."
+    late = api.patch("models/tiny/", {"task": "x"}, If_Match=made["ETag"])
+    assert late.status_code == 412
+    assert api.delete("models/tiny/", If_Match=changed["ETag"]).status_code == 204
+    assert api.get("models/tiny/").status_code == 404
+    assert api.post("models/", {"name": "tiny"}).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "field"),
+    [
+        ({}, 400, "name"),
+        ({"name": "No Slug"}, 400, "name"),
+        ({"name": "x" * 96}, 400, "name"),
+        ({"name": "new", "team": "nobody"}, 400, "team"),
+        ({"name": "new", "description": "x" * 10_001}, 400, "description"),
+        ({"name": "tiny"}, 409, None),
+    ],
+)
+def test_models_that_cannot_be_created_say_why(
+    api, model, body: dict, status: int, field: str | None
+) -> None:
+    answer = api.post("models/", body)
+    assert answer.status_code == status
+    assert answer["Content-Type"] == "application/problem+json"
+    if field:
+        assert field in answer.json()["errors"]
+
+
+def test_one_who_writes_for_several_teams_says_which(db) -> None:
+    api = cast.api(cast.person("max", vision="developer", speech="developer", audio="viewer"))
+    answer = api.post("models/", {"name": "new"})
+    assert answer.json()["errors"]["team"] == ["Say which team will own it: speech, vision."]
+    assert api.post("models/", {"name": "new", "team": "speech"}).json()["team"] == "speech"
+    assert api.post("models/", {"name": "other", "team": "audio"}).status_code == 403
+
+
+def test_a_version_goes_from_202_to_ready_with_its_files(api, library, model) -> None:
+    directory = library.directory()
+    answer = api.post("models/tiny/versions/", {"source": str(directory), "message": "First."})
+    assert answer.status_code == 202
+    assert answer["Location"] == "/api/v1/models/tiny/versions/v1/"
+    begun = answer.json()
+    assert (begun["name"], begun["state"], begun["digest"], begun["files"]) == ("v1", "importing", None, [])
+    library.settle()
+    ready = api.get("models/tiny/versions/v1/").json()
+    assert ready["state"] == "ready"
+    assert [file["path"] for file in ready["files"]] == sorted(b.model_files())
+    assert set(ready["files"][0]) == {"path", "size", "sha256", "format"}
+    assert ready["scan"]["verdict"] == "passed"
+    assert ready["lineage"] == {"parent": None}
+    assert ready["signature"] is None
+    assert ready["progress"]["bytes_done"] == ready["size_bytes"]
+    assert ready["source"]["uri"] == directory.as_uri()
+    assert set(ready["source"]) == {"kind", "uri", "ignore_patterns"}
+    assert [move["to_state"] for move in ready["history"]] == ["importing", "ready"]
+    assert ready["config"]["model_type"] == "llama"
+    for reference in (ready["digest"], ready["digest"][:12]):
+        assert api.get(f"models/tiny/versions/{reference}/").json()["name"] == "v1"
+    assert api.get(f"models/tiny/versions/{ready['digest'][:11]}/").status_code == 404
+    shown = api.get("models/tiny/").json()
+    assert shown["latest_version"]["name"] == "v1"
+    assert shown["size_bytes"] == ready["size_bytes"]
+
+
+def test_a_refused_version_says_why_and_can_be_retried(api, library, model) -> None:
+    evil = library.directory() / "evil.pkl"
+    evil.write_bytes(pickle.dumps(1))
+    version = pushed(api, library, library.root / "model")
+    assert version["state"] == "refused"
+    assert "evil.pkl" in version["reason"]
+    assert version["scan"]["refusals"][0]["path"] == "evil.pkl"
+    evil.unlink()
+    answer = api.post("models/tiny/versions/v1/retry/", {"reason": "Removed the pickle."})
+    assert (answer.status_code, answer.json()["state"]) == (202, "importing")
+    library.settle()
+    assert api.get("models/tiny/versions/v1/").json()["state"] == "ready"
+    assert api.post("models/tiny/versions/v1/retry/").status_code == 409
+
+
+def test_an_import_is_cancelled(api, library, model) -> None:
+    api.post("models/tiny/versions/", {"source": str(library.directory())})
+    answer = api.post("models/tiny/versions/v1/cancel/", {"reason": "Wrong one."})
+    assert (answer.status_code, answer.json()["state"]) == (202, "failed")
+    assert answer.json()["reason"] == "Cancelled by ada. Wrong one."
+    assert api.post("models/tiny/versions/v1/cancel/").status_code == 409
+
+
+@pytest.mark.parametrize("source", ["/etc", "hf://a/b", "relative", "", None, 7, "file:///etc/passwd"])
+def test_sources_outside_are_refused_at_once(api, library, model, source) -> None:
+    answer = api.post("models/tiny/versions/", {"source": source})
+    assert answer.status_code == 400
+    assert "source" in answer.json()["errors"]
+    assert not Version.objects.exists()
+
+
+def test_bodies_of_the_wrong_shape_are_refused(api, library, model) -> None:
+    source = str(library.directory())
+    for body in (
+        {"source": source, "version": "deadbeefdead"},
+        {"source": source, "lineage": ["no object"]},
+        {"source": source, "lineage": {"parent": "v9"}},
+        {"source": source, "ignore_patterns": "*.bin"},
+        {"source": source, "message": "a\x00b"},
+    ):
+        answer = api.post("models/tiny/versions/", body)
+        assert answer.status_code == 400, body
+        assert answer.json()["errors"]
+
+
+def test_a_creation_repeated_with_its_idempotency_key_happens_once(api, library, model) -> None:
+    body = {"source": str(library.directory())}
+    first = api.post("models/tiny/versions/", body, Idempotency_Key="k1")
+    again = api.post("models/tiny/versions/", body, Idempotency_Key="k1")
+    assert (first.status_code, again.status_code) == (202, 202)
+    assert again.json()["name"] == "v1"
+    assert Version.objects.count() == 1
+    assert (
+        api.post("models/tiny/versions/", {**body, "message": "x"}, Idempotency_Key="k1").status_code == 409
+    )
+
+
+def test_an_alias_is_put_moved_and_deleted_and_remembers_all_of_it(api, library, model) -> None:
+    for name, fill in (("one", b"\x01"), ("two", b"\x02")):
+        pushed(api, library, library.directory(name, fill))
+    made = api.put("models/tiny/aliases/production/", {"version": "v1", "reason": "First release."})
+    assert made.status_code == 201
+    assert (made.json()["version"], made.json()["moved_by"]) == ("v1", "ada")
+    moved = api.put(
+        "models/tiny/aliases/production/", {"version": "v2", "reason": "Better."}, If_Match=made["ETag"]
+    )
+    assert (moved.status_code, moved.json()["version"]) == (200, "v2")
+    late = api.put("models/tiny/aliases/production/", {"version": "v1"}, If_Match=made["ETag"])
+    assert late.status_code == 412
+    assert api.get("models/tiny/").json()["aliases"] == [{"name": "production", "version": "v2"}]
+    assert api.get("models/tiny/versions/v2/").json()["aliases"] == ["production"]
+    assert api.delete("models/tiny/aliases/production/").status_code == 204
+    assert api.get("models/tiny/aliases/production/").status_code == 404
+    rows = api.get("models/tiny/aliases/production/history/").json()["results"]
+    assert [(row["from_version"], row["to_version"], row["by"], row["reason"]) for row in rows] == [
+        ("v2", None, "ada", ""),
+        ("v1", "v2", "ada", "Better."),
+        (None, "v1", "ada", "First release."),
+    ]
+    assert api.get("models/tiny/history/").json()["results"] == rows
+    for row, version in ((rows[2], "v1"), (rows[1], "v2")):
+        found = api.get(f"models/tiny/history/?at={row['at'].replace('+', '%2B')}").json()["results"]
+        assert [move["to_version"] for move in found] == [version]
+    assert list(
+        AuditRecord.objects.filter(action__startswith="alias")
+        .order_by("seq")
+        .values_list("action", flat=True)
+    ) == ["alias.move", "alias.move", "alias.delete"]
+
+
+def test_putting_an_alias_where_it_points_already_changes_nothing(api, library, model) -> None:
+    pushed(api, library, library.directory())
+    api.put("models/tiny/aliases/production/", {"version": "v1", "reason": "First."})
+    again = api.put("models/tiny/aliases/production/", {"version": "v1", "reason": "Second."})
+    assert (again.status_code, again.json()["reason"]) == (200, "First.")
+    assert len(api.get("models/tiny/aliases/production/history/").json()["results"]) == 1
+
+
+def test_aliases_that_cannot_be_put_say_why(api, library, model) -> None:
+    pushed(api, library, library.directory())
+    api.post("models/tiny/versions/", {"source": str(library.root / "model")})
+    for alias, body, status in (
+        ("v2", {"version": "v1"}, 400),
+        ("Production", {"version": "v1"}, 400),
+        ("production", {}, 400),
+        ("production", {"version": "v9"}, 400),
+        ("production", {"version": "v2"}, 409),
+    ):
+        assert api.put(f"models/tiny/aliases/{alias}/", body).status_code == status, (alias, body)
+    assert api.get("models/tiny/aliases/").json()["results"] == []
+
+
+def test_what_is_in_use_is_not_deleted(api, library, model) -> None:
+    pushed(api, library, library.directory())
+    api.put("models/tiny/aliases/production/", {"version": "v1"})
+    refused = api.delete("models/tiny/versions/v1/")
+    assert (refused.status_code, "production" in refused.json()["detail"]) == (409, True)
+    assert "production" in api.delete("models/tiny/").json()["detail"]
+    api.delete("models/tiny/aliases/production/")
+    served = {Version.objects.get().pk: ["service chat (stable)"]}
+    check = served.copy
+    uses.register_use_check(check)
+    try:
+        assert "service chat (stable)" in api.delete("models/tiny/versions/v1/").json()["detail"]
+        assert "service chat (stable)" in api.delete("models/tiny/").json()["detail"]
+        assert api.get("models/tiny/").json()["served"] == ["service chat (stable)"]
+        assert api.get("models/tiny/versions/v1/").json()["served"] == ["service chat (stable)"]
+    finally:
+        uses.unregister_use_check(check)
+    assert api.delete("models/tiny/versions/v1/").status_code == 204
+    assert api.get("models/tiny/versions/v1/").status_code == 404
+    library.settle()
+    assert library.stored() == set()
+
+
+def test_viewers_read_and_strangers_do_not_even_that(api, library, model) -> None:
+    pushed(api, library, library.directory())
+    api.put("models/tiny/aliases/production/", {"version": "v1"})
+    viewer, stranger = (
+        cast.api(cast.person("vic", vision="viewer")),
+        cast.api(cast.person("sue", other="admin")),
+    )
+    reads = [
+        "models/tiny/", "models/tiny/versions/", "models/tiny/versions/v1/", "models/tiny/aliases/",
+        "models/tiny/aliases/production/", "models/tiny/aliases/production/history/", "models/tiny/history/",
+        "models/tiny/versions/v1/compare/v1/",
+    ]  # fmt: skip
+    for path in reads:
+        assert viewer.get(path).status_code == 200, path
+        assert stranger.get(path).status_code == 404, path
+        assert cast.Api().get(path).status_code == 401, path
+    assert stranger.get("models/").json()["results"] == []
+    writes = [
+        ("patch", "models/tiny/", {"task": "x"}),
+        ("delete", "models/tiny/", None),
+        ("post", "models/tiny/versions/", {"source": str(library.root / "model")}),
+        ("delete", "models/tiny/versions/v1/", None),
+        ("post", "models/tiny/versions/v1/retry/", None),
+        ("post", "models/tiny/versions/v1/cancel/", None),
+        ("put", "models/tiny/aliases/production/", {"version": "v1"}),
+        ("delete", "models/tiny/aliases/production/", None),
+    ]
+    read_only = cast.api(cast.person("rob", vision="developer"), scopes=["read"])
+    for method, path, body in writes:
+        assert viewer.call(method.upper(), path, body).status_code == 403, path
+        assert read_only.call(method.upper(), path, body).status_code == 403, path
+        assert stranger.call(method.upper(), path, body).status_code == 404, path
+    assert viewer.post("models/", {"name": "mine"}).status_code in (400, 403)
+
+
+def test_two_versions_are_compared_by_files_and_config(api, library, model) -> None:
+    pushed(api, library, library.directory())
+    other = library.directory("other", b"\x02")
+    (other / "README.md").unlink()
+    (other / "chat_template.jinja").write_text("{{ messages }}")
+    (other / "config.json").write_bytes(orjson.dumps({**b.CONFIG, "hidden_size": 128, "new": 1}))
+    pushed(api, library, other)
+    found = api.get("models/tiny/versions/v1/compare/v2/").json()
+    assert (found["before"], found["after"]) == ("tiny:v1", "tiny:v2")
+    assert {file["path"]: file["change"] for file in found["files"]} == {
+        ".gitattributes": "same",
+        "README.md": "removed",
+        "chat_template.jinja": "added",
+        "config.json": "changed",
+        "model.safetensors": "changed",
+        "tokenizer.json": "same",
+    }
+    assert found["bytes"]["added"] == 14
+    assert found["bytes"]["removed"] == len(b.model_files()["README.md"])
+    assert [(key["key"], key["change"], key["before"], key["after"]) for key in found["config"]] == [
+        ("hidden_size", "changed", 64, 128),
+        ("new", "added", None, 1),
+    ]
+
+
+def test_lists_page_filter_and_search(api, library, model) -> None:
+    for name in ("chat", "embedder", "whisper"):
+        api.post("models/", {"name": name, "task": f"task-{name}", "description": f"About {name}s."})
+    pushed(api, library, library.directory())
+    api.put("models/tiny/aliases/champion/", {"version": "v1"})
+
+    def found(query: str) -> list[str]:
+        return [row["name"] for row in api.get(f"models/?{query}").json()["results"]]
+
+    assert found("") == ["chat", "embedder", "tiny", "whisper"]
+    assert found("sort=-name") == ["whisper", "tiny", "embedder", "chat"]
+    assert found("q=EMBED") == ["embedder"]
+    assert found("q=task-chat") == ["chat"]
+    assert found("q=whispers") == ["whisper"]
+    assert found("q=champ") == ["tiny"]
+    assert found("q=llamafor") == ["tiny"]
+    assert found("q=vision+champ") == ["tiny"]
+    assert found("q=vision+nothing") == []
+    assert found("task=task-chat") == ["chat"]
+    assert found("team=vision&q=tiny") == ["tiny"]
+    assert found("team=other") == []
+    assert api.get("models/?query=x").status_code == 400
+    first = api.get("models/?limit=3").json()
+    assert api.get(first["next"].partition("/api/v1/")[2]).json()["results"][0]["name"] == "whisper"
+    api.post("models/tiny/versions/", {"source": str(library.root / "model")})
+    states = api.get("models/tiny/versions/?state=importing").json()["results"]
+    assert [version["name"] for version in states] == ["v2"]
+    assert api.get("models/tiny/versions/?state=unheard").status_code == 400
+
+
+def test_lists_take_the_same_number_of_queries_for_any_number_of_rows(
+    api, library, actor, model, django_assert_num_queries
+) -> None:
+    def measured(path: str, count: int) -> None:
+        with django_assert_num_queries(count):
+            assert api.get(path).status_code == 200
+
+    version = pushed(api, library, library.directory())
+    api.put("models/tiny/aliases/production/", {"version": "v1"})
+    for path, count in (("models/", 6), ("models/tiny/versions/", 6), ("models/tiny/aliases/", 4)):
+        measured(path, count)
+    for number in range(5):
+        services.create_model(actor=actor, team=cast.team("vision"), name=f"other-{number}")
+        pushed(api, library, library.directory())
+        api.put(f"models/tiny/aliases/a{number}/", {"version": "v1"})
+    for path, count in (("models/", 6), ("models/tiny/versions/", 6), ("models/tiny/aliases/", 4)):
+        measured(path, count)
+    assert version["name"] == "v1"
+
+
+def test_a_version_that_repeats_an_earlier_one_says_so(api, library, model) -> None:
+    pushed(api, library, library.directory())
+    repeated = pushed(api, library, library.directory("copy"))
+    assert repeated["same_content_as"] == "v1"
+    listed = api.get("models/tiny/versions/").json()["results"]
+    assert [version["same_content_as"] for version in listed] == ["v1", ""]
+
+
+def test_an_import_is_followed_by_events_until_it_is_over(api, library, model) -> None:
+    version = Version.objects.get(
+        number=api.post("models/tiny/versions/", {"source": str(library.directory())}).json()["number"]
+    )
+    begun = _version_events(version.pk, "")
+    assert [(event.data["state"], event.last) for event in begun] == [("importing", False)]
+    assert _version_events(version.pk, begun[0].id) == []
+    library.settle()
+    over = _version_events(version.pk, begun[0].id)
+    assert [(event.data["state"], event.last) for event in over] == [("ready", True)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_event_stream_of_a_finished_import_tells_its_state_and_ends(library, ada) -> None:
+    api = cast.api(ada)
+    api.post("models/", {"name": "tiny"})
+    pushed(api, library, library.directory())
+
+    async def all_of(response) -> bytes:
+        return b"".join([chunk async for chunk in response.streaming_content])
+
+    response = api.get("models/tiny/versions/v1/events/")
+    assert response["Content-Type"] == "text/event-stream"
+    assert b'"state":"ready"' in asyncio.run(all_of(response))
+
+
+def test_the_admin_shows_raw_rows_to_read_only(client, library, actor, model) -> None:
+    library.ready(actor, model)
+    client.force_login(cast.person("root", superuser=True))
+    for name in ("model", "version", "versionfile", "versionmove", "alias", "aliasmove"):
+        assert client.get(f"/admin/models_registry/{name}/").status_code == 200
+        assert client.get(f"/admin/models_registry/{name}/add/").status_code == 403

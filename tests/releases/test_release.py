@@ -1,0 +1,295 @@
+"""How a release goes, and how it gives up, with everything it touches simulated."""
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from accounts.errors import NotAllowed
+from common import audit
+from common.actor import Actor
+from releases import selectors, services
+from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable, NotWaiting, SeparationOfDuties
+from releases.models import Approval, EvidencePoint, Release
+from releases.states import IN_MOTION, ReleaseState
+from tests.releases.world import Scene
+
+pytestmark = pytest.mark.django_db
+
+S = ReleaseState
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(monkeypatch)
+
+
+def test_the_first_version_is_brought_up_by_a_release_of_its_own(scene: Scene) -> None:
+    first = Release.objects.get(service=scene.service)
+    assert first.state == S.PROMOTED
+    assert first.from_version is None
+    assert scene.service.stable_version == scene.v1
+    assert scene.split() == {scene.service.stable_deployment: 500}
+
+
+def test_a_good_version_waits_for_a_person_and_then_gets_all_traffic(scene: Scene) -> None:
+    release = scene.start()
+    scene.run_until_state(S.WAITING_APPROVAL)
+    share = scene.split(2000)[scene.candidate] / 2000
+    assert 0.25 < share < 0.35
+
+    scene.approve()
+    scene.run_until_state(S.PROMOTED)
+
+    assert scene.split() == {scene.candidate: 500}
+    scene.run_for(20)
+    assert scene.running(release.stable_deployment) == 0
+    assert scene.running(scene.candidate) == 2
+    scene.service.refresh_from_db()
+    assert scene.service.stable_version == scene.v2
+    assert scene.moves() == ["pending", "running", "waiting_approval", "running", "promoted"]
+    assert [step.state for step in release.steps.all()] == ["done"] * 8
+    assert audit.verify().intact
+
+
+def test_the_candidate_gets_no_traffic_before_its_smoke_test_has_passed(scene: Scene) -> None:
+    release = scene.start()
+    kernel = scene.worker()
+    while scene.state() != S.WAITING_APPROVAL:
+        sent = scene.send(50)
+        if len(scene.prober.asked) < 6:  # three of the first version, three of this one
+            assert scene.candidate not in sent or not scene.candidate
+        scene.tick(kernel)
+    assert release.steps.get(kind="smoke_test").detail["probes"][0]["answer"] == "an answer"
+
+
+def test_a_failing_smoke_test_ends_the_release_before_any_traffic(scene: Scene) -> None:
+    scene.prober.fault = "answered 500: boom"
+    scene.start()
+    scene.run_until_state(S.FAILED)
+    assert "answered 500: boom" in scene.release.outcome
+    assert scene.split() == {scene.stable: 500}
+    assert scene.running(scene.candidate) == 0
+
+
+def test_a_candidate_that_answers_errors_is_rolled_back_by_the_judge(scene: Scene) -> None:
+    scene.start()
+    scene.misbehave(error_share=0.5)
+    scene.run_until_state(S.ROLLED_BACK)
+    assert scene.release.halted_by == "slipway"
+    assert "5xx" in scene.release.outcome
+    verdict = selectors.verdict_of(scene.release)
+    assert verdict is not None
+    assert verdict.decision == "roll_back"
+    assert verdict.culprit == "errors"
+    assert EvidencePoint.objects.filter(release=scene.release).count() >= 1
+    assert scene.split() == {scene.stable: 500}
+    assert scene.running(scene.candidate) == 0
+
+
+def test_a_candidate_that_is_slow_is_rolled_back_by_the_judge(scene: Scene) -> None:
+    scene.start()
+    scene.misbehave(median_ms=400)
+    scene.run_until_state(S.ROLLED_BACK)
+    verdict = selectors.verdict_of(scene.release)
+    assert verdict is not None
+    assert verdict.culprit == "slow"
+
+
+def test_judging_goes_on_while_an_approval_waits(scene: Scene) -> None:
+    scene.start()
+    scene.run_until_state(S.WAITING_APPROVAL)
+    scene.misbehave(error_share=0.5)
+    scene.run_until_state(S.ROLLED_BACK, seconds=120)
+
+
+def test_judging_goes_on_during_a_pause(scene: Scene) -> None:
+    scene.start()
+    scene.run_until_state(S.WAITING_APPROVAL)
+    services.pause(scene.release, actor=scene.requester, reason="lunch")
+    scene.run_until_state(S.PAUSED)
+    scene.misbehave(error_share=0.5)
+    scene.run_until_state(S.ROLLED_BACK, seconds=120)
+
+
+def test_a_candidate_whose_workers_die_is_rolled_back_with_the_log_line(scene: Scene) -> None:
+    scene.start()
+    scene.run_until_state(S.WAITING_APPROVAL)
+    scene.break_candidate("RuntimeError: out of memory")
+    scene.run_until_state(S.ROLLED_BACK)
+    assert "out of memory" in scene.release.outcome
+
+
+def test_a_candidate_that_never_starts_fails_the_release_with_the_reason(scene: Scene) -> None:
+    scene.world.cannot_run = "no free port"
+    scene.start()
+    scene.run_until_state(S.FAILED)
+    assert "no free port" in scene.release.outcome
+    assert scene.split() == {scene.stable: 500}
+
+
+@pytest.mark.parametrize("verb", ["abort", "rollback"])
+@pytest.mark.parametrize("ticks", [0, 1, 2, 4, 8, 16, 24])
+def test_giving_up_from_any_moment_returns_every_request_to_stable_at_once(
+    scene: Scene, verb: str, ticks: int
+) -> None:
+    scene.start()
+    kernel = scene.worker()
+    for _ in range(ticks):
+        scene.tick(kernel)
+    assert scene.state() in IN_MOTION
+    getattr(services, verb)(scene.release, actor=scene.requester, reason="changed my mind")
+    scene.worker().advance("release", scene.release.pk)
+    assert scene.split() == {scene.stable: 500}
+    ended = {"abort": S.ABORTED, "rollback": S.ROLLED_BACK}[verb]
+    scene.run_until_state(ended)
+    assert scene.release.outcome == "changed my mind"
+    scene.run_for(20)
+    assert not scene.candidate or scene.running(scene.candidate) == 0
+    assert scene.running(scene.stable) == 2
+
+
+def test_a_rejection_returns_traffic_and_says_who_and_why(scene: Scene) -> None:
+    scene.start()
+    scene.run_until_state(S.WAITING_APPROVAL)
+    services.reject(scene.release, actor=scene.approver, reason="not on a Friday")
+    scene.run_until_state(S.REJECTED)
+    assert scene.release.halted_by == "bo"
+    assert scene.release.outcome == "not on a Friday"
+    assert scene.split() == {scene.stable: 500}
+
+
+def test_an_approval_times_out_as_the_plan_says(scene: Scene) -> None:
+    scene.start()
+    scene.run_until_state(S.WAITING_APPROVAL)
+    scene.run_until_state(S.ROLLED_BACK, seconds=700)
+    assert "Nobody decided" in scene.release.outcome
+
+
+def test_a_pause_stays_where_it_is_and_a_resume_goes_on(scene: Scene) -> None:
+    scene.start()
+    scene.run_for(3)
+    services.pause(scene.release, actor=scene.requester)
+    scene.run_until_state(S.PAUSED)
+    index = scene.release.step_index
+    scene.run_for(30)
+    scene.release.refresh_from_db()
+    assert scene.release.step_index == index
+    services.resume(scene.release, actor=scene.requester)
+    scene.run_until_state(S.WAITING_APPROVAL)
+
+
+def test_one_release_in_motion_per_service(scene: Scene) -> None:
+    scene.start()
+    with pytest.raises(AlreadyInMotion, match="is on its way"):
+        scene.start()
+
+
+def test_what_already_serves_cannot_be_released(scene: Scene) -> None:
+    with pytest.raises(NotReleasable, match="already serves"):
+        scene.start(scene.v1)
+
+
+def test_the_requester_cannot_approve_even_with_the_right(scene: Scene) -> None:
+    services.start_release(actor=scene.approver, service=scene.service, version=scene.v2)
+    scene.release = Release.objects.get(service=scene.service, state__in=IN_MOTION)
+    scene.run_until_state(S.WAITING_APPROVAL)
+    with pytest.raises(SeparationOfDuties):
+        scene.approve()
+    assert not Approval.objects.exists()
+
+
+def test_the_database_itself_keeps_approver_and_requester_apart(scene: Scene) -> None:
+    release = scene.start()
+    user = release.requested_by
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Approval.objects.create(
+            release=release, step_index=6, plan_hash=release.plan_hash, decision="approve", by=user,
+            requester=user, separate_requester=True, reason="me",
+        )  # fmt: skip
+
+
+def test_a_viewer_may_neither_start_nor_approve(scene: Scene) -> None:
+    outsider = Actor(name="eve", user_id=None, via="api")
+    with pytest.raises(NotAllowed):
+        services.start_release(actor=outsider, service=scene.service, version=scene.v2)
+    scene.start()
+    scene.run_until_state(S.WAITING_APPROVAL)
+    with pytest.raises(NotAllowed):
+        services.approve(scene.release, actor=scene.requester, reason="no right")
+
+
+def test_only_one_word_counts_per_approval(scene: Scene) -> None:
+    scene.start()
+    scene.run_until_state(S.WAITING_APPROVAL)
+    scene.approve()
+    with pytest.raises(NotWaiting):
+        services.reject(scene.release, actor=scene.approver, reason="too late")
+
+
+def test_what_has_ended_cannot_be_aborted(scene: Scene) -> None:
+    scene.start()
+    services.abort(scene.release, actor=scene.requester, reason="no")
+    scene.run_until_state(S.ABORTED)
+    with pytest.raises(NotPossibleNow, match="has ended"):
+        services.abort(scene.release, actor=scene.requester, reason="again")
+
+
+def test_a_promoted_release_is_rolled_back_by_a_release_of_the_version_before(scene: Scene) -> None:
+    promoted = scene.start()
+    scene.run_until_state(S.WAITING_APPROVAL)
+    scene.approve()
+    scene.run_until_state(S.PROMOTED)
+    scene.release = services.rollback(promoted, actor=scene.requester, reason="users complain")
+    assert scene.release.undoes == promoted
+    assert scene.release.plan_name == "direct"
+    scene.run_until_state(S.PROMOTED)
+    scene.service.refresh_from_db()
+    assert scene.service.stable_version == scene.v1
+
+
+def test_a_release_keeps_the_plan_it_started_with(scene: Scene) -> None:
+    release = scene.start()
+    body = {"steps": [{"kind": "deploy", "replicas": 1}, {"kind": "promote"}]}
+    services.save_plan(actor=Actor.system("test"), team=scene.team, name="swift", body=body)
+    scene.run_until_state(S.WAITING_APPROVAL)
+    release.refresh_from_db()
+    assert len(selectors.plan_of(release).steps) == 8
+
+
+def test_a_gateway_that_is_down_makes_a_release_stuck_with_the_reason_and_it_can_be_resumed(
+    scene: Scene,
+) -> None:
+    scene.start()
+    scene.run_until(lambda: scene.release.steps.get(kind="smoke_test").state == "running")
+    scene.gateway.stop()
+    kernel = scene.worker()
+    for _ in range(200):
+        kernel.sweep()
+        scene.clock.pass_(__import__("datetime").timedelta(seconds=0.5))
+    assert scene.state() == S.STUCK
+    assert scene.release.last_error
+    scene.gateway.start()
+    services.resume(scene.release, actor=scene.requester, reason="it is back")
+    scene.run_until_state(S.WAITING_APPROVAL)
+
+
+def test_a_stuck_release_can_be_aborted(scene: Scene) -> None:
+    scene.start()
+    scene.run_until(lambda: scene.release.steps.get(kind="smoke_test").state == "running")
+    scene.gateway.stop()
+    kernel = scene.worker()
+    for _ in range(200):
+        kernel.sweep()
+        scene.clock.pass_(__import__("datetime").timedelta(seconds=0.5))
+    scene.gateway.start()
+    services.abort(scene.release, actor=scene.requester, reason="enough")
+    scene.run_until_state(S.ABORTED)
+
+
+def test_a_gateway_restart_in_mid_release_neither_promotes_nor_blames(scene: Scene) -> None:
+    scene.start()
+    scene.run_until(lambda: scene.release.steps.get(kind="hold").state == "running")
+    scene.gateway.restart()
+    scene.run_until_state(S.WAITING_APPROVAL)
+    verdict = selectors.verdict_of(scene.release)
+    assert verdict is not None
+    assert verdict.decision != "roll_back"
