@@ -4,13 +4,14 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from controlplane import health, home
+from controlplane import health
+from controlplane.home.views import home
 
 # One door for everyone, with its lockout: the admin has no login page of its own.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 
 urlpatterns = [
-    path("", home.home, name="home"),
+    path("", home, name="home"),
     path("", include("common.pages.urls")),
     path("", include("releases.urls")),
     path("accounts/", include("accounts.urls")),

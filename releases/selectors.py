@@ -30,6 +30,8 @@ class ServiceSummary:
     state: str
     stable: str | None
     candidate: str | None
+    candidate_name: str
+    """Its name within the model; empty without one."""
     release_id: int | None
     weights: dict[str, Any]
     url: str
@@ -206,6 +208,7 @@ def _summary(service: Service, release: Release | None) -> ServiceSummary:
         state=moving if release else serving,
         stable=str(stable) if stable else None,
         candidate=str(release.version) if release else None,
+        candidate_name=release.version.name if release else "",
         release_id=release.pk if release else None,
         weights=weights(release),
         url=f"{settings.SLIPWAY_GATEWAY_URL}/{service.name}/",

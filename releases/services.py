@@ -6,13 +6,13 @@ A wish is a column on the release row; `releases.reconcilers` moves the state.
 from collections.abc import Mapping
 from typing import Any
 
-from clusters.models import Cluster
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from accounts.models import Team, User
 from accounts.services import require
 from accounts.states import Right
+from clusters.models import Cluster
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel

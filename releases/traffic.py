@@ -4,9 +4,8 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.traffic import rates
-
 from gateway.backends.base import TargetCounts
+from gateway.traffic import rates
 
 RATE_SECONDS = 10.0
 FIGURES_SECONDS = 60.0

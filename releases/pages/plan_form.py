@@ -76,6 +76,18 @@ class FormStep:
         return self.index + 1
 
     @property
+    def anchor(self) -> str:
+        return f"step-{self.index}"
+
+    @property
+    def up(self) -> str:
+        return f"up-{self.index}"
+
+    @property
+    def down(self) -> str:
+        return f"down-{self.index}"
+
+    @property
     def name(self) -> str:
         return KIND_NAMES.get(self.kind, self.kind)
 

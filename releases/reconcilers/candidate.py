@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from clusters.selectors import DeploymentStatus
-from clusters.states import DeploymentState
-
 from clusters import selectors as fleet
 from clusters import services as clusters
+from clusters.selectors import DeploymentStatus
+from clusters.states import DeploymentState
 from common.reconcile import Effect, Operation, Outcome
 from models_registry.states import VersionState
 from releases import plans, smoke

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from clusters.errors import DeploymentMissing
-from clusters.states import DeploymentState
-
 from clusters import selectors as fleet
 from clusters import services as clusters
+from clusters.errors import DeploymentMissing
+from clusters.states import DeploymentState
 from common.reconcile import Effect, Operation, Outcome, Step, wait
 from releases.models import Release
 from releases.reconcilers.base import ACTOR, finish_step, move

@@ -2,10 +2,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from clusters.states import DeploymentState
-
 from clusters import selectors as fleet
 from clusters import services as clusters
+from clusters.states import DeploymentState
 from common import events
 from common.reconcile import Effect, Operation, Outcome
 from models_registry import services as registry

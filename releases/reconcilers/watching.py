@@ -7,10 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from clusters import selectors as fleet
 from clusters.selectors import DeploymentStatus
 from clusters.states import DeploymentState
-
-from clusters import selectors as fleet
 from common.reconcile import Operation, Outcome
 from gateway import selectors as gateway
 from gateway.backends.base import TargetCounts

@@ -12,7 +12,7 @@ from accounts.states import Right
 from common.actor import Actor
 from common.errors import Invalid, SlipwayError
 from common.pages.access import signed_in
-from common.pages.answers import done, page
+from common.pages.answers import done, is_part_request, page
 from common.pages.listing import list_page
 from releases import selectors, services
 from releases.forms import NewServiceForm, ReleaseForm, ServiceChangeForm, ServiceFilter
@@ -46,8 +46,9 @@ def service_list(request: HttpRequest) -> HttpResponse:
 def service_page(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     shown = ServicePage(_service(actor, name), actor)
+    context = {"shown": shown, "service": shown.service, "refreshes": is_part_request(request)}
     return page(
-        request, "releases/service.html", {"shown": shown, "service": shown.service}, parts=("now", "history")
+        request, "releases/service.html", context, parts=("now",)
     )
 
 
@@ -57,12 +58,12 @@ def new_service(request: HttpRequest) -> HttpResponse:
     actor = of_request(request)
     if request.method != "POST":
         form = NewServiceForm(actor=actor, initial=request.GET.dict())
-        return page(request, "releases/new_service.html", {"form": form}, parts=("versions", "plans"))
+        return page(request, "releases/new_service.html", {"form": form}, parts=("choices",))
     form = NewServiceForm(request.POST, actor=actor)
     if request.POST.get("choosing"):
         # A model or a team was chosen: show what can be chosen with it, and blame nothing yet.
         form = NewServiceForm(actor=actor, initial=request.POST.dict())
-        return page(request, "releases/new_service.html", {"form": form}, parts=("versions", "plans"))
+        return page(request, "releases/new_service.html", {"form": form}, parts=("choices",))
     if form.is_valid():
         try:
             service = services.create_service(actor=actor, **form.changes())
@@ -134,6 +135,7 @@ def _release_form(
         "shown": shown,
         "plan_name": plan_name,
         "plan_strip": shown.strip_of_plan(plan_name),
+        "model_url": f"/models/{service.model.name}/",
     }
     return page(request, "releases/release_version.html", context, parts=("plan-strip",), status=status)
 
