@@ -16,7 +16,7 @@ from clusters.history import Sample
 from clusters.models import Cluster, Deployment, Node, Worker
 from clusters.states import GONE, DeploymentState, WorkerState
 from common.actor import Actor
-from common.live import EVERYONE, PUBLIC, Audience
+from common.live import EVERYONE, PUBLIC, Audience, NotShared
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,14 @@ def deployment(name: str) -> Deployment:
     if found is None:
         raise DeploymentMissing(f"There is no deployment {name}.")
     return found
+
+
+def deployment_name(deployment_id: int) -> str:
+    """Raises DeploymentMissing."""
+    name = Deployment.objects.filter(pk=deployment_id).values_list("name", flat=True).first()
+    if name is None:
+        raise DeploymentMissing(f"There is no deployment {deployment_id}.")
+    return name
 
 
 def deployments_of(service: str) -> QuerySet[Deployment]:
@@ -180,7 +188,10 @@ def audience_of(actor: Actor) -> Audience:
     return frozenset({PUBLIC, *grants.team_ids(Right.READ)})
 
 
-def busy_history(cluster: Cluster, *, since: datetime | None = None) -> list[Sample]:
-    """One sample every 10 s, ascending, of the last hour at most. Raises NotShared without Redis."""
+def busy_history(cluster: Cluster, *, since: datetime | None = None) -> list[Sample] | None:
+    """One sample every 10 s, ascending, of the last hour at most; None while Redis does not answer."""
     earliest = timezone.now() - history.KEEP
-    return history.samples(cluster.pk, since=max(since or earliest, earliest))
+    try:
+        return history.samples(cluster.pk, since=max(since or earliest, earliest))
+    except NotShared:
+        return None

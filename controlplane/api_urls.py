@@ -6,4 +6,5 @@ urlpatterns = [
     path("", include("accounts.api.urls")),
     path("", include("models_registry.api.urls")),
     path("", include("clusters.api.urls")),
+    path("", include("releases.api.urls")),
 ]

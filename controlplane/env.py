@@ -44,8 +44,8 @@ class Environment(BaseSettings):
     )
     import_roots: Annotated[tuple[Path, ...], NoDecode] = Field(
         (),
-        description="Colon-separated absolute directories that model imports may read, besides `imports` in the "
-        "home.",
+        description="Colon-separated absolute directories that model imports may read, besides the home's "
+        "`imports`.",
     )
     database_url: str = Field(
         "",

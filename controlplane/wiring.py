@@ -1,25 +1,56 @@
 """Every asynchronous edge of the system: which event is handed to whom, after the commit."""
 
+import logging
+
+from clusters.errors import DeploymentMissing
+from clusters.events import WorkersChanged
+from clusters.selectors import deployment_name
 from common import tasks as doorbell
+from common.errors import Missing
 from common.events import subscribe
 from common.live import touch
 from common.reconcile import Due
+from gateway import services as gateway
+from gateway.errors import GatewayError
+from releases import selectors as releases
 from releases.events import ReleaseMoved, ServiceChanged
+
+logger = logging.getLogger(__name__)
 
 
 def connect() -> None:
     """Subscribe everything; called once, when Django has loaded the apps."""
     subscribe(Due, doorbell.ring)
+    subscribe(WorkersChanged, tell_gateway_of_workers)
+    subscribe(WorkersChanged, show_workers)
     subscribe(ReleaseMoved, show_release)
     subscribe(ServiceChanged, show_service)
 
 
-def show_release(moved: ReleaseMoved) -> None:
-    """Open pages look again."""
-    touch("release", moved.release_id)
-    show_service(ServiceChanged(moved.service_id))
+def tell_gateway_of_workers(event: WorkersChanged) -> None:
+    """At once, for latency; what fails here the gateway's own reconciler makes good within seconds."""
+    try:
+        gateway.sync_workers(deployment_name(event.deployment_id))
+    except (GatewayError, DeploymentMissing) as error:
+        logger.warning("The gateway does not know of changed workers yet: %s", error)
 
 
-def show_service(changed: ServiceChanged) -> None:
-    touch("service", changed.service_id)
+def show_workers(event: WorkersChanged) -> None:
+    """The pages of the service that they work for look again."""
+    try:
+        service_id, release_id = releases.served_by(deployment_name(event.deployment_id))
+    except (DeploymentMissing, Missing):
+        return
+    touch("service", service_id)
+    if release_id is not None:
+        touch("release", release_id)
+
+
+def show_release(event: ReleaseMoved) -> None:
+    touch("release", event.release_id)
+    show_service(ServiceChanged(event.service_id))
+
+
+def show_service(event: ServiceChanged) -> None:
+    touch("service", event.service_id)
     touch("releases")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from django.db.models import Q
 
+from clusters.errors import DeploymentMissing
 from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, wait
 from gateway import services
 from gateway.backends import backend
@@ -36,6 +37,8 @@ class KeepRoutes(Step[Watch]):
             if monotonic() > until:
                 break
             try:
+                if route.removed_at is None:
+                    _sync_workers(route)
                 if not _is_kept(route):
                     services.reapply(route)
                     applied.append(route.service)
@@ -70,6 +73,15 @@ class KeepGateway(Reconciler[Watch]):
 
     def next_step(self, row: Watch, now: datetime) -> Step[Watch]:
         return KeepRoutes()
+
+
+def _sync_workers(route: Route) -> None:
+    """What the event of their change may have failed to tell."""
+    for target in route.spec.targets:
+        try:
+            services.sync_workers(target.name)
+        except DeploymentMissing:
+            logger.info("Route %s names %s, which is no deployment", route.service, target.name)
 
 
 def _is_kept(route: Route) -> bool:

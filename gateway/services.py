@@ -1,5 +1,7 @@
-"""Every write to the gateway's routes. A row is the wish; its fence is checked here and again by the
-gateway."""
+"""Every write to the gateway's routes. A row is the wish; its fence is checked here and by the gateway.
+
+A write waits for the gateway, some 10 to 300 ms: call it outside of a transaction.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +12,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from clusters import selectors as fleet
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel
@@ -80,6 +83,16 @@ def sync_endpoints(target: str, endpoints: Sequence[Endpoint], *, observed_at: d
     Raises InvalidEndpoint, GatewayUnreachable and GatewayBusy.
     """
     backend().set_endpoints(target, endpoints, observed_at=observed_at)
+
+
+def sync_workers(deployment: str) -> None:
+    """Tell the gateway where the deployment's ready workers are, as its cluster saw them last.
+
+    Raises as `sync_endpoints`, and DeploymentMissing.
+    """
+    seen = fleet.endpoints(deployment)
+    endpoints = [Endpoint(address, port) for address, port in seen.addresses]
+    sync_endpoints(deployment, endpoints, observed_at=seen.observed_at)
 
 
 def observe_split(service: str, *, since: Mapping[str, TargetCounts]) -> ObservedSplit:

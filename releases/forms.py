@@ -3,7 +3,6 @@
 from typing import Any
 
 import django_filters
-from clusters.models import Cluster
 from django import forms
 from django.db.models import Q, QuerySet
 from django.http import QueryDict
@@ -12,6 +11,7 @@ from accounts.actors import of_request
 from accounts.models import Team
 from accounts.selectors import teams_where
 from accounts.states import Right
+from clusters.models import Cluster
 from common.actor import Actor
 from models_registry.models import Model, Version
 from models_registry.states import VersionState

@@ -14,7 +14,7 @@ from accounts.selectors import teams_where
 from accounts.states import Right
 from common.actor import Actor
 from releases import plans
-from releases.errors import UnknownPlan
+from releases.errors import UnknownDeployment, UnknownPlan
 from releases.judge import Evidence, Verdict, verdict
 from releases.models import EvidencePoint, Plan, Release, Service
 from releases.states import IN_MOTION, ReleaseState
@@ -185,6 +185,17 @@ def uses_of_plans(actor: Actor) -> dict[tuple[int | None, str], int]:
 def release_of(service: Service) -> Release | None:
     """The one in motion."""
     return releases_in_motion([service]).get(service.pk)
+
+
+def served_by(deployment: str) -> tuple[int, int | None]:
+    """Ids of the service that the deployment works for, and of its release in motion. Raises UnknownDeployment."""
+    found = (
+        Release.objects.filter(candidate_deployment=deployment).values_list("service_id", flat=True).first()
+    )
+    if found is None:
+        raise UnknownDeployment(f"No release has made a deployment {deployment}.")
+    moving = Release.objects.filter(service=found, state__in=IN_MOTION).values_list("pk", flat=True).first()
+    return found, moving
 
 
 def releases_in_motion(services: Iterable[Service]) -> dict[int, Release]:

@@ -1,10 +1,16 @@
 """Fixtures that several parts share."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.valkey import ValkeyServer
+
+if TYPE_CHECKING:
+    from gateway.backends.fake import FakeGateway
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +32,16 @@ def valkey(valkey_server: ValkeyServer, settings) -> Iterator[ValkeyServer]:
     yield valkey_server
     if not valkey_server.is_running:
         valkey_server.start()
+
+
+@pytest.fixture
+def gateway() -> Iterator[FakeGateway]:
+    """The fake gateway that the services under test talk to, fresh."""
+    from gateway.backends import backend
+    from gateway.backends.fake import FakeGateway
+
+    backend.cache_clear()
+    fresh = backend()
+    assert isinstance(fresh, FakeGateway)
+    yield fresh
+    backend.cache_clear()

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import orjson
-from channels.db import database_sync_to_async
+from asgiref.sync import sync_to_async
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 from drf_spectacular.utils import extend_schema
@@ -75,7 +75,7 @@ async def _reporter(request: HttpRequest) -> KnownActor:
     now = time.monotonic()
     found = _known.get(text)
     if found is None or found[0] < now:
-        actor = await database_sync_to_async(_look_up)(text, request.META.get("REMOTE_ADDR", ""))
+        actor = await sync_to_async(_look_up)(text, request.META.get("REMOTE_ADDR", ""))
         if len(_known) >= MAX_KNOWN:
             _known.clear()
         found = _known[text] = (now + TRUST_SECONDS, actor)

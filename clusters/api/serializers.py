@@ -108,7 +108,11 @@ class BusySerializer(serializers.Serializer[Any]):
     live = serializers.BooleanField(help_text="False while heartbeats are not known.")
     now = LoadSerializer()
     nodes = NodeLoadSerializer(many=True)
-    history = SampleSerializer(many=True, help_text="Every 10 s, ascending; of the last hour at most.")
+    history = SampleSerializer(
+        many=True,
+        allow_null=True,
+        help_text="Every 10 s, ascending, of the last hour at most; null while it is not known.",
+    )
 
 
 class WorkerSerializer(serializers.ModelSerializer[Worker]):

@@ -17,8 +17,6 @@ from clusters import selectors, services
 from clusters.api import serializers
 from clusters.models import Cluster, Deployment, Node, Worker
 from common.api.views import Endpoint, Listed, Read
-from common.errors import Unavailable
-from common.live import NotShared
 
 LOG_LINES = 200
 
@@ -49,15 +47,11 @@ class Clusters(Listed, Read):
         since = _moment(request.query_params.get("since"))
         fleet = selectors.fleet(self.actor)
         found = next(one for one in fleet.clusters if one.row.pk == cluster.pk)
-        try:
-            history = selectors.busy_history(cluster, since=since)
-        except NotShared as error:
-            raise Unavailable(f"Busy rates are not known at the moment: {error}") from None
         shown = {
             "live": fleet.is_live,
             "now": found.load,
             "nodes": [{"id": one.row.pk, "name": one.row.name, "load": one.load} for one in found.nodes],
-            "history": history,
+            "history": selectors.busy_history(cluster, since=since),
         }
         return Response(self.get_serializer(shown).data)
 

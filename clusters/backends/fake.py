@@ -144,3 +144,7 @@ class FakeCluster:
             reason=failure or "",
         )
         self._logs[name] = [f"{name} started", *([failure] if failure else [])]
+
+
+def from_settings() -> FakeCluster:
+    return FakeCluster()

@@ -14,11 +14,17 @@ def main() -> int:
     parser.add_argument(
         "--sample", action="store_true", help="play the main job on a real small model, up to the approval"
     )
+    parser.add_argument(
+        "--bad", action="store_true", help="with --sample: release a bad version, which the judge rolls back"
+    )
     arguments = parser.parse_args()
+    if arguments.bad and not arguments.sample:
+        parser.error("--bad goes with --sample")
+    errand = ("sample", *(["--bad"] if arguments.bad else [])) if arguments.sample else ()
 
     from controlplane.embedded.launcher import Launcher
 
-    return Launcher(env, after_ready=("sample",) if arguments.sample else ()).run()
+    return Launcher(env, after_ready=errand).run()
 
 
 if __name__ == "__main__":

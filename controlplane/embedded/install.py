@@ -64,7 +64,7 @@ def install_packages(extras: set[str]) -> None:
         "-m",
         "pip",
         "install",
-        "--quiet",
+        "-qq",
         "--disable-pip-version-check",
         "--no-input",
     ]

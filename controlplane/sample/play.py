@@ -1,5 +1,5 @@
-"""Plays the main job over the public REST API: two versions of a real small model, a service with traffic on it,
-and a canary release that stops where a person is needed.
+"""Plays the main job over the public REST API: two versions of a real small model, a service with traffic
+on it, and a canary release that stops where a person is needed.
 
 Everything it makes is looked for first, so that a second start goes on where the first one stood.
 """
@@ -41,7 +41,10 @@ class Sample:
 
 
 def play(sample: Sample, *, bad: bool) -> None:
-    """Up to the approval of version 2; with `bad`, until the judge has rolled version 3 back. Then traffic goes on."""
+    """Up to the approval of version 2; with `bad`, until the judge has rolled version 3 back.
+
+    Traffic goes on until the process is stopped.
+    """
     began = time.monotonic()
     _train(sample, bad=bad)
     _ensure_model(sample)
@@ -61,7 +64,7 @@ def play(sample: Sample, *, bad: bool) -> None:
 def _train(sample: Sample, *, bad: bool) -> None:
     sample.directory.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "controlplane.sample.train", "--out", str(sample.directory)]
-    sample.say("Training two versions of a small model on the standard library's docstrings (about a minute).")
+    sample.say("Training a small model on the standard library's docstrings (about a minute, once).")
     with sample.log.open("ab") as log:
         done = subprocess.run([*command, *(["--bad"] if bad else [])], stdout=log, stderr=log, check=False)
     if done.returncode:
@@ -131,9 +134,12 @@ def _release_good(sample: Sample) -> None:
     release = _follow_release(sample, release, until=("waiting_approval", *ENDED))
     if release["state"] != "waiting_approval":
         raise SampleFailed(f"The release is {release['state']}: {release['outcome']}")
-    desired, observed = release["weights"]["desired"], release["weights"]["observed"]
+    weights = release["weights"]
     sample.say(f"Waiting for your approval: {release['url']}")
-    sample.say(f"  {release['version']} gets {desired['candidate']} % of the traffic (observed {observed['candidate']} %).")
+    sample.say(
+        f"  {release['version']} gets {weights['desired']['candidate']} % of the traffic "
+        f"(observed {weights['observed']['candidate']} % of {weights['requests']} requests)."
+    )
     sample.say(f"  or: slipway release approve {release['id']} --reason '...' --wait")
 
 
@@ -152,7 +158,9 @@ def _release(sample: Sample, service: Document, version: str, reason: str) -> Do
     if service["release_in_motion"] is not None:
         release = sample.client.get(f"releases/{service['release_in_motion']}/")
         if release["version"] != f"{MODEL}:{version}":
-            raise SampleFailed(f"Release {release['id']} of {release['version']} comes first: {release['url']}")
+            raise SampleFailed(
+                f"Release {release['id']} of {release['version']} comes first: {release['url']}"
+            )
         return release
     body = {"service": SERVICE, "version": version, "plan": PLAN, "reason": reason}
     return sample.client.create("releases/", body)

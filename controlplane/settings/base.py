@@ -267,5 +267,7 @@ LOGGING = {
         }
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    # One line per request sent is too much where the gateway is asked every second.
+    "loggers": {"httpx2": {"level": "WARNING"}},
     "root": {"handlers": ["stderr"], "level": env.log_level},
 }

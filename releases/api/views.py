@@ -1,7 +1,6 @@
 from functools import partial
 from typing import Any, cast
 
-from clusters.models import Cluster
 from django.db.models import QuerySet
 from django.http import Http404
 from django.http.response import HttpResponseBase
@@ -14,6 +13,7 @@ from rest_framework.response import Response
 from accounts import selectors as accounts
 from accounts.models import Team
 from accounts.states import Right
+from clusters.models import Cluster
 from common.api.streams import ServerEvent, events_response
 from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, Read
 from common.errors import Invalid, Missing

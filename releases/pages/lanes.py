@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clusters import selectors as fleet
 from clusters.errors import DeploymentMissing
 from clusters.selectors import DeploymentStatus
-
-from clusters import selectors as fleet
 from releases.models import Release, Service
 from releases.sampling import Look
 from releases.traffic import NOTHING, SideTraffic

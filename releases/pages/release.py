@@ -107,7 +107,11 @@ class ReleasePage:
         total = len(changes.files)
         files = f"{total} files: {', '.join(told)}" if told else f"All {total} files are the same"
         keys = len(changes.config)
-        config = f"{keys} config key{'' if keys == 1 else 's'} differ{'s' if keys == 1 else ''}" if keys else "same config"
+        config = (
+            f"{keys} config key{'' if keys == 1 else 's'} differ{'s' if keys == 1 else ''}"
+            if keys
+            else "same config"
+        )
         return f"{files}; {config}."
 
     @cached_property

@@ -1,9 +1,8 @@
 """What a release tells the gateway."""
 
-from clusters import selectors as fleet
 from common.reconcile import LeaseLost, Operation
 from gateway import services as gateway
-from gateway.backends.base import Endpoint, Fence, RouteSpec, Target
+from gateway.backends.base import Fence, RouteSpec, Target
 from gateway.errors import StaleFence
 from releases.models import Release
 from releases.reconcilers.base import ACTOR
@@ -11,7 +10,7 @@ from releases.reconcilers.base import ACTOR
 
 def split_traffic(release: Release, operation: Operation, *, candidate_percent: int) -> None:
     """Stable stays, and the candidate gets its share; what forces the canary reaches it at any share."""
-    _sync_workers(release.candidate_deployment)
+    gateway.sync_workers(release.candidate_deployment)
     candidate = Target(release.candidate_deployment, str(release.version))
     _set(release, operation, _stable(release), candidate=candidate, candidate_percent=candidate_percent)
 
@@ -23,7 +22,7 @@ def return_traffic(release: Release, operation: Operation) -> None:
 
 def make_stable(release: Release, operation: Operation) -> None:
     """Every request to what was the candidate."""
-    _sync_workers(release.candidate_deployment)
+    gateway.sync_workers(release.candidate_deployment)
     _set(release, operation, Target(release.candidate_deployment, str(release.version)))
 
 
@@ -52,10 +51,3 @@ def _set(
         )
     except StaleFence as late:
         raise LeaseLost(str(late)) from None
-
-
-def _sync_workers(deployment: str) -> None:
-    """The gateway learns where the ready workers are before it is told to send them anything."""
-    seen = fleet.endpoints(deployment)
-    endpoints = [Endpoint(address, port) for address, port in seen.addresses]
-    gateway.sync_endpoints(deployment, endpoints, observed_at=seen.observed_at)

@@ -47,9 +47,7 @@ def service_page(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     shown = ServicePage(_service(actor, name), actor)
     context = {"shown": shown, "service": shown.service, "refreshes": is_part_request(request)}
-    return page(
-        request, "releases/service.html", context, parts=("now",)
-    )
+    return page(request, "releases/service.html", context, parts=("now",))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

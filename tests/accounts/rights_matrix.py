@@ -9,11 +9,18 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from itertools import count
+from pathlib import Path
 from typing import Any
+
+from django.utils import timezone
 
 from accounts.models import ApiToken, User
 from accounts.states import Right, Role
+from clusters.backends import backend_of
+from clusters.backends.base import DeploymentSpec, Fence
+from clusters.models import Cluster, Deployment, Node, Worker
 from tests.cast import PASSWORD, Api, person, team, token_of
+from tests.clusters.world import version_of
 
 _numbers = count()
 
@@ -64,6 +71,41 @@ class Scene:
         return person(f"outsider{next(_numbers)}")
 
     @cached_property
+    def cluster(self) -> Cluster:
+        """A cluster of the team, with a machine."""
+        cluster = Cluster.objects.create(name=f"cluster{next(_numbers)}", kind="embedded", team=self.team)
+        Node.objects.create(cluster=cluster, name="box", seen_at=timezone.now())
+        return cluster
+
+    @cached_property
+    def worker(self) -> Worker:
+        """One that has written a log, of a deployment of the team."""
+        name = f"chat{next(_numbers)}"
+        deployment = Deployment.objects.create(
+            name=name,
+            cluster=self.cluster,
+            team=self.team,
+            service="chat",
+            version=version_of(self.team, f"{name}:v1"),
+            version_label=f"{name}:v1",
+            engine="echo",
+            replicas=1,
+            slots=1,
+        )
+        spec = DeploymentSpec(
+            name=name,
+            service="chat",
+            version_label=f"{name}:v1",
+            model_dir=Path(),
+            engine="echo",
+            replicas=1,
+        )
+        backend_of(self.cluster).apply(spec, fence=Fence(deployment.pk, 1))
+        return Worker.objects.create(
+            deployment=deployment, name=f"{name}-0", ordinal=0, state="ready", state_since=timezone.now()
+        )
+
+    @cached_property
     def own_token(self) -> ApiToken:
         return ApiToken.objects.get(prefix=token_of(self.user).split("_")[1])
 
@@ -105,11 +147,36 @@ def _token(scene: Scene) -> Mapping[str, Any]:
     return {"id": scene.own_token.pk}
 
 
+def _cluster(scene: Scene) -> Mapping[str, Any]:
+    return {"cluster": scene.cluster.name}
+
+
+def _node(scene: Scene) -> Mapping[str, Any]:
+    return {"cluster": scene.cluster.name, "id": scene.cluster.nodes.get().pk}
+
+
+def _deployment(scene: Scene) -> Mapping[str, Any]:
+    return {"deployment": scene.worker.deployment.name}
+
+
+def _worker(scene: Scene) -> Mapping[str, Any]:
+    return {"worker": scene.worker.name}
+
+
 def _new_name(scene: Scene) -> str:
     return f"new{next(_numbers)}"
 
 
 ROUTES = [
+    Route("GET", "clusters/", Access.SIGNED_IN, owned=False),
+    Route("GET", "clusters/{cluster}/", Right.READ, fill=_cluster),
+    Route("GET", "clusters/{cluster}/busy/", Right.READ, fill=_cluster),
+    Route("GET", "clusters/{cluster}/nodes/", Right.READ, fill=_cluster),
+    Route("GET", "clusters/{cluster}/nodes/{id}/", Right.READ, fill=_node),
+    Route("GET", "deployments/", Access.SIGNED_IN, owned=False),
+    Route("GET", "deployments/{deployment}/", Right.READ, fill=_deployment),
+    Route("GET", "workers/{worker}/log/", Right.READ, fill=_worker),
+    Route("POST", "heartbeats/", Right.FLEET_REPORT, body=lambda scene: {"workers": []}, owned=False),
     Route("GET", "me/", Access.SIGNED_IN, owned=False),
     Route("GET", "people/", Access.SIGNED_IN, owned=False),
     Route(

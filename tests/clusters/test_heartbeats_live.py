@@ -158,6 +158,7 @@ async def test_a_silent_worker_is_lost_and_a_full_one_is_stuck(site, row, client
         values |= await until(page, "worker.chat-v1-0.alert", "lost")
         assert values["cluster.local.stuck"] == 1
         reporting.cancel()
+        await asyncio.gather(reporting, return_exceptions=True)
 
 
 async def test_each_bad_entry_is_refused_in_words_and_the_good_ones_count(site, row, client) -> None:

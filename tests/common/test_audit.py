@@ -16,7 +16,9 @@ ANNA = Actor(name="anna", user_id=7, address="10.0.0.5", via="web")
 def write(count: int) -> None:
     for number in range(count):
         with transaction.atomic():
-            audit.record(ANNA, "parcel.post", subject=f"parcel {number}", reason="because", detail={"n": number})
+            audit.record(
+                ANNA, "parcel.post", subject=f"parcel {number}", reason="because", detail={"n": number}
+            )
 
 
 @pytest.mark.django_db
@@ -30,7 +32,13 @@ def test_an_untouched_chain_is_intact() -> None:
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     "change",
-    [{"reason": "another"}, {"actor": "bert"}, {"detail": {"n": 99}}, {"action": "parcel.lose"}, {"user_id": 8}],
+    [
+        {"reason": "another"},
+        {"actor": "bert"},
+        {"detail": {"n": 99}},
+        {"action": "parcel.lose"},
+        {"user_id": 8},
+    ],
     ids=lambda change: next(iter(change)),
 )
 def test_an_altered_row_is_found(change: dict[str, object]) -> None:

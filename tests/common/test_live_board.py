@@ -3,7 +3,7 @@
 from typing import Any
 
 import orjson
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from common.live.board import EVERYONE, HISTORY, PUBLIC, Audience, Board, Seen
@@ -58,6 +58,7 @@ def parts_of(document: dict[str, tuple[int, int]]) -> dict[int, dict[str, int]]:
     return parts
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     st.lists(st.tuples(documents, st.booleans()), max_size=30),
     st.sampled_from([EVERYONE, frozenset({PUBLIC}), frozenset({PUBLIC, TEAM})]),

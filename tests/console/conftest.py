@@ -1,12 +1,15 @@
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, WebSocketRoute, sync_playwright
+from playwright.sync_api import Browser, Page, WebSocketRoute, expect, sync_playwright
 
 from tests.console.server import CHROMIUM_FLAGS, ConsoleServer, chromium
 
+HERE = Path(__file__).parent
 WATCH = """
 window.violations = [];
 document.addEventListener("securitypolicyviolation", (broken) =>
@@ -16,6 +19,15 @@ new PerformanceObserver((list) => {
   for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shift += entry.value;
 }).observe({ type: "layout-shift", buffered: true });
 """
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The browser's server keeps a database of its own: one run of the suite tells all there is to tell."""
+    if os.environ.get("SLIPWAY_TEST_DATABASE"):
+        once = pytest.mark.skip(reason="these pages are the same on every database; run on SQLite")
+        for item in items:
+            if item.path.parent == HERE and item.get_closest_marker("browser"):
+                item.add_marker(once)
 
 
 @pytest.fixture(scope="session")
@@ -47,8 +59,9 @@ class Tab:
     """What the page sent over its sockets."""
 
     def open(self, path: str) -> None:
+        """Scripts have run when this returns, and charts are drawn."""
         self.page.goto(self.url + path)
-        self.page.wait_for_load_state("networkidle")
+        expect(self.page.locator("[data-chart]:not([data-drawn])")).to_have_count(0)
 
     def sizes(self) -> tuple[int, int]:
         """How wide the page is, and the window: equal, or one scrolls sideways."""

@@ -13,9 +13,17 @@ from typing import Any
 
 import pytest
 
+from gateway.backends import checks
 from gateway.backends.base import Endpoint, Fence, RouteSpec, Target
 from gateway.backends.envoy import EnvoyFiles, access_log, bootstrap, files, proof, routes, write_bootstrap
-from gateway.errors import GatewayBusy, GatewayError, GatewayUnreachable, InvalidRoute, StaleFence
+from gateway.errors import (
+    GatewayBusy,
+    GatewayError,
+    GatewayUnreachable,
+    InvalidEndpoint,
+    InvalidRoute,
+    StaleFence,
+)
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack, eventually
 from perf.upstream import Upstream
 
@@ -225,6 +233,20 @@ def misrender(monkeypatch: pytest.MonkeyPatch, broken: dict[str, Any], times: in
 
 
 @pytest.mark.stack
+def test_endpoints_that_the_running_envoy_refuses_are_taken_back(
+    stack: EnvoyStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for target in (STABLE, CANARY):
+        stack.run_workers(target)
+    stack.release()
+    monkeypatch.setattr(checks, "check_endpoints", lambda _target, endpoints, **_: tuple(endpoints))
+    with pytest.raises(InvalidEndpoint):
+        stack.gateway.set_endpoints(STABLE.name, [Endpoint("a.name", 80)], observed_at=datetime.now(UTC))
+    assert stack.gateway.ready_endpoints(STABLE.name) == {endpoint_of(stack, STABLE)}
+    all_serve(stack)
+
+
+@pytest.mark.stack
 def test_writers_of_many_routes_do_not_lose_each_others_work(stack: EnvoyStack) -> None:
     names = [f"service-{number}" for number in range(8)]
     targets = {name: (Target(f"{name}-a", "a:1"), Target(f"{name}-b", "b:1")) for name in names}
@@ -326,6 +348,14 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path) -> Non
         files.replace_json(path, {"a": object()})
     assert files.read_json(path) == {"a": 1}
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(GatewayError, match="nowhere"):
+        files.replace_json(tmp_path / "nowhere" / "file.json", {})
+    (tmp_path / "file.json").mkdir()
+    with pytest.raises(GatewayError, match="directory"):
+        files.read_json(tmp_path / "file.json")
 
 
 def test_what_a_killed_writer_left_behind_is_swept(tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ import pytest
 from common.actor import Actor
 from common.models import AuditRecord
 from gateway import reconcilers, selectors, services
+from gateway.backends import backend
 from gateway.backends.fake import FakeGateway
 from gateway.errors import GatewayError, GatewayUnreachable
 from gateway.models import Route, Watch
 from gateway.reconcilers import KeepGateway
-from gateway.routes import Endpoint, Fence, RouteSpec, Target
+from gateway.routes import Fence, RouteSpec, Target
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Clock, Crash, die, worker
 
 ANN = Actor(name="ann", user_id=1, via="web")
@@ -22,23 +23,21 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Home:
-    """A gateway that can lose all it knows."""
+    """Of a gateway that can lose all it knows."""
 
-    def __init__(self) -> None:
-        self.lose()
+    gateway: FakeGateway
 
     def lose(self) -> None:
-        self.gateway = FakeGateway()
-        self.gateway.set_endpoints(
-            STABLE.name, [Endpoint("10.0.0.1", 80)], observed_at=datetime(2030, 1, 1, tzinfo=UTC)
-        )
+        backend.cache_clear()
+        gateway = backend()
+        assert isinstance(gateway, FakeGateway)
+        self.gateway = gateway
 
 
 @pytest.fixture
-def home(monkeypatch: pytest.MonkeyPatch) -> Home:
+def home(gateway: FakeGateway) -> Home:
     one = Home()
-    for module in (services, selectors, reconcilers):
-        monkeypatch.setattr(module, "backend", lambda: one.gateway)
+    one.gateway = gateway
     return one
 
 

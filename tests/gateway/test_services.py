@@ -24,15 +24,10 @@ BOTH = RouteSpec("chat", STABLE, CANARY, 10)
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def gateway(monkeypatch: pytest.MonkeyPatch) -> FakeGateway:
-    """The process's gateway, fresh and with workers on both sides."""
-    fresh = FakeGateway(seed=5)
-    for module in (services, selectors):
-        monkeypatch.setattr(module, "backend", lambda: fresh)
+@pytest.fixture(autouse=True)
+def workers(gateway: FakeGateway) -> None:
     for target in (STABLE, CANARY):
-        fresh.set_endpoints(target.name, [Endpoint("10.0.0.1", 80)], observed_at=datetime.now(UTC))
-    return fresh
+        gateway.set_endpoints(target.name, [Endpoint("10.0.0.1", 80)], observed_at=datetime.now(UTC))
 
 
 def actions() -> list[str]:

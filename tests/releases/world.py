@@ -5,22 +5,22 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from clusters.models import Cluster, Deployment, Worker
-from clusters.reconcilers import DeploymentReconciler
-from clusters.reconcilers.deployments import Tools
 from django.utils import timezone
-from gateway.models import Route
 
 from accounts import actors
 from accounts.models import Membership, Team, User
 from accounts.states import Role
 from clusters.backends.base import SeenState
+from clusters.models import Cluster, Deployment, Worker
+from clusters.reconcilers import DeploymentReconciler
+from clusters.reconcilers.deployments import Tools
 from common.actor import Actor
 from common.models import Intent
 from common.reconcile import Kernel, Reconciler
 from common.reconcile import kernel as process_kernel
 from gateway.backends import backend as traffic_backend
 from gateway.backends.fake import Behaviour, FakeGateway
+from gateway.models import Route
 from models_registry.models import Version
 from releases import services
 from releases.models import Release, ReleaseMove, Service

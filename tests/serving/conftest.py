@@ -7,9 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.serving.tiny_model import write_tiny_model
 from tests.serving.workers import RunningWorker, running
+
+# How long an example takes says nothing where others use the machine, too.
+settings.register_profile("any-machine", deadline=None)
+settings.load_profile("any-machine")
 
 
 @pytest.fixture(scope="session")

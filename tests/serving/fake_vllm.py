@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-WORDS = "the quick brown fox jumps over the lazy dog and runs away from all of it".split()
+WORDS = tuple("abcdefghijklmnop")
 TOKEN_SECONDS = 0.005
 
 
@@ -21,6 +21,11 @@ def note(**what: Any) -> None:
     if notes := os.environ.get("FAKE_VLLM_NOTES"):
         with Path(notes).open("a") as file:
             file.write(json.dumps(what) + "\n")
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def answer(body: dict[str, Any]) -> tuple[list[str], str, int]:
@@ -72,7 +77,11 @@ class Handler(BaseHTTPRequestHandler):
             "completion_tokens": len(words),
             "total_tokens": prompt_tokens + len(words),
         }
-        head = {"id": "cmpl-1", "object": "chat.completion" if chat else "text_completion", "model": body["model"]}
+        head = {
+            "id": "cmpl-1",
+            "object": "chat.completion" if chat else "text_completion",
+            "model": body["model"],
+        }
         if not body.get("stream"):
             time.sleep(TOKEN_SECONDS * len(words))
             text = "".join(words)
@@ -93,7 +102,7 @@ class Handler(BaseHTTPRequestHandler):
                 self._event({**head, "choices": [{"index": 0, **content, "finish_reason": None}]})
                 if body.get("user") == "break-off" and index == 3:
                     self.close_connection = True
-                    return
+                    return None
                 if body.get("user") == "error" and index == 3:
                     self._event({"error": {"message": "out of blocks", "type": "server_error", "code": 500}})
                     break
@@ -107,6 +116,7 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:
             note(abandoned=body.get("user"))
             self.close_connection = True
+        return None
 
     def _event(self, document: dict[str, Any]) -> None:
         self._chunk(b"data: " + json.dumps(document).encode() + b"\n\n")
@@ -139,10 +149,10 @@ def main() -> None:
     parser.add_argument("--served-model-name", nargs="+", required=True)
     options, rest = parser.parse_known_args()
     note(argv=rest, model=options.model, pid=os.getpid())
-    print("INFO fake vllm is starting", flush=True)
+    say("INFO fake vllm is starting")
     time.sleep(float(os.environ.get("FAKE_VLLM_LOAD_SECONDS", "0")))
     if status := os.environ.get("FAKE_VLLM_EXIT"):
-        print("ValueError: No available memory for the cache blocks.", flush=True)
+        say("ValueError: No available memory for the cache blocks.")
         sys.exit(int(status))
     Handler.names = tuple(options.served_model_name)
     ThreadingHTTPServer((options.host, options.port), Handler).serve_forever()

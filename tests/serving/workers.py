@@ -40,8 +40,9 @@ class RunningWorker:
     @property
     def url(self) -> str:
         def listening() -> "re.Match[str] | None":
-            assert self.process.poll() is None, self.log
-            return re.search(r"listens on ([\d.]+):(\d+)", self.log)
+            found = re.search(r"listens on ([\d.]+):(\d+)", self.log)
+            assert found or self.process.poll() is None, self.log
+            return found
 
         found = wait_until(listening, what="the worker")
         return f"http://{found[1]}:{found[2]}"

@@ -27,7 +27,7 @@ RENEW_WHEN_LEFT = timedelta(days=60)
 
 class Command(BaseCommand):
     help = (
-        f"Register this machine as the cluster `{CLUSTER}`, and write the token with which its workers report "
+        f"Register this machine as the cluster `{CLUSTER}`, and write the token by which its workers report "
         "to the file that they are given. Run again, it changes nothing, or renews a token that runs out."
     )
 

@@ -15,7 +15,9 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--bad", action="store_true", help="release a bad version; the judge rolls it back")
+        parser.add_argument(
+            "--bad", action="store_true", help="release a bad version, which the judge rolls back"
+        )
 
     def handle(self, *args: Any, bad: bool, **options: Any) -> None:
         # As an exception, so that the traffic ends with us.

@@ -99,7 +99,8 @@ class EnvoyFiles:
                 return
             self._store.save_observation(target, Observation(observed_at, workers))
             if target not in self._store.load().clusters:
-                self._store.put_endpoints(target, workers)
+                version = self._store.version(self.layout.endpoints(target))
+                self._store.put_endpoints(target, workers, taken=version)
                 return
             try:
                 self._publish(

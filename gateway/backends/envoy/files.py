@@ -27,21 +27,33 @@ def read_json(path: Path) -> Any | None:
         raise GatewayError(
             f"{path} is damaged ({error}): remove it, and the gateway is set up anew."
         ) from None
+    except OSError as error:
+        raise GatewayError(f"{path} cannot be read: {error.strerror or error}.") from None
 
 
 def replace_json(path: Path, document: object) -> None:
-    """Put the document in place of the file by one rename, after it has reached the disk."""
+    """Put the document in place of the file by one rename, after it has reached the disk.
+
+    Raises GatewayError, with the old file in place, when that cannot be done.
+    """
+    content = orjson.dumps(document, option=orjson.OPT_INDENT_2)
     fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}{LEFTOVER}")
     try:
-        with fresh.open("wb") as file:
-            file.write(orjson.dumps(document, option=orjson.OPT_INDENT_2))
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-    except BaseException:
-        fresh.unlink(missing_ok=True)
-        raise
-    directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            with fresh.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(path)
+        finally:
+            fresh.unlink(missing_ok=True)
+        _sync_directory(path.parent)
+    except OSError as error:
+        raise GatewayError(f"{path} cannot be written: {error.strerror or error}.") from None
+
+
+def _sync_directory(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:

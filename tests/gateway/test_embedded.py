@@ -1,0 +1,82 @@
+"""From a row to a real answer, with the settings' own Envoy, and back after its files are lost."""
+
+import shutil
+from datetime import UTC, datetime
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from common.actor import Actor
+from gateway import selectors, services
+from gateway.backends import backend
+from gateway.backends.envoy import EnvoyFiles
+from gateway.reconcilers import LOOK_EVERY, KeepGateway
+from gateway.routes import Endpoint, Fence, RouteSpec
+from gateway.split import is_plausible
+from perf.envoy_stack import CANARY, STABLE, EnvoyStack, eventually
+from tests.crash.harness import Clock, worker
+
+ANN = Actor(name="ann", user_id=1, via="web")
+
+pytestmark = [pytest.mark.stack, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def embedded(stack: EnvoyStack, settings):
+    """The settings name the running Envoy."""
+    settings.SLIPWAY_TRAFFIC_BACKEND = "gateway.backends.envoy"
+    settings.SLIPWAY_RUN_DIR = stack.layout.run_dir.parent
+    settings.SLIPWAY_LOG_DIR = stack.layout.log_dir
+    settings.SLIPWAY_BIND = stack.layout.bind
+    settings.SLIPWAY_GATEWAY_PORT = stack.layout.port
+    settings.SLIPWAY_GATEWAY_ADMIN_PORT = stack.layout.admin_port
+    backend.cache_clear()
+    yield stack
+    backend.cache_clear()
+
+
+def tell_workers(stack: EnvoyStack) -> None:
+    for target in (STABLE, CANARY):
+        endpoints = [Endpoint("127.0.0.1", one.port) for one in stack.workers[target.name]]
+        services.sync_endpoints(target.name, endpoints, observed_at=datetime.now(UTC))
+        eventually(lambda name=target.name: bool(selectors.ready_endpoints(name)))
+
+
+def test_a_row_reaches_the_client_and_survives_the_loss_of_the_files(embedded: EnvoyStack) -> None:
+    for target in (STABLE, CANARY):
+        embedded.run_workers(target)
+    row = services.set_route(RouteSpec("chat", STABLE, CANARY, 0), fence=Fence(1, 1), actor=ANN)
+    tell_workers(embedded)
+    before = selectors.counts(row)
+    services.set_weights("chat", candidate_percent=40, fence=Fence(1, 2), actor=ANN)
+    for _ in range(100):
+        assert embedded.get("/chat/v1").status == 200
+    seen = services.observe_split("chat", since=before)
+    assert seen.total == 100
+    assert is_plausible(seen.requests[CANARY.name], seen.total, candidate_percent=40)
+
+    embedded.kill()
+    shutil.rmtree(embedded.layout.run_dir)
+    embedded.start()
+    assert embedded.get("/chat/v1").status == 404
+    clock = Clock()
+    clock.pass_(LOOK_EVERY)
+    worker([KeepGateway()], clock).sweep()
+    assert selectors.last_seen().is_healthy
+    assert selectors.health().ok
+    tell_workers(embedded)
+    assert embedded.get("/chat/v1", x_release="canary").version == CANARY.version
+
+
+def test_the_bootstrap_command_keeps_routes_and_names_what_is_damaged(embedded: EnvoyStack, capsys) -> None:
+    services.set_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(0, 1), actor=ANN)
+    assert isinstance(backend(), EnvoyFiles)
+    routes = embedded.layout.routes.read_text()
+    call_command("gateway_bootstrap")
+    assert "--reject-unknown-dynamic-fields" in capsys.readouterr().out
+    assert STABLE.name in routes
+    assert STABLE.name in embedded.layout.routes.read_text()
+    eventually(lambda: selectors.health().ok)
+    embedded.layout.state.write_text("{")
+    with pytest.raises(CommandError, match=r"state\.json is damaged"):
+        call_command("gateway_bootstrap")

@@ -1,0 +1,121 @@
+"""What a request may say, and that everything else is named when it is refused."""
+
+import json
+from typing import Any
+
+import pytest
+
+from serving.openai import (
+    Call,
+    ChatPrompt,
+    Message,
+    RequestFault,
+    Route,
+    TextPrompt,
+    TokenPrompt,
+    read_call,
+    text_request,
+)
+
+HELLO = [{"role": "user", "content": "Hello"}]
+
+
+def call(route: Route = Route.CHAT, **body: Any) -> Call:
+    if route is Route.CHAT:
+        body.setdefault("messages", HELLO)
+    else:
+        body.setdefault("prompt", "Hello")
+    return read_call(route, json.dumps(body).encode(), served=("talk", "chat:v1"))
+
+
+def test_a_call_without_a_model_means_the_service() -> None:
+    assert call().model == "talk"
+    assert call(model="chat:v1").model == "chat:v1"
+
+
+def test_usage_is_asked_for_in_the_stream_options() -> None:
+    asked = call(stream=True, stream_options={"include_usage": True})
+    assert (asked.stream, asked.include_usage) == (True, True)
+
+
+def test_content_parts_of_text_are_joined() -> None:
+    parts = [{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo"}]
+    request = text_request(call(messages=[{"role": "user", "content": parts}]))
+    assert request.prompt == ChatPrompt((Message("user", "Hello"),))
+
+
+def test_a_completion_has_sixteen_tokens_unless_it_says_otherwise() -> None:
+    assert text_request(call(Route.COMPLETIONS)).sampling.max_tokens == 16
+    assert text_request(call(Route.COMPLETIONS, max_tokens=3)).sampling.max_tokens == 3
+    assert text_request(call()).sampling.max_tokens is None
+
+
+def test_the_newer_name_of_max_tokens_wins_in_a_chat() -> None:
+    assert text_request(call(max_tokens=9, max_completion_tokens=4)).sampling.max_tokens == 4
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [
+        ("Hi", TextPrompt("Hi")),
+        (["Hi"], TextPrompt("Hi")),
+        ([1, 2], TokenPrompt((1, 2))),
+        ([[1, 2]], TokenPrompt((1, 2))),
+    ],
+)
+def test_a_prompt_is_text_or_token_ids(prompt: Any, expected: Any) -> None:
+    assert text_request(call(Route.COMPLETIONS, prompt=prompt)).prompt == expected
+
+
+def test_harmless_and_neutral_parameters_pass() -> None:
+    text_request(
+        call(user="u", metadata={"a": "b"}, n=1, logprobs=False, presence_penalty=0.0, tools=[], store=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "param"),
+    [
+        (Route.CHAT, {"n": 2}, "n"),
+        (Route.CHAT, {"logprobs": True}, "logprobs"),
+        (Route.CHAT, {"tools": [{"type": "function"}]}, "tools"),
+        (Route.CHAT, {"response_format": {"type": "json_object"}}, "response_format"),
+        (Route.CHAT, {"frequency_penalty": 0.5}, "frequency_penalty"),
+        (Route.CHAT, {"temperature": -0.1}, "temperature"),
+        (Route.CHAT, {"temperature": "hot"}, "temperature"),
+        (Route.CHAT, {"temperature": True}, "temperature"),
+        (Route.CHAT, {"top_p": 0}, "top_p"),
+        (Route.CHAT, {"top_p": 1.1}, "top_p"),
+        (Route.CHAT, {"max_tokens": 0}, "max_tokens"),
+        (Route.CHAT, {"max_tokens": 1.5}, "max_tokens"),
+        (Route.CHAT, {"seed": "x"}, "seed"),
+        (Route.CHAT, {"stop": ""}, "stop"),
+        (Route.CHAT, {"stop": [1]}, "stop"),
+        (Route.CHAT, {"stop": ["a"] * 17}, "stop"),
+        (Route.CHAT, {"messages": []}, "messages"),
+        (Route.CHAT, {"messages": ["hi"]}, "messages[0]"),
+        (Route.CHAT, {"messages": [{"role": "robot", "content": ""}]}, "messages[0].role"),
+        (Route.CHAT, {"messages": [*HELLO, {"role": "user"}]}, "messages[1].content"),
+        (
+            Route.CHAT,
+            {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+            "messages[0].content[0]",
+        ),
+        (Route.COMPLETIONS, {"prompt": ["a", "b"]}, "prompt"),
+        (Route.COMPLETIONS, {"prompt": [-1]}, "prompt"),
+        (Route.COMPLETIONS, {"prompt": None}, "prompt"),
+        (Route.COMPLETIONS, {"echo": True}, "echo"),
+        (Route.COMPLETIONS, {"suffix": "!"}, "suffix"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_by_name(route: Route, body: dict[str, Any], param: str) -> None:
+    with pytest.raises(RequestFault) as refusal:
+        text_request(call(route, **body))
+    assert refusal.value.status == 400
+    assert refusal.value.document["error"]["param"] == param
+    assert refusal.value.document["error"]["message"]
+
+
+def test_a_body_nested_beyond_measure_is_refused() -> None:
+    with pytest.raises(RequestFault, match="not JSON"):
+        read_call(Route.CHAT, b"[" * 200_000, served=("talk",))
