@@ -1,6 +1,6 @@
 """What people fill in about services and releases. Fields only: services decide."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import django_filters
 from django import forms
@@ -36,7 +36,7 @@ def _visible_services(request: Any) -> QuerySet[Service]:
     return Service.objects.for_actor(of_request(request)).order_by("name")
 
 
-class ReleaseFilter(django_filters.FilterSet):
+class ReleaseFilter(django_filters.FilterSet):  # type: ignore[misc]
     q = django_filters.CharFilter(
         method="mentioning", label="Search", widget=SearchInput("Version, reason, person")
     )
@@ -76,7 +76,7 @@ class ReleaseFilter(django_filters.FilterSet):
         return rows.filter(state__in=IN_MOTION if state == IN_MOTION_CHOICE else [state])
 
 
-class ServiceFilter(django_filters.FilterSet):
+class ServiceFilter(django_filters.FilterSet):  # type: ignore[misc]
     q = django_filters.CharFilter(method="mentioning", label="Search", widget=SearchInput("Name, model"))
     cluster = django_filters.ModelChoiceFilter(
         field_name="cluster",
@@ -114,7 +114,13 @@ def plan_choices(actor: Actor, team: Team) -> list[tuple[str, str]]:
     return [(plan.name, plan.name if plan.pk is None else f"{plan.name} (team {team})") for plan in rows]
 
 
-class VersionChoice(forms.ModelChoiceField):
+if TYPE_CHECKING:
+    OneVersion = forms.ModelChoiceField[Version]
+else:
+    OneVersion = forms.ModelChoiceField
+
+
+class VersionChoice(OneVersion):
     def label_from_instance(self, version: Any) -> str:
         return f"{version.name} · {version.short_digest}" + (
             f" · {version.message[:60]}" if version.message else ""
@@ -137,7 +143,9 @@ class ReleaseForm(forms.Form):
         self, data: QueryDict | None = None, *, service: Service, actor: Actor, **options: Any
     ) -> None:
         super().__init__(data, **options)
-        others = ready_versions(service.model).exclude(pk=service.stable_version_id)
+        others = ready_versions(service.model)
+        if service.stable_version_id is not None:
+            others = others.exclude(pk=service.stable_version_id)
         self.fields["version"].queryset = others  # type: ignore[attr-defined]
         self.fields["plan"].choices = plan_choices(actor, service.team)  # type: ignore[attr-defined]
 
@@ -239,8 +247,11 @@ class NewServiceForm(ServiceSettings):
         super().__init__(data, **options)
         self.team_fields(actor)
         model = self._chosen("model")
+        fields: dict[str, Any] = self.fields
         if model is not None:
-            self.fields["version"].queryset = ready_versions(model)  # type: ignore[attr-defined]
+            fields["version"].queryset = ready_versions(model)
+        if not fields["version"].queryset.exists():
+            fields["version"].empty_label = "No version is ready" if model else "Choose a model first"
 
     def team_fields(self, actor: Actor) -> None:
         fields: dict[str, Any] = self.fields

@@ -41,7 +41,7 @@ class _Watched:
 
 
 class Sampler:
-    """One per process. `read` gives a service's counts, or raises GatewayError; both clocks are in seconds."""
+    """One per process. `read` gives a service's counts, or raises GatewayError; clocks are in seconds."""
 
     def __init__(
         self,

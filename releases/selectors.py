@@ -138,10 +138,13 @@ def waiting_for_what(release: Release) -> WaitingFor | None:
 
 
 def verdict_of(release: Release) -> Verdict | None:
-    """The judge's verdict as of the last look; None before the first."""
+    """The judge's verdict as of the last look; None before the first, and for what an older judge has written."""
     if not release.evidence:
         return None
-    return verdict(Evidence.from_dict(release.evidence), plan_of(release).judge)
+    try:
+        return verdict(Evidence.from_dict(release.evidence), plan_of(release).judge)
+    except ValueError:
+        return None
 
 
 def curve_of(release: Release) -> list[dict[str, Any]]:
@@ -173,7 +176,7 @@ def services_for(actor: Actor) -> QuerySet[Service]:
 
 
 def uses_of_plans(actor: Actor) -> dict[tuple[int | None, str], int]:
-    """How many services name a plan, by team id and name; under None those of all teams, for built-in plans."""
+    """How many services name a plan, by team id and name; under None those of all teams."""
     found: dict[tuple[int | None, str], int] = defaultdict(int)
     rows = Service.objects.for_actor(actor).values_list("team_id", "plan_name").annotate(number=Count("pk"))
     for team_id, name, number in rows.order_by():
@@ -188,7 +191,7 @@ def release_of(service: Service) -> Release | None:
 
 
 def served_by(deployment: str) -> tuple[int, int | None]:
-    """Ids of the service that the deployment works for, and of its release in motion. Raises UnknownDeployment."""
+    """Ids of the deployment's service, and of that one's release in motion. Raises UnknownDeployment."""
     found = (
         Release.objects.filter(candidate_deployment=deployment).values_list("service_id", flat=True).first()
     )

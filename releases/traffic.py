@@ -20,12 +20,10 @@ class SideTraffic:
 
     rate: float | None = None
     """Requests answered per second, over RATE_SECONDS."""
-    share: float | None = None
-    """Of all requests that were split by weight, 0..1, over FIGURES_SECONDS; as are the figures below."""
     requests: int = 0
-    """Answered."""
+    """Answered, over FIGURES_SECONDS; so are the figures below."""
     error_share: float | None = None
-    """Of the answered ones, 0..1."""
+    """0..1"""
     p50: float | None = None
     p95: float | None = None
     first_byte_p95: float | None = None
@@ -61,13 +59,10 @@ class Window:
         )
         if lately_at >= at:
             lately_at, lately = self._readings[-2]
-        routed = {name: _routed(first.get(name), counts) for name, counts in latest.items()}
-        total = sum(routed.values())
         speeds = rates(lately, latest, at - lately_at)
         return {
             name: SideTraffic(
                 rate=speeds[name].requests_per_s,
-                share=routed[name] / total if total else None,
                 requests=figures.requests,
                 error_share=figures.error_share,
                 p50=_seconds(figures.latency_ms.p50),
@@ -77,11 +72,6 @@ class Window:
             )
             for name, figures in rates(first, latest, at - first_at).items()
         }
-
-
-def _routed(before: TargetCounts | None, after: TargetCounts) -> int:
-    goes_on = before is not None and before.epoch == after.epoch and before.routed <= after.routed
-    return after.routed - before.routed if before is not None and goes_on else after.routed
 
 
 def _seconds(milliseconds: float | None) -> float | None:

@@ -68,6 +68,8 @@ class Chart:
     marks: Sequence[Mark] = ()
     minimum: float | None = None
     maximum: float | None = None
+    top_at_least: float | None = None
+    """Where the picture ends at the least, so that a trifle does not look like a mountain."""
     logarithmic: bool = False
     window_seconds: int = field(default=0)
     """How much of the past a live chart keeps; 0: all of it."""
@@ -125,6 +127,7 @@ class Chart:
             "marks": [{"name": mark.name, "at": mark.at.timestamp()} for mark in self.marks],
             "minimum": self.minimum,
             "maximum": self.maximum,
+            "top_at_least": self.top_at_least,
             "logarithmic": self.logarithmic,
             "window": self.window_seconds,
         }

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from accounts.selectors import may
@@ -64,12 +65,13 @@ class HomePage:
     @cached_property
     def nodes_in_trouble(self) -> list[dict[str, Any]]:
         """Machines that cannot be reached, or with workers that are lost or stuck."""
-        found = []
-        for cluster in self.fleet.clusters:
-            for node in cluster.nodes:
-                if words := _trouble(node):
-                    found.append({"cluster": cluster.row.name, "node": node.row, "words": words})
-        return found[:TROUBLE_SHOWN]
+        nodes = ((cluster, node) for cluster in self.fleet.clusters for node in cluster.nodes)
+        found = (
+            {"cluster": cluster.row.name, "node": node.row, "words": words}
+            for cluster, node in nodes
+            if (words := _trouble(node))
+        )
+        return list(islice(found, TROUBLE_SHOWN))
 
     @cached_property
     def parts(self) -> Parts:
@@ -77,7 +79,7 @@ class HomePage:
 
     @cached_property
     def next_step(self) -> str:
-        """What somebody who begins should do now: `model`, `version`, `service`, `release`; empty: nothing."""
+        """What somebody who begins should do: `model`, `version`, `service`, `release`; empty: nothing."""
         if Release.objects.for_actor(self._actor).exists():
             return ""
         if Service.objects.for_actor(self._actor).exists():

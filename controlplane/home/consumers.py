@@ -12,7 +12,7 @@ PATIENCE_SECONDS = 1.2
 
 
 class HomeTopic(Topic):
-    """The parts of the stack: says "look again" when one of them changes. Releases and the fleet have their own."""
+    """The parts of the stack: says "look again" when one of them changes."""
 
     kind: ClassVar[str] = "home"
     refresh_seconds: ClassVar[float | None] = 2.0

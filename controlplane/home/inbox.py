@@ -75,7 +75,7 @@ def _imports(actor: Actor) -> list[Task]:
         Task(
             "stuck",
             f"Import of {row}",
-            f"/models/{row.model.name}/versions/{row.name}/",
+            f"/models/{row.model.name}/{row.name}/",
             row.stuck_at,
             row.last_error,
         )

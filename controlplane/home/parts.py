@@ -62,6 +62,11 @@ class Parts:
     age_seconds: float = 0.0
 
     @property
+    def is_pending(self) -> bool:
+        """Nothing has answered yet: worth another look in a moment."""
+        return not self.rows
+
+    @property
     def is_old(self) -> bool:
         return self.age_seconds > OLD_SECONDS
 
@@ -101,7 +106,7 @@ def is_supervised() -> bool:
 def merged(
     health: Mapping[str, PartHealth], report: PartsReport | None, *, age_seconds: float = 0.0
 ) -> Parts:
-    """Pure. `report` is None where other means than ours run the parts: then they are known by their answers."""
+    """Pure. `report` is None where others run the parts: then they are known by their answers."""
     if report is None or report.problem:
         rows = [
             PartRow(name, ALONE.get(name, name), "up" if told.ok else "down", told.detail)

@@ -7,12 +7,12 @@ from typing import Any
 from clusters import selectors as fleet
 from clusters.errors import DeploymentMissing
 from clusters.selectors import DeploymentStatus
+from releases import selectors
 from releases.models import Release, Service
 from releases.sampling import Look
 from releases.traffic import NOTHING, SideTraffic
 
 STABLE, CANDIDATE = "stable", "candidate"
-NOTE = "Rates of the last 10 s; shares, errors and latencies of the last 60 s."
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class Lane:
     deployment: str
     percent: int
     """Of the traffic, as wished."""
+    observed_percent: float | None
+    """As measured in the present step of the release."""
     status: DeploymentStatus | None
     """Its workers; None while there is no deployment."""
     traffic: SideTraffic
@@ -37,18 +39,28 @@ def lanes_of(service: Service, release: Release | None, looks: Sequence[Look] = 
     percent = release.candidate_percent if release else 0
     stable = release.stable_deployment if release else service.stable_deployment
     seen = looks[-1].sides if looks else {}
+    weights = selectors.weights(release)["observed"]
     lanes = []
     if stable:
         version = release.from_version if release else service.stable_version
-        lanes.append(_lane(STABLE, version, stable, 100 - percent, seen))
+        lanes.append(_lane(STABLE, version, stable, 100 - percent, weights, seen))
     if release:
         share = percent if stable else 100
-        lanes.append(_lane(CANDIDATE, release.version, release.candidate_deployment, share, seen))
+        deployment = release.candidate_deployment
+        lanes.append(_lane(CANDIDATE, release.version, deployment, share, weights, seen))
     return lanes
 
 
-def _lane(side: str, version: Any, deployment: str, percent: int, seen: Mapping[str, SideTraffic]) -> Lane:
-    return Lane(side, version, deployment, percent, status_of(deployment), seen.get(deployment, NOTHING))
+def _lane(
+    side: str,
+    version: Any,
+    deployment: str,
+    percent: int,
+    observed: Mapping[str, float | None],
+    seen: Mapping[str, SideTraffic],
+) -> Lane:
+    traffic = seen.get(deployment, NOTHING)
+    return Lane(side, version, deployment, percent, observed[side], status_of(deployment), traffic)
 
 
 def status_of(deployment: str) -> DeploymentStatus | None:
@@ -68,7 +80,6 @@ def traffic_values(look: Look, deployments: Mapping[str, str]) -> dict[str, Any]
         traffic = look.sides.get(deployment, NOTHING)
         values |= {
             f"{side}.rate": _rounded(traffic.rate, 2),
-            f"{side}.share": None if traffic.share is None else round(100 * traffic.share, 1),
             f"{side}.errors": _rounded(traffic.error_share, 5),
             f"{side}.p50": _rounded(traffic.p50, 4),
             f"{side}.p95": _rounded(traffic.p95, 4),

@@ -97,7 +97,7 @@ class FormStep:
 
     @property
     def help(self) -> str:
-        return _definition(self.kind).get("description", "")
+        return str(_definition(self.kind).get("description", ""))
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,14 @@ from common.pages.steps import StepView
 from models_registry import selectors as registry
 from models_registry.comparison import Change, Comparison
 from releases import plans, selectors
-from releases.judge import Evidence, Verdict
+from releases.judge import Verdict
 from releases.models import Approval, Release, ReleaseMove, ReleaseStep
 from releases.pages import actions, curves, lanes, notice, strip, values
 from releases.pages.traffic_charts import traffic_charts
 from releases.sampling import sampler
 
 MOVES_SHOWN = 100
+APPROVERS_SHOWN = 6
 CHANGES: tuple[Change, ...] = ("changed", "added", "removed")
 
 
@@ -74,8 +75,8 @@ class ReleasePage:
     @cached_property
     def approvers(self) -> Sequence[User]:
         """Who else could say the word; a few of them."""
-        others = people_with(Right.RELEASES_APPROVE, self.release.team)
-        return list(others.exclude(pk=self._actor.user_id).order_by("username")[:6])
+        people = people_with(Right.RELEASES_APPROVE, self.release.team).order_by("username")
+        return [person for person in people[: APPROVERS_SHOWN + 1] if person.pk != self._actor.user_id]
 
     @cached_property
     def operations(self) -> list[actions.Action]:
@@ -138,9 +139,7 @@ class ReleasePage:
 
     @cached_property
     def indicators(self) -> list[curves.Indicator]:
-        threshold = None
-        if self.release.evidence:
-            threshold = Evidence.from_dict(self.release.evidence).slow_threshold_ms
+        threshold = self.release.evidence.get("slow_threshold_ms")
         return curves.indicators_of(
             self.plan,
             selectors.curve_of(self.release),

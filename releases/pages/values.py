@@ -1,4 +1,4 @@
-"""What the live topics show of a release or a service, by flat path: what its page said when it was opened."""
+"""What the live topics show of a release or a service, by flat path: as its page did when it was opened."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -36,7 +36,8 @@ def service_values(service: Service, release: Release | None, look: Look) -> dic
 def weight_values(release: Release) -> dict[str, Any]:
     weights = selectors.weights(release)
     return {
-        "weights.observed": weights["observed"]["candidate"],
+        "weights.stable": weights["observed"]["stable"],
+        "weights.candidate": weights["observed"]["candidate"],
         "weights.basis": split_basis(weights),
     }
 

@@ -36,6 +36,7 @@ def rows_for_lists(rows: QuerySet[Release]) -> QuerySet[Release]:
     heavy = ("plan", "evidence", "baseline", "progress", "version__config", "version__scan")
     return rows.defer(*heavy, "from_version__config", "from_version__scan").annotate(
         step_count=Subquery(counted),
+        step_kind=Subquery(steps.filter(index=OuterRef("step_index")).values("kind")[:1]),
         step_title=Subquery(steps.filter(index=OuterRef("step_index")).values("title")[:1]),
     )
 

@@ -82,7 +82,7 @@ function range(data) {
   return (_plot, low, high) => {
     const limits = data.limits.map((limit) => limit.value);
     let bottom = data.minimum ?? Math.min(low ?? 0, ...limits);
-    let top = data.maximum ?? Math.max(high ?? 1, ...limits);
+    let top = data.maximum ?? Math.max(high ?? 1, data.top_at_least ?? -Infinity, ...limits);
     if (top <= bottom) top = bottom + 1;
     const room = (top - bottom) * 0.08;
     if (data.logarithmic) return [data.minimum ?? bottom / 1.5, data.maximum ?? top * 1.5];
