@@ -9,6 +9,8 @@ class ServiceSummary:
     state: str
     stable: str | None
     candidate: str | None
+    candidate_name: str
+    """Its name within the model; empty without one."""
     release_id: int | None
     weights: dict[str, Any]
     url: str

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from common import audit, events
 from common.actor import Actor
@@ -79,6 +79,9 @@ def halt(
 class PlanStep(Step[Release], Generic[Spec]):
     """One step of the plan; `spec` is its data."""
 
+    tells_progress: ClassVar[bool] = True
+    """Whether pages are to look again when only its progress changed."""
+
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
 
@@ -128,7 +131,7 @@ class PlanStep(Step[Release], Generic[Spec]):
         def write_and_tell() -> None:
             if write:
                 write()
-            if columns:
+            if columns and self.tells_progress:
                 events.publish(ReleaseMoved(release.pk, release.service_id))
 
         return wait(after, save=columns, write=write_and_tell)
