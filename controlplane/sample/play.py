@@ -205,6 +205,7 @@ def _traffic(sample: Sample) -> Iterator[None]:
     """Steady light traffic as a process of its own, for as long as the sample lasts."""
     command: list[Any] = [sys.executable, "-m", "controlplane.sample.traffic"]
     command += ["--url", f"{sample.gateway_url}/{SERVICE}", "--rps", str(REQUESTS_PER_SECOND)]
+    command += ["--exit-with-parent"]
     with sample.log.open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
             yield
