@@ -18,23 +18,10 @@ from releases.errors import UnknownDeployment, UnknownPlan
 from releases.judge import Evidence, Verdict, verdict
 from releases.models import EvidencePoint, Plan, Release, Service
 from releases.states import IN_MOTION, ReleaseState
+from releases.summaries import ServiceSummary
 
 SERVICE_STATES = ("starting", "serving", "releasing", "down")
 """First release under way; stable serves; another release is in motion; nothing serves."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceSummary:
-    """What a service's row does not hold itself."""
-
-    state: str
-    stable: str | None
-    candidate: str | None
-    candidate_name: str
-    """Its name within the model; empty without one."""
-    release_id: int | None
-    weights: dict[str, Any]
-    url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +220,7 @@ def page_of(release: Release) -> str:
     return f"{settings.SLIPWAY_PUBLIC_URL}/releases/{release.pk}/"
 
 
-def history(service: Service, *, limit: int = 50) -> Sequence[Release]:
+def history(service: Service, *, limit: int = 50) -> QuerySet[Release]:
     return (
         Release.objects.filter(service=service)
         .select_related("version__model", "from_version__model")

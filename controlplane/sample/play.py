@@ -19,7 +19,7 @@ MODEL = "docstring-writer"
 SERVICE = "docs"
 PLAN = "canary-quick"
 REPLICAS = 2
-REQUESTS_PER_SECOND = 12
+REQUESTS_PER_SECOND = 6
 POLL_SECONDS = 0.5
 ENDED = ("promoted", "rolled_back", "aborted", "rejected", "failed")
 

@@ -217,8 +217,8 @@ class PlanCollection(Created, Read, Put, Deleted, Plans):
         services.delete_plan(instance, actor=self.actor)
 
     @extend_schema(responses=OpenApiTypes.OBJECT)
-    @action(detail=False, methods=["get"])
-    def schema(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+    @action(detail=False, methods=["get"], url_path="schema", url_name="schema")
+    def body_schema(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """The JSON schema of a plan's body."""
         return Response(plans.plan_schema())
 

@@ -15,6 +15,9 @@ ACTOR = Actor.system("slipway")
 SOON = timedelta(seconds=1)
 """Between two looks at something that is changing."""
 
+SPLIT = ("start", "wished_percent", "requests", "observed_percent", "interval_percent", "within")
+"""What a step's progress holds of the split between stable and candidate."""
+
 Spec = TypeVar("Spec")
 
 
@@ -90,10 +93,17 @@ class PlanStep(Step[Release], Generic[Spec]):
         detail: Mapping[str, Any] | None = None,
         save: Mapping[str, Any] | None = None,
         actor: str = "",
+        keeps_split: bool = True,
         also: Callable[[], None] | None = None,
     ) -> Outcome:
-        """This step of the plan is done; the next one begins."""
+        """This step of the plan is done; the next one begins.
+
+        What was measured of the split is carried on, for as long as the weight stays the same.
+        """
         index = release.step_index
+        split = (
+            {key: release.progress[key] for key in SPLIT if key in release.progress} if keeps_split else {}
+        )
 
         def write() -> None:
             finish_step(release, index, StepState.DONE, note=note, detail=detail, actor=actor)
@@ -102,7 +112,7 @@ class PlanStep(Step[Release], Generic[Spec]):
                 also()
             events.publish(ReleaseMoved(release.pk, release.service_id))
 
-        columns = {**(save or {}), "step_index": index + 1, "phase": "", "progress": {}}
+        columns = {**(save or {}), "step_index": index + 1, "phase": "", "progress": split}
         return proceed(save=columns, write=write)
 
     def look_again(

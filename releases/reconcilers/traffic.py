@@ -35,7 +35,7 @@ class SetWeight(WatchedStep[plans.Weight]):
     def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
         save = {"candidate_percent": self.spec.percent}
         note = f"The gateway sends {self.spec.percent} % to {row.version}."
-        return self.go_on(row, note=note, save=save)
+        return self.go_on(row, note=note, save=save, keeps_split=False)
 
 
 class Hold(WatchedStep[plans.Hold]):
