@@ -125,7 +125,7 @@ def waiting_for_what(release: Release) -> WaitingFor | None:
 
 
 def verdict_of(release: Release) -> Verdict | None:
-    """The judge's verdict as of the last look; None before the first, and for what an older judge has written."""
+    """The judge's verdict as of the last look; None before it, and for what an older judge has written."""
     if not release.evidence:
         return None
     try:
