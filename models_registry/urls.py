@@ -1,0 +1,20 @@
+from django.urls import path
+
+from models_registry.views import aliases, models, versions
+
+# A plus sign begins no name of a model, a version or an alias.
+urlpatterns = [
+    path("models/", models.model_list, name="models"),
+    path("models/+new/", models.new_model, name="new-model"),
+    path("models/<str:name>/", models.model_page, name="model"),
+    path("models/<str:name>/+aliases/", aliases.alias_page, name="model-aliases"),
+    path("models/<str:name>/+aliases/move/", aliases.move_alias, name="move-alias"),
+    path("models/<str:name>/+aliases/delete/<str:alias>/", aliases.delete_alias, name="delete-alias"),
+    path("models/<str:name>/+card/", models.model_card, name="model-card"),
+    path("models/<str:name>/+compare/", models.compare, name="compare-versions"),
+    path("models/<str:name>/+import/", versions.import_version, name="import-version"),
+    path("models/<str:name>/+settings/", models.model_settings, name="model-settings"),
+    path("models/<str:name>/+delete/", models.delete_model, name="delete-model"),
+    path("models/<str:name>/<str:version>/", versions.version_page, name="version"),
+    path("models/<str:name>/<str:version>/+<str:wish>/", versions.act, name="version-act"),
+]

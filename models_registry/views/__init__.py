@@ -1,0 +1,1 @@
+"""The console's pages about models, their versions and aliases."""

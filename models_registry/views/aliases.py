@@ -1,0 +1,56 @@
+"""Aliases: where they point, where they pointed, and moving them."""
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_POST, require_safe
+
+from accounts.actors import of_request
+from common.pages.access import signed_in
+from common.pages.answers import done, page, refusals_at_the_form, refused
+from common.pages.forms import first_fault
+from common.pages.listing import list_page
+from models_registry import selectors, services
+from models_registry.forms import AliasForm, ReasonForm
+from models_registry.views.models import frame, visible_model
+
+SORTS = {"at": "at", "alias": "alias", "by": "by"}
+
+
+@require_safe
+@signed_in
+def alias_page(request: HttpRequest, name: str) -> HttpResponse:
+    """Its aliases, and every move of them; `?alias=` shows the moves of one."""
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    chosen = request.GET.get("alias", "")
+    moves = selectors.alias_history(model, chosen or None)
+    listing = list_page(request, moves, sorts=SORTS, default_sort="-at")
+    context = frame(actor, model) | {"listing": listing, "chosen": chosen}
+    return page(request, "models_registry/aliases.html", context, parts=("listing",))
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def move_alias(request: HttpRequest, name: str) -> HttpResponse:
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    form, why = AliasForm(request.POST, model=model), ReasonForm(request.POST)
+    for one in (form, why):
+        if not one.is_valid():
+            return refused(request, first_fault(one))
+    given = form.cleaned_data
+    alias = services.set_alias(actor=actor, model=model, reason=why.cleaned_data["reason"], **given)
+    return done(request, f"{alias} is {given['version'].name} now.")
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def delete_alias(request: HttpRequest, name: str, alias: str) -> HttpResponse:
+    actor = of_request(request)
+    found = selectors.alias_named(visible_model(actor, name), alias)
+    form = ReasonForm(request.POST)
+    if not form.is_valid():
+        return refused(request, first_fault(form))
+    services.delete_alias(actor=actor, alias=found, reason=form.cleaned_data["reason"])
+    return done(request, f"{found} is deleted; its history stays.")

@@ -1,0 +1,226 @@
+"""The list of models, one of them, a new one, its settings, its card, and two of its versions compared."""
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from accounts.actors import of_request
+from accounts.selectors import may
+from accounts.states import Right
+from common.actor import Actor
+from common.errors import Missing, SlipwayError
+from common.pages.access import signed_in
+from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
+from common.pages.forms import blame, first_fault
+from common.pages.listing import list_page
+from models_registry import readme, selectors, services
+from models_registry.errors import BlobMissing
+from models_registry.forms import (
+    AliasForm,
+    ModelChangeForm,
+    ModelFilter,
+    NewModelForm,
+    ReasonForm,
+    VersionFilter,
+)
+from models_registry.models import Model, Version
+from models_registry.states import VersionState
+
+SORTS = {
+    "name": "name",
+    "team": "team__name",
+    "size": "bytes",
+    "newest": "newest_at",
+    "created": "created_at",
+}
+VERSION_SORTS = {"number": "number", "size": "size_bytes", "created": "created_at", "state": "state"}
+
+
+@require_safe
+@signed_in
+def model_list(request: HttpRequest) -> HttpResponse:
+    actor = of_request(request)
+    rows = selectors.with_totals(selectors.models(actor))
+    listing = list_page(request, rows, sorts=SORTS, default_sort="name", filters=ModelFilter)
+    context = {
+        "listing": listing,
+        "cards": selectors.cards(listing.rows),
+        "may_create": may(actor, Right.MODELS_WRITE),
+    }
+    return page(request, "models_registry/models.html", context, parts=("listing",))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def new_model(request: HttpRequest) -> HttpResponse:
+    actor = of_request(request)
+    form = NewModelForm(request.POST if request.method == "POST" else None, actor=actor)
+    if form.is_bound and form.is_valid():
+        try:
+            model = services.create_model(actor=actor, **form.cleaned_data)
+        except (SlipwayError, ValidationError) as error:
+            blame(form, error)
+        else:
+            return done(request, f"{model.name} is there. Import its first version.", to=url_of(model))
+    status = UNPROCESSABLE if form.is_bound else 200
+    return page(request, "models_registry/new_model.html", {"form": form}, status=status)
+
+
+@require_safe
+@signed_in
+def model_page(request: HttpRequest, name: str) -> HttpResponse:
+    """Its versions, newest first; asks again every second while one of them is being imported."""
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    listing = list_page(
+        request,
+        selectors.versions(model),
+        sorts=VERSION_SORTS,
+        default_sort="-number",
+        filters=VersionFilter,
+        size=30,
+    )
+    cards = selectors.version_cards(listing.rows)
+    context = frame(actor, model) | {
+        "listing": listing,
+        "cards": cards,
+        "is_moving": any(_is_moving(card.version) for card in cards),
+    }
+    return page(request, "models_registry/model.html", context, parts=("listing",))
+
+
+def frame(actor: Actor, model: Model) -> dict[str, Any]:
+    """What every page of one model shows."""
+    may_write = may(actor, Right.MODELS_WRITE, model.team_id)
+    return {
+        "model": model,
+        "may_write": may_write,
+        "aliases": list(selectors.aliases(model)),
+        "alias_form": AliasForm(model=model, auto_id="move_%s") if may_write else None,
+    }
+
+
+@require_safe
+@signed_in
+def model_card(request: HttpRequest, name: str) -> HttpResponse:
+    """The card of the newest ready version, or of `?version=`."""
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    ready = Version.objects.ready().filter(model=model).select_related("model").defer("config", "scan")
+    versions = list(ready.order_by("-number")[:200])
+    wanted = request.GET.get("version", "")
+    version = next((one for one in versions if one.name == wanted), versions[0] if versions else None)
+    context = frame(actor, model) | {"versions": versions, "version": version} | card_of(version)
+    return page(request, "models_registry/card.html", context, parts=("card",))
+
+
+def card_of(version: Version | None) -> dict[str, Any]:
+    """`card`, and `card_problem` where it cannot be read."""
+    try:
+        return {"card": readme.card_of(version) if version else None, "card_problem": ""}
+    except BlobMissing as error:
+        return {"card": None, "card_problem": str(error)}
+
+
+@require_safe
+@signed_in
+def compare(request: HttpRequest, name: str) -> HttpResponse:
+    """`?before=v1&after=v2`; without them the two newest ready versions."""
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    ready = Version.objects.ready().filter(model=model).defer("config", "scan").order_by("-number")
+    choices = list(ready[:200])
+    context = frame(actor, model) | {"choices": choices, "comparison": None, "problem": ""}
+    wanted = [request.GET.get("before", ""), request.GET.get("after", "")]
+    if not any(wanted) and len(choices) > 1:
+        wanted = [choices[1].name, choices[0].name]
+    if all(wanted):
+        try:
+            before, after = (_ready(model, one) for one in wanted)
+        except SlipwayError as error:
+            context["problem"] = str(error)
+        else:
+            found = selectors.compare_versions(before, after)
+            kinds = ("added", "removed", "changed", "same")
+            context |= {
+                "before": before,
+                "after": after,
+                "comparison": found,
+                "facts": _facts(before, after),
+                "changed_files": [file for file in found.files if file.change != "same"],
+                "same_files": [file for file in found.files if file.change == "same"],
+                "totals": [(kind, found.count_of(kind), found.bytes_of(kind)) for kind in kinds],  # type: ignore[arg-type]
+            }
+    context["wanted"] = wanted
+    return page(request, "models_registry/compare.html", context, parts=("comparison",))
+
+
+def _ready(model: Model, reference: str) -> Version:
+    version = selectors.version_named(model, reference)
+    if version.state != VersionState.READY:
+        raise Missing(f"{version} is {version.state}, not ready: there is nothing to compare.")
+    return version
+
+
+def _facts(before: Version, after: Version) -> list[tuple[str, Any, Any, str]]:
+    """Label, the two values, and the filter that shows them."""
+    return [
+        ("Size", before.size_bytes, after.size_bytes, "bytes"),
+        ("Files", before.file_count, after.file_count, "count"),
+        ("Parameters", before.parameters, after.parameters, "count"),
+        ("Architecture", before.architecture, after.architecture, ""),
+        ("Weights", before.dtype, after.dtype, ""),
+        ("Quantization", before.quantization, after.quantization, ""),
+        ("Context", before.context_length, after.context_length, "count"),
+    ]
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def model_settings(request: HttpRequest, name: str) -> HttpResponse:
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    initial = {"task": model.task, "description": model.description, "revision": model.revision}
+    form = ModelChangeForm(request.POST if request.method == "POST" else None, initial=initial)
+    if form.is_bound and form.is_valid():
+        given = dict(form.cleaned_data)
+        try:
+            services.change_model(actor=actor, model=model, expected=given.pop("revision"), **given)
+        except (SlipwayError, ValidationError) as error:
+            blame(form, error)
+        else:
+            return done(request, "Saved.", to=url_of(model))
+    context = frame(actor, model) | {"form": form}
+    status = UNPROCESSABLE if form.is_bound else 200
+    return page(request, "models_registry/model_settings.html", context, status=status)
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def delete_model(request: HttpRequest, name: str) -> HttpResponse:
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    form = ReasonForm(request.POST)
+    if not form.is_valid():
+        return refused(request, first_fault(form))
+    services.delete_model(actor=actor, model=model, reason=form.cleaned_data["reason"])
+    return done(request, f"{name} is deleted.", to="/models/")
+
+
+def visible_model(actor: Actor, name: str) -> Model:
+    """Raises Http404."""
+    try:
+        return selectors.model_named(actor, name)
+    except Missing as error:
+        raise Http404(str(error)) from None
+
+
+def url_of(model: Model) -> str:
+    return f"/models/{model.name}/"
+
+
+def _is_moving(version: Version) -> bool:
+    return version.state == VersionState.IMPORTING and version.stuck_at is None
