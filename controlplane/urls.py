@@ -11,6 +11,7 @@ admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-a
 
 urlpatterns = [
     path("", include("common.pages.urls")),
+    path("", include("clusters.urls")),
     path("", include("models_registry.urls")),
     path("accounts/", include("accounts.urls")),
     path("admin/password_change/", RedirectView.as_view(pattern_name="account_change_password")),
