@@ -185,17 +185,17 @@ _SERVING = frozenset({WorkerState.READY, WorkerState.DRAINING})
 def alert_of(row: WorkerRow, beat: Beat | None, *, now: datetime) -> Alert:
     """What the heartbeats of a worker, whose process runs, say against it.
 
-    Silence counts from the last heartbeat of the present process, or from when it became ready. One that is
-    still starting has not begun to report: its silence means nothing.
+    Silence counts from the last heartbeat, or from when the present process became ready. One that is still
+    starting has not begun to report: its silence means nothing.
     """
     if row.state not in _SERVING:
         return Alert.NONE
-    if beat is None or (row.pid is not None and beat.pid != row.pid):
-        silent_seconds = (now - row.state_since).total_seconds()
-        return Alert.LOST if silent_seconds > LOST_AFTER_SECONDS else Alert.NONE
-    if beat.age_seconds > LOST_AFTER_SECONDS:
+    silent_seconds = (now - row.state_since).total_seconds()
+    if beat is not None:
+        silent_seconds = min(silent_seconds, beat.age_seconds)
+    if silent_seconds > LOST_AFTER_SECONDS:
         return Alert.LOST
-    return Alert.STUCK if beat.full_seconds >= STUCK_AFTER_SECONDS else Alert.NONE
+    return Alert.STUCK if beat and beat.full_seconds >= STUCK_AFTER_SECONDS else Alert.NONE
 
 
 def fleet_of(rows: Rows, beats: Mapping[str, Beat], *, now: datetime, is_live: bool) -> Fleet:
@@ -311,8 +311,6 @@ def _rounded(share: float | None) -> float | None:
 def _worker_now(
     row: WorkerRow, deployment: DeploymentRow, beat: Beat | None, *, now: datetime, is_live: bool
 ) -> WorkerNow:
-    if beat is not None and row.pid is not None and beat.pid != row.pid:
-        beat = None
     alert = alert_of(row, beat, now=now) if is_live else Alert.NONE
     is_fresh = beat is not None and beat.age_seconds <= LOST_AFTER_SECONDS
     return WorkerNow(

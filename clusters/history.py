@@ -47,7 +47,7 @@ async def remember(client: "redis.asyncio.Redis", fleet: Fleet, *, at: float) ->
         nodes = [[node.row.pk, node.load.busy] for node in cluster.nodes]
         pipeline.hset(key, str(step), orjson.dumps([*content, nodes]))
         # A window of old fields, so that nothing stays when samples were missed.
-        outdated = range(step - kept_steps * 2, step - kept_steps)
+        outdated = range(step - kept_steps * 2, step - kept_steps + 1)
         pipeline.hdel(key, *(str(old) for old in outdated))
         pipeline.expire(key, int(KEEP.total_seconds()) * 2)
     await pipeline.execute()

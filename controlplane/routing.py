@@ -7,6 +7,7 @@ from django.urls import path, re_path
 
 from clusters.routing import websocket_urlpatterns as clusters
 from common.live.consumer import LiveConsumer
+from releases.routing import websocket_urlpatterns as releases
 
 
 async def _refuse(_scope: Mapping[str, Any], _receive: Any, send: Any) -> None:
@@ -20,5 +21,6 @@ nowhere: Any = _refuse
 websocket_urlpatterns = [
     path("ws/live/", LiveConsumer.as_asgi()),
     *clusters,
+    *releases,
     re_path("", nowhere),
 ]

@@ -5,14 +5,17 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from controlplane import health
+from controlplane.home.views import home
 
 # One door for everyone, with its lockout: the admin has no login page of its own.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 
 urlpatterns = [
+    path("", home, name="home"),
     path("", include("common.pages.urls")),
     path("", include("clusters.urls")),
     path("", include("models_registry.urls")),
+    path("", include("releases.urls")),
     path("accounts/", include("accounts.urls")),
     path("admin/password_change/", RedirectView.as_view(pattern_name="account_change_password")),
     path("admin/", admin.site.urls),

@@ -6,10 +6,14 @@ from clusters.errors import DeploymentMissing
 from clusters.events import WorkersChanged
 from clusters.selectors import deployment_name
 from common import tasks as doorbell
+from common.errors import Missing
 from common.events import subscribe
+from common.live import touch
 from common.reconcile import Due
 from gateway import services as gateway
 from gateway.errors import GatewayError
+from releases import selectors as releases
+from releases.events import ReleaseMoved, ServiceChanged
 
 logger = logging.getLogger(__name__)
 
@@ -18,6 +22,9 @@ def connect() -> None:
     """Subscribe everything; called once, when Django has loaded the apps."""
     subscribe(Due, doorbell.ring)
     subscribe(WorkersChanged, tell_gateway_of_workers)
+    subscribe(WorkersChanged, show_workers)
+    subscribe(ReleaseMoved, show_release)
+    subscribe(ServiceChanged, show_service)
 
 
 def tell_gateway_of_workers(event: WorkersChanged) -> None:
@@ -26,3 +33,24 @@ def tell_gateway_of_workers(event: WorkersChanged) -> None:
         gateway.sync_workers(deployment_name(event.deployment_id))
     except (GatewayError, DeploymentMissing) as error:
         logger.warning("The gateway does not know of changed workers yet: %s", error)
+
+
+def show_workers(event: WorkersChanged) -> None:
+    """The pages of the service that they work for look again."""
+    try:
+        service_id, release_id = releases.served_by(deployment_name(event.deployment_id))
+    except (DeploymentMissing, Missing):
+        return
+    touch("service", service_id)
+    if release_id is not None:
+        touch("release", release_id)
+
+
+def show_release(event: ReleaseMoved) -> None:
+    touch("release", event.release_id)
+    show_service(ServiceChanged(event.service_id))
+
+
+def show_service(event: ServiceChanged) -> None:
+    touch("service", event.service_id)
+    touch("releases")

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from django.db.models import F
+
 from common import audit, events
 from common.actor import Actor
 from models_registry.events import (
@@ -12,8 +14,8 @@ from models_registry.events import (
     VersionReady,
     VersionRefused,
 )
-from models_registry.models import Version, VersionFile, VersionMove
-from models_registry.states import MOVES, VersionState
+from models_registry.models import Model, Version, VersionFile, VersionMove
+from models_registry.states import FROZEN, MOVES, VersionState
 
 _TOLD = {
     VersionState.IMPORTING: ("version.import", VersionImporting),
@@ -59,8 +61,17 @@ def record(
 ) -> None:
     """History, audit and event of a change of state. Inside its transaction."""
     action, event = _TOLD[to]
+    if to in FROZEN:
+        _point_at_newest(version.model_id)
     VersionMove.objects.create(
         version=version, from_state=came_from, to_state=to, by=actor.name, reason=reason
     )
     audit.record(actor, action, subject=version, reason=reason, detail=detail, team_id=version.model.team_id)
     events.publish(event(version.pk))
+
+
+def _point_at_newest(model_id: int) -> None:
+    rows = Model.objects.filter(pk=model_id)
+    # Locks the row first: a second statement sees what another transaction has made ready meanwhile.
+    rows.update(latest=F("latest"))
+    rows.update(latest=Version.objects.ready().filter(model=model_id).order_by("-number").values("pk")[:1])

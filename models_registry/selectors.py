@@ -4,7 +4,17 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import (
+    Count,
+    Exists,
+    Max,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+    prefetch_related_objects,
+)
 
 from common.actor import Actor
 from models_registry import files, names
@@ -15,6 +25,8 @@ from models_registry.states import VersionState
 from models_registry.uses import uses
 
 MAX_WORDS = 8
+_JSON_COLUMNS = ("config", "scan", "source", "lineage", "signature")
+"""What lists of models do without: parsing it takes longer than all the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +57,10 @@ class VersionCard:
 def models(actor: Actor, *, q: str = "") -> QuerySet[Model]:
     """The models that the actor may see; every word of `q` must occur somewhere.
 
-    Looked at are name, task, description, team, aliases and the architectures of ready versions.
+    Looked at are name, task, description, team, aliases and the architecture of the newest ready version.
     """
-    return mentioning(Model.objects.for_actor(actor).live().select_related("team"), q)
+    found = Model.objects.for_actor(actor).live().select_related("team", "latest")
+    return mentioning(found.defer(*(f"latest__{column}" for column in _JSON_COLUMNS)), q)
 
 
 def mentioning(found: QuerySet[Model], q: str) -> QuerySet[Model]:
@@ -59,20 +72,16 @@ def mentioning(found: QuerySet[Model], q: str) -> QuerySet[Model]:
 
 def _mentions(word: str) -> Q:
     aliases = Alias.objects.filter(model=OuterRef("pk"), name__icontains=word)
-    versions = Version.objects.ready().filter(model=OuterRef("pk"), architecture__icontains=word)
     own = Q()
-    for field in ("name", "task", "description", "team__name"):
+    for field in ("name", "task", "description", "team__name", "latest__architecture"):
         own |= Q(**{f"{field}__icontains": word})
-    return own | Q(Exists(aliases)) | Q(Exists(versions))
+    return own | Q(Exists(aliases))
 
 
 def cards(models: Sequence[Model]) -> list[ModelCard]:
     """What lists show of these models, in their order: a fixed number of queries for any number of them."""
     ids = [model.pk for model in models]
-    newest = Version.objects.ready().filter(model=OuterRef("pk")).order_by("-number").values("pk")[:1]
-    newest_ids = Model.objects.filter(pk__in=ids).annotate(newest=Subquery(newest)).values_list("newest")
-    shown = Version.objects.filter(pk__in=newest_ids).defer("config", "scan")
-    latest = {version.model_id: version for version in shown}
+    prefetch_related_objects(models, "latest", "team")
     totals = {
         row["model_id"]: (row["versions"], row["bytes"])
         for row in Version.objects.ready()
@@ -81,13 +90,14 @@ def cards(models: Sequence[Model]) -> list[ModelCard]:
         .annotate(versions=Count("pk"), bytes=Sum("size_bytes"))
     }
     aliases: dict[int, list[Alias]] = {}
-    for alias in Alias.objects.filter(model__in=ids).select_related("version").order_by("name"):
+    rows = Alias.objects.filter(model__in=ids).select_related("version").order_by("name")
+    for alias in rows.only("name", "model", "version__name", "version__model"):
         aliases.setdefault(alias.model_id, []).append(alias)
     served = _served_by_model(ids)
     return [
         ModelCard(
             model,
-            latest.get(model.pk),
+            model.latest,
             tuple(aliases.get(model.pk, ())),
             *totals.get(model.pk, (0, 0)),
             tuple(served.get(model.pk, ())),
@@ -106,6 +116,8 @@ def _served_by_model(model_ids: Collection[int]) -> dict[int, list[str]]:
 
 
 def card(model: Model) -> ModelCard:
+    # Whoever has just written may hold the row as it was before.
+    model.refresh_from_db(fields=["latest"])
     return cards([model])[0]
 
 

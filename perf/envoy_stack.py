@@ -18,8 +18,11 @@ STABLE = Target("chat-1", "chatty:1")
 CANARY = Target("chat-2", "chatty:2")
 
 
+_handed_out: set[int] = set()
+
+
 def free_port() -> int:
-    """A port that no outgoing connection takes before the test does: from below the ephemeral range."""
+    """A port that no outgoing connection takes before the caller does: from below the ephemeral range."""
     while True:
         port = random.randrange(10_000, 32_000)
         with socket.socket() as probe:
@@ -27,6 +30,8 @@ def free_port() -> int:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
+        if port not in _handed_out:
+            _handed_out.add(port)
             return port
 
 
@@ -51,12 +56,12 @@ class EnvoyStack:
         self.workers: dict[str, list[Upstream]] = {}
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    def start(self, *, within_seconds: float = 10) -> None:
         write_bootstrap(self.layout)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command(self.layout), stdout=log, stderr=log)
         try:
-            eventually(lambda: self.gateway.health().ok)
+            eventually(lambda: self.gateway.health().ok, within_seconds=within_seconds)
         except AssertionError:
             raise AssertionError(f"{self.gateway.health()}\n{self.log.read_text()}") from None
 

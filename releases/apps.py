@@ -5,10 +5,17 @@ class ReleasesConfig(AppConfig):
     name = "releases"
 
     def ready(self) -> None:
+        from common import live
+        from common.pages import search
         from common.reconcile import kernel
         from models_registry.uses import register_use_check
+        from releases import consumers, finders
         from releases.reconcilers import ReleaseReconciler
         from releases.selectors import versions_in_use
 
         kernel.register(ReleaseReconciler())
         register_use_check(versions_in_use)
+        for topic in (consumers.ReleaseTopic(), consumers.ServiceTopic(), consumers.ReleasesTopic()):
+            live.register(topic)
+        search.offer("Services", finders.find_services)
+        search.offer("Releases", finders.find_releases)

@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from common.errors import Conflict, Invalid, NotAllowed
+from common.errors import Conflict, Invalid, Missing, NotAllowed
 
 
 class NotReleasable(Conflict):
@@ -21,6 +21,10 @@ class NotWaiting(Conflict):
 
 class SeparationOfDuties(NotAllowed):
     """Whoever asked for a release may not approve it."""
+
+
+class UnknownDeployment(Missing):
+    """No release has made this deployment."""
 
 
 class UnknownPlan(Invalid):

@@ -11,7 +11,7 @@ from common.revisions import Revised
 from releases.states import IN_MOTION, Decision, Halt, ReleaseState, StepState
 
 if TYPE_CHECKING:
-    from releases.selectors import ServiceSummary
+    from releases.summaries import ServiceSummary
 
 service_name = RegexValidator(
     r"^[a-z]([a-z0-9-]{0,48}[a-z0-9])?$",

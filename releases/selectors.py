@@ -7,32 +7,21 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
 from accounts.models import Team
 from accounts.selectors import teams_where
 from accounts.states import Right
 from common.actor import Actor
 from releases import plans
-from releases.errors import UnknownPlan
+from releases.errors import UnknownDeployment, UnknownPlan
 from releases.judge import Evidence, Verdict, verdict
 from releases.models import EvidencePoint, Plan, Release, Service
 from releases.states import IN_MOTION, ReleaseState
+from releases.summaries import ServiceSummary
 
 SERVICE_STATES = ("starting", "serving", "releasing", "down")
 """First release under way; stable serves; another release is in motion; nothing serves."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceSummary:
-    """What a service's row does not hold itself."""
-
-    state: str
-    stable: str | None
-    candidate: str | None
-    release_id: int | None
-    weights: dict[str, Any]
-    url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +125,13 @@ def waiting_for_what(release: Release) -> WaitingFor | None:
 
 
 def verdict_of(release: Release) -> Verdict | None:
-    """The judge's verdict as of the last look; None before the first."""
+    """The judge's verdict as of the last look; None before it, and for what an older judge has written."""
     if not release.evidence:
         return None
-    return verdict(Evidence.from_dict(release.evidence), plan_of(release).judge)
+    try:
+        return verdict(Evidence.from_dict(release.evidence), plan_of(release).judge)
+    except ValueError:
+        return None
 
 
 def curve_of(release: Release) -> list[dict[str, Any]]:
@@ -163,9 +155,37 @@ def weights(release: Release | None) -> dict[str, Any]:
     }
 
 
+def services_for(actor: Actor) -> QuerySet[Service]:
+    rows = Service.objects.for_actor(actor).select_related(
+        "team", "model", "cluster", "stable_version__model"
+    )
+    return rows.defer("stable_version__config", "stable_version__scan")
+
+
+def uses_of_plans(actor: Actor) -> dict[tuple[int | None, str], int]:
+    """How many services name a plan, by team id and name; under None those of all teams."""
+    found: dict[tuple[int | None, str], int] = defaultdict(int)
+    rows = Service.objects.for_actor(actor).values_list("team_id", "plan_name").annotate(number=Count("pk"))
+    for team_id, name, number in rows.order_by():
+        found[team_id, name] += number
+        found[None, name] += number
+    return dict(found)
+
+
 def release_of(service: Service) -> Release | None:
     """The one in motion."""
     return releases_in_motion([service]).get(service.pk)
+
+
+def served_by(deployment: str) -> tuple[int, int | None]:
+    """Ids of the deployment's service, and of that one's release in motion. Raises UnknownDeployment."""
+    found = (
+        Release.objects.filter(candidate_deployment=deployment).values_list("service_id", flat=True).first()
+    )
+    if found is None:
+        raise UnknownDeployment(f"No release has made a deployment {deployment}.")
+    moving = Release.objects.filter(service=found, state__in=IN_MOTION).values_list("pk", flat=True).first()
+    return found, moving
 
 
 def releases_in_motion(services: Iterable[Service]) -> dict[int, Release]:
@@ -189,6 +209,7 @@ def _summary(service: Service, release: Release | None) -> ServiceSummary:
         state=moving if release else serving,
         stable=str(stable) if stable else None,
         candidate=str(release.version) if release else None,
+        candidate_name=release.version.name if release else "",
         release_id=release.pk if release else None,
         weights=weights(release),
         url=f"{settings.SLIPWAY_GATEWAY_URL}/{service.name}/",
@@ -199,7 +220,7 @@ def page_of(release: Release) -> str:
     return f"{settings.SLIPWAY_PUBLIC_URL}/releases/{release.pk}/"
 
 
-def history(service: Service, *, limit: int = 50) -> Sequence[Release]:
+def history(service: Service, *, limit: int = 50) -> QuerySet[Release]:
     return (
         Release.objects.filter(service=service)
         .select_related("version__model", "from_version__model")

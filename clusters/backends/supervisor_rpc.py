@@ -191,6 +191,10 @@ class Supervisor:
         """Ask the process to end (its stop signal, SIGKILL after its time); returns at once."""
         self._call("supervisor.stopProcess", name, False, but="NOT_RUNNING")
 
+    def start(self, name: str) -> None:
+        """Start a program that was stopped; returns at once."""
+        self._call("supervisor.startProcess", name, False, but="ALREADY_STARTED")
+
     def remove(self, name: str) -> bool:
         """Stop and forget a program; True once nothing of it is left. Call again while it is False."""
         seen = self.processes().get(name)

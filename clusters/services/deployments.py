@@ -67,6 +67,7 @@ def ensure_deployment(
         if existing is None:
             existing = _create(wanted, actor=actor)
     if existing is None:
+        wanted.refresh_from_db()
         return wanted
     if existing.op_key != op_key:
         raise NameTaken(f"There is another deployment with the name {name}: {existing.created_by} made it.")

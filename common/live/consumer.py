@@ -210,17 +210,23 @@ class LiveConsumer:
 
     async def _write(self) -> None:
         check_at = _soon()
+        is_due = has_spoken = False
         while True:
             self._woken.clear()
-            if time.monotonic() >= check_at:
-                check_at = _soon()
+            if is_due:
                 await self._check_rights()
-            await self._send_news()
+            has_spoken |= await self._send_news()
+            if is_due:
+                if not has_spoken:
+                    await self._tell(_text({"type": "beat"}))
+                check_at = _soon()
+                has_spoken = False
             try:
-                async with asyncio.timeout(max(0.0, check_at - time.monotonic())):
+                async with asyncio.timeout_at(check_at):
                     await self._woken.wait()
+                is_due = asyncio.get_running_loop().time() >= check_at
             except TimeoutError:
-                await self._tell(_text({"type": "beat"}))
+                is_due = True
 
     async def _check_rights(self) -> None:
         actor = await self._actor()
@@ -238,20 +244,24 @@ class LiveConsumer:
                 subscription.audience = audience
                 subscription.seen = None
 
-    async def _send_news(self) -> None:
-        """Send what this socket lacks by now."""
+    async def _send_news(self) -> bool:
+        """Send what this socket lacks by now; True if anything was."""
         outbox, self._outbox = self._outbox, []
+        is_any = bool(outbox)
         for frame in outbox:
             await self._tell(frame)
         for subscription in list(self._subscriptions.values()):
             frames, subscription.seen = subscription.followed.board.frames(
                 subscription.audience, subscription.seen
             )
+            is_any |= bool(frames)
             for frame in frames:
                 await self._tell(frame)
         was, self._told_redis_up = self._told_redis_up, self._hub.redis_up
         if was is not self._told_redis_up and False in (was, self._told_redis_up):
             await self._tell(_text({"type": "up" if self._told_redis_up else "down", "part": "redis"}))
+            is_any = True
+        return is_any
 
     async def _tell(self, frame: str) -> None:
         try:
@@ -262,8 +272,8 @@ class LiveConsumer:
 
 
 def _soon() -> float:
-    """When to check rights again; not all sockets at once after a restart."""
-    return time.monotonic() + CHECK_SECONDS * random.uniform(0.8, 1.0)  # noqa: S311
+    """When to check rights again, by the loop's clock; not all sockets at once after a restart."""
+    return asyncio.get_running_loop().time() + CHECK_SECONDS * random.uniform(0.8, 1.0)  # noqa: S311
 
 
 def is_own_origin(scope: Scope) -> bool:

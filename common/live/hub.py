@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Coroutine
+from contextvars import Context
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -109,8 +110,11 @@ class Hub:
             self._listening = self.spawn(self._listen_for_ever(), "live: listening to Redis")
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> "asyncio.Task[Any]":
-        """A task that lives as long as the hub."""
-        task = asyncio.get_running_loop().create_task(work, name=name)
+        """A task that lives as long as the hub.
+
+        In a context of its own: it must not go on using the database thread of the request that began it.
+        """
+        task = asyncio.get_running_loop().create_task(work, name=name, context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task

@@ -11,11 +11,12 @@ from common.pages.looks import Tone
 Paint = Tone | Literal["stable", "candidate", "ink"]
 """`stable` and `candidate` are the two sides of a release on every screen; `ink` is the text's own colour."""
 
-Unit = Literal["count", "percent", "bytes", "memory", "byte_rate", "rate", "seconds", "plain"]
+Unit = Literal["count", "percent", "way", "bytes", "memory", "byte_rate", "rate", "seconds", "plain"]
 
 _SAY: dict[Unit, Callable[[float | None], str]] = {
     "count": formats.count,
     "percent": lambda value: formats.percent(value, 1),
+    "way": formats.way,
     "bytes": formats.byte_size,
     "memory": formats.memory_size,
     "byte_rate": formats.byte_rate,
@@ -67,6 +68,8 @@ class Chart:
     marks: Sequence[Mark] = ()
     minimum: float | None = None
     maximum: float | None = None
+    top_at_least: float | None = None
+    """Where the picture ends at the least, so that a trifle does not look like a mountain."""
     logarithmic: bool = False
     window_seconds: int = field(default=0)
     """How much of the past a live chart keeps; 0: all of it."""
@@ -124,6 +127,7 @@ class Chart:
             "marks": [{"name": mark.name, "at": mark.at.timestamp()} for mark in self.marks],
             "minimum": self.minimum,
             "maximum": self.maximum,
+            "top_at_least": self.top_at_least,
             "logarithmic": self.logarithmic,
             "window": self.window_seconds,
         }

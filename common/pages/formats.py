@@ -86,6 +86,11 @@ def percent(share: Number | None, digits: int = 0) -> str:
     return f"{text}%"
 
 
+def way(share: Number | None) -> str:
+    """How far something is towards a limit, 0..1; below zero, towards the limit on the other side: `42%`."""
+    return NO_VALUE if share is None else percent(abs(share))
+
+
 def duration(length: timedelta | Number | None) -> str:
     """Seconds or a timedelta: `850 ms`, `12.3 s`, `4 min 05 s`, `3 h 12 min`, `2 d 4 h`."""
     if length is None:

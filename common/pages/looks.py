@@ -60,6 +60,28 @@ LOOKS: dict[str, dict[str, Look]] = {
         "done": Look("Done", "good", "circle-check"),
         "skipped": Look("Skipped", "idle", "circle-minus"),
         "failed": Look("Failed", "bad", "circle-x"),
+        "paused": Look("Paused", "warn", "player-pause"),
+        "stuck": Look("Stuck", "bad", "alert-triangle"),
+    },
+    "service": {
+        "starting": Look("Starting", "busy", "progress"),
+        "serving": Look("Serving", "good", "circle-check"),
+        "releasing": Look("Releasing", "busy", "rocket"),
+        "down": Look("Down", "bad", "circle-x"),
+    },
+    "verdict": {
+        "none": Look("Not judged yet", "idle", "circle-dashed"),
+        "insufficient": Look("Not enough evidence yet", "busy", "scale"),
+        "promote": Look("Certified", "good", "rosette-discount-check"),
+        "roll_back": Look("Worse than stable", "bad", "arrow-back-up"),
+    },
+    "deployment": {
+        "starting": Look("Starting", "busy", "progress"),
+        "ready": Look("Ready", "good", "circle-check"),
+        "degraded": Look("Degraded", "warn", "alert-triangle"),
+        "failing": Look("Failing", "bad", "circle-x"),
+        "removing": Look("Stopping", "warn", "droplet-half"),
+        "removed": Look("Stopped", "idle", "player-stop"),
     },
     "worker": {
         "starting": Look("Starting", "busy", "progress"),

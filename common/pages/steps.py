@@ -40,4 +40,4 @@ class StepView:
 
     @property
     def is_current(self) -> bool:
-        return self.state in ("running", "waiting")
+        return self.state in ("running", "waiting", "paused", "stuck")

@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import httpx2
 
 from slipway.client import Client, Document, Refused
 
@@ -19,7 +21,7 @@ MODEL = "docstring-writer"
 SERVICE = "docs"
 PLAN = "canary-quick"
 REPLICAS = 2
-REQUESTS_PER_SECOND = 12
+REQUESTS_PER_SECOND = 6
 POLL_SECONDS = 0.5
 ENDED = ("promoted", "rolled_back", "aborted", "rejected", "failed")
 
@@ -122,7 +124,19 @@ def _ensure_service(sample: Sample) -> None:
     if service["stable"] is None:
         last = sample.client.get("releases/", service__name=SERVICE)["results"][0]
         raise SampleFailed(f"The first version did not come up: {last['outcome']}")
+    _wait_for_answer(sample, within_seconds=120)
     sample.say(f"{service['stable']} answers at {sample.gateway_url}/{SERVICE}/v1/completions")
+
+
+def _wait_for_answer(sample: Sample, *, within_seconds: float) -> None:
+    """After a restart the version is stable while its workers still load."""
+    deadline = time.monotonic() + within_seconds
+    while time.monotonic() < deadline:
+        with suppress(httpx2.HTTPError):
+            if httpx2.get(f"{sample.gateway_url}/{SERVICE}/v1/models", timeout=5).status_code == 200:
+                return
+        time.sleep(POLL_SECONDS)
+    raise SampleFailed(f"{SERVICE} does not answer through the gateway after {within_seconds:.0f} s.")
 
 
 def _release_good(sample: Sample) -> None:
@@ -205,6 +219,7 @@ def _traffic(sample: Sample) -> Iterator[None]:
     """Steady light traffic as a process of its own, for as long as the sample lasts."""
     command: list[Any] = [sys.executable, "-m", "controlplane.sample.traffic"]
     command += ["--url", f"{sample.gateway_url}/{SERVICE}", "--rps", str(REQUESTS_PER_SECOND)]
+    command += ["--exit-with-parent"]
     with sample.log.open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
             yield

@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import json
 import math
+import os
 import random
 import signal
 import sys
@@ -241,11 +242,21 @@ async def play(options: argparse.Namespace, tell: Tell) -> Tally:
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, running.cancel)
+    watch = asyncio.create_task(_until_orphaned(running.cancel)) if options.exit_with_parent else None
     await asyncio.gather(running, return_exceptions=True)
+    if watch is not None:
+        watch.cancel()
     if not running.cancelled() and (error := running.exception()):
         raise error
     say(traffic.total, began, "total")
     return traffic.total
+
+
+async def _until_orphaned(end: Callable[[], object]) -> None:
+    parent = os.getppid()
+    while os.getppid() == parent:
+        await asyncio.sleep(0.5)
+    end()
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -257,6 +268,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--report-every", type=_positive, default=5.0, help="seconds (default: 5)")
     parser.add_argument(
         "--seed", type=int, default=1, help="of the random moments and questions (default: 1)"
+    )
+    parser.add_argument(
+        "--exit-with-parent", action="store_true", help="end when the starting process is gone"
     )
     parser.add_argument("--json", action="store_true", help="lines of JSON instead of words")
     options = parser.parse_args(arguments)

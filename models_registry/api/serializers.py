@@ -68,6 +68,31 @@ class ModelSerializer(serializers.Serializer[ModelCard]):
     created_by = serializers.CharField(source="model.created_by_name")
 
 
+def model_shown(card: ModelCard) -> dict[str, Any]:
+    """What `ModelSerializer` makes of a card, several times faster: lists may have a thousand of them."""
+    latest = card.latest and {
+        "name": card.latest.name,
+        "digest": card.latest.digest,
+        "size_bytes": card.latest.size_bytes,
+        "architecture": card.latest.architecture,
+        "parameters": card.latest.parameters,
+        "created_at": card.latest.created_at,
+    }
+    return {
+        "name": card.model.name,
+        "team": card.model.team.name,
+        "task": card.model.task,
+        "description": card.model.description,
+        "latest_version": latest,
+        "aliases": [{"name": alias.name, "version": alias.version.name} for alias in card.aliases],
+        "version_count": card.version_count,
+        "size_bytes": card.size_bytes,
+        "served": card.served,
+        "created_at": card.model.created_at,
+        "created_by": card.model.created_by_name,
+    }
+
+
 class NewModelSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(
         max_length=200, help_text="Of a-z, 0-9, '.', '_' and '-'; unique over all teams."

@@ -72,7 +72,7 @@ class Models(Shown, Listed, Created, Read, Changed, Deleted):
         return selectors.models(self.actor)
 
     def shown(self, page: Any) -> Any:
-        return self.get_serializer(selectors.cards(page), many=True).data
+        return [serializers.model_shown(card) for card in selectors.cards(page)]
 
     def create_one(self, given: dict[str, Any]) -> Model:
         teams = accounts.teams_where(self.actor, Right.MODELS_WRITE)

@@ -27,6 +27,15 @@ class Model(Revised):
     task = models.CharField(max_length=100, blank=True)
     """What it is for, in the words of the hub: `text-generation`, `feature-extraction` ..."""
     description = models.TextField(max_length=10_000, blank=True)
+    latest = models.ForeignKey(
+        "models_registry.Version",
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        editable=False,
+    )
+    """The newest ready version: what lists show and search looks at. Kept by `moves`."""
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     created_by = models.ForeignKey(
         "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"

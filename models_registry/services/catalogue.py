@@ -68,22 +68,23 @@ def delete_model(*, actor: Actor, model: Model, reason: str = "", expected: int 
     require(actor, Right.MODELS_WRITE, model.team)
     why = checks.text("reason", reason, limit=checks.MAX_REASON)
     with transaction.atomic():
-        # Locks the row: nobody adds a version, or points an alias at one, until this commits.
+        # Locks the row: nobody adds a version until this commits.
         model.change(expected=expected)
-        aliases = list(Alias.objects.filter(model=model).values_list("name", flat=True))
-        if aliases:
-            named = ", ".join(sorted(aliases))
-            raise InUse(f"{model} still has the aliases {named}. Delete them first.")
         versions = list(Version.objects.live().filter(model=model).select_related("model"))
         for version in versions:
             if version.state == VersionState.IMPORTING:
                 raise InUse(f"{version} is still importing. Cancel that first.")
+        for version in versions:
+            # Locks each row, as `set_alias` does: whatever is found below is all there will be.
+            let_go(version, actor=actor, reason=why)
+        aliases = list(Alias.objects.filter(model=model).values_list("name", flat=True))
+        if aliases:
+            named = ", ".join(sorted(aliases))
+            raise InUse(f"{model} still has the aliases {named}. Delete them first.")
         used = uses()
         for version in versions:
             if version.pk in used:
                 raise InUse(f"{version} is still used by {', '.join(used[version.pk])}.")
-        for version in versions:
-            let_go(version, actor=actor, reason=why)
         model.change(deleted_at=timezone.now())
         audit.record(actor, "model.delete", subject=model, reason=why, team_id=model.team_id)
         events.publish(ModelDeleted(model.pk))

@@ -271,6 +271,7 @@ class NewReleaseSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=2000, required=False, allow_blank=True)
 
 
+@extend_schema_serializer(component_name="RequiredReason")
 class ReasonSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=2000, help_text="Why; kept in the record.")
 

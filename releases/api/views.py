@@ -11,9 +11,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts import selectors as accounts
+from accounts.actors import again
 from accounts.models import Team
 from accounts.states import Right
 from clusters.models import Cluster
+from common.actor import Actor
 from common.api.streams import ServerEvent, events_response
 from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, Read
 from common.errors import Invalid, Missing
@@ -155,9 +157,10 @@ class Releases(Listed, Created, Read):
     def events(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Follow its moves as server-sent events until it ends."""
         release = self.get_object()
-        visible = Release.objects.for_actor(self.actor).filter(pk=release.pk)
         return events_response(
-            request._request, read=partial(_moves_after, release.pk), may_go_on=visible.exists
+            request._request,
+            read=partial(_moves_after, release.pk),
+            may_go_on=partial(_may_read, self.actor, release.pk),
         )
 
     def _wish(self, service: Any) -> Response:
@@ -217,10 +220,15 @@ class PlanCollection(Created, Read, Put, Deleted, Plans):
         services.delete_plan(instance, actor=self.actor)
 
     @extend_schema(responses=OpenApiTypes.OBJECT)
-    @action(detail=False, methods=["get"])
-    def schema(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+    @action(detail=False, methods=["get"], url_path="schema", url_name="schema")
+    def body_schema(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """The JSON schema of a plan's body."""
         return Response(plans.plan_schema())
+
+
+def _may_read(actor: Actor, pk: int) -> bool:
+    """With rights read anew: a stream must not outlive them."""
+    return bool(Release.objects.for_actor(again(actor)).filter(pk=pk).exists())
 
 
 def _moves_after(pk: int, after: str) -> list[ServerEvent]:

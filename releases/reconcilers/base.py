@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from common import audit, events
 from common.actor import Actor
@@ -14,6 +14,9 @@ from releases.states import MOVES, Halt, ReleaseState, StepState
 ACTOR = Actor.system("slipway")
 SOON = timedelta(seconds=1)
 """Between two looks at something that is changing."""
+
+SPLIT = ("start", "wished_percent", "requests", "observed_percent", "interval_percent", "within")
+"""What a step's progress holds of the split between stable and candidate."""
 
 Spec = TypeVar("Spec")
 
@@ -76,6 +79,9 @@ def halt(
 class PlanStep(Step[Release], Generic[Spec]):
     """One step of the plan; `spec` is its data."""
 
+    tells_progress: ClassVar[bool] = True
+    """Whether pages are to look again when only its progress changed."""
+
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
 
@@ -87,10 +93,17 @@ class PlanStep(Step[Release], Generic[Spec]):
         detail: Mapping[str, Any] | None = None,
         save: Mapping[str, Any] | None = None,
         actor: str = "",
+        keeps_split: bool = True,
         also: Callable[[], None] | None = None,
     ) -> Outcome:
-        """This step of the plan is done; the next one begins."""
+        """This step of the plan is done; the next one begins.
+
+        What was measured of the split is carried on, for as long as the weight stays the same.
+        """
         index = release.step_index
+        split = (
+            {key: release.progress[key] for key in SPLIT if key in release.progress} if keeps_split else {}
+        )
 
         def write() -> None:
             finish_step(release, index, StepState.DONE, note=note, detail=detail, actor=actor)
@@ -99,7 +112,7 @@ class PlanStep(Step[Release], Generic[Spec]):
                 also()
             events.publish(ReleaseMoved(release.pk, release.service_id))
 
-        columns = {**(save or {}), "step_index": index + 1, "phase": "", "progress": {}}
+        columns = {**(save or {}), "step_index": index + 1, "phase": "", "progress": split}
         return proceed(save=columns, write=write)
 
     def look_again(
@@ -118,7 +131,7 @@ class PlanStep(Step[Release], Generic[Spec]):
         def write_and_tell() -> None:
             if write:
                 write()
-            if columns:
+            if columns and self.tells_progress:
                 events.publish(ReleaseMoved(release.pk, release.service_id))
 
         return wait(after, save=columns, write=write_and_tell)

@@ -35,7 +35,7 @@ class SetWeight(WatchedStep[plans.Weight]):
     def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
         save = {"candidate_percent": self.spec.percent}
         note = f"The gateway sends {self.spec.percent} % to {row.version}."
-        return self.go_on(row, note=note, save=save)
+        return self.go_on(row, note=note, save=save, keeps_split=False)
 
 
 class Hold(WatchedStep[plans.Hold]):
@@ -63,7 +63,8 @@ class Judge(WatchedStep[plans.Judge]):
     def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
         if view is None:
             return self.go_on(row, note="Nothing to compare with: this is the service's first version.")
-        progress = {"verdict": view.verdict.to_dict()}
+        # The split goes on being measured: people watch it here too.
+        progress = {**measured(row, seen), "verdict": view.verdict.to_dict()}
         if view.verdict.decision is Decision.PROMOTE:
             return self.go_on(row, note=view.verdict.reason, detail=progress)
         waited = self.elapsed(row, now)

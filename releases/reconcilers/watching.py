@@ -119,6 +119,8 @@ class WatchedStep(PlanStep[Spec]):
     """A step during which the candidate may get traffic: a look judges before the step goes its own way."""
 
     heeds_judge: bool = True
+    tells_progress = False
+    """Its figures change with every look; whoever watches a release reads them once a second anyway."""
 
     def observe(self, row: Release, operation: Operation) -> Sight:
         return look(row, operation.at)

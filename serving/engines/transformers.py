@@ -94,7 +94,11 @@ class TransformersEngine:
                 report(loaded, error)
                 return
             report(loaded, model.device)
-            report(death, self._take_turns(model))
+            try:
+                report(death, self._take_turns(model))
+            except BaseException as error:
+                report(death, f"the engine's thread ended: {type(error).__name__}: {error}")
+                raise
 
         # A daemon: a worker that is told to stop while torch is being imported must not wait for it.
         self._thread = threading.Thread(target=work, name="transformers", daemon=True)

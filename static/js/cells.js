@@ -30,6 +30,12 @@ const PAINTERS = {
     cell.dataset.busy = busyLevel(share);
     cell.title = `${cell.dataset.label}: ${share === null ? "not known" : percent(share)}`;
   },
+  // One of several things that are already there; what stands in `data-choice` is shown for that value.
+  choice(cell, value) {
+    for (const option of cell.children) {
+      if ("choice" in option.dataset) option.hidden = option.dataset.choice !== String(value);
+    }
+  },
   progress(cell, value) {
     if (value === null) cell.removeAttribute("value");
     else cell.value = value;
@@ -113,7 +119,8 @@ export function start() {
   live.addEventListener("values", ({ detail }) => {
     put(detail.topic, detail.values);
     put(detail.topic, Object.fromEntries(detail.gone.map((gone) => [gone, null])));
-    document.body.dispatchEvent(new CustomEvent("live:values", { detail }));
+    const held = live.values(detail.topic);
+    document.body.dispatchEvent(new CustomEvent("live:values", { detail: { ...detail, held } }));
   });
   live.addEventListener("look", ({ detail }) => tell(detail.topic));
   live.addEventListener("regained", () => {

@@ -82,7 +82,7 @@ function range(data) {
   return (_plot, low, high) => {
     const limits = data.limits.map((limit) => limit.value);
     let bottom = data.minimum ?? Math.min(low ?? 0, ...limits);
-    let top = data.maximum ?? Math.max(high ?? 1, ...limits);
+    let top = data.maximum ?? Math.max(high ?? 1, data.top_at_least ?? -Infinity, ...limits);
     if (top <= bottom) top = bottom + 1;
     const room = (top - bottom) * 0.08;
     if (data.logarithmic) return [data.minimum ?? bottom / 1.5, data.maximum ?? top * 1.5];
@@ -182,10 +182,15 @@ class Drawing {
     if (width && (width !== this.plot.width || height !== this.plot.height)) this.plot.setSize({ width, height });
   }
 
-  append(values, now) {
-    if (!this.data.series.some((series) => series.live && series.live in values)) return;
+  // One more moment. Only what changed is told, so every series takes what the page holds of it. A topic whose
+  // moments matter tells the server's time as `now`, once per look, whether anything changed or not.
+  append(changed, held) {
+    const followed = this.data.series.filter((series) => series.live);
+    if (!followed.some((series) => series.live in changed) && !(followed.length && "now" in changed)) return;
+    const now = held.now ?? Date.now() / 1000;
+    if (now <= this.data.x.at(-1)) return;
     this.data.x.push(now);
-    for (const series of this.data.series) series.values.push(values[series.live] ?? null);
+    for (const series of this.data.series) series.values.push(held[series.live] ?? null);
     while (this.data.window && this.data.x[0] < now - this.data.window) {
       this.data.x.shift();
       for (const series of this.data.series) series.values.shift();
@@ -220,6 +225,6 @@ document.body.addEventListener("live:values", ({ detail }) => {
   if (detail.whole) return;
   for (const drawing of present()) {
     const topic = drawing.figure.closest("[data-live-topic]")?.dataset.liveTopic;
-    if (topic === detail.topic) drawing.append(detail.values, Date.now() / 1000);
+    if (topic === detail.topic) drawing.append(detail.values, detail.held);
   }
 });

@@ -79,6 +79,9 @@ function answers() {
       detail.shouldSwap = false;
     }
   });
+  document.body.addEventListener("htmx:oobBeforeSwap", ({ detail }) => {
+    if (dialogs.holds(detail.target)) detail.shouldSwap = false;
+  });
   document.body.addEventListener("htmx:responseError", ({ detail }) => {
     const { status } = detail.xhr;
     const because =

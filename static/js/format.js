@@ -46,6 +46,9 @@ export function percent(share, digits = 0) {
   return `${text}%`;
 }
 
+// How far towards a limit; below zero, towards the one on the other side.
+export const way = (share) => (missing(share) ? NO_VALUE : percent(Math.abs(share)));
+
 const two = (value) => String(value).padStart(2, "0");
 
 export function duration(seconds) {
@@ -98,6 +101,7 @@ export const FORMATS = {
   count,
   percent,
   share: (value) => percent(value, 1),
+  way,
   points: (value) => (missing(value) ? NO_VALUE : `${value.toFixed(1)}%`),
   bytes,
   memory,

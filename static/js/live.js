@@ -3,7 +3,7 @@
 // The page names what it wants in its markup; nothing else subscribes:
 //   data-live-topic="fleet"         an element that shows a topic
 //   data-live="node.7.busy"         a cell inside it: patched in place, without the server, without reflow
-//   data-live-as="percent"          how: a name in format.js FORMATS, or `busy`, `heat`, `progress`
+//   data-live-as="percent"          how: a name in format.js FORMATS, or `busy`, `heat`, `choice`, `progress`
 //   hx-trigger="live:release:12 from:body"    a part that htmx loads again
 //
 // We send   {"type": "subscribe" | "unsubscribe" | "snapshot", "topics": [...]}

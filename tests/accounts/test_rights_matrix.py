@@ -10,7 +10,7 @@ from accounts.states import RIGHTS, Role
 from tests.accounts.rights_matrix import ROUTES, Access, Route, Scene
 from tests.cast import Api, token_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("import_root")]
 PREFIX = "api/v1/"
 by_route = pytest.mark.parametrize("route", ROUTES, ids=str)
 

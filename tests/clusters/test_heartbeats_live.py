@@ -138,6 +138,18 @@ async def test_what_a_worker_reports_is_on_the_page_within_two_seconds(site, row
         assert first["values"]["deployment.chat-v1.ready"] == 2
 
 
+async def test_a_page_that_opens_after_the_first_heartbeat_is_kept_up_to_date(site, row, client) -> None:
+    """What runs in the background must not depend on the request that happened to start it."""
+    ada = await asyncio.to_thread(person, "ada", vision="admin")
+    token = await asyncio.to_thread(token_of, ada)
+    await report(client, token, heartbeat(0, busy=0.5))
+    await asyncio.sleep(1.2)
+    async with site.socket("/ws/fleet/", token) as page:
+        await until(page, "worker.chat-v1-0.busy", 0.5, within=3)
+        await report(client, token, heartbeat(0, busy=0.7))
+        await until(page, "worker.chat-v1-0.busy", 0.7, within=3)
+
+
 async def test_a_silent_worker_is_lost_and_a_full_one_is_stuck(site, row, client, monkeypatch) -> None:
     from clusters import fleet
 

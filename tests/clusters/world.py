@@ -10,7 +10,7 @@ from typing import Any
 from django.utils import timezone
 
 from accounts.models import Team
-from clusters.backends.base import CannotRun, DeploymentSpec, Fence, SeenState, StaleFence
+from clusters.backends.base import CannotRun, DeploymentSpec, Fence, NodeSeen, SeenState, StaleFence
 from clusters.backends.fake import FakeCluster
 from clusters.models import Cluster, Deployment
 from clusters.reconcilers import ClusterReconciler, DeploymentReconciler
@@ -29,6 +29,11 @@ class World(FakeCluster):
         self.cannot_run = ""
         self.drains_at_once = True
         self.late = 0
+        self.machines = super().nodes()
+
+    def nodes(self) -> tuple[NodeSeen, ...]:
+        super().nodes()  # Raises when it is out of reach.
+        return self.machines
 
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
         if self.cannot_run:

@@ -18,6 +18,7 @@ SAY: dict[str, Callable[..., str]] = {
     "rate": formats.rate,
     "count": formats.count,
     "percent": formats.percent,
+    "way": formats.way,
     "seconds": formats.duration,
     "span": formats.span,
 }

@@ -65,7 +65,6 @@ class EnvoyWorld:
         self.stack = EnvoyStack(home)
         self.gateway = self.stack.gateway
         self.stop, self.start = self.stack.kill, self.stack.start
-        self.start()
 
     def run_workers(self, target: Target) -> None:
         self.stack.run_workers(target)
@@ -106,6 +105,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
         return
     real = EnvoyWorld(tmp_path)
     try:
+        real.start()
         yield real
     finally:
         real.stack.stop()

@@ -2,7 +2,9 @@
 
 import json
 import time
+from contextlib import suppress
 
+import psutil
 import pytest
 
 from tests.e2e.conftest import MODEL, SERVICE, Scene, Traffic
@@ -82,3 +84,49 @@ def test_a_bad_version_is_rolled_back_by_the_judge_alone(scene: Scene, traffic: 
     assert "5xx" in release["outcome"]
     assert release["verdict"]["decision"] == "roll_back"
     assert scene.ask(release="canary").headers["x-slipway-version"] == stable
+
+
+def test_without_celery_and_valkey_the_sweeper_alone_brings_a_release_to_its_end(
+    scene: Scene, traffic: Traffic
+) -> None:
+    supervisor = scene.stack.supervisor
+    for part in ("worker", "valkey"):
+        supervisor.stop(part)
+    try:
+        release = scene.wait_for(scene.release("v3"), "waiting_approval")
+        scene.admin.post(f"releases/{release['id']}/approve/", {"reason": "the sweeper is enough"})
+        scene.wait_for(release, "promoted")
+    finally:
+        for part in ("valkey", "worker"):
+            supervisor.start(part)
+    assert scene.ask().headers["x-slipway-version"] == f"{MODEL}:v3"
+    assert traffic.failures == []
+
+
+def test_killing_workers_with_9_at_every_step_changes_nothing_in_the_end(
+    scene: Scene, traffic: Traffic
+) -> None:
+    version = "v1" if scene.admin.get(f"services/{SERVICE}/")["stable"] != f"{MODEL}:v1" else "v2"
+    release = scene.release(version)
+    killed: set[str] = set()
+
+    def state() -> str:
+        seen = scene.admin.get(f"releases/{release['id']}/")
+        running = next((step["kind"] for step in seen["steps"] if step["state"] == "running"), "")
+        if running and running not in killed:
+            killed.add(running)
+            for part in ("worker", "sweeper"):
+                pid = scene.stack.supervisor.processes()[part].pid
+                if pid is not None:
+                    for process in [*psutil.Process(pid).children(recursive=True), psutil.Process(pid)]:
+                        with suppress(psutil.NoSuchProcess):
+                            process.kill()
+        return str(seen["state"])
+
+    eventually(lambda: state() in ("waiting_approval", "failed", "rolled_back", "stuck"), seconds=150)
+    assert state() == "waiting_approval"
+    scene.admin.post(f"releases/{release['id']}/approve/", {"reason": "still here"})
+    eventually(lambda: state() in ("promoted", "failed", "rolled_back", "stuck"), seconds=60)
+    assert state() == "promoted"
+    assert {"hold", "approval"} <= killed
+    assert traffic.failures == []

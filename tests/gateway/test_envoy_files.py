@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -290,6 +291,25 @@ def test_another_homes_envoy_on_the_admin_port_is_not_taken_for_ours(
     assert "belongs to another home" in stranger.health().detail
     with pytest.raises(GatewayUnreachable, match="another home"):
         stranger.apply_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(0, 1))
+
+
+@pytest.mark.stack
+def test_a_port_that_was_taken_at_the_start_is_listened_on_when_it_is_free(tmp_path: Path) -> None:
+    stack = EnvoyStack(tmp_path)
+    with socket.socket() as squatter:
+        squatter.bind(("127.0.0.1", stack.layout.port))
+        squatter.listen(1)
+        try:
+            with pytest.raises(AssertionError):
+                stack.start(within_seconds=1)
+            with pytest.raises(GatewayError, match=f"cannot listen on 127.0.0.1 port {stack.layout.port}"):
+                stack.gateway.refresh()
+            squatter.close()
+            stack.gateway.refresh()
+            assert stack.gateway.health().ok
+            assert stack.get("/nobody").status == 404
+        finally:
+            stack.stop()
 
 
 @pytest.mark.stack

@@ -94,7 +94,7 @@ def test_a_second_one_on_the_same_intake_ends_without_touching_it(root, store) -
 def test_it_ends_at_once_when_it_is_asked_to_stop(root, store) -> None:
     big(root, 400)
     with start(job(root, store)) as process:
-        wait_for(lambda: list(store.root.glob("incoming/7/.part-*")))
+        wait_for(lambda: store.read_note("7", "progress"))
         store.ask_to_stop("7")
         assert process.wait(5) == importer.EXIT_STOPPED
     assert result(store) == {}
@@ -107,7 +107,7 @@ def test_it_ends_when_the_process_that_stands_for_its_stack_ends(root, store) ->
         subprocess.Popen(["sleep", "60"]) as stack,
         start(job(root, store, guardian=psutil.Process(stack.pid))) as process,
     ):
-        wait_for(lambda: list(store.root.glob("incoming/7/.part-*")))
+        wait_for(lambda: store.read_note("7", "progress"))
         stack.kill()
         assert process.wait(5) == importer.EXIT_STOPPED
     assert result(store) == {}

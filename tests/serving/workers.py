@@ -16,7 +16,7 @@ import orjson
 from serving.protocol import WORKER_ENVIRONMENT, WorkerCommand
 
 PROJECT = Path(__file__).resolve().parents[2]
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 100.0
 
 
 def wait_until(true: Callable[[], Any], *, seconds: float = PATIENCE_SECONDS, what: str = "it") -> Any:

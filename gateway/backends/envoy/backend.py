@@ -18,6 +18,7 @@ from gateway.backends.envoy.admin import (
 )
 from gateway.backends.envoy.files import sweep_leftovers
 from gateway.backends.envoy.layout import Layout
+from gateway.backends.envoy.listener import listener_messages
 from gateway.backends.envoy.messages import Typed
 from gateway.backends.envoy.routes import cluster_messages, endpoint_messages, route_messages
 from gateway.backends.envoy.store import Observation, Store
@@ -37,7 +38,7 @@ WARM_WITHIN_SECONDS = 5.0
 FORGET_TARGET_AFTER = timedelta(days=1)
 
 
-class Refused(Exception):
+class Refused(GatewayError):
     """Envoy has refused a file and goes on with what it had."""
 
 
@@ -122,6 +123,7 @@ class EnvoyFiles:
             for target in state.clusters:
                 self._store.ensure_endpoints(target)
             self._publish_clusters(state)
+            self._listen()
             self._publish_routes(state)
             pruned = state.pruned(self._clock())
             if pruned is not state:
@@ -237,6 +239,15 @@ class EnvoyFiles:
             return error
         return InvalidRoute("Envoy refuses this configuration and goes on with the last; its log says why.")
 
+    def _listen(self) -> None:
+        """Envoy does not try again by itself to listen on a port that was taken when it started."""
+        try:
+            self._publish(LISTENERS, self.layout.listeners, listener_messages(self.layout))
+        except Refused:
+            raise GatewayError(
+                f"Envoy cannot listen on {self.layout.bind} port {self.layout.port}; its log says why."
+            ) from None
+
     def _publish_routes(self, state: State) -> None:
         self._publish(ROUTES, self.layout.routes, route_messages(state))
 
@@ -253,7 +264,7 @@ class EnvoyFiles:
                 if not self._admin.await_taken(
                     connection, source, version=version, refused_before=before.refused
                 ):
-                    raise Refused
+                    raise Refused(f"Envoy refuses {path} and goes on with what it had; its log says why.")
         except NotTaken:
             raise
         except GatewayUnreachable:

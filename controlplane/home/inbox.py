@@ -1,0 +1,83 @@
+"""What waits for this person: approvals to give, and what is stuck until somebody looks."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from accounts.states import Right
+from clusters.models import Deployment
+from common.actor import Actor
+from models_registry import selectors as registry
+from releases import selectors as releases
+from releases.models import Release
+from releases.states import ReleaseState
+
+STUCK_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    kind: str
+    """`approval` or `stuck`."""
+    title: str
+    url: str
+    since: datetime | None
+    why: str
+    detail: str = ""
+    release: Release | None = None
+
+
+def inbox(actor: Actor) -> list[Task]:
+    """Oldest first: who waits longest is served first."""
+    tasks = [*_releases(actor), *_deployments(actor), *_imports(actor)]
+    return sorted(tasks, key=lambda task: (task.since is None, task.since))
+
+
+def _releases(actor: Actor) -> list[Task]:
+    tasks = []
+    for release in releases.waiting_for(actor).prefetch_related("steps"):
+        waiting = releases.waiting_for_what(release)
+        if waiting is None:
+            continue
+        verdict = releases.verdict_of(release)
+        is_stuck = release.state == ReleaseState.STUCK
+        tasks.append(
+            Task(
+                "stuck" if is_stuck else "approval",
+                f"{release.version} to {release.service}",
+                f"/releases/{release.pk}/#decision",
+                waiting.since,
+                waiting.why if is_stuck else (verdict.reason if verdict else ""),
+                f"asked by {release.requester}",
+                release,
+            )
+        )
+    return tasks
+
+
+def _deployments(actor: Actor) -> list[Task]:
+    rows = Deployment.objects.for_actor(actor, Right.FLEET_OPERATE).filter(stuck_at__isnull=False)
+    return [
+        Task(
+            "stuck",
+            f"Deployment {row.name}",
+            "/fleet/",
+            row.stuck_at,
+            row.last_error,
+            f"service {row.service}",
+        )
+        for row in rows.order_by("stuck_at")[:STUCK_SHOWN]
+    ]
+
+
+def _imports(actor: Actor) -> list[Task]:
+    rows = registry.importing(actor).filter(stuck_at__isnull=False)
+    return [
+        Task(
+            "stuck",
+            f"Import of {row}",
+            f"/models/{row.model.name}/{row.name}/",
+            row.stuck_at,
+            row.last_error,
+        )
+        for row in rows[:STUCK_SHOWN]
+    ]

@@ -1,0 +1,93 @@
+"""The two sides of a service side by side: the same figures, from rows at first and live from then on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clusters import selectors as fleet
+from clusters.errors import DeploymentMissing
+from clusters.selectors import DeploymentStatus
+from releases import selectors
+from releases.models import Release, Service
+from releases.sampling import Look
+from releases.traffic import NOTHING, SideTraffic
+
+STABLE, CANDIDATE = "stable", "candidate"
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    side: str
+    version: Any
+    """The `models_registry.models.Version` that answers there; None: nothing does."""
+    deployment: str
+    percent: int
+    """Of the traffic, as wished."""
+    observed_percent: float | None
+    """As measured in the present step of the release."""
+    status: DeploymentStatus | None
+    """Its workers; None while there is no deployment."""
+    traffic: SideTraffic
+
+    @property
+    def workers(self) -> str:
+        return f"{self.status.ready} of {self.status.wanted}" if self.status else "none"
+
+
+def lanes_of(service: Service, release: Release | None, looks: Sequence[Look] = ()) -> list[Lane]:
+    """Stable first. A first release has no stable side, a service without release no candidate."""
+    percent = release.candidate_percent if release else 0
+    stable = release.stable_deployment if release else service.stable_deployment
+    seen = looks[-1].sides if looks else {}
+    weights = selectors.weights(release)["observed"]
+    lanes = []
+    if stable:
+        version = release.from_version if release else service.stable_version
+        lanes.append(_lane(STABLE, version, stable, 100 - percent, weights, seen))
+    if release:
+        share = percent if stable else 100
+        deployment = release.candidate_deployment
+        lanes.append(_lane(CANDIDATE, release.version, deployment, share, weights, seen))
+    return lanes
+
+
+def _lane(
+    side: str,
+    version: Any,
+    deployment: str,
+    percent: int,
+    observed: Mapping[str, float | None],
+    seen: Mapping[str, SideTraffic],
+) -> Lane:
+    traffic = seen.get(deployment, NOTHING)
+    return Lane(side, version, deployment, percent, observed[side], status_of(deployment), traffic)
+
+
+def status_of(deployment: str) -> DeploymentStatus | None:
+    try:
+        return fleet.deployment_status(deployment)
+    except DeploymentMissing:
+        return None
+
+
+def traffic_values(look: Look, deployments: Mapping[str, str]) -> dict[str, Any]:
+    """What the live topics show of the traffic. `deployments`: which one stands on which side."""
+    values: dict[str, Any] = {
+        "traffic": "problem" if look.problem else "live",
+        "traffic.problem": look.problem,
+    }
+    for side, deployment in deployments.items():
+        traffic = look.sides.get(deployment, NOTHING)
+        values |= {
+            f"{side}.rate": _rounded(traffic.rate, 2),
+            f"{side}.errors": _rounded(traffic.error_share, 5),
+            f"{side}.p50": _rounded(traffic.p50, 4),
+            f"{side}.p95": _rounded(traffic.p95, 4),
+            f"{side}.first_byte": _rounded(traffic.first_byte_p95, 4),
+            f"{side}.in_flight": traffic.in_flight,
+        }
+    return values
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)

@@ -1,0 +1,360 @@
+"""The plan editor: a plan as a form and back, with every problem at the field that it belongs to. Pure.
+
+The fields come from the plan's JSON schema, so that the form can say all that a plan can, and nothing else.
+Names of fields are paths in the plan: `steps.2.percent`, `judge.slow.promote_below_ratio`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal, Self
+
+from common.pages.steps import ICONS
+from releases import plans
+from releases.errors import InvalidPlan, PlanProblem
+from releases.pages.strip import NAMES
+from releases.plans.steps import STEP_KINDS
+
+FieldKind = Literal["integer", "number", "flag", "choice", "text"]
+KIND_NAMES: Mapping[str, str] = {**NAMES, "weight": "Weight"}
+NEW_STEPS: Mapping[str, Mapping[str, Any]] = {
+    "deploy": {"share_percent": 100},
+    "weight": {"percent": 50},
+    "hold": {"seconds": 300},
+}
+"""What a new step of a kind starts with, where the schema has no default for what it needs."""
+MOST_STEPS = 50
+UNITS = (("_seconds", " (s)"), ("_ms", " (ms)"), ("_percent", " (%)"))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One field of the schema."""
+
+    key: str
+    label: str
+    help: str
+    kind: FieldKind
+    is_optional: bool
+    """May be left empty, which is null."""
+    least: float | None
+    most: float | None
+    choices: tuple[str, ...]
+    default: Any
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """A shape at its place, with what was typed there and what is wrong with that."""
+
+    path: str
+    shape: Shape
+    value: Any
+    problems: Sequence[str]
+
+    @property
+    def id(self) -> str:
+        return self.path.replace(".", "-").replace("_", "-")
+
+    @property
+    def choices(self) -> list[tuple[str, str]]:
+        return [(choice, choice.replace("_", " ")) for choice in self.shape.choices]
+
+
+@dataclass(frozen=True, slots=True)
+class FormStep:
+    index: int
+    kind: str
+    fields: Sequence[FormField]
+    problems: Sequence[str]
+    """Of the step as a whole: those that name no field."""
+    is_last: bool
+
+    @property
+    def number(self) -> int:
+        return self.index + 1
+
+    @property
+    def anchor(self) -> str:
+        return f"step-{self.index}"
+
+    @property
+    def up(self) -> str:
+        return f"up-{self.index}"
+
+    @property
+    def down(self) -> str:
+        return f"down-{self.index}"
+
+    @property
+    def name(self) -> str:
+        return KIND_NAMES.get(self.kind, self.kind)
+
+    @property
+    def icon(self) -> str:
+        return ICONS.get(self.kind, "circle-dot")
+
+    @property
+    def help(self) -> str:
+        return str(_definition(self.kind).get("description", ""))
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A plan under someone's hands: it need not be a plan yet."""
+
+    document: dict[str, Any]
+    problems: tuple[PlanProblem, ...] = ()
+    plan: plans.Plan | None = None
+    focus: str = ""
+    """Id of the control that has the focus after a change of the form's shape."""
+    text: str = field(default="", repr=False)
+    """What was typed as JSON, as it was typed."""
+
+    @classmethod
+    def of_document(cls, document: dict[str, Any], *, focus: str = "", text: str = "") -> Self:
+        try:
+            return cls(document, plan=plans.parse_plan(document), focus=focus, text=text)
+        except InvalidPlan as error:
+            return cls(document, problems=error.problems, focus=focus, text=text)
+
+    @classmethod
+    def of_plan(cls, plan: plans.Plan) -> Self:
+        return cls(plan.model_dump(mode="json"), plan=plan)
+
+    @classmethod
+    def of_form(cls, given: Mapping[str, str], *, name: str) -> Self:
+        """What a form says, after the wish that its button names: `up:2`, `down:2`, `remove:2`, `add`."""
+        document = document_of(given, name=name)
+        focus = _change(document["steps"], given)
+        return cls.of_document(document, focus=focus)
+
+    @classmethod
+    def of_text(cls, text: str, *, name: str) -> Self:
+        """What was typed as JSON. The name is not for the text to choose."""
+        try:
+            document = json.loads(text)
+        except json.JSONDecodeError as error:
+            message = f"line {error.lineno}, column {error.colno}: {error.msg}"
+            return cls({"name": name, "steps": []}, problems=(PlanProblem("", message),), text=text)
+        if not isinstance(document, dict):
+            problem = PlanProblem("", "a plan is a JSON object with the key steps")
+            return cls({"name": name, "steps": []}, problems=(problem,), text=text)
+        return cls.of_document({**document, "name": name}, text=text)
+
+    @property
+    def description(self) -> FormField:
+        shape = Shape("description", "Description", "When to use it.", "text", True, None, None, (), "")
+        return self._field("description", shape, self.document)
+
+    @property
+    def steps(self) -> list[FormStep]:
+        found = []
+        steps = [step for step in self.document.get("steps", []) if isinstance(step, dict)]
+        for index, step in enumerate(steps):
+            kind = str(step.get("kind", ""))
+            shapes = shapes_of(kind) if kind in STEP_KINDS else ()
+            path = f"steps.{index}"
+            fields = [self._field(f"{path}.{shape.key}", shape, step) for shape in shapes]
+            known = {one.path for one in fields}
+            whole = [
+                problem.message
+                for problem in self.problems
+                if (problem.path == path or problem.path.startswith(f"{path}.")) and problem.path not in known
+            ]
+            found.append(FormStep(index, kind, fields, whole, is_last=index == len(steps) - 1))
+        return found
+
+    @property
+    def judge(self) -> list[FormField]:
+        return self._judge_fields("JudgeRules", "judge")
+
+    @property
+    def errors(self) -> list[FormField]:
+        return self._judge_fields("IndicatorRules", "judge.errors")
+
+    @property
+    def slow(self) -> list[FormField]:
+        return self._judge_fields("IndicatorRules", "judge.slow")
+
+    @property
+    def judges_slow(self) -> bool:
+        return _at(self.document, "judge.slow") is not None
+
+    @property
+    def other_problems(self) -> list[PlanProblem]:
+        """Those that stand at no field and no step."""
+        places = {one.path for one in [self.description, *self.judge, *self.errors, *self.slow]}
+        return [
+            problem
+            for problem in self.problems
+            if problem.path not in places and not problem.path.startswith("steps.")
+        ]
+
+    @property
+    def as_text(self) -> str:
+        """The plan as JSON, for those who like it so; without its name, which its address says."""
+        if self.text:
+            return self.text
+        return json.dumps({key: self.document[key] for key in self.document if key != "name"}, indent=2)
+
+    @property
+    def all_fields(self) -> list[FormField]:
+        of_steps = [one for step in self.steps for one in step.fields]
+        slow = self.slow if self.judges_slow else []
+        return [self.description, *of_steps, *self.judge, *self.errors, *slow]
+
+    def _judge_fields(self, definition: str, path: str) -> list[FormField]:
+        values = _at(self.document, path)
+        held = values if isinstance(values, dict) else {}
+        return [self._field(f"{path}.{shape.key}", shape, held) for shape in _shapes(definition)]
+
+    def _field(self, path: str, shape: Shape, values: Mapping[str, Any]) -> FormField:
+        problems = [_short(problem.message) for problem in self.problems if problem.path == path]
+        return FormField(path, shape, values.get(shape.key, shape.default), problems)
+
+
+def document_of(given: Mapping[str, str], *, name: str) -> dict[str, Any]:
+    """The plan's document as the form has it; what cannot be read stays as it was typed, to be refused."""
+    steps: list[dict[str, Any]] = []
+    for index in range(MOST_STEPS + 1):
+        kind = given.get(f"steps.{index}.kind")
+        if kind is None:
+            break
+        if kind in STEP_KINDS:
+            read = _read(given, f"steps.{index}", shapes_of(kind))
+            steps.append({"kind": kind, **read})
+    judge = _read(given, "judge", _shapes("JudgeRules"))
+    judge["errors"] = _read(given, "judge.errors", _shapes("IndicatorRules"))
+    judge["slow"] = _read(given, "judge.slow", _shapes("IndicatorRules")) if given.get("judge.slow") else None
+    return {
+        "format": 1,
+        "name": name,
+        "description": given.get("description", ""),
+        "steps": steps,
+        "judge": judge,
+    }
+
+
+def shapes_of(kind: str) -> tuple[Shape, ...]:
+    return _shapes(_DEFINITIONS[kind])
+
+
+_DEFINITIONS: Mapping[str, str] = {
+    "scan": "Scan",
+    "deploy": "Deploy",
+    "smoke_test": "SmokeTest",
+    "weight": "Weight",
+    "hold": "Hold",
+    "judge": "Judge",
+    "approval": "Approval",
+    "promote": "Promote",
+}
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    definitions: dict[str, Any] = plans.plan_schema()["$defs"]
+    return definitions
+
+
+def _definition(kind: str) -> dict[str, Any]:
+    definition: dict[str, Any] = _schema()[_DEFINITIONS[kind]] if kind in _DEFINITIONS else {}
+    return definition
+
+
+@cache
+def _shapes(definition: str) -> tuple[Shape, ...]:
+    """The plain fields of a definition, in its order; nested rules have forms of their own."""
+    found = []
+    for key, told in _schema()[definition]["properties"].items():
+        options = [told, *told.get("anyOf", ())]
+        plain = next((option for option in options if option.get("type") not in (None, "null")), None)
+        if key == "kind" or plain is None:
+            continue
+        choices = tuple(plain.get("enum", ()))
+        kinds: Mapping[str, FieldKind] = {"integer": "integer", "number": "number", "boolean": "flag"}
+        found.append(
+            Shape(
+                key=key,
+                label=_label(key),
+                help=told.get("description", ""),
+                kind="choice" if choices else kinds.get(plain["type"], "text"),
+                is_optional=any(option.get("type") == "null" for option in options),
+                least=plain.get("minimum", plain.get("exclusiveMinimum")),
+                most=plain.get("maximum", plain.get("exclusiveMaximum")),
+                choices=choices,
+                default=told.get("default"),
+            )
+        )
+    return tuple(found)
+
+
+def _label(key: str) -> str:
+    if key in ("percent", "seconds"):
+        return key.capitalize()
+    unit = ""
+    for ending, sign in UNITS:
+        if key.endswith(ending):
+            key, unit = key.removesuffix(ending), sign
+    return key.replace("_", " ").capitalize() + unit
+
+
+def _short(message: str) -> str:
+    """Without the place, which the eye is on: `step 4 (weight): percent: ...`."""
+    for _ in range(2):
+        head, colon, rest = message.partition(": ")
+        if colon and rest and (head.startswith("step ") or head.replace("_", "").replace(".", "").isalpha()):
+            message = rest
+    return message[0].upper() + message[1:]
+
+
+def _read(given: Mapping[str, str], path: str, shapes: Sequence[Shape]) -> dict[str, Any]:
+    return {shape.key: _value(given, f"{path}.{shape.key}", shape) for shape in shapes}
+
+
+def _value(given: Mapping[str, str], path: str, shape: Shape) -> Any:
+    if shape.kind == "flag":
+        return path in given
+    text = given.get(path, "").strip()
+    if shape.kind in ("integer", "number"):
+        if not text:
+            return None
+        try:
+            return int(text) if shape.kind == "integer" else float(text)
+        except ValueError:
+            return text
+    return text
+
+
+def _change(steps: list[dict[str, Any]], given: Mapping[str, str]) -> str:
+    """Carry out the wish of the pressed button; the id of what is to have the focus then."""
+    wish, _, where = given.get("do", "").partition(":")
+    index = int(where) if where.isascii() and where.isdigit() else -1
+    if wish == "add":
+        kind = given.get("add_kind", "")
+        if kind in STEP_KINDS and len(steps) < MOST_STEPS:
+            defaults = {shape.key: shape.default for shape in shapes_of(kind)}
+            ends = bool(steps) and steps[-1]["kind"] == "promote"
+            place = len(steps) - 1 if ends else len(steps)
+            steps.insert(place, {"kind": kind, **defaults, **NEW_STEPS.get(kind, {})})
+            return f"step-{place}"
+    elif not 0 <= index < len(steps):
+        return ""
+    elif wish == "remove":
+        del steps[index]
+        return f"step-{min(index, len(steps) - 1)}" if steps else "add-kind"
+    elif wish in ("up", "down"):
+        place = index - 1 if wish == "up" else index + 1
+        if 0 <= place < len(steps):
+            steps[index], steps[place] = steps[place], steps[index]
+        return f"{wish}-{place}"
+    return ""
+
+
+def _at(document: Mapping[str, Any], path: str) -> Any:
+    value: Any = document
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value

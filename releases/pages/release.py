@@ -1,0 +1,173 @@
+"""A release's page. Every section is read when the template asks for it, so a part costs only itself."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from accounts.models import User
+from accounts.selectors import people_with
+from accounts.states import Right
+from common.actor import Actor
+from common.pages import formats
+from common.pages.steps import StepView
+from models_registry import selectors as registry
+from models_registry.comparison import Change, Comparison
+from releases import plans, selectors
+from releases.judge import Verdict
+from releases.models import Approval, Release, ReleaseMove, ReleaseStep
+from releases.pages import actions, curves, lanes, notice, strip, values
+from releases.pages.traffic_charts import traffic_charts
+from releases.sampling import sampler
+
+MOVES_SHOWN = 100
+APPROVERS_SHOWN = 6
+CHANGES: tuple[Change, ...] = ("changed", "added", "removed")
+
+
+class ReleasePage:
+    def __init__(self, release: Release, actor: Actor) -> None:
+        self.release = release
+        self._actor = actor
+
+    @cached_property
+    def plan(self) -> plans.Plan:
+        return selectors.plan_of(self.release)
+
+    @cached_property
+    def step_rows(self) -> list[ReleaseStep]:
+        return list(self.release.steps.all())
+
+    @cached_property
+    def strip(self) -> list[StepView]:
+        return strip.strip_of(self.release, self.plan, self.step_rows)
+
+    @cached_property
+    def approvals(self) -> list[Approval]:
+        return list(self.release.approvals.select_related("by").order_by("at"))
+
+    @cached_property
+    def waiting(self) -> selectors.WaitingFor | None:
+        return selectors.waiting_for_what(self.release)
+
+    @cached_property
+    def word(self) -> Approval | None:
+        """What was already said on the approval at hand."""
+        of_step = (one for one in self.approvals if one.step_index == self.release.step_index)
+        return next(of_step, None)
+
+    @cached_property
+    def notice(self) -> notice.Notice | None:
+        return notice.notice_of(self.release, self.waiting, self.word)
+
+    @cached_property
+    def decisions(self) -> list[actions.Action]:
+        return [] if self.word else actions.decisions(self.release, self.plan, self._actor)
+
+    @cached_property
+    def on_timeout(self) -> str:
+        step = self.plan.steps[self.release.step_index]
+        return step.on_timeout if isinstance(step, plans.Approval) else ""
+
+    @cached_property
+    def must_be_another(self) -> bool:
+        return actions.must_be_another(self.release, self.plan, self._actor)
+
+    @cached_property
+    def approvers(self) -> Sequence[User]:
+        """Who else could say the word; a few of them."""
+        people = people_with(Right.RELEASES_APPROVE, self.release.team).order_by("username")
+        return [person for person in people[: APPROVERS_SHOWN + 1] if person.pk != self._actor.user_id]
+
+    @cached_property
+    def operations(self) -> list[actions.Action]:
+        return actions.operations(self.release, self._actor, is_serving=self.is_serving)
+
+    @property
+    def is_serving(self) -> bool:
+        service = self.release.service
+        return service.stable_deployment == self.release.candidate_deployment
+
+    @cached_property
+    def changes(self) -> Comparison | None:
+        """What is different in the new version; None when there is nothing to compare it with."""
+        before = self.release.from_version
+        return registry.compare_versions(before, self.release.version) if before else None
+
+    @cached_property
+    def change_words(self) -> str:
+        """`2 of 7 files changed (12.4 MB), 1 added; 3 config keys differ`"""
+        changes = self.changes
+        if changes is None:
+            return ""
+        counted = {change: changes.count_of(change) for change in CHANGES}
+        told = [
+            f"{number} {change} ({formats.byte_size(changes.bytes_of(change))})"
+            for change, number in counted.items()
+            if number
+        ]
+        total = len(changes.files)
+        files = f"{total} files: {', '.join(told)}" if told else f"All {total} files are the same"
+        keys = len(changes.config)
+        config = (
+            f"{keys} config key{'' if keys == 1 else 's'} differ{'s' if keys == 1 else ''}"
+            if keys
+            else "same config"
+        )
+        return f"{files}; {config}."
+
+    @cached_property
+    def lanes(self) -> list[lanes.Lane]:
+        return lanes.lanes_of(self.release.service, self.release, self._looks)
+
+    @cached_property
+    def weights(self) -> dict[str, Any]:
+        return selectors.weights(self.release)
+
+    @cached_property
+    def split_basis(self) -> str:
+        return values.split_basis(self.weights)
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        return selectors.verdict_of(self.release)
+
+    @property
+    def decision(self) -> str:
+        return str(self.verdict.decision) if self.verdict else "none"
+
+    decisions_known = ("none", "insufficient", "promote", "roll_back")
+
+    @cached_property
+    def indicators(self) -> list[curves.Indicator]:
+        threshold = self.release.evidence.get("slow_threshold_ms")
+        return curves.indicators_of(
+            self.plan,
+            selectors.curve_of(self.release),
+            self.verdict,
+            self.step_rows,
+            slow_threshold_ms=threshold,
+        )
+
+    @cached_property
+    def charts(self) -> list[Any]:
+        return traffic_charts(self._looks, values.sides_of(self.release.service, self.release))
+
+    @cached_property
+    def probes(self) -> list[dict[str, Any]]:
+        """The smoke test's questions and answers, of the steps that are over and of the one at hand."""
+        found: list[dict[str, Any]] = []
+        for row in self.step_rows:
+            if row.kind == "smoke_test":
+                at_hand = row.index == self.release.step_index and self.release.in_motion
+                known = row.detail if row.ended_at or not at_hand else self.release.progress
+                found += known.get("probes", [])
+        return found
+
+    @cached_property
+    def moves(self) -> list[ReleaseMove]:
+        """Newest first."""
+        return list(self.release.moves.order_by("-pk")[:MOVES_SHOWN])
+
+    @cached_property
+    def _looks(self) -> Sequence[Any]:
+        return sampler.seen(self.release.service.name) if self.release.in_motion else ()

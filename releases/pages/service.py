@@ -1,0 +1,123 @@
+"""A service's page. Every section is read when the template asks for it."""
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from django.conf import settings
+
+from accounts.selectors import may
+from accounts.states import Right
+from clusters import selectors as fleet
+from common.actor import Actor
+from common.pages.steps import StepView
+from releases import plans, selectors
+from releases.errors import UnknownPlan
+from releases.models import Release, Service
+from releases.pages import actions, lanes, strip, values
+from releases.pages.traffic_charts import traffic_charts
+from releases.sampling import sampler
+
+HISTORY_SHOWN = 25
+
+
+class ServicePage:
+    def __init__(self, service: Service, actor: Actor) -> None:
+        self.service = service
+        self._actor = actor
+        selectors.summarised([service])
+
+    @cached_property
+    def release(self) -> Release | None:
+        """The one in motion."""
+        return selectors.release_of(self.service)
+
+    @cached_property
+    def lanes(self) -> list[lanes.Lane]:
+        return lanes.lanes_of(self.service, self.release, self._looks)
+
+    @cached_property
+    def weights(self) -> dict[str, Any]:
+        return selectors.weights(self.release)
+
+    @cached_property
+    def split_basis(self) -> str:
+        return values.split_basis(self.weights)
+
+    @cached_property
+    def charts(self) -> list[Any]:
+        return traffic_charts(self._looks, values.sides_of(self.service, self.release))
+
+    @cached_property
+    def strip(self) -> list[StepView]:
+        if self.release is None:
+            return []
+        return strip.strip_of(self.release, selectors.plan_of(self.release), list(self.release.steps.all()))
+
+    @cached_property
+    def deployments(self) -> list[Any]:
+        """Where it runs: (deployment, its status), oldest first."""
+        return [(row, lanes.status_of(row.name)) for row in fleet.deployments_of(self.service.name)]
+
+    @cached_property
+    def history(self) -> list[tuple[Release, list[actions.Action]]]:
+        """Newest first, each with the button that takes it back, where it can be."""
+        rows = selectors.history(self.service, limit=HISTORY_SHOWN)
+        for release in rows:
+            release.service = self.service
+            release.team = self.service.team
+        return [
+            (
+                release,
+                self._rollback(release)
+                if release.candidate_deployment == self.service.stable_deployment
+                else [],
+            )
+            for release in rows
+        ]
+
+    def _rollback(self, release: Release) -> list[actions.Action]:
+        if self.release is not None:
+            return []  # the one in motion comes first: abort it there
+        offered = actions.operations(release, self._actor, is_serving=True)
+        return [action for action in offered if action.name == "rollback"]
+
+    @cached_property
+    def may_release(self) -> bool:
+        return may(self._actor, Right.RELEASES_START, self.service.team)
+
+    @cached_property
+    def may_change(self) -> bool:
+        return may(self._actor, Right.SERVICES_WRITE, self.service.team)
+
+    @property
+    def url(self) -> str:
+        return f"{settings.SLIPWAY_GATEWAY_URL}/{self.service.name}/"
+
+    @property
+    def curl(self) -> str:
+        body = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 64}
+        return (
+            f"curl {self.url}v1/chat/completions \\\n"
+            f"  -H 'content-type: application/json' \\\n"
+            f"  -d '{json.dumps(body)}'"
+        )
+
+    def strip_of_plan(self, name: str) -> list[StepView]:
+        """Empty for a plan that there is not."""
+        try:
+            return strip.strip_of_plan(selectors.plan_named(name, team=self.service.team))
+        except UnknownPlan:
+            return []
+
+    @cached_property
+    def plan(self) -> plans.Plan | None:
+        try:
+            return selectors.plan_named(self.service.plan_name, team=self.service.team)
+        except UnknownPlan:
+            return None
+
+    @cached_property
+    def _looks(self) -> Sequence[Any]:
+        return sampler.seen(self.service.name)

@@ -1,0 +1,68 @@
+"""What the live topics show of a release or a service, by flat path: as its page did when it was opened."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from common.pages import formats
+from releases import selectors
+from releases.judge import Verdict
+from releases.models import Release, Service
+from releases.pages.lanes import CANDIDATE, STABLE, traffic_values
+from releases.sampling import Look
+
+
+def sides_of(service: Service, release: Release | None) -> dict[str, str]:
+    """Which deployment stands on which side."""
+    stable = release.stable_deployment if release else service.stable_deployment
+    sides = {STABLE: stable} if stable else {}
+    if release:
+        sides[CANDIDATE] = release.candidate_deployment
+    return sides
+
+
+def release_values(release: Release, look: Look | None) -> dict[str, Any]:
+    """`look` is None for a release that has ended: its figures do not move any more."""
+    values = {**weight_values(release), **judge_values(selectors.verdict_of(release))}
+    if look is not None:
+        values |= {"now": round(look.at, 1), **traffic_values(look, sides_of(release.service, release))}
+    return values
+
+
+def service_values(service: Service, release: Release | None, look: Look) -> dict[str, Any]:
+    values = {"now": round(look.at, 1), **traffic_values(look, sides_of(service, release))}
+    return values | weight_values(release) if release else values
+
+
+def weight_values(release: Release) -> dict[str, Any]:
+    weights = selectors.weights(release)
+    return {
+        "weights.stable": weights["observed"]["stable"],
+        "weights.candidate": weights["observed"]["candidate"],
+        "weights.basis": split_basis(weights),
+    }
+
+
+def split_basis(weights: Mapping[str, Any]) -> str:
+    """What the observed share rests on, and where chance allows it to lie."""
+    interval = weights["interval_percent"]
+    if weights["observed"]["candidate"] is None or interval is None:
+        return "not measured in this step yet"
+    low, high = interval
+    return f"of {formats.count(weights['requests'])} requests; chance allows {low:.1f}–{high:.1f}%"
+
+
+def judge_values(verdict: Verdict | None) -> dict[str, Any]:
+    if verdict is None:
+        return {"judge.decision": "none"}
+    values: dict[str, Any] = {"judge.decision": str(verdict.decision), "judge.reason": verdict.reason}
+    for progress in verdict.indicators:
+        path = f"judge.{progress.name}"
+        values |= {
+            f"{path}.for": round(progress.accept_progress, 4),
+            f"{path}.against": -round(progress.reject_progress, 4),
+            f"{path}.candidate.bad": progress.candidate.bad,
+            f"{path}.candidate.requests": progress.candidate.requests,
+            f"{path}.stable.bad": progress.stable.bad,
+            f"{path}.stable.requests": progress.stable.requests,
+        }
+    return values

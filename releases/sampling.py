@@ -1,0 +1,96 @@
+"""The traffic of the services that somebody in this process watches, read once a second at most."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+
+from gateway import selectors as gateway
+from gateway.errors import GatewayError, UnknownRoute
+from releases.traffic import Reading, SideTraffic, Window
+
+GAP_SECONDS = 0.8
+"""Who looks again sooner gets the same look: several pages of one service cost one question."""
+KEEP_SECONDS = 15 * 60
+FORGET_AFTER_SECONDS = 10 * 60
+
+
+def _counts(service: str) -> Reading:
+    return gateway.counts(gateway.route(service))
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen at one moment."""
+
+    at: float
+    """Seconds since 1970."""
+    sides: Mapping[str, SideTraffic]
+    """By deployment."""
+    problem: str = ""
+    """Why there is nothing to see, in words; empty when there is."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    window: Window = field(default_factory=Window)
+    looks: deque[Look] = field(default_factory=deque)
+    read_at: float = -GAP_SECONDS
+    lock: Lock = field(default_factory=Lock)
+
+
+class Sampler:
+    """One per process. `read` gives a service's counts, or raises GatewayError; clocks are in seconds."""
+
+    def __init__(
+        self,
+        read: Callable[[str], Reading] = _counts,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._read = read
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._watched: dict[str, _Watched] = {}
+        self._lock = Lock()
+
+    def look(self, service: str) -> Look:
+        """Ask the gateway; as slow as that is. Never raises for what the gateway does."""
+        with self._lock:
+            self._forget_unwatched()
+            watched = self._watched.setdefault(service, _Watched())
+        with watched.lock:
+            if watched.looks and self._clock() - watched.read_at < GAP_SECONDS:
+                return watched.looks[-1]
+            look = self._look(service, watched.window)
+            watched.read_at = self._clock()
+            watched.looks.append(look)
+            while watched.looks[0].at < look.at - KEEP_SECONDS:
+                watched.looks.popleft()
+            return look
+
+    def seen(self, service: str) -> Sequence[Look]:
+        """The looks of the last minutes, without another one; the newest last."""
+        watched = self._watched.get(service)
+        return () if watched is None else tuple(watched.looks)
+
+    def _look(self, service: str, window: Window) -> Look:
+        at = self._wall_clock()
+        try:
+            reading = self._read(service)
+        except UnknownRoute:
+            return Look(at, {}, "The gateway has no route to this service yet.")
+        except GatewayError as error:
+            return Look(at, {}, f"The gateway does not answer: {error}")
+        window.add(self._clock(), reading)
+        return Look(at, window.sides())
+
+    def _forget_unwatched(self) -> None:
+        limit = self._clock() - FORGET_AFTER_SECONDS
+        for service in [name for name, one in self._watched.items() if 0 < one.read_at < limit]:
+            del self._watched[service]
+
+
+sampler = Sampler()

@@ -1,0 +1,16 @@
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSummary:
+    """What a service's row does not hold itself."""
+
+    state: str
+    stable: str | None
+    candidate: str | None
+    candidate_name: str
+    """Its name within the model; empty without one."""
+    release_id: int | None
+    weights: dict[str, Any]
+    url: str

@@ -1,0 +1,78 @@
+"""What each side of a service answers at the moment, from readings of the gateway's counts. Pure."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway.backends.base import TargetCounts
+from gateway.traffic import rates
+
+RATE_SECONDS = 10.0
+FIGURES_SECONDS = 60.0
+"""A rate should follow a click; a percentile needs requests to stand on."""
+
+Reading = Mapping[str, TargetCounts]
+
+
+@dataclass(frozen=True, slots=True)
+class SideTraffic:
+    """One target over the last seconds. Latencies in seconds; None: nothing to tell it from."""
+
+    rate: float | None = None
+    """Requests answered per second, over RATE_SECONDS."""
+    requests: int = 0
+    """Answered, over FIGURES_SECONDS; so are the figures below."""
+    error_share: float | None = None
+    """0..1"""
+    p50: float | None = None
+    p95: float | None = None
+    first_byte_p95: float | None = None
+    """To the first byte of the answer: time to first token, where the worker streams."""
+    in_flight: int | None = None
+
+
+NOTHING = SideTraffic()
+
+
+class Window:
+    """The readings of one route over the last FIGURES_SECONDS."""
+
+    def __init__(self) -> None:
+        self._readings: deque[tuple[float, Reading]] = deque()
+
+    def add(self, at: float, reading: Reading) -> None:
+        """`at` in seconds, by a clock that only goes forward."""
+        self._readings.append((at, reading))
+        while self._readings[0][0] < at - FIGURES_SECONDS:
+            self._readings.popleft()
+
+    def sides(self) -> dict[str, SideTraffic]:
+        """By target name. All but what is in flight is None until a second reading has come."""
+        if not self._readings:
+            return {}
+        at, latest = self._readings[-1]
+        first_at, first = self._readings[0]
+        if first_at >= at:
+            return {name: SideTraffic(in_flight=counts.in_flight) for name, counts in latest.items()}
+        lately_at, lately = next(
+            (moment, reading) for moment, reading in self._readings if moment >= at - RATE_SECONDS
+        )
+        if lately_at >= at:
+            lately_at, lately = self._readings[-2]
+        speeds = rates(lately, latest, at - lately_at)
+        return {
+            name: SideTraffic(
+                rate=speeds[name].requests_per_s,
+                requests=figures.requests,
+                error_share=figures.error_share,
+                p50=_seconds(figures.latency_ms.p50),
+                p95=_seconds(figures.latency_ms.p95),
+                first_byte_p95=_seconds(figures.first_byte_ms.p95),
+                in_flight=figures.in_flight,
+            )
+            for name, figures in rates(first, latest, at - first_at).items()
+        }
+
+
+def _seconds(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000

@@ -1,0 +1,21 @@
+from django.urls import path
+
+from releases.views import plans, releases, services
+
+# A plus sign is in no name of a service or a plan.
+urlpatterns = [
+    path("releases/", releases.release_list, name="releases"),
+    path("releases/<int:pk>/", releases.release_page, name="release"),
+    path("releases/<int:pk>/<slug:wish>/", releases.act, name="release-act"),
+    path("services/", services.service_list, name="services"),
+    path("services/+new/", services.new_service, name="new-service"),
+    path("services/<str:name>/", services.service_page, name="service"),
+    path("services/<str:name>/settings/", services.service_settings, name="service-settings"),
+    path("services/<str:name>/release/", services.release_version, name="release-version"),
+    path("settings/plans/", plans.plan_list, name="plans"),
+    path("settings/plans/+new/", plans.new_plan, name="new-plan"),
+    path("settings/plans/<slug:name>/", plans.plan_page, name="plan"),
+    path("settings/plans/<slug:team>/<slug:name>/", plans.plan_page, name="team-plan"),
+    path("settings/plans/<slug:team>/<slug:name>/edit/", plans.edit_plan, name="edit-plan"),
+    path("settings/plans/<slug:team>/<slug:name>/delete/", plans.delete_plan, name="delete-plan"),
+]

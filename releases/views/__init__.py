@@ -1,0 +1,1 @@
+"""The console's pages of releases, services and plans."""

@@ -1,0 +1,102 @@
+"""The list of releases, a release, and what people do with it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_POST, require_safe
+
+from accounts.actors import of_request
+from common.actor import Actor
+from common.pages.access import signed_in
+from common.pages.answers import done, is_part_request, page, refusals_at_the_form, refused
+from common.pages.listing import list_page
+from releases import selectors, services
+from releases.forms import ReleaseFilter
+from releases.models import Release, ReleaseStep
+from releases.pages.release import ReleasePage
+
+LONGEST_REASON = 2_000
+"""As over REST."""
+
+SORTS = {
+    "created": "created_at",
+    "service": "service__name",
+    "version": "version__number",
+    "state": "state",
+    "ended": "ended_at",
+}
+
+
+def rows_for_lists(rows: QuerySet[Release]) -> QuerySet[Release]:
+    """Without what only the release's own page shows, but with the step it stands at."""
+    steps = ReleaseStep.objects.filter(release=OuterRef("pk"))
+    counted = steps.order_by().values("release").annotate(number=Count("pk")).values("number")
+    heavy = ("plan", "evidence", "baseline", "progress", "version__config", "version__scan")
+    return rows.defer(*heavy, "from_version__config", "from_version__scan").annotate(
+        step_count=Subquery(counted),
+        step_kind=Subquery(steps.filter(index=OuterRef("step_index")).values("kind")[:1]),
+        step_title=Subquery(steps.filter(index=OuterRef("step_index")).values("title")[:1]),
+    )
+
+
+@require_safe
+@signed_in
+def release_list(request: HttpRequest) -> HttpResponse:
+    actor = of_request(request)
+    listing = list_page(
+        request,
+        rows_for_lists(selectors.releases_for(actor)),
+        sorts=SORTS,
+        default_sort="-created",
+        filters=ReleaseFilter,
+    )
+    return page(request, "releases/list.html", {"listing": listing}, parts=("listing",))
+
+
+@require_safe
+@signed_in
+def release_page(request: HttpRequest, pk: int) -> HttpResponse:
+    shown = ReleasePage(_release(of_request(request), pk), of_request(request))
+    # A part brings all that moves with it, so that one request keeps the whole page true.
+    context = {"release": shown.release, "shown": shown, "refreshes": is_part_request(request)}
+    return page(request, "releases/release.html", context, parts=("now",))
+
+
+Wish = Callable[..., Any]
+WISHES: dict[str, tuple[Wish, str, bool]] = {
+    "approve": (services.approve, "Approved: release {pk} goes on.", True),
+    "reject": (services.reject, "Rejected: all traffic returns to stable.", True),
+    "pause": (services.pause, "Release {pk} pauses.", False),
+    "resume": (services.resume, "Release {pk} goes on.", False),
+    "abort": (services.abort, "Aborted: all traffic returns to stable.", True),
+    "rollback": (services.rollback, "Rolling back.", True),
+}
+"""What is asked for, what the person is told, and whether a reason is needed."""
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def act(request: HttpRequest, pk: int, wish: str) -> HttpResponse:
+    if wish not in WISHES:
+        raise Http404
+    service, words, needs_reason = WISHES[wish]
+    actor = of_request(request)
+    release = _release(actor, pk)
+    reason = request.POST.get("reason", "").strip()
+    if needs_reason and not reason:
+        return refused(request, "Say why.", advice="The reason is kept in the audit record.")
+    if len(reason) > LONGEST_REASON:
+        return refused(request, f"The reason is longer than {LONGEST_REASON:,} characters.")
+    answer = service(release, actor=actor, reason=reason)
+    other = answer.pk if wish == "rollback" and answer.pk != pk else None
+    return done(request, words.format(pk=pk), to=f"/releases/{other}/" if other else None)
+
+
+def _release(actor: Actor, pk: int) -> Release:
+    found = selectors.releases_for(actor).filter(pk=pk).first()
+    if found is None:
+        raise Http404("There is no such release, or you may not see it.")
+    return found

@@ -1,0 +1,159 @@
+"""Services: the list, one of them, a new one, its settings, and a version on its way to it."""
+
+from typing import Any
+
+from django import forms
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_http_methods, require_safe
+
+from accounts.actors import of_request
+from accounts.selectors import may
+from accounts.states import Right
+from common.actor import Actor
+from common.errors import Invalid, SlipwayError
+from common.pages.access import signed_in
+from common.pages.answers import done, is_part_request, page
+from common.pages.listing import list_page
+from releases import selectors, services
+from releases.forms import NewServiceForm, ReleaseForm, ServiceChangeForm, ServiceFilter
+from releases.models import Service
+from releases.pages.service import ServicePage
+
+SORTS = {
+    "name": "name",
+    "model": "model__name",
+    "cluster": "cluster__name",
+    "replicas": "replicas",
+    "since": "stable_since",
+}
+UNPROCESSABLE = 422
+
+
+@require_safe
+@signed_in
+def service_list(request: HttpRequest) -> HttpResponse:
+    actor = of_request(request)
+    listing = list_page(
+        request, selectors.services_for(actor), sorts=SORTS, default_sort="name", filters=ServiceFilter
+    )
+    selectors.summarised(listing.rows)
+    context = {"listing": listing, "may_create": may(actor, Right.SERVICES_WRITE)}
+    return page(request, "releases/services.html", context, parts=("listing",))
+
+
+@require_safe
+@signed_in
+def service_page(request: HttpRequest, name: str) -> HttpResponse:
+    actor = of_request(request)
+    shown = ServicePage(_service(actor, name), actor)
+    context = {"shown": shown, "service": shown.service, "refreshes": is_part_request(request)}
+    return page(request, "releases/service.html", context, parts=("now",))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def new_service(request: HttpRequest) -> HttpResponse:
+    actor = of_request(request)
+    if request.method != "POST":
+        form = NewServiceForm(actor=actor, initial=request.GET.dict())
+        return page(request, "releases/new_service.html", {"form": form}, parts=("choices",))
+    form = NewServiceForm(request.POST, actor=actor)
+    if request.POST.get("choosing"):
+        # A model or a team was chosen: show what can be chosen with it, and blame nothing yet.
+        form = NewServiceForm(actor=actor, initial=request.POST.dict())
+        return page(request, "releases/new_service.html", {"form": form}, parts=("choices",))
+    if form.is_valid():
+        try:
+            service = services.create_service(actor=actor, **form.changes())
+        except SlipwayError as error:
+            _blame(form, error)
+        else:
+            return done(request, f"{service.name} is being started.", to=f"/services/{service.name}/")
+    return page(request, "releases/new_service.html", {"form": form}, status=UNPROCESSABLE)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def service_settings(request: HttpRequest, name: str) -> HttpResponse:
+    actor = of_request(request)
+    service = _service(actor, name)
+    form = ServiceChangeForm(request.POST if request.method == "POST" else None, service=service, actor=actor)
+    context = {"form": form, "service": service, "shown": ServicePage(service, actor)}
+    if not form.is_bound:
+        return page(request, "releases/service_settings.html", context)
+    if form.is_valid():
+        changes = form.changes()
+        try:
+            services.change_service(
+                service, actor=actor, expected_revision=changes.pop("revision"), **changes
+            )
+        except SlipwayError as error:
+            _blame(form, error)
+        else:
+            return done(request, f"Saved. The next release of {name} uses it.", to=f"/services/{name}/")
+    return page(request, "releases/service_settings.html", context, status=UNPROCESSABLE)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def release_version(request: HttpRequest, name: str) -> HttpResponse:
+    """Choose a version, a plan and a reason; `?version=v2` chooses the first."""
+    actor = of_request(request)
+    service = _service(actor, name)
+    if request.method != "POST":
+        initial = {"plan": service.plan_name} | {key: value for key, value in request.GET.items() if value}
+        form = ReleaseForm(service=service, actor=actor, initial=initial)
+        return _release_form(request, service, form)
+    form = ReleaseForm(request.POST, service=service, actor=actor)
+    if form.is_valid():
+        given = form.cleaned_data
+        try:
+            release = services.start_release(
+                actor=actor,
+                service=service,
+                version=given["version"],
+                plan_name=given["plan"],
+                reason=given["reason"].strip(),
+            )
+        except SlipwayError as error:
+            _blame(form, error)
+        else:
+            return done(request, f"Release {release.pk} has started.", to=f"/releases/{release.pk}/")
+    return _release_form(request, service, form, status=UNPROCESSABLE)
+
+
+def _release_form(
+    request: HttpRequest, service: Service, form: ReleaseForm, *, status: int = 200
+) -> HttpResponse:
+    shown = ServicePage(service, of_request(request))
+    plan_name = str(form["plan"].value() or service.plan_name)
+    context: dict[str, Any] = {
+        "form": form,
+        "service": service,
+        "shown": shown,
+        "plan_name": plan_name,
+        "plan_strip": shown.strip_of_plan(plan_name),
+        "model_url": f"/models/{service.model.name}/",
+    }
+    return page(request, "releases/release_version.html", context, parts=("plan-strip",), status=status)
+
+
+def _blame(form: forms.Form, error: SlipwayError) -> None:
+    """Put the domain's words where they belong: at the field, or above the form."""
+    if not isinstance(error, Invalid) or not error.fields:
+        form.add_error(None, str(error))
+        return
+    for name, sentences in error.fields.items():
+        name = "plan" if name == "plan_name" else name
+        for sentence in sentences:
+            if name in form.fields:
+                form.add_error(name, sentence)
+            else:
+                form.add_error(None, f"{name}: {sentence}")
+
+
+def _service(actor: Actor, name: str) -> Service:
+    found = selectors.services_for(actor).filter(name=name).first()
+    if found is None:
+        raise Http404("There is no such service, or you may not see it.")
+    return found

@@ -1,0 +1,12 @@
+"""Who may call which route of the REST API. A route that is missing here fails `test_rights_matrix.py`.
+
+To add one: name its method and path as the URLconf has it, the right it needs in the team that owns the
+object (or one of `Access`), how to fill its path and its body for a scene, and the status on success.
+"""
+
+from tests.accounts.rights_matrix import accounts, clusters, models_registry, releases
+from tests.accounts.rights_matrix.scene import Access, Route, Scene
+
+ROUTES = [*accounts.ROUTES, *models_registry.ROUTES, *clusters.ROUTES, *releases.ROUTES]
+
+__all__ = ["ROUTES", "Access", "Route", "Scene"]

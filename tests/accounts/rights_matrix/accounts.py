@@ -1,0 +1,98 @@
+from collections.abc import Mapping
+from typing import Any
+
+from accounts.states import Right
+from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
+from tests.cast import PASSWORD
+
+
+def _team(scene: Scene) -> Mapping[str, Any]:
+    return {"team": scene.team.name}
+
+
+def _member(scene: Scene) -> Mapping[str, Any]:
+    return {"team": scene.team.name, "username": scene.member.username}
+
+
+def _person(scene: Scene) -> Mapping[str, Any]:
+    return {"username": scene.member.username}
+
+
+def _token(scene: Scene) -> Mapping[str, Any]:
+    return {"id": scene.own_token.pk}
+
+
+ROUTES = [
+    Route("GET", "me/", Access.SIGNED_IN, owned=False),
+    Route("GET", "people/", Access.SIGNED_IN, owned=False),
+    Route(
+        "POST",
+        "people/",
+        Right.PEOPLE_ADMIN,
+        body=lambda scene: {
+            "username": new_name(),
+            "password": PASSWORD,
+            "team": scene.team.name,
+            "role": "viewer",
+        },
+        status=201,
+        owned=False,
+    ),
+    Route("GET", "people/{username}/", Right.READ, fill=_person),
+    Route(
+        "PATCH",
+        "people/{username}/",
+        Access.ADMINISTRATOR,
+        fill=_person,
+        body=lambda scene: {"email": "new@example.org"},
+    ),
+    Route(
+        "POST",
+        "people/{username}/password/",
+        Access.ADMINISTRATOR,
+        fill=_person,
+        body=lambda scene: {"password": "a new good phrase"},
+        status=204,
+    ),
+    Route("GET", "teams/", Access.SIGNED_IN, owned=False),
+    Route(
+        "POST",
+        "teams/",
+        Access.ADMINISTRATOR,
+        body=lambda scene: {"name": new_name()},
+        status=201,
+        owned=False,
+    ),
+    Route("GET", "teams/{team}/", Right.READ, fill=_team),
+    Route("PATCH", "teams/{team}/", Right.PEOPLE_ADMIN, fill=_team, body=lambda scene: {"description": "x"}),
+    Route("DELETE", "teams/{team}/", Access.ADMINISTRATOR, fill=_team, status=204),
+    Route("GET", "teams/{team}/members/", Right.READ, fill=_team),
+    Route(
+        "POST",
+        "teams/{team}/members/",
+        Right.PEOPLE_ADMIN,
+        fill=_team,
+        body=lambda scene: {"username": scene.outsider.username, "role": "viewer"},
+        status=201,
+    ),
+    Route("GET", "teams/{team}/members/{username}/", Right.READ, fill=_member),
+    Route(
+        "PUT",
+        "teams/{team}/members/{username}/",
+        Right.PEOPLE_ADMIN,
+        fill=_member,
+        body=lambda scene: {"role": "developer"},
+    ),
+    Route("DELETE", "teams/{team}/members/{username}/", Right.PEOPLE_ADMIN, fill=_member, status=204),
+    Route("GET", "tokens/", Access.SIGNED_IN, owned=False),
+    Route(
+        "POST",
+        "tokens/",
+        Access.SIGNED_IN,
+        body=lambda scene: {"name": "x", "scopes": ["read"]},
+        status=201,
+        owned=False,
+    ),
+    Route("GET", "tokens/{id}/", Access.SIGNED_IN, fill=_token, owned=False),
+    Route("DELETE", "tokens/{id}/", Access.SIGNED_IN, fill=_token, status=204, owned=False),
+]

@@ -1,0 +1,34 @@
+from collections.abc import Mapping
+from typing import Any
+
+from accounts.states import Right
+from tests.accounts.rights_matrix.scene import Access, Route, Scene
+
+
+def _cluster(scene: Scene) -> Mapping[str, Any]:
+    return {"cluster": scene.cluster.name}
+
+
+def _node(scene: Scene) -> Mapping[str, Any]:
+    return {"cluster": scene.cluster.name, "id": scene.cluster.nodes.get().pk}
+
+
+def _deployment(scene: Scene) -> Mapping[str, Any]:
+    return {"deployment": scene.worker.deployment.name}
+
+
+def _worker(scene: Scene) -> Mapping[str, Any]:
+    return {"worker": scene.worker.name}
+
+
+ROUTES = [
+    Route("GET", "clusters/", Access.SIGNED_IN, owned=False),
+    Route("GET", "clusters/{cluster}/", Right.READ, fill=_cluster),
+    Route("GET", "clusters/{cluster}/busy/", Right.READ, fill=_cluster),
+    Route("GET", "clusters/{cluster}/nodes/", Right.READ, fill=_cluster),
+    Route("GET", "clusters/{cluster}/nodes/{id}/", Right.READ, fill=_node),
+    Route("GET", "deployments/", Access.SIGNED_IN, owned=False),
+    Route("GET", "deployments/{deployment}/", Right.READ, fill=_deployment),
+    Route("GET", "workers/{worker}/log/", Right.READ, fill=_worker),
+    Route("POST", "heartbeats/", Right.FLEET_REPORT, body=lambda scene: {"workers": []}, owned=False),
+]

@@ -1,0 +1,75 @@
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+
+from accounts.states import Right
+from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
+
+VERSION = "models/{model}/versions/{version}/"
+ALIAS = "models/{model}/aliases/{alias}/"
+
+
+def _model(scene: Scene) -> Mapping[str, Any]:
+    return {"model": scene.model.name}
+
+
+def _ready(scene: Scene) -> Mapping[str, Any]:
+    return {"model": scene.model.name, "version": scene.version().name, "other": scene.version().name}
+
+
+def _importing(scene: Scene) -> Mapping[str, Any]:
+    return {"model": scene.model.name, "version": scene.version("importing").name}
+
+
+def _failed(scene: Scene) -> Mapping[str, Any]:
+    return {"model": scene.model.name, "version": scene.version("failed").name}
+
+
+def _alias(scene: Scene) -> Mapping[str, Any]:
+    return {"model": scene.model.name, "alias": scene.alias.name}
+
+
+ROUTES = [
+    Route("GET", "models/", Access.SIGNED_IN, owned=False),
+    Route(
+        "POST",
+        "models/",
+        Right.MODELS_WRITE,
+        body=lambda scene: {"name": new_name(), "team": scene.team.name},
+        status=201,
+        owned=False,
+    ),
+    Route("GET", "models/{model}/", Right.READ, fill=_model),
+    Route("PATCH", "models/{model}/", Right.MODELS_WRITE, fill=_model, body=lambda scene: {"task": "x"}),
+    Route("DELETE", "models/{model}/", Right.MODELS_WRITE, fill=_model, status=204),
+    Route("GET", "models/{model}/history/", Right.READ, fill=_model),
+    Route("GET", "models/{model}/versions/", Right.READ, fill=_model),
+    Route(
+        "POST",
+        "models/{model}/versions/",
+        Right.MODELS_WRITE,
+        fill=_model,
+        body=lambda scene: {"source": str(settings.SLIPWAY_IMPORT_ROOTS[0])},
+        status=202,
+    ),
+    Route("GET", VERSION, Right.READ, fill=_ready),
+    Route("DELETE", VERSION, Right.MODELS_WRITE, fill=_ready, status=204),
+    Route("GET", VERSION + "compare/{other}/", Right.READ, fill=_ready),
+    Route("GET", VERSION + "events/", Right.READ, fill=_ready),
+    Route(
+        "POST", VERSION + "cancel/", Right.MODELS_WRITE, fill=_importing, body=lambda scene: {}, status=202
+    ),
+    Route("POST", VERSION + "retry/", Right.MODELS_WRITE, fill=_failed, body=lambda scene: {}, status=202),
+    Route("GET", "models/{model}/aliases/", Right.READ, fill=_model),
+    Route("GET", ALIAS, Right.READ, fill=_alias),
+    Route(
+        "PUT",
+        ALIAS,
+        Right.MODELS_WRITE,
+        fill=_alias,
+        body=lambda scene: {"version": scene.version("ready", "v2").name, "reason": "better"},
+    ),
+    Route("DELETE", ALIAS, Right.MODELS_WRITE, fill=_alias, status=204),
+    Route("GET", ALIAS + "history/", Right.READ, fill=_alias),
+]

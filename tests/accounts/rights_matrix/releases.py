@@ -1,0 +1,94 @@
+from collections.abc import Mapping
+from typing import Any
+
+from accounts.states import Right
+from releases.plans import CANARY
+from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
+
+BODY = CANARY.model_dump(mode="json", exclude={"name"})
+
+
+def _service(scene: Scene) -> Mapping[str, Any]:
+    return {"service": scene.service.name}
+
+
+def _release(scene: Scene) -> Mapping[str, Any]:
+    return {"id": scene.release.pk}
+
+
+def _paused(scene: Scene) -> Mapping[str, Any]:
+    return {"id": scene.paused_release.pk}
+
+
+def _plan(scene: Scene) -> Mapping[str, Any]:
+    return {"plan": scene.plan.name}
+
+
+def _because(scene: Scene) -> Mapping[str, Any]:
+    return {"reason": "because"}
+
+
+ROUTES = [
+    Route("GET", "services/", Access.SIGNED_IN, owned=False),
+    Route(
+        "POST",
+        "services/",
+        Right.SERVICES_WRITE,
+        body=lambda scene: {
+            "name": new_name(),
+            "team": scene.team.name,
+            "model": scene.model.name,
+            "version": scene.version().name,
+            "cluster": scene.cluster.name,
+            "engine": "echo",
+        },
+        status=202,
+        owned=False,
+    ),
+    Route("GET", "services/{service}/", Right.READ, fill=_service),
+    Route(
+        "PATCH",
+        "services/{service}/",
+        Right.SERVICES_WRITE,
+        fill=_service,
+        body=lambda scene: {"description": "x"},
+    ),
+    Route("GET", "releases/", Access.SIGNED_IN, owned=False),
+    Route(
+        "POST",
+        "releases/",
+        Right.RELEASES_START,
+        body=lambda scene: {"service": scene.service.name, "version": scene.version("ready", "v2").name},
+        status=202,
+        owned=False,
+    ),
+    Route("GET", "releases/{id}/", Right.READ, fill=_release),
+    Route("GET", "releases/{id}/events/", Right.READ, fill=_release),
+    Route("POST", "releases/{id}/approve/", Right.RELEASES_APPROVE, fill=_release, body=_because),
+    Route("POST", "releases/{id}/reject/", Right.RELEASES_APPROVE, fill=_release, body=_because),
+    Route("POST", "releases/{id}/pause/", Right.RELEASES_OPERATE, fill=_release, body=_because),
+    Route("POST", "releases/{id}/resume/", Right.RELEASES_OPERATE, fill=_paused, body=_because),
+    Route("POST", "releases/{id}/abort/", Right.RELEASES_OPERATE, fill=_release, body=_because),
+    Route("POST", "releases/{id}/rollback/", Right.RELEASES_OPERATE, fill=_release, body=_because),
+    Route("GET", "plans/", Access.SIGNED_IN, owned=False),
+    Route("GET", "plans/schema/", Access.SIGNED_IN, owned=False),
+    Route(
+        "POST",
+        "plans/",
+        Right.SERVICES_WRITE,
+        body=lambda scene: {"name": new_name(), "team": scene.team.name, "body": BODY},
+        status=201,
+        owned=False,
+    ),
+    Route("GET", "plans/{plan}/", Right.READ, fill=_plan),
+    # Another team's plan hides nothing: the same name makes a plan of one's own team.
+    Route(
+        "PUT",
+        "plans/{plan}/",
+        Right.SERVICES_WRITE,
+        fill=_plan,
+        body=lambda scene: {"team": scene.team.name, "body": BODY},
+        owned=False,
+    ),
+    Route("DELETE", "plans/{plan}/", Right.SERVICES_WRITE, fill=_plan, status=204),
+]

@@ -1,0 +1,209 @@
+"""A caller before the objects of a team, and what a line of the matrix says."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from accounts.models import ApiToken, User
+from accounts.states import Right, Role
+from clusters.backends import backend_of
+from clusters.backends.base import DeploymentSpec, Fence
+from clusters.models import Cluster, Deployment, Node, Worker
+from models_registry.models import Alias, Model, Version
+from models_registry.sources import allowed_directory
+from releases.models import Plan, Release, Service
+from releases.plans import CANARY, Approval, plan_hash
+from tests.cast import Api, person, team, token_of
+from tests.clusters.world import version_of
+
+_numbers = count()
+
+
+class Access(Enum):
+    SIGNED_IN = "anyone who is signed in"
+    ADMINISTRATOR = "administrators of the installation"
+
+
+class Scene:
+    """One caller with a role in team `ours`, and the objects that routes are tried on, made when asked for.
+
+    `theirs` is the same cast for a team that the caller is not in.
+    """
+
+    def __init__(self, team_name: str, caller: User) -> None:
+        self.user = caller
+        self.team = team(team_name)
+        self.api = Api(token_of(caller))
+
+    @classmethod
+    def of_role(cls, role: Role | None) -> "Scene":
+        name = f"caller{next(_numbers)}"
+        return cls("ours", person(name, **({"ours": role} if role else {})))
+
+    @classmethod
+    def of_superuser(cls) -> "Scene":
+        return cls("ours", person(f"caller{next(_numbers)}", superuser=True))
+
+    def in_team(self, name: str) -> "Scene":
+        """The same caller before the objects of another team."""
+        scene = object.__new__(Scene)
+        scene.user, scene.team, scene.api = self.user, team(name), self.api
+        return scene
+
+    @cached_property
+    def admin(self) -> User:
+        """Keeps the team from losing its last admin."""
+        return person(f"admin{next(_numbers)}", **{self.team.name: Role.ADMIN})
+
+    @cached_property
+    def member(self) -> User:
+        _ = self.admin
+        return person(f"member{next(_numbers)}", **{self.team.name: Role.VIEWER})
+
+    @cached_property
+    def outsider(self) -> User:
+        return person(f"outsider{next(_numbers)}")
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """A cluster of the team, with a machine."""
+        cluster = Cluster.objects.create(name=f"cluster{next(_numbers)}", kind="embedded", team=self.team)
+        Node.objects.create(cluster=cluster, name="box", seen_at=timezone.now())
+        return cluster
+
+    @cached_property
+    def worker(self) -> Worker:
+        """One that has written a log, of a deployment of the team."""
+        name = f"chat{next(_numbers)}"
+        deployment = Deployment.objects.create(
+            name=name,
+            cluster=self.cluster,
+            team=self.team,
+            service="chat",
+            version=version_of(self.team, f"{name}:v1"),
+            version_label=f"{name}:v1",
+            engine="echo",
+            replicas=1,
+            slots=1,
+        )
+        spec = DeploymentSpec(
+            name=name,
+            service="chat",
+            version_label=f"{name}:v1",
+            model_dir=Path(),
+            engine="echo",
+            replicas=1,
+        )
+        backend_of(self.cluster).apply(spec, fence=Fence(deployment.pk, 1))
+        return Worker.objects.create(
+            deployment=deployment, name=f"{name}-0", ordinal=0, state="ready", state_since=timezone.now()
+        )
+
+    @cached_property
+    def model(self) -> Model:
+        return Model.objects.create(team=self.team, name=new_name())
+
+    def version(self, state: str = "ready", name: str = "") -> Version:
+        """The model's version of that name, `v1` if it is ready, made when asked for."""
+        name = name or {"ready": "v1"}.get(state, state)
+        ready = {"digest": "0" * 64, "ready_at": timezone.now(), "file_count": 1} if state == "ready" else {}
+        return Version.objects.get_or_create(
+            model=self.model,
+            name=name,
+            defaults={
+                "number": Version.objects.filter(model=self.model).count() + 1,
+                "state": state,
+                "source": allowed_directory(
+                    str(settings.SLIPWAY_IMPORT_ROOTS[0]),
+                    roots=settings.SLIPWAY_IMPORT_ROOTS,
+                    store=Path(settings.SLIPWAY_STORE_DIR),
+                ).as_json(ignore_patterns=[]),
+                **ready,
+            },
+        )[0]
+
+    @cached_property
+    def alias(self) -> Alias:
+        return Alias.objects.create(
+            model=self.model, name="production", version=self.version(), moved_by="someone"
+        )
+
+    @cached_property
+    def plan(self) -> Plan:
+        body = CANARY.model_dump(mode="json")
+        return Plan.objects.create(
+            team=self.team, name=new_name(), body=body, hash=plan_hash(CANARY), changed_by="someone"
+        )
+
+    @cached_property
+    def service(self) -> Service:
+        return Service.objects.create(
+            team=self.team,
+            name=new_name(),
+            model=self.model,
+            cluster=self.cluster,
+            engine="echo",
+            stable_version=self.version(),
+            stable_deployment=new_name(),
+            created_by="someone",
+        )
+
+    @cached_property
+    def release(self) -> Release:
+        """One that waits for an approval, and that somebody else asked for."""
+        step = next(i for i, step in enumerate(CANARY.steps) if isinstance(step, Approval))
+        return Release.objects.create(
+            service=self.service,
+            team=self.team,
+            version=self.version("ready", "v2"),
+            from_version=self.version(),
+            plan_name=CANARY.name,
+            plan=CANARY.model_dump(mode="json"),
+            plan_hash=plan_hash(CANARY),
+            state="waiting_approval",
+            step_index=step,
+            requester="someone",
+        )
+
+    @cached_property
+    def paused_release(self) -> Release:
+        Release.objects.filter(pk=self.release.pk).update(
+            state="paused", paused_at=timezone.now(), paused_by="someone", paused_from="waiting_approval"
+        )
+        return self.release
+
+    @cached_property
+    def own_token(self) -> ApiToken:
+        return ApiToken.objects.get(prefix=token_of(self.user).split("_")[1])
+
+
+@dataclass(frozen=True)
+class Route:
+    method: str
+    path: str
+    needs: Right | Access
+    fill: Callable[[Scene], Mapping[str, Any]] = field(default=lambda scene: {})
+    body: Callable[[Scene], Any] = field(default=lambda scene: None)
+    status: int = 200
+    owned: bool = True
+    """The path leads to something of a team, so that another team's members get a 404."""
+
+    def path_in(self, scene: Scene) -> str:
+        return self.path.format_map(dict(self.fill(scene)))
+
+    def body_in(self, scene: Scene) -> Any:
+        return self.body(scene)
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+def new_name() -> str:
+    return f"new{next(_numbers)}"

@@ -1,0 +1,187 @@
+"""Aliases move, one at a time, and remember who, when and why."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from accounts.actors import of_user
+from common import events
+from common.errors import NotAllowed, Stale
+from models_registry import selectors, services, uses
+from models_registry.errors import InUse, InvalidName, UnknownModel, UnknownVersion, WrongState
+from models_registry.events import AliasMoved, VersionReady
+from models_registry.models import Alias, AliasMove, Version
+from tests import cast
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def pair(library, actor, model) -> tuple[Version, Version]:
+    return library.ready(actor, model), library.ready(actor, model, "two", b"\x02")
+
+
+def move(actor, model, version, reason="", **options) -> Alias:
+    return services.set_alias(
+        actor=actor, model=model, alias="production", version=version, reason=reason, **options
+    )
+
+
+def test_the_history_answers_what_was_in_production_when_by_whom_and_why(actor, model, pair) -> None:
+    first, second = pair
+    march = timezone.now() - timedelta(days=200)
+    move(actor, model, first, "Launch.")
+    AliasMove.objects.update(at=march)
+    move(actor, model, second, "Better answers.", release_id=7)
+    services.delete_alias(actor=actor, alias=selectors.alias_named(model, "production"), reason="Retired.")
+    assert selectors.alias_at(model, "production", march - timedelta(seconds=1)) is None
+    then = selectors.alias_at(model, "production", march + timedelta(days=30))
+    assert (str(then.to_version), then.by, then.reason, then.release_id) == (
+        "tiny:v1",
+        "ada",
+        "Launch.",
+        None,
+    )
+    assert selectors.alias_at(model, "production", timezone.now()) is None
+    before_retiring = AliasMove.objects.get(to_version=second).at
+    assert selectors.alias_at(model, "production", before_retiring).release_id == 7
+    history = selectors.alias_history(model, "production")
+    assert [moved.reason for moved in history] == ["Retired.", "Better answers.", "Launch."]
+
+
+def test_of_two_who_move_an_alias_at_once_the_later_is_told(actor, model, pair) -> None:
+    first, second = pair
+    read = move(actor, model, first).revision
+    move(actor, model, second, expected=read)
+    with pytest.raises(Stale, match="by someone else"):
+        move(actor, model, first, expected=read)
+    with pytest.raises(Stale):
+        services.set_alias(actor=actor, model=model, alias="new", version=first, expected=1)
+    assert AliasMove.objects.count() == 2
+
+
+def test_deleting_an_alias_that_was_moved_meanwhile_is_refused(actor, model, pair) -> None:
+    first, second = pair
+    read = move(actor, model, first)
+    move(actor, model, second)
+    with pytest.raises(Stale):
+        services.delete_alias(actor=actor, alias=read)
+    assert Alias.objects.get().version == second
+
+
+def test_an_alias_points_only_at_a_ready_version_of_its_own_model(library, actor, model, pair) -> None:
+    importing = services.import_version(actor=actor, model=model, source=str(library.root / "model"))
+    with pytest.raises(WrongState, match="importing"):
+        move(actor, model, importing)
+    services.delete_version(actor=actor, version=pair[0])
+    with pytest.raises(WrongState, match="deleted"):
+        move(actor, model, Version.objects.get(pk=pair[0].pk))
+    other = services.create_model(actor=actor, team=model.team, name="other")
+    with pytest.raises(UnknownVersion):
+        move(actor, other, pair[1])
+    with pytest.raises(InvalidName):
+        services.set_alias(actor=actor, model=model, alias="v9", version=pair[1])
+
+
+def test_a_version_that_an_alias_names_is_not_deleted_and_stays_whole(library, actor, model, pair) -> None:
+    move(actor, model, pair[0])
+    with pytest.raises(InUse, match="production"):
+        services.delete_version(actor=actor, version=pair[0])
+    with pytest.raises(InUse, match="production"):
+        services.delete_model(actor=actor, model=model)
+    library.settle()
+    assert {version.state for version in Version.objects.all()} == {"ready"}
+
+
+def test_events_tell_ids_after_the_commit_and_nothing_of_what_was_rolled_back(
+    library, actor, model, django_capture_on_commit_callbacks
+) -> None:
+    told: list[object] = []
+    for kind in (AliasMoved, VersionReady):
+        events.subscribe(kind, told.append)
+    try:
+        with django_capture_on_commit_callbacks(execute=True):
+            version = library.ready(actor, model)
+        with django_capture_on_commit_callbacks(execute=True):
+            move(actor, model, version)
+        with django_capture_on_commit_callbacks(execute=True), pytest.raises(InUse):
+            services.delete_version(actor=actor, version=version)
+    finally:
+        for kind in (AliasMoved, VersionReady):
+            events.unsubscribe(kind, told.append)
+    assert told == [
+        VersionReady(version.pk),
+        AliasMoved(model.pk, "production", None, version.pk, AliasMove.objects.get().pk),
+    ]
+
+
+def test_who_may_not_write_models_moves_no_alias(model, pair) -> None:
+    for user in (cast.person("vic", vision="viewer"), cast.person("sue", other="admin")):
+        with pytest.raises(NotAllowed):
+            move(of_user(user), model, pair[0])
+
+
+def test_a_reference_resolves_by_alias_number_name_and_digest(library, actor, model, pair) -> None:
+    first, second = pair
+    move(actor, model, first)
+    named = library.ready(actor, model, "three", b"\x03", version="2026-11-rc1")
+    for part, version in (
+        ("production", first), ("v2", second), ("2026-11-rc1", named), ("v3", named),
+        (second.digest[:12], second),
+    ):  # fmt: skip
+        assert selectors.resolve(actor, f"tiny:{part}") == version
+    for reference, error in (
+        ("tiny:v9", UnknownVersion), ("tiny", UnknownVersion), ("tiny:", UnknownVersion),
+        ("none:v1", UnknownModel), ("tiny:0000000000000", UnknownVersion), ("tiny:staging", UnknownVersion),
+        ("TINY:v1", UnknownModel),
+    ):  # fmt: skip
+        with pytest.raises(error):
+            selectors.resolve(actor, reference)
+    with pytest.raises(UnknownModel):
+        selectors.resolve(of_user(cast.person("sue", other="admin")), "tiny:v1")
+
+
+def test_two_versions_with_one_digest_resolve_to_the_newer(library, actor, model) -> None:
+    first = library.ready(actor, model)
+    second = library.ready(actor, model, "copy")
+    assert selectors.version_named(model, first.digest[:12]) == second
+
+
+def test_a_digest_prefix_that_several_versions_share_is_refused(library, actor, model, pair) -> None:
+    from django.db.models import QuerySet
+
+    twins = ("a" * 12 + "0" * 52, "a" * 12 + "1" * 52)
+    for version, digest in zip(pair, twins, strict=True):
+        QuerySet(Version).filter(pk=version.pk).update(digest=digest)
+    with pytest.raises(UnknownVersion, match="several versions"):
+        selectors.version_named(model, "a" * 12)
+    assert selectors.version_named(model, "a" * 12 + "1") == pair[1]
+
+
+def test_cards_show_the_newest_ready_version_and_where_it_is_served(library, actor, model, pair) -> None:
+    services.import_version(actor=actor, model=model, source=str(library.root / "model"))
+    move(actor, model, pair[0])
+    check = {pair[1].pk: ["service chat (stable)"], 10**9: ["gone"]}.copy
+    uses.register_use_check(check)
+    uses.register_use_check(check)
+    try:
+        card = selectors.card(model)
+    finally:
+        uses.unregister_use_check(check)
+    assert card.latest == pair[1]
+    assert [alias.version for alias in card.aliases] == [pair[0]]
+    assert (card.version_count, card.size_bytes) == (2, pair[0].size_bytes + pair[1].size_bytes)
+    assert card.served == ("service chat (stable)",)
+    assert [version.name for version in selectors.importing(actor)] == ["v3"]
+
+
+def test_a_deleted_models_name_is_free_and_its_versions_gone(library, actor, model, pair) -> None:
+    services.delete_model(actor=actor, model=model, reason="Not used.")
+    library.settle()
+    assert library.stored() == set()
+    with pytest.raises(UnknownModel):
+        selectors.model_named(actor, "tiny")
+    again = services.create_model(actor=actor, team=model.team, name="tiny")
+    assert list(selectors.versions(again)) == []
+    assert list(selectors.models(actor)) == [again]

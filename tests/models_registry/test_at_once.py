@@ -1,0 +1,150 @@
+"""Several people, workers and processes at once, on a real database and with real processes."""
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+
+from accounts.actors import of_user
+from common.errors import Conflict
+from common.reconcile import Kernel
+from models_registry import files, reconcilers, services
+from models_registry.models import Alias, Version
+from models_registry.reconcilers import VersionReconciler
+from tests import cast
+from tests.models_registry import builders as b
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def at_once(*work: Callable[[], object]) -> list[Exception]:
+    """Run all of it at the same moment; returns the domain's refusals, raises anything else."""
+    refusals: list[Exception] = []
+    faults: list[Exception] = []
+    start = threading.Barrier(len(work))
+
+    def run(one: Callable[[], object]) -> None:
+        try:
+            start.wait(10)
+            one()
+        except Conflict as refusal:
+            refusals.append(refusal)
+        except Exception as fault:
+            faults.append(fault)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run, args=(one,)) for one in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    if faults:
+        raise faults[0]
+    return refusals
+
+
+def test_imports_that_begin_at_once_get_numbers_of_their_own(library, actor, model) -> None:
+    source = str(library.directory())
+
+    def begin() -> None:
+        services.import_version(actor=actor, model=model, source=source)
+
+    assert at_once(*[begin] * 6) == []
+    assert sorted(Version.objects.values_list("number", flat=True)) == [1, 2, 3, 4, 5, 6]
+
+
+def test_an_alias_never_ends_on_a_version_that_was_deleted_at_the_same_moment(library, actor, model) -> None:
+    for _ in range(6):
+        version = library.ready(actor, model)
+        refusals = at_once(
+            lambda version=version: services.set_alias(
+                actor=actor, model=model, alias="production", version=version
+            ),
+            lambda version=version: services.delete_version(
+                actor=actor, version=Version.objects.select_related("model__team").get(pk=version.pk)
+            ),
+        )
+        assert len(refusals) == 1
+        state = Version.objects.get(pk=version.pk).state
+        pointed = Alias.objects.filter(version=version).exists()
+        assert (state, pointed) in {("ready", True), ("deleted", False)}
+        Alias.objects.all().delete()
+
+
+def test_of_two_who_create_one_model_one_succeeds(ada) -> None:
+    team = cast.team("vision")
+    actor = of_user(ada)
+    refusals = at_once(*[lambda: services.create_model(actor=actor, team=team, name="tiny")] * 2)
+    assert len(refusals) == 1
+
+
+def settle(kernel: Kernel, version: Version, *, seconds: float = 60) -> Version:
+    """Sweep in real time until the row rests."""
+    deadline = time.monotonic() + seconds
+    while True:
+        kernel.sweep()
+        version = Version.objects.get(pk=version.pk)
+        if version.next_at is None:
+            return version
+        assert time.monotonic() < deadline, f"{version.state}: {version.last_error}"
+        time.sleep(0.1)
+
+
+@pytest.mark.stack
+def test_a_real_process_imports_a_directory(library, actor, model) -> None:
+    version = services.import_version(actor=actor, model=model, source=str(library.directory()))
+    kernel = Kernel()
+    kernel.register(VersionReconciler())
+    version = settle(kernel, version)
+    assert (version.state, version.launches) == ("ready", 1)
+    assert (files.materialise(version) / "config.json").read_bytes() == b.model_files()["config.json"]
+    assert library.store.intakes() == []
+    assert not reconcilers.last_words_path(str(version.pk)).exists()
+
+
+@pytest.mark.stack
+def test_a_real_process_that_is_killed_is_started_again_and_finishes(
+    library, actor, model, monkeypatch
+) -> None:
+    monkeypatch.setattr(reconcilers, "QUIET_AFTER_LAUNCH", timedelta(seconds=1))
+    directory = library.directory()
+    (directory / "model.safetensors").write_bytes(b.weights(48 * 1024 * 1024))
+    version = services.import_version(actor=actor, model=model, source=str(directory))
+    kernel = Kernel()
+    kernel.register(VersionReconciler())
+    kernel.sweep()
+    key = str(version.pk)
+    deadline = time.monotonic() + 20
+    while library.store.read_note(key, "progress") is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.kill(json.loads(library.store.read_note(key, "started"))["pid"], signal.SIGKILL)
+    version = settle(kernel, version)
+    assert (version.state, version.launches) == ("ready", 2)
+    assert library.stored() == {file.sha256 for file in files.manifest_of(version).files}
+
+
+@pytest.mark.stack
+def test_a_real_process_whose_import_is_cancelled_stops_and_leaves_nothing(library, actor, model) -> None:
+    directory = library.directory()
+    (directory / "model.safetensors").write_bytes(b.weights(48 * 1024 * 1024))
+    version = services.import_version(actor=actor, model=model, source=str(directory))
+    kernel = Kernel()
+    kernel.register(VersionReconciler())
+    kernel.sweep()
+    deadline = time.monotonic() + 20
+    while not library.store.is_busy(str(version.pk)):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    services.cancel_import(actor=actor, version=version)
+    version = settle(kernel, version)
+    assert version.state == "failed"
+    assert library.stored() == set()
+    assert not library.store.is_busy(str(version.pk))

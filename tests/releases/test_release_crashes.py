@@ -1,0 +1,182 @@
+"""A release ends as it would have, wherever its worker dies or falls asleep."""
+
+import copy
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+from django.db import transaction
+
+from common import audit
+from common.reconcile import Kernel
+from releases import services
+from releases.models import Release
+from releases.states import ReleaseState
+from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
+from tests.releases.world import Scene
+
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
+
+S = ReleaseState
+PLAN = {
+    "steps": [
+        {"kind": "deploy", "share_percent": 100, "ready_within_seconds": 60},
+        {"kind": "smoke_test", "requests": 1, "timeout_seconds": 30},
+        {"kind": "weight", "percent": 30},
+        {"kind": "hold", "seconds": 1},
+        {"kind": "approval", "timeout_seconds": 3600},
+        {"kind": "promote"},
+    ]
+}
+
+
+class Undo(Exception):
+    """Rolls a story's rows back."""
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    scene = Scene(monkeypatch)
+    services.save_plan(actor=scene.requester, team=scene.team, name="brief", body=PLAN)
+    return scene
+
+
+@contextmanager
+def told_anew(scene: Scene) -> Iterator[None]:
+    """The same beginning for every story: rows and the worlds outside go back to where they were."""
+    outside = {
+        name: copy.deepcopy(vars(thing))
+        for name, thing in (("gateway", scene.gateway), ("world", scene.world))
+    }
+    at = scene.clock.at
+    try:
+        with transaction.atomic():
+            yield
+            raise Undo
+    except Undo:
+        pass
+    finally:
+        scene.gateway.__dict__.update(outside["gateway"])
+        scene.world.__dict__.update(outside["world"])
+        scene.clock.at = at
+
+
+def sweep(scene: Scene, kernel: Kernel, *, until: Callable[[], bool], ticks: int = 400) -> None:
+    for _ in range(ticks):
+        if until():
+            return
+        kernel.sweep()
+        scene.send(6)
+        scene.clock.pass_(timedelta(seconds=0.5))
+    raise AssertionError(f"It stays {scene.state()}: {scene.release.last_error}")
+
+
+def promoted(scene: Scene, kernel: Kernel) -> None:
+    sweep(
+        scene,
+        kernel,
+        until=lambda: scene.state() in (S.WAITING_APPROVAL, S.RUNNING, S.PROMOTED) and has_word(scene),
+    )
+    sweep(scene, kernel, until=lambda: scene.state() == S.PROMOTED)
+
+
+def has_word(scene: Scene) -> bool:
+    """Clicks Approve as soon as that is asked for."""
+    if scene.release.approvals.exists():
+        return True
+    if scene.release.state == S.WAITING_APPROVAL:
+        scene.approve()
+        return True
+    return False
+
+
+def aborted(scene: Scene, kernel: Kernel) -> None:
+    sweep(scene, kernel, until=lambda: scene.release.step_index >= 3 or scene.state() != S.RUNNING)
+    if not scene.release.halt:
+        services.abort(scene.release, actor=scene.requester, reason="no")
+    sweep(scene, kernel, until=lambda: scene.state() == S.ABORTED)
+
+
+def check_promoted(scene: Scene) -> None:
+    assert set(scene.split(50)) == {scene.candidate}
+    assert scene.running(scene.candidate) == 2
+    assert scene.moves() == ["pending", "running", "waiting_approval", "running", "promoted"]
+    assert [step.state for step in scene.release.steps.all()] == ["done"] * 6
+    check_record(scene)
+
+
+def check_aborted(scene: Scene) -> None:
+    assert set(scene.split(50)) == {scene.stable}
+    assert scene.running(scene.candidate) == 0
+    assert scene.running(scene.stable) == 2
+    assert scene.moves()[-2:] == ["rolling_back", "aborted"]
+    check_record(scene)
+
+
+def check_record(scene: Scene) -> None:
+    assert len(scene.moves()) == len(set(enumerate(scene.moves())))
+    assert Release.objects.filter(service=scene.service).count() == 2
+    assert audit.verify().intact
+
+
+STORIES = {"promoted": (promoted, check_promoted), "aborted": (aborted, check_aborted)}
+
+
+def tell(scene: Scene, story: str, *points: int) -> int:
+    """Tell the story, a death at the given checkpoint of each worker in turn; returns how many took place."""
+    go, check = STORIES[story]
+    deaths = 0
+    with told_anew(scene):
+        scene.start(plan_name="brief")
+        for point in points:
+            try:
+                go(scene, scene.worker(Checkpoints(at=point, then=die)))
+                break
+            except Crash:
+                deaths += 1
+                scene.clock.pass_(LEASE_AND_A_BIT)
+        else:
+            go(scene, scene.worker())
+        check(scene)
+    return deaths
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("story", STORIES)
+def test_a_death_at_any_point_changes_nothing_in_the_end(scene: Scene, story: str) -> None:
+    point = 1
+    while tell(scene, story, point):
+        point += 1
+    assert point > 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("story", STORIES)
+def test_two_deaths_change_nothing_in_the_end(scene: Scene, story: str) -> None:
+    """All pairs would take hours: those close together, where recoveries meet, and a seeded sample."""
+    chance = random.Random(7)
+    pairs = [(first, second) for first in range(1, 40, 4) for second in (1, 3)]
+    pairs += [(chance.randint(1, 60), chance.randint(1, 60)) for _ in range(20)]
+    assert sum(tell(scene, story, *pair) for pair in pairs) > 40
+
+
+@pytest.mark.slow
+def test_a_worker_that_sleeps_past_its_lease_at_any_point_changes_nothing_in_the_end(scene: Scene) -> None:
+    point = 0
+    while True:
+        point += 1
+        with told_anew(scene):
+            scene.start(plan_name="brief")
+
+            def others_finish() -> None:
+                scene.clock.pass_(LEASE_AND_A_BIT)
+                promoted(scene, scene.worker())
+
+            checkpoints = Checkpoints(at=point, then=others_finish)
+            promoted(scene, scene.worker(checkpoints))
+            check_promoted(scene)
+            if checkpoints.passed < point:
+                break
+    assert point > 40
