@@ -33,6 +33,8 @@ class Beat:
     age_seconds: float
     full_seconds: float
     """For how long `busy` has been 1.0 without a break; 0.0 when it is not."""
+    ttft_seconds: float | None = None
+    """Time to first token, P95 of the last minute; None without requests."""
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any], *, age_seconds: float, now: float) -> "Beat":
@@ -49,6 +51,7 @@ class Beat:
             requests=record["counters"]["requests"],
             age_seconds=age_seconds,
             full_seconds=0.0 if full_since is None else max(0.0, now - full_since),
+            ttft_seconds=record["ttft"]["p95_ms"] / 1000 if record.get("ttft") else None,
         )
 
 
@@ -118,6 +121,7 @@ class WorkerNow:
     in_flight: int
     slots: int
     queue_depth: int
+    ttft_seconds: float | None = None
 
     @property
     def offers_slots(self) -> bool:
@@ -280,6 +284,7 @@ def values_of(fleet: Fleet) -> dict[Shard, dict[str, Any]]:
                 of_team[f"{path}.busy"] = _rounded(worker.busy)
                 of_team[f"{path}.in_flight"] = worker.in_flight
                 of_team[f"{path}.queue_depth"] = worker.queue_depth
+                of_team[f"{path}.ttft"] = worker.ttft_seconds
                 of_team[f"{path}.state"] = worker.state
                 of_team[f"{path}.alert"] = worker.alert
                 of_team[f"{path}.restarts"] = worker.row.restarts
@@ -318,6 +323,7 @@ def _worker_now(
         in_flight=beat.in_flight if beat and is_fresh else 0,
         slots=beat.slots if beat else deployment.slots,
         queue_depth=beat.queue_depth if beat and is_fresh else 0,
+        ttft_seconds=beat.ttft_seconds if beat and is_fresh else None,
     )
 
 

@@ -13,7 +13,7 @@ from clusters import heartbeats, history
 from clusters.errors import ClusterMissing, DeploymentMissing
 from clusters.fleet import ClusterRow, DeploymentRow, Fleet, NodeRow, Rows, WorkerRow, fleet_of, narrowed
 from clusters.history import Sample
-from clusters.models import Cluster, Deployment, Node, Worker
+from clusters.models import Cluster, Deployment, Gpu, Node, Worker
 from clusters.states import GONE, DeploymentState, WorkerState
 from common.actor import Actor
 from common.live import EVERYONE, PUBLIC, Audience, NotShared
@@ -186,6 +186,21 @@ def audience_of(actor: Actor) -> Audience:
     if not grants.may(Right.READ):
         return frozenset()
     return frozenset({PUBLIC, *grants.team_ids(Right.READ)})
+
+
+def gpu_names(actor: Actor) -> dict[int, list[str]]:
+    """By machine, in the order of their slots."""
+    found: dict[int, list[str]] = {}
+    rows = Gpu.objects.filter(node__in=Node.objects.for_actor(actor)).order_by("node", "index")
+    for node_id, name in rows.values_list("node_id", "name"):
+        found.setdefault(node_id, []).append(name)
+    return found
+
+
+def visible_deployment(actor: Actor, name: str) -> Deployment | None:
+    """Removed ones too; None when the actor may not know of it."""
+    rows = Deployment.objects.for_actor(actor).select_related("cluster", "team", "version__model")
+    return rows.filter(name=name).first()
 
 
 def busy_history(cluster: Cluster, *, since: datetime | None = None) -> list[Sample] | None:

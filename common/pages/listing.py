@@ -1,8 +1,8 @@
 """Filter, sort and page a queryset from the query string, so that what a person sees has a URL to share."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from django.db.models import F, Model, QuerySet
 from django.db.models.expressions import OrderBy
@@ -10,16 +10,17 @@ from django.http import HttpRequest, QueryDict
 from django_filters import FilterSet
 
 M = TypeVar("M", bound=Model)
+R = TypeVar("R")
 PAGE, SORT = "page", "sort"
 LAST_PAGE = 10_000
 """Beyond this nobody leafs; an absurd number in a URL must not become an absurd OFFSET."""
 
 
 @dataclass(frozen=True)
-class Listing(Generic[M]):
+class Listing(Generic[R]):
     """One page of rows, and the URLs of its neighbours."""
 
-    rows: list[M]
+    rows: list[R]
     number: int
     """Which page this is, from 1."""
     size: int
@@ -128,6 +129,41 @@ def list_page(
         sort=sort,
         query=request.GET,
         filters=bound,
+        part=part,
+    )
+
+
+def row_page(
+    request: HttpRequest,
+    rows: Sequence[R],
+    *,
+    sorts: Mapping[str, Callable[[R], Any]],
+    default_sort: str,
+    size: int = 50,
+    part: str = "listing",
+) -> Listing[R]:
+    """As `list_page`, of rows that are not (only) in the database, such as workers with what they report.
+
+    `sorts` maps the key in the URL to what is compared; None comes last both ways, and ties keep the order
+    of `rows`.
+    """
+    sort = request.GET.get(SORT, "")
+    if sort.removeprefix("-") not in sorts:
+        sort = default_sort
+    value = sorts[sort.removeprefix("-")]
+    known = [row for row in rows if value(row) is not None]
+    known.sort(key=value, reverse=sort.startswith("-"))
+    ordered = [*known, *(row for row in rows if value(row) is None)]
+    number = min(_page_number(request.GET.get(PAGE, "")), max(1, -(-len(ordered) // size)))
+    start = (number - 1) * size
+    return Listing(
+        rows=ordered[start : start + size],
+        number=number,
+        size=size,
+        total=len(ordered),
+        has_next=start + size < len(ordered),
+        sort=sort,
+        query=request.GET,
         part=part,
     )
 

@@ -246,7 +246,7 @@ def test_the_card_is_shown_without_what_could_run_or_call_home(browser, library,
     library.settle()
     card = readme.card_of(Version.objects.get())
     assert card.facts == (("license", "mit"), ("language", "en, fr"), ("tags", "a, b"))
-    for bad in ("<script", "alert(1)", "<img", "onclick", "javascript:", "/admin/", "evil.example"):
+    for bad in ("<script", "<img", "onerror", "onclick", 'href="javascript', 'href="/admin', "evil.example"):
         assert bad not in card.html
     assert '<a href="https://example.org" rel="noopener noreferrer nofollow">ok</a>' in card.html
     assert "<td>1</td>" in card.html

@@ -1,0 +1,166 @@
+"""The fleet as its pages show it: machines by cluster and group, and what is in trouble. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from clusters.fleet import ClusterNow, DeploymentNow, Fleet, NodeNow, WorkerNow
+from clusters.states import Alert, DeploymentState, Group, NodeState, WorkerState
+
+BARS_SHOWN = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A machine in the heat map; `mark` and `tone` where its state matters more than how busy it is."""
+
+    node: NodeNow
+    mark: str
+    tone: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.node.row.name}, {words_of(self.node)}"
+
+    @property
+    def url(self) -> str:
+        return f"/fleet/workers/?node={self.node.row.pk}"
+
+    @property
+    def live_path(self) -> str:
+        return f"node.{self.node.row.pk}.busy"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMap:
+    name: str
+    cells: Sequence[Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMap:
+    cluster: ClusterNow
+    groups: Sequence[GroupMap]
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    machines: int
+    unreachable: int
+    workers: int
+    ready: int
+    lost: int
+    stuck: int
+    busy: float | None
+    in_flight: int
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A row of the table of machines."""
+
+    node: NodeNow
+    cluster: str
+    gpus: Sequence[str]
+
+    @property
+    def busy_path(self) -> str:
+        return f"node.{self.node.row.pk}.busy"
+
+    @property
+    def shown_workers(self) -> Sequence[WorkerNow]:
+        return self.node.workers[:BARS_SHOWN]
+
+    @property
+    def more_workers(self) -> int:
+        return max(0, len(self.node.workers) - BARS_SHOWN)
+
+
+def maps_of(fleet: Fleet) -> list[ClusterMap]:
+    found = []
+    for cluster in fleet.clusters:
+        by_group: dict[str, list[Cell]] = {}
+        for node in sorted(cluster.nodes, key=lambda node: node.row.name):
+            by_group.setdefault(node.row.group, []).append(cell_of(node))
+        groups = [GroupMap(group, by_group[group]) for group in Group.values if group in by_group]
+        found.append(ClusterMap(cluster, groups))
+    return found
+
+
+def cell_of(node: NodeNow) -> Cell:
+    if node.row.state == NodeState.UNREACHABLE or node.load.lost:
+        return Cell(node, "plug-connected-x", "bad")
+    if node.load.stuck:
+        return Cell(node, "alert-triangle", "bad")
+    return Cell(node, "", "")
+
+
+def words_of(node: NodeNow) -> str:
+    """`2 of 3 workers ready, 1 lost`"""
+    if node.row.state == NodeState.UNREACHABLE:
+        return "unreachable"
+    load = node.load
+    if not load.workers:
+        return "no workers"
+    parts = [f"{load.ready} of {load.workers} workers ready"]
+    parts += [f"{load.lost} lost"] if load.lost else []
+    parts += [f"{load.stuck} stuck"] if load.stuck else []
+    return ", ".join(parts)
+
+
+def totals_of(fleet: Fleet) -> Totals:
+    loads = [cluster.load for cluster in fleet.clusters]
+    nodes = [node for cluster in fleet.clusters for node in cluster.nodes]
+    slots = sum(load.slots for load in loads)
+    at_work = sum((load.busy or 0.0) * load.slots for load in loads)
+    return Totals(
+        machines=len(nodes),
+        unreachable=sum(node.row.state == NodeState.UNREACHABLE for node in nodes),
+        workers=sum(load.workers for load in loads),
+        ready=sum(load.ready for load in loads),
+        lost=sum(load.lost for load in loads),
+        stuck=sum(load.stuck for load in loads),
+        busy=at_work / slots if slots else None,
+        in_flight=sum(load.in_flight for load in loads),
+        slots=slots,
+    )
+
+
+def machines_of(fleet: Fleet, gpus: Mapping[int, Sequence[str]]) -> list[Machine]:
+    """Those in trouble first. `gpus`: their names by machine."""
+    found = [
+        Machine(node, cluster.row.name, gpus.get(node.row.pk, ()))
+        for cluster in fleet.clusters
+        for node in cluster.nodes
+    ]
+    return sorted(found, key=lambda machine: not cell_of(machine.node).mark)
+
+
+def in_trouble(worker: WorkerNow) -> bool:
+    return worker.alert != Alert.NONE or worker.state == WorkerState.FAILED
+
+
+def workers_of(fleet: Fleet) -> list[WorkerNow]:
+    """Lost and stuck ones first, then failed ones, then by name."""
+    order = {Alert.LOST: 0, Alert.STUCK: 1}
+    return sorted(
+        fleet.workers,
+        key=lambda one: (order.get(Alert(one.alert), 2), one.state != WorkerState.FAILED, one.row.name),
+    )
+
+
+def deployments_of(fleet: Fleet) -> list[DeploymentNow]:
+    """Failing and degraded ones first, then by name."""
+    order = {DeploymentState.FAILING: 0, DeploymentState.DEGRADED: 1}
+    found = [one for cluster in fleet.clusters for one in cluster.deployments]
+    return sorted(found, key=lambda one: (order.get(DeploymentState(one.row.state), 2), one.row.name))
+
+
+def mentioning(workers: Iterable[WorkerNow], text: str) -> list[WorkerNow]:
+    """Those in whose name, service or version every word occurs."""
+    words = text.lower().split()[:8]
+    return [worker for worker in workers if all(word in _text_of(worker) for word in words)]
+
+
+def _text_of(worker: WorkerNow) -> str:
+    return f"{worker.row.name} {worker.deployment.service} {worker.deployment.version_label}".lower()

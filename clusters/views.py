@@ -1,0 +1,152 @@
+"""The fleet: machines, workers and deployments, live."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from accounts.actors import of_request
+from clusters import overview, selectors, services
+from clusters.fleet import DeploymentNow, Fleet, WorkerNow
+from clusters.overview import Machine
+from clusters.states import WorkerState
+from common.errors import SlipwayError
+from common.pages.access import signed_in
+from common.pages.answers import page
+from common.pages.listing import row_page
+
+LOG_LINES = 200
+TROUBLES_SHOWN = 8
+
+MACHINE_SORTS: dict[str, Callable[[Machine], Any]] = {
+    "name": lambda machine: machine.node.row.name,
+    "cluster": lambda machine: machine.cluster,
+    "group": lambda machine: machine.node.row.group,
+    "busy": lambda machine: machine.node.load.busy,
+    "workers": lambda machine: machine.node.load.workers,
+    "trouble": lambda machine: 0 if overview.cell_of(machine.node).mark else 1,
+}
+WORKER_SORTS: dict[str, Callable[[WorkerNow], Any]] = {
+    "name": lambda worker: worker.row.name,
+    "service": lambda worker: worker.deployment.service,
+    "version": lambda worker: worker.deployment.version_label,
+    "state": lambda worker: (worker.alert, worker.state),
+    "busy": lambda worker: worker.busy,
+    "in_flight": lambda worker: worker.in_flight,
+    "ttft": lambda worker: worker.ttft_seconds,
+    "restarts": lambda worker: worker.row.restarts,
+    "since": lambda worker: worker.row.state_since,
+    "trouble": lambda worker: 0 if overview.in_trouble(worker) else 1,
+}
+DEPLOYMENT_SORTS: dict[str, Callable[[DeploymentNow], Any]] = {
+    "name": lambda one: one.row.name,
+    "service": lambda one: one.row.service,
+    "version": lambda one: one.row.version_label,
+    "state": lambda one: one.row.state,
+    "busy": lambda one: one.load.busy,
+    "workers": lambda one: one.load.ready,
+    "trouble": lambda one: 0 if one.row.state in ("failing", "degraded") else 1,
+}
+
+
+def _frame(fleet: Fleet) -> dict[str, Any]:
+    """What every tab of the fleet shows above its table."""
+    # A failing deployment speaks for its failed workers.
+    troubled = [
+        worker
+        for worker in overview.workers_of(fleet)
+        if overview.in_trouble(worker) and (worker.alert or worker.deployment.state != "failing")
+    ]
+    return {
+        "fleet": fleet,
+        "totals": overview.totals_of(fleet),
+        "maps": overview.maps_of(fleet),
+        "troubled": troubled[:TROUBLES_SHOWN],
+        "more_troubled": max(0, len(troubled) - TROUBLES_SHOWN),
+        "failing": [one for one in overview.deployments_of(fleet) if one.row.state == "failing"],
+        "levels": range(11),
+    }
+
+
+@require_safe
+@signed_in
+def machines(request: HttpRequest) -> HttpResponse:
+    actor = of_request(request)
+    fleet = selectors.fleet(actor)
+    rows = overview.machines_of(fleet, selectors.gpu_names(actor))
+    listing = row_page(request, rows, sorts=MACHINE_SORTS, default_sort="trouble", size=50)
+    return page(request, "clusters/machines.html", _frame(fleet) | {"listing": listing}, parts=("now",))
+
+
+@require_safe
+@signed_in
+def workers(request: HttpRequest) -> HttpResponse:
+    """`?node=` (an id), `?q=` (words) and `?state=` (`trouble`, or a state) narrow it."""
+    fleet = selectors.fleet(of_request(request))
+    rows = overview.mentioning(overview.workers_of(fleet), request.GET.get("q", ""))
+    node, state = request.GET.get("node", ""), request.GET.get("state", "")
+    if node:
+        rows = [worker for worker in rows if str(worker.row.node_id) == node]
+    if state:
+        rows = [worker for worker in rows if _is_in(worker, state)]
+    listing = row_page(request, rows, sorts=WORKER_SORTS, default_sort="trouble", size=50)
+    nodes = {one.row.pk: one.row.name for cluster in fleet.clusters for one in cluster.nodes}
+    context = _frame(fleet) | {
+        "listing": listing,
+        "nodes": nodes,
+        "node_name": next((name for pk, name in nodes.items() if str(pk) == node), ""),
+        "states": [("trouble", "In trouble"), *WorkerState.choices],
+    }
+    return page(request, "clusters/workers.html", context, parts=("now", "listing"))
+
+
+def _is_in(worker: WorkerNow, state: str) -> bool:
+    return overview.in_trouble(worker) if state == "trouble" else worker.state == state
+
+
+@require_safe
+@signed_in
+def deployments(request: HttpRequest) -> HttpResponse:
+    fleet = selectors.fleet(of_request(request))
+    rows = overview.deployments_of(fleet)
+    listing = row_page(request, rows, sorts=DEPLOYMENT_SORTS, default_sort="trouble", size=50)
+    return page(request, "clusters/deployments.html", _frame(fleet) | {"listing": listing}, parts=("now",))
+
+
+@require_safe
+@signed_in
+def worker(request: HttpRequest, name: str) -> HttpResponse:
+    """One worker and the end of its log, asked of its cluster."""
+    actor = of_request(request)
+    fleet = selectors.fleet(actor)
+    found = next((one for one in fleet.workers if one.row.name == name), None)
+    if found is None:
+        raise Http404(f"There is no worker {name}, or you may not see it.")
+    log, problem = "", ""
+    try:
+        log = services.worker_log(actor=actor, worker=name, lines=LOG_LINES)
+    except SlipwayError as error:
+        problem = str(error)
+    nodes = {one.row.pk: one.row.name for cluster in fleet.clusters for one in cluster.nodes}
+    context = {
+        "fleet": fleet,
+        "worker": found,
+        "node_name": nodes.get(found.row.node_id or 0, ""),
+        "log": log,
+        "log_problem": problem,
+    }
+    return page(request, "clusters/worker.html", context, parts=("now",))
+
+
+@require_safe
+@signed_in
+def deployment(request: HttpRequest, name: str) -> HttpResponse:
+    actor = of_request(request)
+    row = selectors.visible_deployment(actor, name)
+    if row is None:
+        raise Http404(f"There is no deployment {name}, or you may not see it.")
+    fleet = selectors.fleet(actor)
+    now = next((one for one in overview.deployments_of(fleet) if one.row.pk == row.pk), None)
+    context = {"fleet": fleet, "row": row, "now": now}
+    return page(request, "clusters/deployment.html", context, parts=("now",))
