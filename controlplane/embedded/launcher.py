@@ -24,7 +24,7 @@ from gateway.backends.envoy import write_bootstrap
 from gateway.errors import GatewayError
 
 PREPARE = ("-m", "controlplane.embedded.prepare")
-READY_WITHIN_SECONDS = 90.0
+READY_WITHIN_SECONDS = 180.0
 HOPELESS_AFTER_RESTARTS = 3
 STOP_WITHIN_SECONDS = 25.0
 """More than any part takes (programs.py): after it everything left is killed."""
