@@ -4,6 +4,7 @@ from accounts.actors import grants_of
 from accounts.models import ApiToken, Membership, Team, User
 from accounts.states import RIGHTS, Right
 from common.actor import Actor
+from common.models import AuditRecord
 
 
 def may(actor: Actor, right: Right, team: Team | int | None = None) -> bool:
@@ -50,3 +51,10 @@ def people_with(right: Right, team: Team | int) -> QuerySet[User]:
     return User.objects.filter(
         is_active=True, memberships__team_id=team_id, memberships__role__in=roles
     ).distinct()
+
+
+def audit_records(actor: Actor) -> QuerySet[AuditRecord]:
+    """What was done in the teams whose record the actor may read; everything for administrators."""
+    if may_everywhere(actor, Right.AUDIT_READ):
+        return AuditRecord.objects.all()
+    return AuditRecord.objects.filter(team_id__in=teams_where(actor, Right.AUDIT_READ).values("pk"))

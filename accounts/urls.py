@@ -7,7 +7,7 @@ from django.contrib.auth.decorators import login_required
 from django.urls import path
 from django.views.generic import RedirectView, TemplateView
 
-from accounts.views import start_single_sign_on
+from accounts.views.sign_in import start_single_sign_on
 
 elsewhere = login_required(TemplateView.as_view(template_name="account/password_elsewhere.html"))
 

@@ -13,6 +13,7 @@ admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-a
 urlpatterns = [
     path("", home, name="home"),
     path("", include("common.pages.urls")),
+    path("", include("accounts.page_urls")),
     path("", include("clusters.urls")),
     path("", include("models_registry.urls")),
     path("", include("releases.urls")),

@@ -1,7 +1,7 @@
 from django.urls import path
 from rest_framework.routers import SimpleRouter
 
-from accounts.api import views
+from accounts.api import audit, views
 
 router = SimpleRouter(use_regex_path=False)
 router.register("people", views.People, basename="person")
@@ -9,4 +9,9 @@ router.register("teams", views.Teams, basename="team")
 router.register("teams/<str:team>/members", views.Members, basename="member")
 router.register("tokens", views.Tokens, basename="token")
 
-urlpatterns = [path("me/", views.Me.as_view({"get": "show"}), name="me"), *router.urls]
+urlpatterns = [
+    path("me/", views.Me.as_view({"get": "show"}), name="me"),
+    path("audit/", audit.AuditTrail.as_view({"get": "list"}), name="audit-list"),
+    path("audit/verify/", audit.AuditVerdict.as_view({"get": "show"}), name="audit-verify"),
+    *router.urls,
+]

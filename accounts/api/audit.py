@@ -1,0 +1,62 @@
+from typing import Any
+
+from django.db.models import QuerySet
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts import selectors, services
+from accounts.audit_filter import AuditFilter
+from accounts.states import Right
+from common import audit
+from common.api.views import Endpoint, Listed
+from common.models import AuditRecord
+
+
+class AuditRecordSerializer(serializers.ModelSerializer[AuditRecord]):
+    class Meta:
+        model = AuditRecord
+        fields = (
+            "seq", "at", "actor", "via", "address", "action", "subject_kind", "subject_id", "subject_label",
+            "team_id", "reason", "detail", "previous_hash", "hash",
+        )  # fmt: skip
+
+
+class AuditVerdictSerializer(serializers.Serializer[Any]):
+    intact = serializers.BooleanField()
+    checked = serializers.IntegerField(help_text="Rows whose hash was computed again and found right.")
+    head_hash = serializers.CharField(help_text="Of the last row that holds; note it elsewhere to be sure.")
+    broken_seq = serializers.IntegerField(allow_null=True, help_text="The first row that does not hold.")
+    broken_reason = serializers.CharField()
+
+
+class AuditTrail(Listed):
+    """Who did what, when, from where: an append-only hash chain. For auditors of a team, its part."""
+
+    queryset = AuditRecord.objects.all()
+    serializer_class = AuditRecordSerializer
+    filterset_class = AuditFilter
+    sort = ("-seq",)
+
+    def visible(self, rows: QuerySet[AuditRecord]) -> QuerySet[AuditRecord]:
+        services.require(self.actor, Right.AUDIT_READ)
+        return selectors.audit_records(self.actor)
+
+
+class AuditVerdict(Endpoint):
+    queryset = AuditRecord.objects.all()
+    serializer_class = AuditVerdictSerializer
+    pagination_class = None
+
+    def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Compute the whole chain again: altered, missing, reordered and cut-off rows are all found."""
+        services.require(self.actor, Right.AUDIT_READ)
+        found = audit.verify()
+        shown = {
+            "intact": found.intact,
+            "checked": found.checked,
+            "head_hash": found.head_hash,
+            "broken_seq": found.broken.seq if found.broken else None,
+            "broken_reason": found.broken.reason if found.broken else "",
+        }
+        return Response(self.get_serializer(shown).data)

@@ -1,0 +1,161 @@
+"""What people fill in about themselves, others, teams and tokens. Fields only: services decide."""
+
+from datetime import timedelta
+from typing import Any
+
+import django_filters
+from django import forms
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from accounts.models import ApiToken, Team, User
+from accounts.selectors import teams_where
+from accounts.services.tokens import LONGEST, USUAL
+from accounts.states import Right, Role
+from common.actor import Actor
+from common.pages.forms import SearchInput
+
+MAX_REASON = 2_000
+LIVES = (7, 30, USUAL.days, 180, LONGEST.days)
+
+
+class PersonFilter(django_filters.FilterSet):  # type: ignore[misc]
+    q = django_filters.CharFilter(method="mentioning", label="Search", widget=SearchInput("Name, email"))
+    is_active = django_filters.ChoiceFilter(
+        label="Active", empty_label="Any", choices=[("true", "Yes"), ("false", "No")], method="being_active"
+    )
+
+    class Meta:
+        model = User
+        fields: tuple[str, ...] = ()
+
+    def mentioning(self, rows: QuerySet[User], _name: str, text: str) -> QuerySet[User]:
+        mentioned = Q()
+        for field in ("username", "first_name", "last_name", "email"):
+            mentioned |= Q(**{f"{field}__icontains": text})
+        return rows.filter(mentioned)
+
+    def being_active(self, rows: QuerySet[User], _name: str, value: str) -> QuerySet[User]:
+        return rows.filter(is_active=value == "true")
+
+
+class TokenFilter(django_filters.FilterSet):  # type: ignore[misc]
+    q = django_filters.CharFilter(method="mentioning", label="Search", widget=SearchInput("Name, owner"))
+    state = django_filters.ChoiceFilter(
+        label="State",
+        empty_label="Any",
+        choices=[("active", "Active"), ("expired", "Expired"), ("revoked", "Revoked")],
+        method="in_state",
+    )
+
+    class Meta:
+        model = ApiToken
+        fields: tuple[str, ...] = ()
+
+    def mentioning(self, rows: QuerySet[ApiToken], _name: str, text: str) -> QuerySet[ApiToken]:
+        return rows.filter(
+            Q(name__icontains=text) | Q(prefix__icontains=text) | Q(owner__username__icontains=text)
+        )
+
+    def in_state(self, rows: QuerySet[ApiToken], _name: str, state: str) -> QuerySet[ApiToken]:
+        if state == "revoked":
+            return rows.exclude(revoked_at=None)
+        living = rows.filter(revoked_at=None)
+        now = timezone.now()
+        return living.filter(expires_at__gt=now) if state == "active" else living.filter(expires_at__lte=now)
+
+
+class AccountForm(forms.Form):
+    first_name = forms.CharField(required=False, max_length=150)
+    last_name = forms.CharField(required=False, max_length=150)
+    email = forms.EmailField(required=False)
+
+
+class PersonForm(AccountForm):
+    is_superuser = forms.BooleanField(
+        required=False, label="Administrator", help_text="May do everything in every team."
+    )
+    revision = forms.IntegerField(widget=forms.HiddenInput)
+
+
+class NewPersonForm(AccountForm):
+    username = forms.CharField(max_length=150, widget=forms.TextInput(attrs={"autofocus": True}))
+    password = forms.CharField(
+        required=False,
+        strip=False,
+        max_length=1_000,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="Without one, only single sign-on opens the account.",
+    )
+    team = forms.ModelChoiceField(Team.objects.none(), to_field_name="name", required=False)
+    role = forms.ChoiceField(choices=Role.choices, initial=Role.VIEWER)
+    field_order = ("username", "first_name", "last_name", "email", "password", "team", "role")
+
+    def __init__(self, *args: Any, actor: Actor, everywhere: bool, **options: Any) -> None:
+        super().__init__(*args, **options)
+        team = self.fields["team"]
+        team.queryset = teams_where(actor, Right.PEOPLE_ADMIN).order_by("name")  # type: ignore[attr-defined]
+        team.required = not everywhere
+
+
+class PasswordForm(forms.Form):
+    password = forms.CharField(
+        strip=False,
+        max_length=1_000,
+        label="New password",
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+
+class TeamForm(forms.Form):
+    description = forms.CharField(required=False, max_length=2_000, widget=forms.Textarea(attrs={"rows": 2}))
+
+
+class NewTeamForm(TeamForm):
+    name = forms.CharField(
+        max_length=63,
+        widget=forms.TextInput(attrs={"autofocus": True}),
+        help_text="Lower-case letters, digits and hyphens. It stays.",
+    )
+    field_order = ("name", "description")
+
+
+class MemberForm(forms.Form):
+    username = forms.CharField(max_length=150, label="Person")
+    role = forms.ChoiceField(choices=Role.choices)
+
+
+class TokenForm(forms.Form):
+    name = forms.CharField(
+        max_length=100, help_text="What it is for.", widget=forms.TextInput(attrs={"autofocus": True})
+    )
+    scopes = forms.MultipleChoiceField(
+        choices=[(right.value, right.label[0].upper() + right.label[1:]) for right in Right],
+        widget=forms.CheckboxSelectMultiple,
+        help_text="It may do what you may, and of that only these.",
+    )
+    team = forms.ModelChoiceField(
+        Team.objects.none(),
+        to_field_name="name",
+        required=False,
+        empty_label="Every team of mine",
+        help_text="The only team that it works in.",
+    )
+    days = forms.TypedChoiceField(
+        label="Lives for", coerce=int, initial=USUAL.days, choices=[(days, f"{days} days") for days in LIVES]
+    )
+
+    def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["team"].queryset = teams_where(actor, Right.READ).order_by("name")  # type: ignore[attr-defined]
+
+    def wishes(self) -> dict[str, Any]:
+        """As `services.create_token` takes them."""
+        given = dict(self.cleaned_data)
+        # A minute less, so that the longest choice stays within the longest that is allowed.
+        expires_at = timezone.now() + timedelta(days=given.pop("days")) - timedelta(minutes=1)
+        return given | {"expires_at": expires_at}
+
+
+class ReasonForm(forms.Form):
+    reason = forms.CharField(max_length=MAX_REASON, error_messages={"required": "Say why."})

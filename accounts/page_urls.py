@@ -1,0 +1,31 @@
+"""The audit record and the settings; `accounts.urls` holds signing in."""
+
+from django.urls import path
+from django.views.generic import RedirectView
+
+from accounts.views import account, audit, people, teams, tokens
+
+urlpatterns = [
+    path("audit/", audit.audit_page, name="audit"),
+    path("audit/verify/", audit.verify, name="verify-audit"),
+    path("audit/export.csv", audit.export, {"kind": "csv"}, name="audit-csv"),
+    path("audit/export.json", audit.export, {"kind": "json"}, name="audit-json"),
+    path("settings/", RedirectView.as_view(url="/settings/account/"), name="settings"),
+    path("settings/account/", account.account, name="account"),
+    path("settings/tokens/", tokens.token_list, name="tokens"),
+    path("settings/tokens/+new/", tokens.new_token, name="new-token"),
+    path("settings/tokens/<int:pk>/revoke/", tokens.revoke, name="revoke-token"),
+    path("settings/people/", people.people_list, name="people"),
+    path("settings/people/+new/", people.new_person, name="new-person"),
+    path("settings/people/<str:username>/", people.person, name="person"),
+    path("settings/people/<str:username>/password/", people.password, name="person-password"),
+    path("settings/people/<str:username>/active/", people.activate, name="person-active"),
+    path("settings/teams/", teams.team_list, name="teams"),
+    path("settings/teams/+new/", teams.new_team, name="new-team"),
+    path("settings/teams/<str:name>/", teams.team, name="team"),
+    path("settings/teams/<str:name>/members/", teams.set_member, name="set-member"),
+    path(
+        "settings/teams/<str:name>/members/remove/<str:username>/", teams.remove_member, name="remove-member"
+    ),
+    path("settings/teams/<str:name>/delete/", teams.delete_team, name="delete-team"),
+]

@@ -1,0 +1,1 @@
+"""Signing in, the audit record, and settings: account, people, teams, tokens."""

@@ -1,0 +1,40 @@
+"""Oneself: name and address, and what one may do where."""
+
+from typing import cast
+
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_http_methods
+
+from accounts import actors, services
+from accounts.forms import AccountForm
+from accounts.models import Membership, User
+from accounts.states import RIGHTS, Right, Role
+from common.errors import SlipwayError
+from common.pages.access import signed_in
+from common.pages.answers import UNPROCESSABLE, done, page
+from common.pages.forms import blame
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def account(request: HttpRequest) -> HttpResponse:
+    user = cast("User", request.user)
+    initial = {name: getattr(user, name) for name in ("first_name", "last_name", "email")}
+    form = AccountForm(request.POST if request.method == "POST" else None, initial=initial)
+    if form.is_bound and form.is_valid():
+        try:
+            services.change_user(actor=actors.of_request(request), user=user, **form.cleaned_data)
+        except (SlipwayError, ValidationError) as error:
+            blame(form, error)
+        else:
+            return done(request, "Saved.", to="/settings/account/")
+    memberships = Membership.objects.filter(user=user).select_related("team").order_by("team__name")
+    context = {
+        "form": form,
+        "account": user,
+        "memberships": [
+            (one, [right.label for right in Right if right in RIGHTS[Role(one.role)]]) for one in memberships
+        ],
+    }
+    return page(request, "accounts/account.html", context, status=UNPROCESSABLE if form.is_bound else 200)

@@ -1,0 +1,123 @@
+"""People: the list, one of them, a new one."""
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db.models import Prefetch
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from accounts import actors, selectors, services
+from accounts.forms import NewPersonForm, PasswordForm, PersonFilter, PersonForm, ReasonForm
+from accounts.models import Membership, User
+from accounts.states import Right
+from common.actor import Actor
+from common.errors import SlipwayError
+from common.pages.access import signed_in
+from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
+from common.pages.forms import blame, first_fault
+from common.pages.listing import list_page
+
+SORTS = {"name": "username", "email": "email", "joined": "date_joined", "login": "last_login"}
+
+
+@require_safe
+@signed_in
+def people_list(request: HttpRequest) -> HttpResponse:
+    actor = actors.of_request(request)
+    listing = list_page(request, _people(actor), sorts=SORTS, default_sort="name", filters=PersonFilter)
+    context = {"listing": listing, "may_add": selectors.may(actor, Right.PEOPLE_ADMIN)}
+    return page(request, "accounts/people.html", context, parts=("listing",))
+
+
+def _people(actor: Actor) -> Any:
+    """Those whom the actor may know of, with the teams that the actor may know of."""
+    teams = selectors.teams_where(actor, Right.READ)
+    shared = Membership.objects.filter(team__in=teams).select_related("team").order_by("team__name")
+    return selectors.people(actor).prefetch_related(
+        Prefetch("memberships", queryset=shared, to_attr="shared_memberships")
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def new_person(request: HttpRequest) -> HttpResponse:
+    actor = actors.of_request(request)
+    everywhere = selectors.may_everywhere(actor, Right.PEOPLE_ADMIN)
+    form = NewPersonForm(
+        request.POST if request.method == "POST" else None, actor=actor, everywhere=everywhere
+    )
+    if form.is_bound and form.is_valid():
+        given = form.cleaned_data
+        try:
+            user = services.create_user(actor=actor, **given | {"password": given["password"] or None})
+        except (SlipwayError, ValidationError) as error:
+            blame(form, error)
+        else:
+            return done(request, f"{user} may sign in now.", to=f"/settings/people/{user}/")
+    status = UNPROCESSABLE if form.is_bound else 200
+    return page(request, "accounts/new_person.html", {"form": form}, status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def person(request: HttpRequest, username: str) -> HttpResponse:
+    actor = actors.of_request(request)
+    shown = _person(actor, username)
+    may_change = selectors.may_everywhere(actor, Right.PEOPLE_ADMIN)
+    initial = {
+        name: getattr(shown, name)
+        for name in ("first_name", "last_name", "email", "is_superuser", "revision")
+    }
+    form = PersonForm(request.POST if request.method == "POST" else None, initial=initial)
+    if form.is_bound and form.is_valid():
+        given = dict(form.cleaned_data)
+        try:
+            services.change_user(actor=actor, user=shown, expected=given.pop("revision"), **given)
+        except (SlipwayError, ValidationError) as error:
+            blame(form, error)
+        else:
+            return done(request, "Saved.", to=f"/settings/people/{username}/")
+    context = {
+        "shown": shown,
+        "form": form,
+        "may_change": may_change,
+        "password_form": PasswordForm(auto_id="new_%s"),
+    }
+    status = UNPROCESSABLE if form.is_bound else 200
+    return page(request, "accounts/person.html", context, status=status)
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def password(request: HttpRequest, username: str) -> HttpResponse:
+    actor = actors.of_request(request)
+    form = PasswordForm(request.POST)
+    if not form.is_valid():
+        return refused(request, first_fault(form))
+    services.set_password(actor=actor, user=_person(actor, username), **form.cleaned_data)
+    return done(request, f"{username} has a new password; every session of theirs has ended.")
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def activate(request: HttpRequest, username: str) -> HttpResponse:
+    """Let someone in, or keep them out: `active` is `yes` or `no`."""
+    actor = actors.of_request(request)
+    is_active = request.POST.get("active") == "yes"
+    form = ReasonForm(request.POST)
+    form.fields["reason"].required = not is_active
+    if not form.is_valid():
+        return refused(request, first_fault(form))
+    services.change_user(actor=actor, user=_person(actor, username), is_active=is_active)
+    words = "may sign in again" if is_active else "can no longer sign in, and their tokens open nothing"
+    return done(request, f"{username} {words}.")
+
+
+def _person(actor: Actor, username: str) -> User:
+    found: User | None = _people(actor).filter(username=username).first()
+    if found is None:
+        raise Http404("There is no such person, or you share no team.")
+    return found

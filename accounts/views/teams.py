@@ -1,0 +1,132 @@
+"""Teams: the list, one of them with its members, a new one; and which role may do what."""
+
+from django.core.exceptions import ValidationError
+from django.db.models import Count
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from accounts import actors, selectors, services
+from accounts.forms import MemberForm, NewTeamForm, ReasonForm, TeamForm
+from accounts.models import Team, User
+from accounts.states import RIGHTS, Right, Role
+from common.actor import Actor
+from common.errors import SlipwayError
+from common.pages.access import signed_in
+from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
+from common.pages.forms import blame, first_fault
+from common.pages.listing import list_page
+
+SORTS = {"name": "name", "members": "member_count", "created": "created_at"}
+MEMBER_SORTS = {"name": "user__username", "role": "role", "since": "created_at"}
+
+
+@require_safe
+@signed_in
+def team_list(request: HttpRequest) -> HttpResponse:
+    actor = actors.of_request(request)
+    rows = selectors.teams_where(actor, Right.READ).annotate(member_count=Count("memberships"))
+    listing = list_page(request, rows, sorts=SORTS, default_sort="name")
+    context = {
+        "listing": listing,
+        "may_create": selectors.may_everywhere(actor, Right.PEOPLE_ADMIN),
+        "roles": list(Role),
+        "rights": [(right, [right in RIGHTS[role] for role in Role]) for right in Right],
+    }
+    return page(request, "accounts/teams.html", context, parts=("listing",))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def new_team(request: HttpRequest) -> HttpResponse:
+    actor = actors.of_request(request)
+    form = NewTeamForm(request.POST if request.method == "POST" else None)
+    if form.is_bound and form.is_valid():
+        try:
+            made = services.create_team(actor=actor, **form.cleaned_data)
+        except (SlipwayError, ValidationError) as error:
+            blame(form, error)
+        else:
+            return done(request, f"Team {made} is there. Add its first admin.", to=f"/settings/teams/{made}/")
+    status = UNPROCESSABLE if form.is_bound else 200
+    return page(request, "accounts/new_team.html", {"form": form}, status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def team(request: HttpRequest, name: str) -> HttpResponse:
+    actor = actors.of_request(request)
+    shown = _team(actor, name)
+    form = TeamForm(
+        request.POST if request.method == "POST" else None, initial={"description": shown.description}
+    )
+    if form.is_bound and form.is_valid():
+        try:
+            services.change_team(actor=actor, team=shown, **form.cleaned_data)
+        except (SlipwayError, ValidationError) as error:
+            blame(form, error)
+        else:
+            return done(request, "Saved.", to=f"/settings/teams/{name}/")
+    members = selectors.members(actor, name)
+    listing = list_page(request, members, sorts=MEMBER_SORTS, default_sort="name")
+    context = {
+        "shown": shown,
+        "form": form,
+        "listing": listing,
+        "roles": Role.choices,
+        "member_form": MemberForm(auto_id="member_%s"),
+        "may_admin": selectors.may(actor, Right.PEOPLE_ADMIN, shown),
+        "may_delete": selectors.may_everywhere(actor, Right.PEOPLE_ADMIN),
+    }
+    status = UNPROCESSABLE if form.is_bound else 200
+    return page(request, "accounts/team.html", context, parts=("listing",), status=status)
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def set_member(request: HttpRequest, name: str) -> HttpResponse:
+    """Put someone into the team, or give them another role there."""
+    actor = actors.of_request(request)
+    shown = _team(actor, name)
+    form = MemberForm(request.POST)
+    if not form.is_valid():
+        return refused(request, first_fault(form))
+    services.require(actor, Right.PEOPLE_ADMIN, shown)
+    # Whom one adds is no colleague yet: an admin may name anybody who has an account.
+    user = User.objects.filter(username=form.cleaned_data["username"]).first()
+    if user is None:
+        return refused(request, f"There is no person named {form.cleaned_data['username']}.")
+    reason = request.POST.get("reason", "").strip()[:2_000]
+    services.set_role(actor=actor, user=user, team=shown, role=form.cleaned_data["role"], reason=reason)
+    return done(request, f"{user} is {Role(form.cleaned_data['role']).label.lower()} of {shown} now.")
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def remove_member(request: HttpRequest, name: str, username: str) -> HttpResponse:
+    actor = actors.of_request(request)
+    membership = selectors.members(actor, name).filter(user__username=username).first()
+    if membership is None:
+        raise Http404("There is no such member.")
+    form = ReasonForm(request.POST)
+    if not form.is_valid():
+        return refused(request, first_fault(form))
+    services.remove_member(actor=actor, membership=membership, reason=form.cleaned_data["reason"])
+    return done(request, f"{username} is no longer in {name}.")
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def delete_team(request: HttpRequest, name: str) -> HttpResponse:
+    actor = actors.of_request(request)
+    services.delete_team(actor=actor, team=_team(actor, name))
+    return done(request, f"Team {name} is deleted.", to="/settings/teams/")
+
+
+def _team(actor: Actor, name: str) -> Team:
+    found = selectors.teams_where(actor, Right.READ).filter(name=name).first()
+    if found is None:
+        raise Http404("There is no such team, or you are not in it.")
+    return found
