@@ -25,7 +25,9 @@ urlpatterns = [
     path("settings/teams/<str:name>/", teams.team, name="team"),
     path("settings/teams/<str:name>/members/", teams.set_member, name="set-member"),
     path(
-        "settings/teams/<str:name>/members/remove/<str:username>/", teams.remove_member, name="remove-member"
+        "settings/teams/<str:name>/members/<str:username>/remove/",
+        teams.remove_member,
+        name="remove-member",
     ),
     path("settings/teams/<str:name>/delete/", teams.delete_team, name="delete-team"),
 ]

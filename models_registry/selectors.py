@@ -7,7 +7,6 @@ from datetime import datetime
 from django.db.models import (
     Count,
     Exists,
-    Max,
     OuterRef,
     Q,
     QuerySet,
@@ -145,13 +144,10 @@ def versions_mentioning(found: QuerySet[Version], q: str) -> QuerySet[Version]:
     return found
 
 
-def with_totals(found: QuerySet[Model]) -> QuerySet[Model]:
-    """With `bytes` of its ready versions and `newest_at`, when the newest of them was ready: to sort by."""
+def with_bytes(found: QuerySet[Model]) -> QuerySet[Model]:
+    """With `bytes`, the size of its ready versions: to sort by."""
     ready = Version.objects.ready().filter(model=OuterRef("pk")).order_by().values("model")
-    return found.annotate(
-        bytes=Subquery(ready.annotate(total=Sum("size_bytes")).values("total")),
-        newest_at=Subquery(ready.annotate(last=Max("ready_at")).values("last")),
-    )
+    return found.annotate(bytes=Subquery(ready.annotate(total=Sum("size_bytes")).values("total")))
 
 
 def version_cards(versions: Sequence[Version]) -> list[VersionCard]:

@@ -32,7 +32,7 @@ SORTS = {
     "name": "name",
     "team": "team__name",
     "size": "bytes",
-    "newest": "newest_at",
+    "newest": "latest__ready_at",
     "created": "created_at",
 }
 VERSION_SORTS = {"number": "number", "size": "size_bytes", "created": "created_at", "state": "state"}
@@ -42,7 +42,7 @@ VERSION_SORTS = {"number": "number", "size": "size_bytes", "created": "created_a
 @signed_in
 def model_list(request: HttpRequest) -> HttpResponse:
     actor = of_request(request)
-    rows = selectors.with_totals(selectors.models(actor))
+    rows = selectors.with_bytes(selectors.models(actor))
     listing = list_page(request, rows, sorts=SORTS, default_sort="name", filters=ModelFilter)
     context = {
         "listing": listing,

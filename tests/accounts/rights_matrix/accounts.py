@@ -23,6 +23,8 @@ def _token(scene: Scene) -> Mapping[str, Any]:
 
 
 ROUTES = [
+    Route("GET", "audit/", Right.AUDIT_READ, owned=False),
+    Route("GET", "audit/verify/", Right.AUDIT_READ, owned=False),
     Route("GET", "me/", Access.SIGNED_IN, owned=False),
     Route("GET", "people/", Access.SIGNED_IN, owned=False),
     Route(

@@ -1,0 +1,168 @@
+"""The pages of the fleet, as a signed-in person gets them."""
+
+import time
+
+import orjson
+import pytest
+import redis
+from django.conf import settings as django_settings
+from django.test import Client
+from django.utils import timezone
+
+from clusters.models import Cluster, Deployment, Gpu, Node, Worker
+from common.live import shared
+from tests import cast
+from tests.clusters.world import Scene
+
+PART = {"HX-Request": "true"}
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+@pytest.fixture
+def browser(scene) -> Client:
+    client = Client()
+    client.force_login(cast.person("ada", vision="viewer"))
+    return client
+
+
+def workers_of(scene: Scene, name: str, count: int, **fields) -> Deployment:
+    row = scene.deployment(name, replicas=count, state="ready", next_at=None)
+    for ordinal in range(count):
+        node = Node.objects.create(
+            cluster=scene.cluster, name=f"{name}-box-{ordinal}", seen_at=timezone.now()
+        )
+        Gpu.objects.create(node=node, index=0, name="H100")
+        given = {"state": "ready", "state_since": timezone.now(), "pid": 7} | fields
+        Worker.objects.create(deployment=row, name=f"{name}-{ordinal}", ordinal=ordinal, node=node, **given)
+    return row
+
+
+def beat(worker: str, **fields) -> None:
+    record = {
+        "pid": 7, "state": "ready", "reason": "", "busy": 0.25, "in_flight": 1, "slots": 4, "queue_depth": 0,
+        "counters": {"requests": 9}, "full_since": None, "ttft": {"p50_ms": 10, "p95_ms": 42, "count": 3},
+    } | fields  # fmt: skip
+    with redis.Redis.from_url(django_settings.REDIS_URL) as client:
+        entry = orjson.dumps({"at": time.time(), "record": record})
+        client.hset(shared._hash("heartbeats"), worker, entry)
+
+
+def text_of(answer) -> str:
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+PAGES = (
+    "/fleet/",
+    "/fleet/workers/",
+    "/fleet/deployments/",
+    "/fleet/workers/chat-0/",
+    "/fleet/deployments/chat/",
+)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_opens_without_redis(scene, browser, path):
+    workers_of(scene, "chat", 1)
+    text_of(browser.get(path))
+
+
+def test_without_redis_the_fleet_says_so_plainly_and_calls_nobody_lost(scene, browser):
+    workers_of(scene, "chat", 2)
+    page = text_of(browser.get("/fleet/"))
+    assert "Redis does not answer" in page
+    assert "In trouble" not in page
+    assert "chat-box-0" in page
+
+
+@pytest.mark.stack
+def test_what_workers_report_is_shown_and_bound_to_the_live_topic(scene, browser, valkey):
+    workers_of(scene, "chat", 1)
+    beat("chat-0", busy=0.5)
+    page = text_of(browser.get("/fleet/workers/"))
+    assert "Redis does not answer" not in page
+    assert 'data-live-topic="fleet"' in page
+    assert 'data-live="worker.chat-0.busy"' in page
+    assert "50%" in page
+    assert "42\u00a0ms" in page
+
+
+@pytest.mark.stack
+def test_lost_and_stuck_workers_stand_on_top(scene, browser, valkey):
+    workers_of(scene, "chat", 3, state_since=timezone.now() - timezone.timedelta(minutes=2))
+    beat("chat-0")
+    beat("chat-1", busy=1.0, full_since=time.time() - 30)
+    page = text_of(browser.get("/fleet/"))
+    assert "No heartbeat yet, although its process runs." in page
+    assert "All of its 4 slots have been busy for 30 s and more." in page
+    assert page.index("In trouble") < page.index("heat-map")
+    listed = text_of(browser.get("/fleet/workers/?state=trouble", headers={**PART, "HX-Target": "listing"}))
+    assert "chat-1" in listed
+    assert "chat-2" in listed
+    assert "chat-0" not in listed
+
+
+def test_a_click_on_a_machine_shows_its_workers_only(scene, browser):
+    workers_of(scene, "chat", 3)
+    node = Node.objects.get(name="chat-box-1")
+    assert f'href="/fleet/workers/?node={node.pk}"' in text_of(browser.get("/fleet/"))
+    listed = text_of(browser.get(f"/fleet/workers/?node={node.pk}", headers={**PART, "HX-Target": "listing"}))
+    assert "chat-1" in listed
+    assert "chat-0" not in listed
+    assert "<html" not in listed
+
+
+def test_a_failing_deployment_says_why_with_its_last_lines(scene, browser):
+    row = workers_of(scene, "chat", 1, state="failed", reason="exit status 1")
+    Deployment.objects.filter(pk=row.pk).update(
+        state="failing", reason="chat-0 exited 3 times", log_tail="torch.OutOfMemoryError: no room"
+    )
+    assert "chat-0 exited 3 times" in text_of(browser.get("/fleet/"))
+    page = text_of(browser.get("/fleet/deployments/chat/"))
+    assert "chat-0 exited 3 times" in page
+    assert "torch.OutOfMemoryError" in page
+
+
+def test_a_worker_whose_log_cannot_be_read_is_shown_all_the_same(scene, browser):
+    workers_of(scene, "chat", 1)
+    page = text_of(browser.get("/fleet/workers/chat-0/"))
+    assert "has left no log" in page
+    Cluster.objects.filter(pk=scene.cluster.pk).update(kind="kubernetes")
+    assert "cannot run clusters of the kind kubernetes" in text_of(browser.get("/fleet/workers/chat-0/"))
+
+
+def test_another_team_sees_neither_workers_nor_deployments(scene):
+    workers_of(scene, "chat", 1)
+    client = Client()
+    client.force_login(cast.person("eve", other="admin"))
+    assert "chat-0" not in text_of(client.get("/fleet/workers/"))
+    assert "/fleet/deployments/chat/" not in text_of(client.get("/fleet/deployments/"))
+    assert client.get("/fleet/workers/chat-0/").status_code == 404
+    assert client.get("/fleet/deployments/chat/").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/fleet/", "/fleet/workers/", "/fleet/deployments/"])
+def test_a_larger_fleet_asks_no_more_questions(scene, browser, path, django_assert_max_num_queries):
+    workers_of(scene, "chat", 1)
+    with django_assert_max_num_queries(10):
+        text_of(browser.get(path))
+    workers_of(scene, "more", 30)
+    with django_assert_max_num_queries(10):
+        text_of(browser.get(path))
+
+
+def test_tables_sort_and_page_and_absurd_questions_are_answered(scene, browser):
+    workers_of(scene, "chat", 60)
+    first = text_of(browser.get("/fleet/workers/?sort=name", headers={**PART, "HX-Target": "listing"}))
+    assert "1–50 of 60 workers" in first
+    second = text_of(
+        browser.get("/fleet/workers/?page=2&sort=-busy", headers={**PART, "HX-Target": "listing"})
+    )
+    assert "51–60 of 60 workers" in second
+    text_of(browser.get("/fleet/workers/?page=-1&sort=nothing&node=x&state=y&q=z"))
+    text_of(browser.get("/fleet/?page=99999999&sort=gpu"))
