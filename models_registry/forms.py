@@ -147,7 +147,7 @@ class ImportForm(forms.Form):
         }
 
 
-class VersionChoice(forms.ModelChoiceField):
+class VersionChoice(forms.ModelChoiceField):  # type: ignore[type-arg]
     def label_from_instance(self, version: Any) -> str:
         return f"{version.name} · {version.short_digest}"
 
