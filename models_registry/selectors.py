@@ -90,7 +90,8 @@ def cards(models: Sequence[Model]) -> list[ModelCard]:
     }
     aliases: dict[int, list[Alias]] = {}
     rows = Alias.objects.filter(model__in=ids).select_related("version").order_by("name")
-    for alias in rows.only("name", "model", "version__name", "version__model"):
+    own = ("name", "model", "moved_at", "moved_by", "reason", "revision")
+    for alias in rows.only(*own, "version__name", "version__model"):
         aliases.setdefault(alias.model_id, []).append(alias)
     served = _served_by_model(ids)
     return [
