@@ -5,7 +5,9 @@ generated from this module (`manage.py settings_reference`).
 """
 
 import ipaddress
+import os
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -228,6 +230,17 @@ def _fault_line(fault: Any) -> str:
         return f"{message}. Give each its own."
     field = str(fault["loc"][0])
     return f"{variable(field)}: {message}. {Environment.model_fields[field].description}"
+
+
+def misspelt_settings() -> list[str]:
+    """One line per variable that is no setting but nearly one. (Tests and the client have other ones.)"""
+    names = {variable(field) for field in Environment.model_fields}
+    strangers = [name for name in sorted(os.environ) if name.startswith("SLIPWAY_") and name not in names]
+    return [
+        f"{name} is no setting and does nothing. Did you mean {close[0]}?"
+        for name in strangers
+        if (close := get_close_matches(name, names, n=1, cutoff=0.85))
+    ]
 
 
 def require(*fields: str) -> None:

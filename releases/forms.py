@@ -224,19 +224,22 @@ class ServiceChangeForm(ServiceSettings):
 
 
 class NewServiceForm(ServiceSettings):
-    team = forms.ModelChoiceField(queryset=Team.objects.none(), empty_label=None)
+    team = forms.ModelChoiceField(queryset=Team.objects.none(), empty_label=None, to_field_name="name")
     name = forms.CharField(
         max_length=50,
         help_text="Part of its address: /name/v1/chat/completions. Lower-case letters, digits, hyphens.",
         widget=forms.TextInput(attrs={"spellcheck": "false", "autocapitalize": "off", "autocomplete": "off"}),
     )
-    model = forms.ModelChoiceField(queryset=Model.objects.none(), empty_label="Choose a model")
+    model = forms.ModelChoiceField(
+        queryset=Model.objects.none(), empty_label="Choose a model", to_field_name="name"
+    )
     version = VersionChoice(
         queryset=Version.objects.none(),
         empty_label=None,
+        to_field_name="name",
         help_text="The first one to answer there, as soon as its workers have passed the smoke test.",
     )
-    cluster = forms.ModelChoiceField(queryset=Cluster.objects.none(), empty_label=None)
+    cluster = forms.ModelChoiceField(queryset=Cluster.objects.none(), empty_label=None, to_field_name="name")
 
     field_order = (
         "name", "team", "model", "version", "cluster", "description", "replicas", "slots", "engine", "device",

@@ -31,7 +31,7 @@ class Plan(Revised):
     changed_by = models.CharField(max_length=200)
     changed_at = models.DateTimeField(default=timezone.now)
 
-    objects = TeamOwned.as_manager()
+    objects = TeamOwned["Plan"].as_manager()
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["team", "name"], name="plan_name_in_team")]
@@ -71,7 +71,7 @@ class Service(Revised):
     created_by = models.CharField(max_length=200)
     created_at = models.DateTimeField(default=timezone.now)
 
-    objects = TeamOwned.as_manager()
+    objects = TeamOwned["Service"].as_manager()
 
     summary: "ServiceSummary"
     """Set by `selectors.summarised`."""
@@ -127,7 +127,7 @@ class Release(Reconciled):
     evidence = models.JSONField(default=dict)
     """What `releases.judge.Evidence` reads."""
 
-    objects = TeamOwned.as_manager()
+    objects = TeamOwned["Release"].as_manager()
 
     class Meta(Reconciled.Meta):
         indexes: ClassVar = [

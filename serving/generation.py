@@ -56,6 +56,7 @@ class Generation(Response):
         self._outbox: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._code = CLIENT_CLOSED_REQUEST
         self._broke_off = False
+        self._recorded = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         work = asyncio.create_task(self._work())
@@ -71,15 +72,9 @@ class Generation(Response):
             for task in (sending, gone, work):
                 task.cancel()
             await asyncio.gather(sending, gone, work, return_exceptions=True)
-            self._desk.record(
-                Outcome(
-                    route=self._call.route,
-                    code=self._code,
-                    seconds=self._progress.elapsed,
-                    broke_off=self._broke_off,
-                    progress=self._progress,
-                )
-            )
+            if not self._recorded:
+                self._broke_off = self._code == 200  # begun, and cut off by the end of the grace time
+                self._record()
 
     async def _work(self) -> None:
         try:
@@ -99,10 +94,12 @@ class Generation(Response):
         if first is None:
             fault = await _fault(work) or RequestFault.internal("The engine gave no answer")
             self._code = fault.status
+            self._record()
             await error_response(fault, self._fields)(scope, receive, send)
             return
         self._code = 200
         if not self._call.stream:
+            self._record()
             await Response(first, headers=self._fields, media_type="application/json")(scope, receive, send)
             return
         start = Response(
@@ -116,8 +113,22 @@ class Generation(Response):
             payload = await self._outbox.get()
         broken = await _fault(work)
         self._broke_off = broken is not None
+        self._record()
         await _send_event(send, _DONE if broken is None else json.dumps(broken.document).encode())
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _record(self) -> None:
+        """Once, and before the last byte goes out: who has an answer finds it counted."""
+        self._recorded = True
+        self._desk.record(
+            Outcome(
+                route=self._call.route,
+                code=self._code,
+                seconds=self._progress.elapsed,
+                broke_off=self._broke_off,
+                progress=self._progress,
+            )
+        )
 
 
 async def _send_event(send: Send, payload: bytes) -> None:

@@ -20,10 +20,13 @@ class HttpError(Exception):
 
 @dataclass(frozen=True)
 class Url:
+    """Where a request goes. With `socket`, a path, it goes there instead of to host and port."""
+
     host: str
     port: int
     target: str
-    secure: bool
+    secure: bool = False
+    socket: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -39,6 +42,8 @@ class Url:
 
     @property
     def authority(self) -> str:
+        if self.socket:
+            return self.host
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
@@ -54,6 +59,8 @@ class HttpConnection:
         """Raises HttpError."""
         context = ssl.create_default_context() if url.secure else None
         try:
+            if url.socket:
+                return cls(*await asyncio.open_unix_connection(url.socket))
             return cls(*await asyncio.open_connection(url.host, url.port, ssl=context))
         except OSError as error:
             raise HttpError(f"{url.authority} does not answer: {error.strerror or error}") from None

@@ -115,8 +115,8 @@ class LiveConsumer:
                 task.result()
         except _Close as close:
             return close.code
-        except _Stalled:
-            return None
+        except (_Stalled, OSError):
+            return None  # OSError: what ASGI servers raise when the other end is gone.
         except Exception:
             logger.exception("A live socket failed")
             return 1011

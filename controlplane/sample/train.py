@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SEED = 20
 SECONDS = 90.0
-FIRST_STEPS, SECOND_STEPS = 120, 420
+FIRST_STEPS, SECOND_STEPS = 80, 260
 EXAMINED_SHARE = 0.05
 SHOWN_QUESTIONS = ("What does json.dumps do?", "What is a class?", "Explain the import statement.")
 

@@ -102,6 +102,12 @@ class OfModel(Endpoint):
 
 class VersionFilter(django_filters.FilterSet):  # type: ignore[misc]
     state = django_filters.MultipleChoiceFilter(choices=VersionState.choices)
+    q = django_filters.CharFilter(
+        method="mentioning", label="Words that must occur in name, message, author, digest or architecture."
+    )
+
+    def mentioning(self, rows: QuerySet[Version], name: str, words: str) -> QuerySet[Version]:
+        return selectors.versions_mentioning(rows, words)
 
 
 @extend_schema(parameters=[MODEL, VERSION])
@@ -182,7 +188,6 @@ class Versions(Listed, Created, VersionActions):
     inputs = {**VersionActions.inputs, "create": serializers.NewVersionSerializer}
     outputs: ClassVar = {"list": serializers.VersionSerializer}
     filterset_class = VersionFilter
-    search_fields = ("name", "message", "architecture", "digest")
     sort = ("-number", "size_bytes")
     created_status = 202
 

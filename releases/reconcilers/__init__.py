@@ -19,7 +19,7 @@ from releases.reconcilers.starting import Begin
 from releases.reconcilers.traffic import Hold, Judge, SetWeight
 from releases.states import MOVES, ReleaseState
 
-STEPS: Mapping[str, type[PlanStep]] = {
+STEPS: Mapping[str, type[PlanStep[Any]]] = {
     "scan": ScanVersion,
     "deploy": DeployCandidate,
     "smoke_test": SmokeTest,

@@ -86,7 +86,9 @@ def judged(release: Release, sight: Sight, rules: JudgeRules) -> Judged:
         baseline["counts"] = _packed({n: c for n, c in sight.counts.items() if n in (stable, candidate)})
         baseline["at"] = sight.at.isoformat()
     verdict_now = verdict(evidence, rules)
-    keeps_point = _is_time_for_a_point(baseline, sight.at)
+    # The look that decides is always drawn: a curve must be seen to reach its limit.
+    decides = verdict_now.decision is Decision.ROLL_BACK
+    keeps_point = decides or _is_time_for_a_point(baseline, sight.at)
     if keeps_point:
         baseline["point_at"] = sight.at.isoformat()
         baseline.setdefault("first_point_at", sight.at.isoformat())

@@ -9,11 +9,10 @@ import contextlib
 import json
 import os
 import re
-import secrets
 import shutil
 import signal
-import socket
 import sys
+import tempfile
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
@@ -30,8 +29,8 @@ from serving.settings import SettingsError
 _FLAG = re.compile(r"[a-z][a-z0-9-]*")
 # Set by the worker, or a way to run code or to listen elsewhere that a version's file must not have.
 _REFUSED = re.compile(
-    r"host|port|uds|model|served-model-name|api-key|api-server-count|config|headless|root-path|middleware|ssl-.*"
-    r"|trust-remote-code|.*-plugin|.*-cls|allowed-.*|hf-token|code-revision"
+    r"host|port|uds|grpc|model|served-model-name|api-key|api-server-count|config|headless|root-path|ssl-.*"
+    r"|middleware|trust-remote-code|.*-plugin|.*-cls|tool-server|allowed-.*|hf-token|code-revision"
 )
 STOP_WITHIN_SECONDS = 15.0
 
@@ -75,7 +74,8 @@ class VllmSettings:
 
 
 class VllmEngine:
-    """An Engine that owns one `vllm serve` process on a loopback port, under a key of its own."""
+    """An Engine that owns one `vllm serve` process, listening on a socket in a directory that only this user
+    may enter: vLLM's own key guards only a part of its paths."""
 
     def __init__(self, command: WorkerCommand, settings: VllmSettings) -> None:
         self._command = command
@@ -83,8 +83,8 @@ class VllmEngine:
         self._child: asyncio.subprocess.Process | None = None
         self._said: deque[str] = deque(maxlen=20)
         self._listening: asyncio.Task[None] | None = None
-        self._port = 0
-        self._key = secrets.token_urlsafe(32)
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._socket = ""
 
     @property
     def device(self) -> str:
@@ -97,7 +97,8 @@ class VllmEngine:
                 "vllm is not on this worker's PATH: install the extra slipway[vllm] or use a vLLM image, "
                 "or serve this version with the transformers engine"
             )
-        self._port = _free_port()
+        self._directory = tempfile.TemporaryDirectory(prefix="slipway-vllm-", ignore_cleanup_errors=True)
+        self._socket = f"{self._directory.name}/http"
         self._child = child = await asyncio.create_subprocess_exec(
             *self.argv(program),
             stdin=asyncio.subprocess.DEVNULL,
@@ -126,8 +127,7 @@ class VllmEngine:
             program,
             "serve",
             str(self._command.model_dir),
-            "--host=127.0.0.1",
-            f"--port={self._port}",
+            f"--uds={self._socket}",
             "--served-model-name",
             *served_names(self._command),
             *limits,
@@ -184,12 +184,12 @@ class VllmEngine:
             self._listening.cancel()
             await asyncio.gather(self._listening, return_exceptions=True)
             self._listening = None
+        if self._directory is not None:
+            self._directory.cleanup()
 
     def _environment(self) -> dict[str, str]:
-        environment = {**os.environ, "VLLM_API_KEY": self._key}
-        if self._command.device == "cpu":
-            environment["CUDA_VISIBLE_DEVICES"] = ""
-        return environment
+        hidden = {"CUDA_VISIBLE_DEVICES": ""} if self._command.device == "cpu" else {}
+        return {**os.environ, **hidden}
 
     async def _until_healthy(self, child: asyncio.subprocess.Process) -> None:
         url = self._url("/health")
@@ -224,13 +224,13 @@ class VllmEngine:
         return f": {words[:500]}" if words else ""
 
     def _url(self, path: str) -> Url:
-        return Url("127.0.0.1", self._port, path, secure=False)
+        return Url("vllm", 80, path, socket=self._socket)
 
     @contextlib.asynccontextmanager
     async def _post(self, call: Call, body: Mapping[str, Any]) -> AsyncIterator[HttpConnection]:
         """A connection whose 200 answer waits to be read. Raises RequestFault, EngineError."""
         url = self._url(call.route)
-        headers = {"content-type": "application/json", "authorization": f"Bearer {self._key}"}
+        headers = {"content-type": "application/json"}
         data = json.dumps({**body, "model": call.model}).encode()
         try:
             async with _connection(url) as connection:
@@ -299,13 +299,6 @@ def _refusal(status: int, answer: bytes) -> RequestFault:
     if isinstance(document, dict) and document.get("object") == "error":  # vLLM before 0.10
         return RequestFault.forwarded(status, {"error": document})
     return RequestFault(status, f"vllm answered {status}: {answer[:300].decode(errors='replace')}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:

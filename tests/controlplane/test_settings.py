@@ -134,3 +134,14 @@ def test_a_local_address_is_one_that_can_be_opened(
 
 def test_the_reference_of_settings_is_what_the_code_says() -> None:
     assert (PROJECT / "docs" / "SETTINGS.md").read_text() == reference()
+
+
+def test_a_variable_that_is_nearly_a_setting_is_pointed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLIPWAY_GATEWAY_PROT", "9000")
+    monkeypatch.setenv("SLIPWAY_TOKEN", "the client's own")
+
+    hints = environment.misspelt_settings()
+
+    (hint,) = hints
+    assert hint.startswith("SLIPWAY_GATEWAY_PROT is no setting")
+    assert hint.endswith("Did you mean SLIPWAY_GATEWAY_PORT?")

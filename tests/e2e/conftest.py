@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,7 @@ class Traffic(threading.Thread):
         self.pause = 1 / per_second
         self.answers: Counter[str] = Counter()
         self.failures: list[str] = []
+        self.latest: deque[str] = deque(maxlen=20)
         self._stop_asked = threading.Event()
 
     def run(self) -> None:
@@ -71,7 +72,8 @@ class Traffic(threading.Thread):
                     self.failures.append(repr(error))
                     continue
                 if answer.status_code == 200:
-                    self.answers[answer.headers["x-slipway-version"]] += 1
+                    self.latest.append(answer.headers["x-slipway-version"])
+                    self.answers[self.latest[-1]] += 1
                 else:
                     self.failures.append(f"{answer.status_code} {answer.text[:200]}")
 

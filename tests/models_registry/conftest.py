@@ -6,12 +6,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from accounts.actors import of_user
 from accounts.models import User
 from common.actor import Actor
 from common.reconcile import Kernel
-from models_registry import importer, services
+from models_registry import importer, services, uses
 from models_registry.importer import Job
 from models_registry.models import Model, Version
 from models_registry.reconcilers import VersionReconciler
@@ -66,6 +67,16 @@ class Library:
         """Names of all files in the store, apart from locks."""
         found = self.store.root.rglob("*")
         return {path.name for path in found if path.is_file() and path.parent.name != "locks"}
+
+
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
+
+
+@pytest.fixture(autouse=True)
+def _registry_alone(monkeypatch) -> None:
+    """Without the apps above, which tell where versions are in use, each with questions of its own."""
+    monkeypatch.setattr(uses, "_checks", [])
 
 
 @pytest.fixture

@@ -55,6 +55,18 @@ def test_the_child_gets_the_versions_settings(tmp_path: Path, path_with_vllm: st
         assert started["argv"] == ["--max-num-seqs=3", "--max-model-len=4096", "--dtype=bfloat16"]
 
 
+def test_only_this_user_may_enter_where_the_child_listens(
+    tmp_path: Path, path_with_vllm: str, notes: Path
+) -> None:
+    with start(tmp_path, path_with_vllm, notes, {"TMPDIR": str(tmp_path)}) as worker:
+        worker.until_ready()
+        (directory,) = tmp_path.glob("slipway-vllm-*")
+        assert directory.stat().st_mode & 0o777 == 0o700
+        worker.process.send_signal(signal.SIGTERM)
+        assert worker.wait() == 0
+        assert not directory.exists()
+
+
 def test_the_worker_is_loading_while_the_child_does(tmp_path: Path, path_with_vllm: str, notes: Path) -> None:
     with start(tmp_path, path_with_vllm, notes, {"FAKE_VLLM_LOAD_SECONDS": "1"}) as worker:
         wait_until(lambda: noted(notes))
