@@ -26,6 +26,7 @@ from models_registry.store import Intake, LocalStore
 
 STARTED, PROGRESS, RESULT = "started", "progress", "result"
 LOOK_EVERY_SECONDS = 0.25
+CLOCK_TOLERANCE_SECONDS = 5.0
 MEMORY_BYTES = 6 * 1024**3
 """Far above what parsing needs; it ends a process that a crafted file makes swell."""
 EXIT_BUSY, EXIT_STOPPED = 75, 76
@@ -125,15 +126,28 @@ def _note(intake: Intake, job: Job, name: str, content: dict[str, Any]) -> None:
 
 def _watch(job: Job, intake: Intake) -> None:
     """Ends the process from outside of whatever it is doing: a read from a dead file server never returns."""
-    while not intake.is_unwanted() and _is_alive(job.guardian_pid, job.guardian_started):
+    found = guardian_of(job)
+    while not intake.is_unwanted() and found is not None and is_alive(found):
         time.sleep(LOOK_EVERY_SECONDS)
     os._exit(EXIT_STOPPED)
 
 
-def _is_alive(pid: int, started: float) -> bool:
+def guardian_of(job: Job) -> psutil.Process | None:
+    """The job's guardian, if it is still there and not another process that was given its number since.
+
+    Start times are told by the wall clock, which may be set meanwhile; hence the tolerance.
+    """
     try:
-        process = psutil.Process(pid)
-        return process.create_time() == started and process.status() != psutil.STATUS_ZOMBIE
+        process = psutil.Process(job.guardian_pid)
+        is_same = abs(process.create_time() - job.guardian_started) < CLOCK_TOLERANCE_SECONDS
+    except psutil.NoSuchProcess:
+        return None
+    return process if is_same else None
+
+
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -115,11 +116,14 @@ def test_it_ends_when_the_process_that_stands_for_its_stack_ends(root, store) ->
 
 def test_a_guardian_whose_number_was_given_to_another_process_counts_as_gone(root, store) -> None:
     one = job(root, store)
-    late = Job(one.store, one.key, 1, one.source, one.guardian_pid, one.guardian_started - 60)
-    with start(late) as process:
-        assert process.wait(30) in (0, importer.EXIT_STOPPED)
-    assert not importer._is_alive(late.guardian_pid, late.guardian_started)
-    assert importer._is_alive(one.guardian_pid, one.guardian_started)
+    another = replace(one, guardian_started=one.guardian_started - 60)
+    assert importer.guardian_of(another) is None
+    assert importer.guardian_of(replace(one, guardian_pid=2**22 + 1)) is None
+    assert importer.is_alive(importer.guardian_of(one))
+    big(root, 200)
+    with start(another) as process:
+        assert process.wait(30) == importer.EXIT_STOPPED
+    assert result(store) == {}
 
 
 def test_the_guardian_is_the_leader_of_the_process_group() -> None:
