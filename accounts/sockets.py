@@ -1,22 +1,29 @@
 """Who is behind a websocket: the browser's session, or a program's bearer token; asked again and again."""
 
+import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from importlib import import_module
 from typing import Any
 
-from channels.db import database_sync_to_async
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY, get_user
 from django.http import HttpRequest, parse_cookie
 
 from accounts import actors, services
+from accounts.actors import KnownActor
 from accounts.errors import BadToken
+from accounts.grants import Grants
 from accounts.models import User
-from common.actor import Actor
 from common.live import RightGone, SignedOut
 
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Any, Any], Awaitable[Any]]
+
+REMEMBERED_SECONDS = 1.5
+"""Many pages of one person ask at about the same time: they share the answer for this long."""
+MAX_REMEMBERED = 10_000
+
+_remembered: dict[tuple[str, str], tuple[float, KnownActor]] = {}
 
 
 class TokenCredentials:
@@ -27,18 +34,24 @@ class TokenCredentials:
     def __init__(self, text: str, *, address: str) -> None:
         self._text = text
         self._address = address
-        self._has_worked = False
+        self._actor: KnownActor | None = None
 
-    async def actor(self) -> Actor:
-        return await database_sync_to_async(self._actor)()  # type: ignore[no-any-return]
+    def actor(self) -> KnownActor:
+        if self._actor is None:
+            try:
+                self._actor = actors.of_token(services.use_token(self._text), address=self._address)
+            except BadToken:
+                raise SignedOut from None
+        # The secret was proven; whether the token and its owner still count stands in the rights themselves.
+        actor = _remember(("token", self._text), lambda: actors.again(self._known))
+        if actor.grants == Grants():
+            raise RightGone
+        return actor
 
-    def _actor(self) -> Actor:
-        try:
-            token = services.use_token(self._text)
-        except BadToken:
-            raise (RightGone if self._has_worked else SignedOut) from None
-        self._has_worked = True
-        return actors.of_token(token, address=self._address)
+    @property
+    def _known(self) -> KnownActor:
+        assert self._actor is not None  # noqa: S101
+        return self._actor
 
 
 class SessionCredentials:
@@ -50,12 +63,12 @@ class SessionCredentials:
         self._session_key = session_key
         self._address = address
 
-    async def actor(self) -> Actor:
-        return await database_sync_to_async(self._actor)()  # type: ignore[no-any-return]
-
-    def _actor(self) -> Actor:
+    def actor(self) -> KnownActor:
         if not self._session_key:
             raise SignedOut
+        return _remember(("session", self._session_key), self._read)
+
+    def _read(self) -> KnownActor:
         request = HttpRequest()
         request.session = import_module(settings.SESSION_ENGINE).SessionStore(self._session_key)
         user_id = request.session.get(SESSION_KEY)
@@ -88,3 +101,17 @@ def credentials_of(scope: Mapping[str, Any]) -> TokenCredentials | SessionCreden
         return TokenCredentials(text.strip(), address=address)
     cookies = parse_cookie(headers.get(b"cookie", ""))
     return SessionCredentials(cookies.get(settings.SESSION_COOKIE_NAME), address=address)
+
+
+def _remember(key: tuple[str, str], read: Callable[[], KnownActor]) -> KnownActor:
+    """What `read` gave a moment ago, or gives now, with its rights read. What it raises is not remembered."""
+    now = time.monotonic()
+    found = _remembered.get(key)
+    if found is not None and now < found[0]:
+        return found[1]
+    actor = read()
+    _ = actor.grants
+    if len(_remembered) >= MAX_REMEMBERED:
+        _remembered.clear()
+    _remembered[key] = (now + REMEMBERED_SECONDS, actor)
+    return actor

@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -27,8 +28,12 @@ import websockets
 from tests.valkey import ValkeyServer
 
 PER_MACHINE = 10
+PEOPLE = 200
 WATCHERS_PER_PROCESS = 250
+RAMP_SECONDS = 0.04
+"""Between two pages of a process that open: they are to be there, not to arrive, when it counts."""
 PROJECT = Path(__file__).resolve().parent.parent
+STAMP = re.compile(r'queue_depth":(\d{13})')
 Frame = tuple[int, float, float]
 """(seq, seconds since 1970 when it came, delay in seconds of the freshest value in it)."""
 
@@ -38,8 +43,8 @@ def percentile(values: list[float], share: float) -> float:
     return ordered[min(round(share * len(ordered)), len(ordered) - 1)] if ordered else float("nan")
 
 
-def prepare(workers: int) -> str:
-    """Rows for the workers; returns a token that may report and look."""
+def prepare(workers: int) -> list[str]:
+    """Rows for the workers; returns a token that reports, and one for each of many people who look."""
     import django
 
     django.setup()
@@ -48,7 +53,7 @@ def prepare(workers: int) -> str:
 
     from accounts.models import Team
     from accounts.services import create_token, create_user
-    from accounts.states import Right
+    from accounts.states import Right, Role
     from clusters.models import Cluster, Deployment, Node, Worker
     from common.actor import Actor
     from models_registry.models import Model, Version
@@ -84,9 +89,12 @@ def prepare(workers: int) -> str:
         )
         for number in range(workers)
     )
-    owner = create_user(actor=actor, username="perf", is_superuser=True)
-    scopes = [Right.READ, Right.FLEET_REPORT]
-    return create_token(actor=actor, owner=owner, name="perf", scopes=scopes).text
+
+    def token(name: str, right: Right) -> str:
+        owner = create_user(actor=actor, username=name, team=team, role=Role.OPERATOR)
+        return create_token(actor=actor, owner=owner, name="perf", scopes=[right]).text
+
+    return [token("workers", Right.FLEET_REPORT), *(token(f"p{n}", Right.READ) for n in range(PEOPLE))]
 
 
 @contextmanager
@@ -174,36 +182,46 @@ async def watch(port: int, token: str, seconds: float) -> list[Frame]:
             # Parsing each frame in each of many pages would measure this program, not the server.
             if '"delta"' in text[:20]:
                 seq = int(text.split('"seq":', 1)[1].split(",", 1)[0])
-                stamps = [int(part[:13]) for part in text.split('queue_depth":')[1:5]]
+                stamps = [int(stamp) for stamp in STAMP.findall(text[:4000])]
                 frames.append((seq, came, came - max(stamps) / 1000 if stamps else float("nan")))
     return frames
 
 
-async def watch_many(port: int, token: str, count: int, seconds: float) -> None:
+async def watch_many(port: int, tokens: list[str], count: int, seconds: float) -> None:
     async def one(number: int) -> list[Frame]:
-        await asyncio.sleep(number * 0.01)
-        return await watch(port, token, seconds + (count - number) * 0.01)
+        await asyncio.sleep(number * RAMP_SECONDS)
+        return await watch(
+            port, tokens[1 + number % (len(tokens) - 1)], seconds + (count - number) * RAMP_SECONDS
+        )
 
     found = await asyncio.gather(*(one(number) for number in range(count)))
     sys.stdout.write(json.dumps(found))
 
 
 async def measure(
-    port: int, token: str, web: psutil.Process, *, workers: int, watchers: int, batched: bool, seconds: float
+    port: int,
+    tokens: Path,
+    web: psutil.Process,
+    *,
+    workers: int,
+    watchers: int,
+    batched: bool,
+    seconds: float,
 ) -> dict[str, str]:
     names = [f"chat-{number}" for number in range(workers)]
     size = PER_MACHINE if batched else 1
     groups = [names[start : start + size] for start in range(0, workers, size)]
     reporting = [
-        asyncio.create_task(report(port, token, group, number)) for number, group in enumerate(groups)
+        asyncio.create_task(report(port, json.loads(tokens.read_text())[0], group, number))
+        for number, group in enumerate(groups)
     ]
     counts = [
         min(WATCHERS_PER_PROCESS, watchers - start) for start in range(0, watchers, WATCHERS_PER_PROCESS)
     ]
-    warm_up = 3 + max(counts, default=0) * 0.01
+    warm_up = 3 + max(counts, default=0) * RAMP_SECONDS
     processes = [
         await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "perf.live", "--watch", str(port), token, str(count)),
+            *(sys.executable, "-m", "perf.live", "--watch", str(port), str(tokens), str(count)),
             str(seconds + warm_up),
             stdout=subprocess.PIPE,
             cwd=PROJECT,
@@ -257,8 +275,8 @@ def main() -> None:
     parser.add_argument("--watch", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.watch:
-        port, token, count, seconds = arguments.watch
-        asyncio.run(watch_many(int(port), token, int(count), float(seconds)))
+        port, tokens, count, seconds = arguments.watch
+        asyncio.run(watch_many(int(port), json.loads(Path(tokens).read_text()), int(count), float(seconds)))
         return
     os.environ["DJANGO_SETTINGS_MODULE"] = "controlplane.settings.embedded"
     rows = []
@@ -267,29 +285,26 @@ def main() -> None:
             valkey = ValkeyServer()
             valkey.start()
             os.environ |= {"SLIPWAY_HOME": home, "SLIPWAY_REDIS_URL": valkey.url}
-            token = subprocess.run(
-                [sys.executable, "-c", f"from perf.live import prepare; print(prepare({workers}))"],
-                cwd=PROJECT,
-                check=True,
-                capture_output=True,
-                text=True,
-            ).stdout.strip()
+            code = f"import json; from perf.live import prepare; print(json.dumps(prepare({workers})))"
+            tokens = Path(home) / "tokens"
+            with tokens.open("w") as output:
+                subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=True, stdout=output)
             with web_process() as (web, port):
-                for watchers in arguments.watchers:
-                    for batched in (False, True):
-                        rows.append(
-                            asyncio.run(
-                                measure(
-                                    port,
-                                    token,
-                                    web,
-                                    workers=workers,
-                                    watchers=watchers,
-                                    batched=batched,
-                                    seconds=arguments.seconds,
-                                )
-                            )
+                rows += [
+                    asyncio.run(
+                        measure(
+                            port,
+                            tokens,
+                            web,
+                            workers=workers,
+                            watchers=watchers,
+                            batched=batched,
+                            seconds=arguments.seconds,
                         )
+                    )
+                    for watchers in arguments.watchers
+                    for batched in (False, True)
+                ]
             valkey.remove()
     show(rows)
 

@@ -18,7 +18,7 @@ class Pass:
         self.ambient = ambient
         self.error: type[Exception] | None = None
 
-    async def actor(self) -> Actor:
+    def actor(self) -> Actor:
         if self.error:
             raise self.error
         return self.known

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,7 +19,7 @@ from common.errors import Missing, NotAllowed
 from common.live.board import Audience, Seen
 from common.live.credentials import Credentials, RightGone, SignedOut
 from common.live.hub import Followed, Hub, current_hub
-from common.live.topics import name_of, topic_of
+from common.live.topics import Topic, name_of, topic_of
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,8 @@ RIGHT_GONE = 4403
 TRY_LATER = 1013
 ABUSE = 1008
 
-CHECK_SECONDS = 10.0
+CHECK_SECONDS = 8.0
+"""So that, with what credentials remember for a moment, a right that is gone counts for 10 s at most."""
 STALLED_SECONDS = 30.0
 """A browser that takes no byte for this long is given up."""
 MAX_SOCKETS = 5_000
@@ -50,6 +51,11 @@ class _Stalled(Exception):
 class _Close(Exception):
     def __init__(self, code: int) -> None:
         self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    why: str
 
 
 @dataclass(slots=True)
@@ -131,19 +137,33 @@ class LiveConsumer:
 
     async def _open(self, scope: Scope) -> None:
         if not self._kind:
-            await self._actor()
+            await self._judge([])
             return
         key = str(scope.get("url_route", {}).get("kwargs", {}).get("key", ""))
         if await self._subscribe(name_of(self._kind, key)):
             raise _Close(RIGHT_GONE)
 
-    async def _actor(self) -> Any:
+    async def _judge(self, wishes: Sequence[tuple[Topic, str]]) -> "list[Audience | _Refused]":
+        """What the socket's owner may see, at this moment, of each topic and key. One trip to a thread."""
+        judged = await database_sync_to_async(self._judge_now)(wishes)
+        if isinstance(judged, int):
+            raise _Close(judged)
+        return judged  # type: ignore[no-any-return]
+
+    def _judge_now(self, wishes: Sequence[tuple[Topic, str]]) -> "list[Audience | _Refused] | int":
         try:
-            return await self._credentials.actor()
+            actor = self._credentials.actor()
         except SignedOut:
-            raise _Close(SIGNED_OUT) from None
+            return SIGNED_OUT
         except RightGone:
-            raise _Close(RIGHT_GONE) from None
+            return RIGHT_GONE
+        judged: list[Audience | _Refused] = []
+        for topic, key in wishes:
+            try:
+                judged.append(topic.audience(actor, key))
+            except (NotAllowed, Missing) as refusal:
+                judged.append(_Refused(str(refusal) or "You may not follow this."))
+        return judged
 
     async def _read(self) -> None:
         while True:
@@ -190,13 +210,10 @@ class LiveConsumer:
             return "There is no such topic."
         if len(self._subscriptions) >= MAX_TOPICS:
             return f"A socket follows at most {MAX_TOPICS} topics."
-        topic, key = found
-        actor = await self._actor()
-        try:
-            audience = await database_sync_to_async(topic.audience)(actor, key)
-        except (NotAllowed, Missing) as refusal:
-            return str(refusal) or "You may not follow this."
-        followed = await self._hub.follow(topic, key, self._woken)
+        (audience,) = await self._judge([found])
+        if isinstance(audience, _Refused):
+            return audience.why
+        followed = await self._hub.follow(*found, self._woken)
         self._subscriptions[name] = _Subscription(followed, audience)
         return ""
 
@@ -229,18 +246,15 @@ class LiveConsumer:
                 is_due = True
 
     async def _check_rights(self) -> None:
-        actor = await self._actor()
-        for name, subscription in list(self._subscriptions.items()):
-            topic, key = subscription.followed.topic, subscription.followed.key
-            try:
-                audience = await database_sync_to_async(topic.audience)(actor, key)
-            except (NotAllowed, Missing) as refusal:
+        subscriptions = list(self._subscriptions.items())
+        wishes = [(one.followed.topic, one.followed.key) for _, one in subscriptions]
+        for (name, subscription), audience in zip(subscriptions, await self._judge(wishes), strict=True):
+            if isinstance(audience, _Refused):
                 if self._kind:
-                    raise _Close(RIGHT_GONE) from None
+                    raise _Close(RIGHT_GONE)
                 self._unsubscribe(name)
-                self._refuse(name, str(refusal))
-                continue
-            if audience != subscription.audience:
+                self._refuse(name, audience.why)
+            elif audience != subscription.audience:
                 subscription.audience = audience
                 subscription.seen = None
 

@@ -17,5 +17,5 @@ class Credentials(Protocol):
     ambient: bool
     """A browser sends them by itself (a cookie), so that the page's origin must be checked."""
 
-    async def actor(self) -> Actor:
-        """Who it is now, with nothing remembered from the last time. Raises SignedOut or RightGone."""
+    def actor(self) -> Actor:
+        """Who it is, and with which rights, at this moment. Queries; raises SignedOut or RightGone."""

@@ -1,11 +1,10 @@
 """Who is behind a websocket, now and every time it is asked."""
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.test import Client
 from django.utils import timezone
 
-from accounts import selectors
+from accounts import selectors, sockets
 from accounts.models import ApiToken, User
 from accounts.sockets import SessionCredentials, TokenCredentials, credentials_of
 from accounts.states import Right
@@ -25,8 +24,14 @@ def credentials(**headers: str) -> TokenCredentials | SessionCredentials:
     return credentials_of(scope)
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_remembered(monkeypatch) -> None:
+    monkeypatch.setattr(sockets, "REMEMBERED_SECONDS", 0.0)
+    sockets._remembered.clear()
+
+
 def actor_of(found: TokenCredentials | SessionCredentials) -> Actor:
-    return async_to_sync(found.actor)()
+    return found.actor()
 
 
 @pytest.fixture
@@ -103,6 +108,16 @@ def test_a_bad_token_brings_nobody_even_with_a_good_session(browser) -> None:
     ApiToken.objects.all().delete()
     with pytest.raises(SignedOut):
         actor_of(credentials(cookie=cookie_of(browser), authorization=f"Bearer {text}"))
+
+
+def test_many_pages_of_one_person_ask_the_database_once(
+    browser, monkeypatch, django_assert_num_queries
+) -> None:
+    monkeypatch.setattr(sockets, "REMEMBERED_SECONDS", 60.0)
+    found = credentials(cookie=cookie_of(browser))
+    actor_of(found)
+    with django_assert_num_queries(0):
+        assert selectors.may(actor_of(credentials(cookie=cookie_of(browser))), Right.READ)
 
 
 def test_without_either_it_is_nobody() -> None:
