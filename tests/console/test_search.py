@@ -17,7 +17,9 @@ def models(person: search.Person, text: str, limit: int) -> list[Hit]:
 
 
 @pytest.fixture
-def finder() -> Iterator[None]:
+def finder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The only one: what the apps offer is tested with them."""
+    monkeypatch.setattr(search, "_finders", {})
     search.offer("Models", models)
     yield
     search.withdraw("Models")
