@@ -1,0 +1,131 @@
+"""From a person's click to the split that requests really see: `python -m perf.release [--releases 10]`.
+
+Against a running stack (`bin/up --sample`, after its approval): releases the two versions of a service by
+turns, and approves one and aborts the next, over the public REST API. Meanwhile short requests go through
+the gateway. The old side's last answer is of a request that was sent after the click: 0 ms is the best.
+Limit: 2 s from the click to the new split.
+"""
+
+import argparse
+import asyncio
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perf.gateway import spread
+from perf.load import Load
+from slipway.client import Client, Document, Refused
+
+PLAN = "perf-click"
+STEPS: list[dict[str, Any]] = [
+    {"kind": "deploy", "share_percent": 100, "ready_within_seconds": 120},
+    {"kind": "weight", "percent": 50},
+    {"kind": "approval", "timeout_seconds": 600, "separate_requester": False},
+    {"kind": "promote"},
+]
+ENDED = ("promoted", "aborted", "rolled_back", "rejected", "failed", "stuck")
+
+
+@dataclass(frozen=True, slots=True)
+class Click:
+    """What followed one click; milliseconds from the moment the request with it was sent."""
+
+    answered: float
+    first_new_split: float
+    """The first request that was sent after which none went to the side that lost its traffic."""
+    state_shown: float
+    """REST shows the release's last state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    client: Client
+    service: str
+    versions: tuple[str, str]
+    load: Load
+
+
+def prepare(client: Client, service: str, versions: tuple[str, str]) -> None:
+    body = {"description": "For perf/release.py.", "steps": STEPS}
+    try:
+        client.create("plans/", {"name": PLAN, "body": body})
+    except Refused as refused:
+        if refused.status != 409:
+            raise
+        client.put(f"plans/{PLAN}/", {"body": body})
+    seen = client.get(f"services/{service}/")
+    if seen["release_in_motion"] is not None:
+        raise SystemExit(f"Release {seen['release_in_motion']} of {service} is in motion: decide it first.")
+    if seen["stable"] not in versions:
+        raise SystemExit(f"{service} serves {seen['stable']}, which is none of {' and '.join(versions)}.")
+
+
+async def wait_for(client: Client, release: Document, *states: str, within: float) -> Document:
+    deadline = time.perf_counter() + within
+    while True:
+        seen = await asyncio.to_thread(client.get, f"releases/{release['id']}/")
+        if seen["state"] in states:
+            return seen
+        if seen["state"] in ENDED or time.perf_counter() > deadline:
+            raise SystemExit(f"Release {release['id']} is {seen['state']}: {seen['outcome']}")
+        await asyncio.sleep(0.02)
+
+
+async def one(stage: Stage, *, approve: bool) -> Click:
+    client, load = stage.client, stage.load
+    stable = (await asyncio.to_thread(client.get, f"services/{stage.service}/"))["stable"]
+    candidate = next(version for version in stage.versions if version != stable)
+    wish = {"service": stage.service, "version": candidate, "plan": PLAN, "reason": "perf"}
+    release = await asyncio.to_thread(client.create, "releases/", wish)
+    await wait_for(client, release, "waiting_approval", within=120)
+    await asyncio.sleep(1)
+    loser = stable if approve else candidate
+    clicked_at = time.perf_counter()
+    decision = f"releases/{release['id']}/{'approve' if approve else 'abort'}/"
+    await asyncio.to_thread(client.post, decision, {"reason": "perf"})
+    answered_at = time.perf_counter()
+    await wait_for(client, release, "promoted" if approve else "aborted", within=60)
+    shown_at = time.perf_counter()
+    await asyncio.sleep(1)
+    after = [answer for _, answer in load.answers if answer.sent_at >= clicked_at]
+    last = max((answer.sent_at for answer in after if answer.version == loser), default=clicked_at)
+    new = min(answer.ended_at for answer in after if answer.sent_at > last)
+    return Click(*((moment - clicked_at) * 1000 for moment in (answered_at, new, shown_at)))
+
+
+async def measure(stage: Stage, releases: int) -> dict[str, list[Click]]:
+    stage.load.add(f"/{stage.service}/v1/models", clients=4, pause_ms=10)
+    clicks: dict[str, list[Click]] = {"approve": [], "abort": []}
+    for number in range(releases):
+        name = "abort" if number % 2 else "approve"
+        clicks[name].append(await one(stage, approve=name == "approve"))
+        print(f"{number + 1}/{releases} {name}: new split after {clicks[name][-1].first_new_split:.0f} ms")
+    await stage.load.finish()
+    return clicks
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--releases", type=int, default=10)
+    parser.add_argument("--url", default="http://127.0.0.1:8000")
+    parser.add_argument("--gateway-port", type=int, default=8080)
+    parser.add_argument("--home", type=Path, default=Path("var"), help="SLIPWAY_HOME, for its admin-token")
+    parser.add_argument("--service", default="docs")
+    parser.add_argument("--versions", nargs=2, default=("docstring-writer:v1", "docstring-writer:v2"))
+    options = parser.parse_args()
+    client = Client(options.url, (options.home / "admin-token").read_text().strip())
+    versions = (options.versions[0], options.versions[1])
+    prepare(client, options.service, versions)
+    load = Load(options.gateway_port)
+    clicks = asyncio.run(measure(Stage(client, options.service, versions, load), options.releases))
+    print(f"requests meanwhile: {len(load.answers)}, failed: {len(load.failures)}")
+    for name, seen in clicks.items():
+        if seen:
+            print(f"{name}: the call answers after      {spread([click.answered for click in seen])}")
+            print(f"{name}: all requests on one side    {spread([click.first_new_split for click in seen])}")
+            print(f"{name}: REST shows the last state   {spread([click.state_shown for click in seen])}")
+
+
+if __name__ == "__main__":
+    main()
