@@ -103,9 +103,10 @@ def _quote(argument: str) -> str:
     """The argument for supervisord's shlex, with nothing that its ini parser or its `%` expansion would eat.
 
     A backslash before every special character keeps a blank from standing before `;` or `#`, which would
-    begin a comment.
+    begin a comment; a blank at the end of the line would be stripped from behind its backslash.
     """
-    return re.sub(r"([^\w@+=:,./-])", r"\\\1", argument, flags=re.ASCII).replace("%", "%%") or "''"
+    escaped = re.sub(r"([^\w@+=:,./-])", r"\\\1", argument, flags=re.ASCII).replace("%", "%%")
+    return f"{escaped}''" if not escaped or escaped.endswith(" ") else escaped
 
 
 def _plain(path: Path) -> str:

@@ -11,6 +11,7 @@ class Teams(Listed, Created, Read, Changed, Deleted, Endpoint):
             return services.create_team(actor=self.actor, **given)
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
@@ -145,7 +146,7 @@ class Listed(Endpoint):
         return self.paged(self.filter_queryset(self.get_queryset()))
 
 
-class Created(Endpoint):
+class Created(Endpoint, ABC):
     created_status: ClassVar[int] = 201
     """202 where the creation goes on after the answer."""
 
@@ -157,8 +158,9 @@ class Created(Endpoint):
         response["Location"] = f"{request.path}{quote(str(name), safe='@+')}/"
         return response
 
+    @abstractmethod
     def create_one(self, given: dict[str, Any]) -> Any:
-        raise NotImplementedError
+        """Call the service; returns the created instance."""
 
 
 class Read(Endpoint):
@@ -170,7 +172,7 @@ class Read(Endpoint):
         return response
 
 
-class Changed(Endpoint):
+class Changed(Endpoint, ABC):
     """PATCH. The rows must be `Revised`, so that If-Match is a compare-and-set."""
 
     def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
@@ -179,12 +181,12 @@ class Changed(Endpoint):
         expected = self.expected(instance)
         return self.answer(self.change_one(instance, self.given(), expected))
 
+    @abstractmethod
     def change_one(self, instance: Any, given: dict[str, Any], expected: int | None) -> Any:
         """Call the service with the `expected` revision; returns the changed instance."""
-        raise NotImplementedError
 
 
-class Put(Endpoint):
+class Put(Endpoint, ABC):
     """PUT: changes what has this name, or makes it. `If-None-Match: *` makes it only."""
 
     def update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
@@ -201,17 +203,18 @@ class Put(Endpoint):
         made = self.put_one(present, self.given(), expected)
         return self.answer(made, status=201 if present is None else 200)
 
+    @abstractmethod
     def put_one(self, instance: Any | None, given: dict[str, Any], expected: int | None) -> Any:
         """Call the service with the `expected` revision; `instance` is what has the name, if anything."""
-        raise NotImplementedError
 
 
-class Deleted(Endpoint):
+class Deleted(Endpoint, ABC):
     def destroy(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Delete one."""
         instance = self.get_object()
         self.delete_one(instance, self.expected(instance))
         return Response(status=204)
 
+    @abstractmethod
     def delete_one(self, instance: Any, expected: int | None) -> None:
-        raise NotImplementedError
+        """Call the service with the `expected` revision."""

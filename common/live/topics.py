@@ -1,4 +1,4 @@
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -18,12 +18,12 @@ class Topic(ABC):
     min_gap_seconds: ClassVar[float] = 0.2
     """Pause between two reads: many touches in a row are one."""
 
+    @abstractmethod
     def audience(self, actor: Actor, key: str) -> Audience:
         """The shards that the actor may see. Raises NotAllowed or Missing (`common.errors`); may query.
 
         Asked at the subscription and every 10 s after.
         """
-        raise NotImplementedError
 
     async def read(self, key: str) -> Mapping[Shard, Mapping[str, Any]]:
         """All values that the topic shows, by shard and path; JSON-ready scalars. May use the loop's hub."""

@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from supervisor.options import ServerOptions
 
@@ -22,6 +22,8 @@ def program(*command: str, **options: object) -> Program:
 
 
 @given(st.lists(words, min_size=1, max_size=6))
+@example([" "])
+@example(["a ;b", " #c"])
 def test_supervisord_starts_the_very_command(
     tmp_path_factory: pytest.TempPathFactory, arguments: list[str]
 ) -> None:
