@@ -3,7 +3,6 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
-from django.utils import timezone
 
 from accounts.models import Team
 from accounts.services import require
@@ -45,7 +44,10 @@ def ensure_deployment(
     require(actor, Right.FLEET_OPERATE, team)
     if cluster.team_id not in (None, team.pk):
         raise Missing(f"Team {team.name} has no cluster {cluster.name}.")
+    now = kernel.clock()
     wanted = Deployment(
+        created_at=now,
+        state_since=now,
         name=name,
         cluster=cluster,
         team=team,
@@ -133,7 +135,7 @@ def remove_deployment(*, actor: Actor, name: str, reason: str) -> None:
     """
     row = selectors.deployment(name)
     require(actor, Right.FLEET_OPERATE, row.team_id)
-    now = timezone.now()
+    now = kernel.clock()
     with transaction.atomic():
         is_first = kernel.interrupt(
             row,

@@ -4,6 +4,7 @@
 """
 
 import hashlib
+import logging
 import os
 import sys
 from collections.abc import Iterable
@@ -19,6 +20,9 @@ from django.db import DatabaseError
 
 def prepare() -> None:
     django.setup()
+    for bell in ("common.tasks", "common.live"):
+        # Those who would hear it are not up yet.
+        logging.getLogger(bell).setLevel(logging.ERROR)
     call_command("migrate", interactive=False, verbosity=0)
     call_command("bootstrap_admin")
     call_command("ensure_embedded_cluster")

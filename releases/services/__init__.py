@@ -1,0 +1,23 @@
+"""Every write of releases: services, plans, and the wishes people have about a release.
+
+A wish is a column on the release row; `releases.reconcilers` moves the state.
+"""
+
+from releases.services.approval import approve, reject
+from releases.services.plan import delete_plan, save_plan
+from releases.services.release import abort, pause, resume, rollback, start_release
+from releases.services.service import change_service, create_service
+
+__all__ = [
+    "abort",
+    "approve",
+    "change_service",
+    "create_service",
+    "delete_plan",
+    "pause",
+    "reject",
+    "resume",
+    "rollback",
+    "save_plan",
+    "start_release",
+]

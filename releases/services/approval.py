@@ -1,0 +1,74 @@
+from django.db import IntegrityError, transaction
+
+from accounts.models import User
+from accounts.services import require
+from accounts.states import Right
+from common import audit, events
+from common.actor import Actor
+from common.reconcile import kernel
+from releases import plans, selectors
+from releases.errors import NotWaiting, SeparationOfDuties
+from releases.events import ReleaseMoved
+from releases.models import Approval, Release
+from releases.services.release import halt_release, state_word
+from releases.states import Decision, Halt, ReleaseState
+
+
+def approve(release: Release, *, actor: Actor, reason: str) -> Approval:
+    """Say yes to the approval that the release waits for.
+
+    Raises NotAllowed, NotWaiting, SeparationOfDuties.
+    """
+    return _decide(release, Decision.APPROVE, actor=actor, reason=reason)
+
+
+def reject(release: Release, *, actor: Actor, reason: str) -> Approval:
+    """Say no: the release gives up and returns all traffic to stable. Raises NotAllowed, NotWaiting."""
+    return _decide(release, Decision.REJECT, actor=actor, reason=reason)
+
+
+def _decide(release: Release, decision: Decision, *, actor: Actor, reason: str) -> Approval:
+    require(actor, Right.RELEASES_APPROVE, release.team)
+    if actor.user_id is None:
+        raise NotWaiting("Only a person can decide.")
+    with transaction.atomic():
+        release.refresh_from_db()
+        step = selectors.plan_of(release).steps[release.step_index]
+        waits = release.state == ReleaseState.WAITING_APPROVAL and not release.halt
+        if not waits or not isinstance(step, plans.Approval):
+            raise NotWaiting(f"The release does not wait for an approval; it is {state_word(release)}.")
+        if step.role == "admin":
+            require(actor, Right.PEOPLE_ADMIN, release.team)
+        separate = step.separate_requester
+        if decision == Decision.APPROVE and separate and release.requested_by_id == actor.user_id:
+            raise SeparationOfDuties(
+                "You asked for this release, so somebody else must approve it: that is what its plan says."
+            )
+        try:
+            with transaction.atomic():
+                approval = Approval.objects.create(
+                    release=release,
+                    step_index=release.step_index,
+                    plan_hash=release.plan_hash,
+                    decision=decision,
+                    by=User.objects.get(pk=actor.user_id),
+                    requester_id=release.requested_by_id,
+                    separate_requester=separate,
+                    reason=reason,
+                )
+        except IntegrityError:
+            raise NotWaiting("Somebody has decided already.") from None
+        if decision == Decision.REJECT:
+            halt_release(release, Halt.REJECT, by=actor.name, reason=reason)
+        else:
+            kernel.wake(release)
+        audit.record(
+            actor,
+            f"release.{decision}",
+            subject=release,
+            team_id=release.team_id,
+            reason=reason,
+            detail={"step": release.step_index, "plan_hash": release.plan_hash},
+        )
+        events.publish(ReleaseMoved(release.pk, release.service_id))
+    return approval

@@ -1,0 +1,211 @@
+from django.db import IntegrityError, transaction
+
+from accounts.services import require
+from accounts.states import Right
+from common import audit, events
+from common.actor import Actor
+from common.reconcile import kernel
+from models_registry.models import Version
+from models_registry.states import VersionState
+from releases import plans, selectors
+from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable
+from releases.events import ReleaseMoved
+from releases.models import Release, ReleaseMove, ReleaseStep, Service
+from releases.states import IN_MOTION, Halt, ReleaseState
+
+
+def start_release(
+    *, actor: Actor, service: Service, version: Version, plan_name: str = "", reason: str = ""
+) -> Release:
+    """Set the version on its way. Raises NotAllowed, NotReleasable, AlreadyInMotion, UnknownPlan."""
+    require(actor, Right.RELEASES_START, service.team)
+    with transaction.atomic():
+        return begin(
+            service, version=version, plan_name=plan_name or service.plan_name, actor=actor, reason=reason
+        )
+
+
+def pause(release: Release, *, actor: Actor, reason: str = "") -> None:
+    """Stay at the present step; the judge and the guards keep watching. Raises NotAllowed, NotPossibleNow."""
+    require(actor, Right.RELEASES_OPERATE, release.team)
+    with transaction.atomic():
+        paused = kernel.wake(
+            release,
+            where={
+                "state__in": [ReleaseState.PENDING, ReleaseState.RUNNING, ReleaseState.WAITING_APPROVAL],
+                "halt": "",
+                "paused_at__isnull": True,
+            },
+            paused_by=actor.name,
+            paused_at=kernel.clock(),
+        )
+        if not paused:
+            raise NotPossibleNow(
+                f"Only a release that moves can be paused; this one is {state_word(release)}."
+            )
+        audit.record(actor, "release.pause", subject=release, team_id=release.team_id, reason=reason)
+
+
+def resume(release: Release, *, actor: Actor, reason: str = "") -> None:
+    """Go on after a pause, or try a stuck release again. Raises NotAllowed, NotPossibleNow."""
+    require(actor, Right.RELEASES_OPERATE, release.team)
+    with transaction.atomic():
+        release.refresh_from_db()
+        if release.state == ReleaseState.STUCK:
+            resumed = kernel.revive(release, state=release.stuck_from, stuck_from="")
+            if resumed:
+                ReleaseMove.objects.create(
+                    release=release,
+                    before=ReleaseState.STUCK,
+                    after=release.stuck_from,
+                    actor=actor.name,
+                    note=reason or "Tried again.",
+                )
+        else:
+            resumed = kernel.wake(
+                release, where={"paused_at__isnull": False, "halt": ""}, paused_at=None, paused_by=""
+            )
+        if not resumed:
+            raise NotPossibleNow(f"Nothing to resume: the release is {state_word(release)}.")
+        audit.record(actor, "release.resume", subject=release, team_id=release.team_id, reason=reason)
+
+
+def abort(release: Release, *, actor: Actor, reason: str) -> None:
+    """Give up, from any state in motion: every request back to stable, then the candidate's workers end.
+
+    Raises NotAllowed, NotPossibleNow when it has ended already.
+    """
+    require(actor, Right.RELEASES_OPERATE, release.team)
+    with transaction.atomic():
+        halt_release(release, Halt.ABORT, by=actor.name, reason=reason)
+        audit.record(actor, "release.abort", subject=release, team_id=release.team_id, reason=reason)
+
+
+def rollback(release: Release, *, actor: Actor, reason: str) -> Release:
+    """Return to the version before this release.
+
+    In motion: all traffic back to stable now; the same release is returned. Promoted and still what serves: a
+    new release of the version it replaced, by the `direct` plan, is started and returned.
+    Raises NotAllowed, NotPossibleNow, NotReleasable, AlreadyInMotion.
+    """
+    require(actor, Right.RELEASES_OPERATE, release.team)
+    with transaction.atomic():
+        release.refresh_from_db()
+        if release.state in IN_MOTION:
+            halt_release(release, Halt.ROLLBACK, by=actor.name, reason=reason)
+            audit.record(actor, "release.rollback", subject=release, team_id=release.team_id, reason=reason)
+            return release
+        service = Service.objects.get(pk=release.service_id)
+        if release.state != ReleaseState.PROMOTED or service.stable_version_id != release.version_id:
+            raise NotPossibleNow(
+                "Only the release that serves now can be rolled back; this one does not serve."
+            )
+        if release.from_version is None:
+            raise NotPossibleNow("This was the service's first version: there is none to return to.")
+        audit.record(actor, "release.rollback", subject=release, team_id=release.team_id, reason=reason)
+        return begin(
+            service,
+            version=release.from_version,
+            plan_name=plans.DIRECT.name,
+            actor=actor,
+            reason=reason,
+            undoes=release,
+        )
+
+
+def begin(
+    service: Service,
+    *,
+    version: Version,
+    plan_name: str,
+    actor: Actor,
+    reason: str,
+    undoes: Release | None = None,
+) -> Release:
+    """Create the release with its steps; call it inside the transaction of whoever wishes it."""
+    plan = selectors.plan_named(plan_name, team=service.team)
+    # Read inside the transaction: what is stable now is what the release starts from.
+    service.refresh_from_db(fields=["stable_version", "stable_deployment"])
+    _check_releasable(service, version)
+    body = plan.model_dump(mode="json")
+    release = Release(
+        service=service,
+        team=service.team,
+        version=version,
+        from_version=service.stable_version,
+        undoes=undoes,
+        plan_name=plan.name,
+        plan=body,
+        plan_hash=plans.plan_hash(plan),
+        requested_by_id=actor.user_id,
+        requester=actor.name,
+        reason=reason,
+        created_at=kernel.clock(),
+        stable_deployment=service.stable_deployment,
+        next_at=kernel.clock(),
+    )
+    try:
+        with transaction.atomic():
+            release.save(force_insert=True)
+    except IntegrityError:
+        moving = Release.objects.filter(service=service, state__in=IN_MOTION).first()
+        if moving is None:
+            raise
+        raise AlreadyInMotion(
+            f"{moving.version} is on its way to {service.name} (release {moving.pk}, {state_word(moving)}). "
+            "Wait for its end, or abort it."
+        ) from None
+    Release.objects.filter(pk=release.pk).update(candidate_deployment=f"{service.name}-r{release.pk}")
+    ReleaseStep.objects.bulk_create(
+        ReleaseStep(release=release, index=index, kind=step.kind, title=plans.summary(step))
+        for index, step in enumerate(plan.steps)
+    )
+    ReleaseMove.objects.create(release=release, before="", after=release.state, actor=actor.name, note=reason)
+    audit.record(
+        actor,
+        "release.start",
+        subject=release,
+        team_id=service.team_id,
+        reason=reason,
+        detail={
+            "from": str(service.stable_version or ""),
+            "to": str(version),
+            "plan": plan.name,
+            "plan_hash": release.plan_hash,
+        },
+    )
+    kernel.wake(release)
+    events.publish(ReleaseMoved(release.pk, service.pk))
+    release.refresh_from_db()
+    return release
+
+
+def halt_release(release: Release, halt: Halt, *, by: str, reason: str) -> None:
+    """Write the wish to give up. Raises NotPossibleNow if there is one, or it has ended."""
+    halted = kernel.interrupt(
+        release,
+        where={"state__in": IN_MOTION, "halt": ""},
+        halt=halt,
+        halted_by=by,
+        halted_at=kernel.clock(),
+        outcome=reason,
+    )
+    if not halted:
+        release.refresh_from_db()
+        if release.halt and release.state in IN_MOTION:
+            raise NotPossibleNow(f"It is being given up already, by {release.halted_by}.")
+        raise NotPossibleNow(f"The release has ended: it is {state_word(release)}.")
+    events.publish(ReleaseMoved(release.pk, release.service_id))
+
+
+def _check_releasable(service: Service, version: Version) -> None:
+    if version.model_id != service.model_id:
+        raise NotReleasable(f"{version} is not a version of {service.model}, which {service.name} serves.")
+    if version.state != VersionState.READY:
+        raise NotReleasable(f"{version} is {version.state}: only a ready version can be released.")
+    if service.stable_version_id == version.pk:
+        raise NotReleasable(f"{version} already serves all traffic of {service.name}.")
+
+
+def state_word(release: Release) -> str:
+    return ReleaseState(release.state).label.lower()
