@@ -26,6 +26,7 @@ import pytest
 CHOICE = "SLIPWAY_TEST_DATABASE"
 SERVER = "SLIPWAY_TEST_SERVER"
 """Set by the first pytest process for its xdist workers: the URL they share."""
+DATABASE_FIXTURES = {"db", "transactional_db", "live_server"}
 PR_SET_PDEATHSIG = 1
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "unix_socket_directories": ""}
 
@@ -153,6 +154,23 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     os.environ["SLIPWAY_HOME"] = home.name
     (Path(home.name) / "static").mkdir()
     return (yield)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On PostgreSQL, leave out the tests that use no database of their own: it is the same test again."""
+    if not os.environ[SERVER]:
+        return
+    left_out = [item for item in items if not uses_database(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if uses_database(item)]
+
+
+def uses_database(item: pytest.Item) -> bool:
+    if item.get_closest_marker("stack"):
+        return True  # Its processes use the server that the environment names.
+    fixtures = set(getattr(item, "fixturenames", ()))
+    return item.get_closest_marker("django_db") is not None or not fixtures.isdisjoint(DATABASE_FIXTURES)
 
 
 def pytest_report_header() -> str:

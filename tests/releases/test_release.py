@@ -162,7 +162,10 @@ def test_a_rejection_returns_traffic_and_says_who_and_why(scene: Scene) -> None:
 def test_an_approval_times_out_as_the_plan_says(scene: Scene) -> None:
     scene.start()
     scene.run_until_state(S.WAITING_APPROVAL)
-    scene.run_until_state(S.ROLLED_BACK, seconds=700)
+    scene.clock.pass_(timedelta(seconds=580))
+    scene.run_for(5)
+    assert scene.state() == S.WAITING_APPROVAL
+    scene.run_until_state(S.ROLLED_BACK, seconds=60)
     assert "Nobody decided" in scene.release.outcome
 
 
