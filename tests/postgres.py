@@ -19,9 +19,11 @@ from collections.abc import Generator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 
 CHOICE = "SLIPWAY_TEST_DATABASE"
 SERVER = "SLIPWAY_TEST_SERVER"
@@ -125,6 +127,16 @@ class PostgresServer:
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait()
         shutil.rmtree(self._home, ignore_errors=True)
+
+
+def database_of_its_own() -> str:
+    """URL of a new, empty database on the server under test, for processes; empty where that is SQLite."""
+    if not os.environ[SERVER]:
+        return ""
+    name = f"stack_{secrets.token_hex(6)}"
+    with psycopg.connect(os.environ[SERVER], autocommit=True) as connection:
+        connection.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
+    return urlsplit(os.environ[SERVER])._replace(path=f"/{name}").geturl()
 
 
 def choose_database(config: pytest.Config) -> str:

@@ -6,7 +6,6 @@ files are rendered from a `Program`, whose values cannot escape their line, and 
 """
 
 import http.client
-import os
 import re
 import socket
 import xmlrpc.client
@@ -16,6 +15,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, cast
+
+from common import files
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9_-]{0,98}[a-z0-9])?")
 """Names of programs: they become file names, log names and parts of `group:process`."""
@@ -182,11 +183,7 @@ class Supervisor:
 
     def write(self, program: Program) -> None:
         """The program's file alone: supervisord reads it when it starts or reloads."""
-        path = self._file(program.name)
-        # The name must not match *.conf before the file is whole: any reload reads all that match.
-        fresh = path.with_suffix(f".{os.getpid()}.new")
-        fresh.write_text(program.render())
-        fresh.replace(path)
+        files.replace(self._file(program.name), program.render().encode())
 
     def stop(self, name: str) -> None:
         """Ask the process to end (its stop signal, SIGKILL after its time); returns at once."""

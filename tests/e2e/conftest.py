@@ -18,6 +18,7 @@ from safetensors.numpy import save_file
 
 from controlplane.env import PROJECT
 from slipway.client import Client, Document
+from tests.postgres import database_of_its_own
 from tests.stack.conftest import RunningStack, eventually
 
 MODEL = "parrot"
@@ -151,7 +152,8 @@ class Scene:
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """Two versions, the first serving with two workers."""
-    stack = RunningStack(tmp_path_factory.mktemp("e2e") / "home", "controlplane.embedded")
+    home = tmp_path_factory.mktemp("e2e") / "home"
+    stack = RunningStack(home, "controlplane.embedded", database_url=database_of_its_own())
     try:
         stack.wait_until_ready(seconds=120)
         scene = Scene(stack)

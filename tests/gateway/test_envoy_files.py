@@ -378,16 +378,6 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         files.read_json(tmp_path / "file.json")
 
 
-def test_what_a_killed_writer_left_behind_is_swept(tmp_path: Path) -> None:
-    leftover = tmp_path / "rds" / ".routes.json.12.ab.tmp"
-    leftover.parent.mkdir()
-    leftover.touch()
-    files.sweep_leftovers(tmp_path, older_than_seconds=60)
-    assert leftover.exists()
-    files.sweep_leftovers(tmp_path, older_than_seconds=0)
-    assert not leftover.exists()
-
-
 @pytest.mark.parametrize("content", ["{", "[]", '{"format": 99}', '{"format": 1, "routes": 3}'])
 def test_a_damaged_state_is_named_and_not_overwritten(tmp_path: Path, content: str) -> None:
     stack = EnvoyStack(tmp_path)

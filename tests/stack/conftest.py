@@ -34,8 +34,9 @@ def free_ports(count: int) -> list[int]:
 class RunningStack:
     """A launcher in a process of its own; what comes of it is found by a mark that all inherit."""
 
-    def __init__(self, home: Path, module: str, *arguments: str) -> None:
+    def __init__(self, home: Path, module: str, *arguments: str, database_url: str = "") -> None:
         self.home = Home(home)
+        self.database_url = database_url
         self.port, self.gateway_port, self.admin_port = free_ports(3)
         self.mark = secrets.token_hex(8)
         self.output = home.parent / f"{home.name}.out"
@@ -50,7 +51,7 @@ class RunningStack:
             "SLIPWAY_PORT": str(self.port),
             "SLIPWAY_GATEWAY_PORT": str(self.gateway_port),
             "SLIPWAY_GATEWAY_ADMIN_PORT": str(self.admin_port),
-            "SLIPWAY_DATABASE_URL": "",
+            "SLIPWAY_DATABASE_URL": self.database_url,
         }
 
     def launch(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:

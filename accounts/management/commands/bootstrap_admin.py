@@ -1,6 +1,4 @@
-import os
 import secrets
-import tempfile
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from accounts import services
 from accounts.errors import BadToken
 from accounts.models import ApiToken, Team, User
 from accounts.states import Right, Role
+from common import files
 from common.actor import Actor
 
 USERNAME = "admin"
@@ -36,21 +35,23 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, home: Path, reset: bool, **options: Any) -> None:
         actor = Actor.system("bootstrap")
-        files = (home / "admin-password", home / "admin-token")
+        secret_files = (home / "admin-password", home / "admin-token")
         admin = User.objects.filter(username=USERNAME).first()
         if admin and not reset:
-            self._check(files)
+            self._check(secret_files)
             return
         password = secrets.token_urlsafe(18)
         # Files first: a commit without them would lock everyone out, files without a commit are written anew.
         with transaction.atomic():
             text = self._reset(actor, admin, password) if admin else self._create(actor, password)
-            for file, secret in zip(files, (password, text), strict=True):
+            for file, secret in zip(secret_files, (password, text), strict=True):
                 _write_private(file, secret)
-        self.stdout.write(f"Administrator `{USERNAME}`: password in {files[0]}, API token in {files[1]}.")
+        self.stdout.write(
+            f"Administrator `{USERNAME}`: password in {secret_files[0]}, API token in {secret_files[1]}."
+        )
 
-    def _check(self, files: tuple[Path, Path]) -> None:
-        password_file, token_file = files
+    def _check(self, secret_files: tuple[Path, Path]) -> None:
+        password_file, token_file = secret_files
         again = "To get a new password and token, run: manage.py bootstrap_admin --reset"
         if not token_file.exists():
             self.stdout.write(f"The administrator `{USERNAME}` exists, but {token_file} does not. {again}")
@@ -98,19 +99,9 @@ class Command(BaseCommand):
 
 
 def _write_private(file: Path, secret: str) -> None:
-    """Whole or not at all, mode 600 from its first byte on."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
-        try:
-            with os.fdopen(descriptor, "w") as stream:
-                stream.write(secret + "\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-            Path(name).replace(file)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        files.replace(file, f"{secret}\n".encode(), is_secret=True)
     except OSError as error:
         raise CommandError(
             f"Cannot write {file}: {error.strerror}. Choose a directory that you own."

@@ -1,10 +1,7 @@
 """What was asked of the embedded cluster, one file per deployment: it outlives every process."""
 
 import dataclasses
-import fcntl
 import json
-import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from clusters.backends.base import NAME, ClusterUnreachable, DeploymentSpec, Fence
+from common import files
 
 LOCK_WITHIN_SECONDS = 5.0
 TOMBSTONES_LAST_SECONDS = 86_400.0
@@ -50,21 +48,11 @@ class Wishes:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """One writer at a time, of all processes. Raises ClusterUnreachable when it takes too long."""
-        self._directory.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            deadline = time.monotonic() + LOCK_WITHIN_SECONDS
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise ClusterUnreachable("Another change of the cluster takes too long.") from None
-                    time.sleep(0.01)
-            yield
-        finally:
-            os.close(descriptor)
+            with files.held(self._directory / "lock", within_seconds=LOCK_WITHIN_SECONDS):
+                yield
+        except files.FileBusy:
+            raise ClusterUnreachable("Another change of the cluster takes too long.") from None
 
     def load(self, deployment: str) -> Wish | None:
         try:
@@ -77,13 +65,7 @@ class Wishes:
         return [wish for name in names if (wish := self.load(name)) is not None]
 
     def save(self, wish: Wish) -> None:
-        path = self._file(wish.spec.name)
-        fresh = path.with_suffix(".new")
-        with fresh.open("w") as file:
-            json.dump(_document(wish), file)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        files.replace(self._file(wish.spec.name), json.dumps(_document(wish)).encode())
 
     def forget_old(self, *, now: float) -> None:
         """Drop what was removed so long ago that no writer can still have an older fence."""

@@ -1,5 +1,3 @@
-import os
-import tempfile
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from accounts.states import Right
 from clusters.errors import NameTaken
 from clusters.services import register_cluster
 from clusters.states import ClusterKind
+from common import files
 from common.actor import Actor
 
 CLUSTER = "local"
@@ -77,12 +76,8 @@ def _is_good(file: Path) -> bool:
 
 
 def _write_private(file: Path, secret: str) -> None:
-    """Whole or not at all, mode 600 from its first byte on."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
-        with os.fdopen(descriptor, "w") as stream:
-            stream.write(secret + "\n")
-        Path(name).replace(file)
+        files.replace(file, f"{secret}\n".encode(), is_secret=True)
     except OSError as error:
         raise CommandError(f"Cannot write {file}: {error.strerror}. Make its directory yours.") from error

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic, sleep
 
+from common.files import sweep_leftovers
 from gateway.backends import checks
 from gateway.backends.base import Endpoint, Fence, Health, ObservedSplit, RouteSpec, TargetCounts
 from gateway.backends.envoy import access_log, proof, readings
@@ -16,7 +17,6 @@ from gateway.backends.envoy.admin import (
     NotTaken,
     endpoints_of,
 )
-from gateway.backends.envoy.files import sweep_leftovers
 from gateway.backends.envoy.layout import Layout
 from gateway.backends.envoy.listener import listener_messages
 from gateway.backends.envoy.messages import Typed

@@ -2,8 +2,9 @@
 
 from datetime import UTC, datetime
 
+from common.files import sweep_leftovers
 from gateway.backends.envoy import proof
-from gateway.backends.envoy.files import replace_json, sweep_leftovers
+from gateway.backends.envoy.files import replace_json
 from gateway.backends.envoy.layout import Layout
 from gateway.backends.envoy.listener import STATS_PREFIX, listener_messages
 from gateway.backends.envoy.messages import Bootstrap, extension
