@@ -5,7 +5,7 @@ from django.db.models import QuerySet
 from django.http import Http404
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,7 +18,7 @@ from clusters.models import Cluster
 from common.actor import Actor
 from common.api.streams import ServerEvent, events_response
 from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, Read
-from common.errors import Invalid, Missing
+from common.errors import Conflict, Invalid, Missing
 from models_registry import selectors as registry
 from models_registry.models import Model, Version
 from releases import plans, selectors, services
@@ -182,8 +182,17 @@ class Plans(Endpoint):
     lookup_value_converter = "str"
 
 
+OF_TEAM = OpenApiParameter("team", str, description="Whose plan, where several teams have one of this name.")
+
+
+@extend_schema_view(
+    retrieve=extend_schema(parameters=[OF_TEAM]),
+    update=extend_schema(parameters=[OF_TEAM]),
+    destroy=extend_schema(parameters=[OF_TEAM]),
+)
 class PlanCollection(Created, Read, Put, Deleted, Plans):
     inputs = {"create": serializers.NewPlanSerializer, "update": serializers.PlanChangeSerializer}
+    parameters = {"retrieve": ("team",)}
 
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """List the plans; they are few, so all on one page."""
@@ -193,21 +202,24 @@ class PlanCollection(Created, Read, Put, Deleted, Plans):
         )
 
     def get_object(self) -> Plan:
-        found = next((p for p in selectors.plans_for(self.actor) if p.name == self.kwargs["plan"]), None)
-        if found is None:
+        name, team = self.kwargs["plan"], self.request.query_params.get("team")
+        found = [plan for plan in selectors.plans_for(self.actor) if plan.name == name]
+        if team:
+            found = [plan for plan in found if plan.team_id and plan.team.name == team]
+        if not found:
             raise Http404
-        return found
+        if len(found) > 1:
+            teams = ", ".join(sorted(plan.team.name for plan in found if plan.team_id))
+            raise Conflict(f"Several teams have a plan '{name}': {teams}. Say whose you mean: ?team=...")
+        return found[0]
 
     def create_one(self, given: dict[str, Any]) -> Plan:
         team = _team(self, given.get("team"), Right.SERVICES_WRITE)
         return services.save_plan(actor=self.actor, team=team, name=given["name"], body=given["body"])
 
     def put_one(self, instance: Plan | None, given: dict[str, Any], expected: int | None) -> Plan:
-        team = (
-            instance.team
-            if instance and instance.pk
-            else _team(self, given.get("team"), Right.SERVICES_WRITE)
-        )
+        name = self.request.query_params.get("team") or given.get("team")
+        team = instance.team if instance and instance.pk else _team(self, name, Right.SERVICES_WRITE)
         return services.save_plan(
             actor=self.actor,
             team=team,

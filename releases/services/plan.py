@@ -49,6 +49,9 @@ def save_plan(
 
 
 def delete_plan(plan: Plan, *, actor: Actor) -> None:
+    """Raises NotAllowed, NotPossibleNow when services use it or it is built in."""
+    if plan.team_id is None:
+        raise NotPossibleNow(f"'{plan.name}' is built in: it cannot be deleted.")
     require(actor, Right.SERVICES_WRITE, plan.team)
     users = list(
         Service.objects.filter(team=plan.team, plan_name=plan.name).values_list("name", flat=True)[:5]
