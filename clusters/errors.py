@@ -17,6 +17,10 @@ class DeploymentGone(Conflict):
     """A deployment of this name has been removed; names are not used again."""
 
 
+class StaleWish(Conflict):
+    """A later writer has already said how many workers there are to be."""
+
+
 class InvalidDeployment(Invalid):
     """No cluster could run this."""
 

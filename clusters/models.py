@@ -143,6 +143,8 @@ class Deployment(Reconciled):
     """The last lines that the worst worker wrote before it ended; kept when the workers are gone."""
     generation = models.PositiveIntegerField(default=1, editable=False)
     """Counts the changes of the wish."""
+    scale_fence = models.PositiveBigIntegerField(default=0, editable=False)
+    """The highest fence that came with a number of workers; whoever carries a lower one is late."""
     ready_generation = models.PositiveIntegerField(default=0, editable=False)
     """The last wish that was wholly fulfilled; from then on a missing worker means degraded."""
     applied_generation = models.PositiveIntegerField(default=0, editable=False)

@@ -8,7 +8,7 @@ from accounts.models import Team
 from accounts.services import require
 from accounts.states import Right
 from clusters import selectors
-from clusters.errors import DeploymentGone, InvalidDeployment, NameTaken
+from clusters.errors import DeploymentGone, InvalidDeployment, NameTaken, StaleWish
 from clusters.events import WorkersChanged
 from clusters.models import MAX_REPLICAS, Cluster, Deployment
 from clusters.states import GONE, DeploymentState
@@ -95,16 +95,23 @@ def _create(wanted: Deployment, *, actor: Actor) -> Deployment | None:
     return None
 
 
-def scale_deployment(*, actor: Actor, name: str, replicas: int, reason: str = "") -> Deployment:
+def scale_deployment(
+    *, actor: Actor, name: str, replicas: int, fence: int | None = None, reason: str = ""
+) -> Deployment:
     """Want this many workers; those beyond get no more requests, and are drained and stopped.
 
-    Raises DeploymentMissing, DeploymentGone, InvalidDeployment, NotAllowed.
+    `fence` is that of the row on whose behalf it is asked, None for a person's wish. Raises StaleWish when a
+    higher one was here, DeploymentMissing, DeploymentGone, InvalidDeployment, NotAllowed.
     """
     row = selectors.deployment(name)
     require(actor, Right.FLEET_OPERATE, row.team_id)
     if not 0 <= replicas <= MAX_REPLICAS:
         raise InvalidDeployment(fields={"replicas": [f"Choose from 0 to {MAX_REPLICAS}."]})
     with transaction.atomic():
+        same = Deployment.objects.filter(pk=row.pk, scale_fence__lte=fence or 0)
+        if fence is not None and not same.update(scale_fence=fence):
+            raise StaleWish(f"A later step has already said how many workers {name} is to have.")
+        row.refresh_from_db()
         before = row.replicas
         if row.state not in GONE and before == replicas:
             return row

@@ -64,6 +64,7 @@ class DeployCandidate(PlanStep[plans.Deploy]):
             actor=ACTOR,
             name=row.candidate_deployment,
             replicas=self._replicas(row),
+            fence=operation.fence,
             reason="The plan says so.",
         )
 

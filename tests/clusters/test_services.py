@@ -14,7 +14,7 @@ from accounts.selectors import may
 from accounts.services import use_token
 from accounts.states import Right
 from clusters import selectors, services
-from clusters.errors import DeploymentGone, DeploymentMissing, InvalidDeployment, NameTaken
+from clusters.errors import DeploymentGone, DeploymentMissing, InvalidDeployment, NameTaken, StaleWish
 from clusters.models import Cluster, Deployment
 from clusters.states import DeploymentState
 from common.actor import Actor
@@ -116,6 +116,16 @@ def test_scaling_is_a_wish_that_is_noted_once(scene) -> None:
     again = services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=3)
     assert (again.replicas, again.generation) == (3, 2)
     assert AuditRecord.objects.filter(action="deployment.scale").count() == 1
+
+
+def test_whoever_wakes_up_late_does_not_scale_back(scene) -> None:
+    ensure(scene)
+    services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=1, fence=4)
+    services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=3, fence=9)
+    with pytest.raises(StaleWish):
+        services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=1, fence=4)
+    services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=3, fence=9)
+    assert selectors.deployment("chat-v1").replicas == 3
 
 
 def test_what_cannot_be_scaled_says_why(scene) -> None:
