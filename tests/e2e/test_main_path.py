@@ -15,6 +15,7 @@ from tests.stack.conftest import eventually
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
 
+@pytest.mark.main_path
 def test_the_first_version_answers_through_the_gateway(scene: Scene) -> None:
     answer = scene.ask()
     assert answer.status_code == 200, answer.text
@@ -22,6 +23,7 @@ def test_the_first_version_answers_through_the_gateway(scene: Scene) -> None:
     assert answer.json()["choices"][0]["text"]
 
 
+@pytest.mark.main_path
 def test_a_pipeline_releases_waits_for_a_person_and_sees_the_end(scene: Scene, traffic: Traffic) -> None:
     eventually(lambda: traffic.answers[f"{MODEL}:v1"] > 120, seconds=30)
     started = scene.slipway(
@@ -134,6 +136,7 @@ def test_killing_workers_with_9_at_every_step_changes_nothing_in_the_end(
     assert traffic.failures == []
 
 
+@pytest.mark.main_path
 @pytest.mark.browser
 def test_an_approver_finds_the_release_at_home_clicks_and_sees_it_promoted(
     scene: Scene, traffic: Traffic
