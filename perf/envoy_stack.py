@@ -4,8 +4,6 @@ import asyncio
 import random
 import socket
 import subprocess
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from gateway.backends.base import Endpoint, Fence, RouteSpec, Target
 from gateway.backends.envoy import EnvoyFiles, Layout, command, write_bootstrap
 from perf.load import Answer, Client
 from perf.upstream import Upstream
+from tests.patience import eventually
 
 STABLE = Target("chat-1", "chatty:1")
 CANARY = Target("chat-2", "chatty:2")
@@ -35,13 +34,6 @@ def free_port() -> int:
             return port
 
 
-def eventually(holds: Callable[[], bool], *, within_seconds: float = 10, what: str = "") -> None:
-    deadline = time.monotonic() + within_seconds
-    while not holds():
-        assert time.monotonic() < deadline, what or f"not so within {within_seconds} s"
-        time.sleep(0.02)
-
-
 class EnvoyStack:
     def __init__(self, home: Path) -> None:
         self.layout = Layout(
@@ -61,7 +53,7 @@ class EnvoyStack:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command(self.layout), stdout=log, stderr=log)
         try:
-            eventually(lambda: self.gateway.health().ok, within_seconds=within_seconds)
+            eventually(lambda: self.gateway.health().ok, seconds=within_seconds)
         except AssertionError:
             raise AssertionError(f"{self.gateway.health()}\n{self.log.read_text()}") from None
 

@@ -17,7 +17,8 @@ from clusters.backends.embedded.backend import EmbeddedCluster
 from clusters.backends.embedded.machine import parse_gpus
 from clusters.backends.supervisor_rpc import SupervisorUnreachable
 from controlplane.env import PROJECT
-from tests.contracts.cluster_rigs import PORTS, EmbeddedRig, eventually, ready, wish
+from tests.contracts.cluster_rigs import PORTS, EmbeddedRig, ready, wish
+from tests.patience import eventually
 
 pytestmark = pytest.mark.stack
 

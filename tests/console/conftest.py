@@ -1,4 +1,3 @@
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,24 +20,16 @@ new PerformanceObserver((list) => {
 """
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The browser's server keeps a database of its own: one run of the suite tells all there is to tell."""
-    if os.environ.get("SLIPWAY_TEST_DATABASE"):
-        once = pytest.mark.skip(reason="these pages are the same on every database; run on SQLite")
-        for item in items:
-            if item.path.parent == HERE and item.get_closest_marker("browser"):
-                item.add_marker(once)
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server() -> Iterator[ConsoleServer]:
     console = ConsoleServer()
     yield console
     console.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
+    """Of this package alone: as long as it lives, no other event loop runs in the process."""
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_FLAGS))
         yield started

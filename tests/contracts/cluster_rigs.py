@@ -4,8 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +17,7 @@ from controlplane.embedded.home import Home
 from controlplane.embedded.programs import supervisord_conf
 from controlplane.env import PROJECT
 from serving.protocol import WorkerCommand
+from tests.patience import PATIENCE_SECONDS, eventually
 
 PORTS = (24_000, 24_999)
 numbers = count(1)
@@ -98,13 +97,6 @@ class EmbeddedRig:
         return process
 
 
-def eventually(holds: Callable[[], bool], *, seconds: float = 15) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.02)
-
-
 def wish(*, replicas: int = 2, **options: Any) -> DeploymentSpec:
     """A deployment of a name that no test has used."""
     fields = {
@@ -118,7 +110,9 @@ def wish(*, replicas: int = 2, **options: Any) -> DeploymentSpec:
     return DeploymentSpec(**fields | options)
 
 
-def ready(cluster: ClusterBackend, spec: DeploymentSpec, *, seconds: float = 15) -> tuple[WorkerSeen, ...]:
+def ready(
+    cluster: ClusterBackend, spec: DeploymentSpec, *, seconds: float = PATIENCE_SECONDS
+) -> tuple[WorkerSeen, ...]:
     """The workers, once all that were asked for are ready and no others are there."""
 
     def all_ready() -> bool:

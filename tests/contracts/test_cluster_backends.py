@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from clusters.backends.base import CannotRun, ClusterUnreachable, Fence, SeenState, StaleFence, UnknownWorker
-from tests.contracts.cluster_rigs import EmbeddedRig, FakeRig, Rig, eventually, ready, wish
+from tests.contracts.cluster_rigs import EmbeddedRig, FakeRig, Rig, ready, wish
+from tests.patience import eventually
 
 pytestmark = [pytest.mark.stack]
 

@@ -20,8 +20,9 @@ from gateway.errors import (
     UnknownRoute,
 )
 from gateway.latency import BOUNDS_MS, since, total
-from perf.envoy_stack import CANARY, STABLE, EnvoyStack, eventually
+from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import Answer, Client
+from tests.patience import eventually
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -126,7 +127,7 @@ def counts_when(world: World, **expected: int) -> Mapping[str, TargetCounts]:
         canary = world.gateway.counts("chat")[CANARY.name]
         return total(canary.latency_ms) == expected["latencies"]
 
-    eventually(caught_up, within_seconds=5)
+    eventually(caught_up)
     return world.gateway.counts("chat")
 
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ import pytest
 from safetensors.numpy import save_file
 
 from controlplane.env import PROJECT
-from slipway.client import Client, Document
+from slipway.client import Client, Document, Refused
+from tests.patience import eventually
 from tests.postgres import database_of_its_own
-from tests.stack.conftest import RunningStack, eventually
+from tests.stack.conftest import RunningStack
 
 MODEL = "parrot"
 SERVICE = "talk"
@@ -170,6 +172,17 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         yield scene
     finally:
         stack.stop()
+
+
+@pytest.fixture(autouse=True)
+def nothing_in_motion(scene: Scene) -> Iterator[None]:
+    """A test that failed half-way must not take the others with it."""
+    yield
+    release = scene.admin.get(f"services/{SERVICE}/")["release_in_motion"]
+    if release is not None:
+        with suppress(Refused):
+            scene.admin.post(f"releases/{release}/abort/", {"reason": "the test is over"})
+        eventually(lambda: scene.admin.get(f"services/{SERVICE}/")["release_in_motion"] is None, seconds=60)
 
 
 @pytest.fixture

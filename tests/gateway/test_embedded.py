@@ -13,8 +13,9 @@ from gateway.backends.envoy import EnvoyFiles
 from gateway.reconcilers import LOOK_EVERY, KeepGateway
 from gateway.routes import Endpoint, Fence, RouteSpec
 from gateway.split import is_plausible
-from perf.envoy_stack import CANARY, STABLE, EnvoyStack, eventually
+from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from tests.crash.harness import Clock, worker
+from tests.patience import eventually
 
 ANN = Actor(name="ann", user_id=1, via="web")
 

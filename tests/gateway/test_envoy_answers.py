@@ -8,8 +8,9 @@ import pytest
 
 from gateway.backends.base import Fence, RouteSpec, TargetCounts
 from gateway.latency import quantile_ms, total
-from perf.envoy_stack import CANARY, STABLE, EnvoyStack, eventually
+from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import Answer, Client
+from tests.patience import eventually
 
 pytestmark = pytest.mark.stack
 

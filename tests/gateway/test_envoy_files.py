@@ -25,8 +25,9 @@ from gateway.errors import (
     InvalidRoute,
     StaleFence,
 )
-from perf.envoy_stack import CANARY, STABLE, EnvoyStack, eventually
+from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.upstream import Upstream
+from tests.patience import eventually
 
 THIRD = Target("chat-3", "chatty:3")
 

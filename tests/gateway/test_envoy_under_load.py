@@ -6,9 +6,10 @@ import time
 import pytest
 
 from gateway.backends.base import Fence
-from perf.envoy_stack import CANARY, STABLE, EnvoyStack, eventually
+from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import Answer, Client, Load
 from perf.upstream import Upstream
+from tests.patience import eventually
 
 pytestmark = pytest.mark.stack
 

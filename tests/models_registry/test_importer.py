@@ -18,6 +18,7 @@ from models_registry.importer import RESULT, Job
 from models_registry.importing import DirectorySource, ImportResult
 from models_registry.store import LocalStore
 from tests.models_registry import builders as b
+from tests.patience import eventually
 
 pytestmark = pytest.mark.stack
 
@@ -95,7 +96,7 @@ def test_a_second_one_on_the_same_intake_ends_without_touching_it(root, store) -
 def test_it_ends_at_once_when_it_is_asked_to_stop(root, store) -> None:
     big(root, 400)
     with start(job(root, store)) as process:
-        wait_for(lambda: store.read_note("7", "progress"))
+        eventually(lambda: store.read_note("7", "progress"))
         store.ask_to_stop("7")
         assert process.wait(5) == importer.EXIT_STOPPED
     assert result(store) == {}
@@ -108,7 +109,7 @@ def test_it_ends_when_the_process_that_stands_for_its_stack_ends(root, store) ->
         subprocess.Popen(["sleep", "60"]) as stack,
         start(job(root, store, guardian=psutil.Process(stack.pid))) as process,
     ):
-        wait_for(lambda: store.read_note("7", "progress"))
+        eventually(lambda: store.read_note("7", "progress"))
         stack.kill()
         assert process.wait(5) == importer.EXIT_STOPPED
     assert result(store) == {}
@@ -190,10 +191,3 @@ def test_publishing_and_materialising_killed_at_any_moment_can_be_done_again(tmp
     store.check(manifest)
     assert len(list(store.materialise(manifest).rglob("*.txt"))) == 400
     assert [path.name for path in (store.root / "versions").iterdir()] == [manifest.digest]
-
-
-def wait_for(condition, *, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.01)

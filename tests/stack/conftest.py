@@ -4,8 +4,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 from clusters.backends.supervisor_rpc import Supervisor
 from controlplane.embedded.home import Home
 from controlplane.env import PROJECT
+from tests.patience import eventually
 
 MARK = "SLIPWAY_TEST_MARK"
 
@@ -93,14 +93,6 @@ class RunningStack:
         for line in self.left_over():
             with suppress(ProcessLookupError):
                 os.kill(int(line.split()[0]), signal.SIGKILL)
-
-
-def eventually(holds: Callable[[], bool], *, seconds: float = 10) -> None:
-    """Wait until it holds; AssertionError when it does not in time."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.05)
 
 
 @pytest.fixture

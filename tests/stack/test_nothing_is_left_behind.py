@@ -5,7 +5,8 @@ import signal
 import psutil
 import pytest
 
-from tests.stack.conftest import RunningStack, eventually
+from tests.patience import eventually
+from tests.stack.conftest import RunningStack
 
 pytestmark = pytest.mark.stack
 

@@ -12,7 +12,8 @@ import redis
 from pytest_django import Settings
 
 from controlplane.embedded.parts import parts_status
-from tests.stack.conftest import RunningStack, eventually
+from tests.patience import eventually
+from tests.stack.conftest import RunningStack
 
 pytestmark = pytest.mark.stack
 
