@@ -116,7 +116,7 @@ class Scene:
         wish = {"service": SERVICE, "version": version, "reason": "better"}
         return self.ci.create("releases/", wish | body)
 
-    def wait_for(self, release: Document, *states: str, seconds: float = 60) -> Document:
+    def wait_for(self, release: Document, *states: str, seconds: float = 120) -> Document:
         path = f"releases/{release['id']}/"
         deadline = time.monotonic() + seconds
         while (seen := self.admin.get(path))["state"] not in states:
