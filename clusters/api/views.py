@@ -1,6 +1,7 @@
 from datetime import datetime
 from typing import Any
 
+import django_filters
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
@@ -76,6 +77,14 @@ class Nodes(Listed, Read):
         return rows.filter(cluster=self.cluster)
 
 
+class DeploymentFilter(django_filters.FilterSet):  # type: ignore[misc]
+    cluster = django_filters.CharFilter("cluster__name")
+
+    class Meta:
+        model = Deployment
+        fields = ("state", "service")
+
+
 class Deployments(Listed, Read):
     """Workers that serve one version for one service: how many there should be, and how they are."""
 
@@ -86,7 +95,7 @@ class Deployments(Listed, Read):
     lookup_value_converter = "str"
     sort = ("-created_at", "name")
     search_fields = ("name", "service", "version_label")
-    filterset_fields = ("state", "service", "cluster__name")
+    filterset_class = DeploymentFilter
 
 
 class WorkerLogs(Endpoint):

@@ -122,7 +122,7 @@ def _ensure_service(sample: Sample) -> None:
         within_seconds=180,
     )
     if service["stable"] is None:
-        last = sample.client.get("releases/", service__name=SERVICE)["results"][0]
+        last = sample.client.get("releases/", service=SERVICE)["results"][0]
         raise SampleFailed(f"The first version did not come up: {last['outcome']}")
     _wait_for_answer(sample, within_seconds=120)
     sample.say(f"{service['stable']} answers at {sample.gateway_url}/{SERVICE}/v1/completions")

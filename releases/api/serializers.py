@@ -247,7 +247,14 @@ class ReleaseSerializer(ReleaseRowSerializer):
     @extend_schema_field(WaitingForSerializer(allow_null=True))
     def get_waiting_for(self, release: Release) -> Any:
         waiting = selectors.waiting_for_what(release)
-        return None if waiting is None else WaitingForSerializer(waiting).data
+        if waiting is None or (waiting.kind == "approval" and _is_answered(release)):
+            return None
+        return WaitingForSerializer(waiting).data
+
+
+def _is_answered(release: Release) -> bool:
+    """A person has spoken on the present step; the release has not yet gone on."""
+    return any(word.step_index == release.step_index for word in release.approvals.all())
 
 
 @extend_schema_serializer(

@@ -1,6 +1,7 @@
 from functools import partial
 from typing import Any, cast
 
+import django_filters
 from django.db.models import QuerySet
 from django.http import Http404
 from django.http.response import HttpResponseBase
@@ -27,6 +28,19 @@ from releases.models import Plan, Release, Service
 from releases.states import MOVES, ReleaseState
 
 
+class ServiceFilter(django_filters.FilterSet):  # type: ignore[misc]
+    team = django_filters.CharFilter("team__name")
+    cluster = django_filters.CharFilter("cluster__name")
+    model = django_filters.CharFilter("model__name")
+
+
+class ReleaseFilter(django_filters.FilterSet):  # type: ignore[misc]
+    state = django_filters.ChoiceFilter(choices=ReleaseState.choices)
+    service = django_filters.CharFilter("service__name")
+    team = django_filters.CharFilter("team__name")
+    plan = django_filters.CharFilter("plan_name")
+
+
 class Services(Listed, Created, Read, Changed):
     """Services: an address behind the gateway, and the version that answers there."""
 
@@ -42,7 +56,7 @@ class Services(Listed, Created, Read, Changed):
     lookup_value_converter = "str"
     sort = ("name", "-created_at")
     search_fields = ("name", "description", "model__name")
-    filterset_fields = ("team__name", "cluster__name", "model__name")
+    filterset_class = ServiceFilter
 
     def get_object(self) -> Service:
         return selectors.summarised([super().get_object()])[0]
@@ -87,7 +101,7 @@ class Releases(Listed, Created, Read):
     lookup_value_converter = "int"
     sort = ("-created_at", "created_at")
     search_fields = ("service__name", "version__model__name", "requester", "reason")
-    filterset_fields = {"state": ["exact"], "service__name": ["exact"], "plan_name": ["exact"]}
+    filterset_class = ReleaseFilter
 
     def get_queryset(self) -> QuerySet[Any]:
         rows = super().get_queryset()
