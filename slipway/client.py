@@ -1,8 +1,10 @@
 """The REST API as a Python object: what the command line and pipelines written in Python use."""
 
+import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 
@@ -12,6 +14,10 @@ Document = dict[str, Any]
 
 FROZEN = "frozen"
 """Last part of the problem type of a service that a freeze window closes."""
+IN_FLIGHT = "urn:slipway:problem:idempotency-in-flight"
+"""The first request with this key is still at work: its answer comes soon."""
+RETRY_SECONDS = (0.0, 1.0, 2.0)
+"""Pauses before a creation whose answer was lost is asked for again."""
 
 
 class Refused(CommandFailed):
@@ -36,9 +42,18 @@ class Client:
     """One server, one token. Every method returns the decoded JSON; raises Refused or Unreachable."""
 
     def __init__(
-        self, url: str, token: str, *, timeout: float = 30.0, transport: httpx2.BaseTransport | None = None
+        self,
+        url: str,
+        token: str,
+        *,
+        timeout: float = 30.0,
+        transport: httpx2.BaseTransport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.url = url.rstrip("/")
+        """Raises CommandFailed for an address or a token that cannot be one."""
+        self.url = _checked_address(url)
+        _check_token(token)
+        self._sleep = sleep
         self._http = httpx2.Client(
             base_url=f"{self.url}/api/v1/",
             headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
@@ -56,12 +71,18 @@ class Client:
         return self._send("GET", path, params={k: v for k, v in params.items() if v not in (None, "")})
 
     def create(self, path: str, body: Mapping[str, Any]) -> Document:
-        """POST that is safe to repeat: a lost answer is asked for again under the same key."""
+        """POST that happens once: a lost answer is asked for again under the same key."""
         headers = {"Idempotency-Key": str(uuid.uuid4())}
-        try:
-            return self._send("POST", path, json=dict(body), headers=headers)
-        except Unreachable:
-            return self._send("POST", path, json=dict(body), headers=headers)
+        for pause_seconds in RETRY_SECONDS:
+            try:
+                return self._send("POST", path, json=dict(body), headers=headers)
+            except Unreachable:
+                pass
+            except Refused as refused:
+                if refused.problem.get("type") != IN_FLIGHT:
+                    raise
+            self._sleep(pause_seconds)
+        return self._send("POST", path, json=dict(body), headers=headers)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Document:
         return self._send("POST", path, json=dict(body))
@@ -78,9 +99,10 @@ class Client:
         while True:
             page = self.get(path, cursor=cursor, **params)
             yield from page["results"]
-            cursor = page.get("next")
-            if not cursor:
+            if not page.get("next"):
                 return
+            # An address; only its cursor is taken, since a proxy may know the server by another name.
+            cursor = parse_qs(urlsplit(page["next"]).query)["cursor"][0]
 
     def _send(self, method: str, path: str, **how: Any) -> Document:
         try:
@@ -98,6 +120,26 @@ class Client:
         except ValueError:
             raise Unreachable(self.url, "what answers there does not speak JSON") from None
         return document if isinstance(document, dict) else {"results": document}
+
+
+def _checked_address(url: str) -> str:
+    try:
+        parts = httpx2.URL(url)
+        fits = parts.scheme in ("http", "https") and bool(parts.host)
+    except httpx2.InvalidURL:
+        fits = False
+    if not fits:
+        raise CommandFailed(
+            f"--url '{url}' is not an address: give one such as http://127.0.0.1:8000.", Exit.USAGE
+        )
+    return url.rstrip("/")
+
+
+def _check_token(token: str) -> None:
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise CommandFailed(
+            "The API token holds spaces or characters that no token has: give it whole and alone.", Exit.USAGE
+        )
 
 
 def _problem(response: httpx2.Response) -> Mapping[str, Any]:

@@ -1,13 +1,14 @@
 """The `slipway` command: one file per noun."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from slipway.cli import aliases, models, releases, services, tokens
-from slipway.cli.context import Context, OutputFormat
+from slipway.cli.context import Context, OutputFormat, Outside
 from slipway.exits import CommandFailed
 
 app = typer.Typer(
@@ -42,13 +43,15 @@ def settings(
         OutputFormat, typer.Option("--output", "-o", help="json: one document on stdout, words on stderr.")
     ] = OutputFormat.TEXT,
 ) -> None:
-    typer_context.obj = Context(url=url, token=token, token_file=token_file, output=output)
+    typer_context.obj = Context(
+        url=url, token=token, token_file=token_file, output=output, outside=typer_context.obj
+    )
 
 
-def main() -> None:
-    """Entry point: maps what can go wrong to the exit statuses of `slipway.exits`."""
+def main(arguments: Sequence[str] | None = None, *, outside: Outside | None = None) -> None:
+    """Entry point: maps what can go wrong to the exit statuses of `slipway.exits`. Always exits."""
     try:
-        app()
+        app(arguments, obj=outside or Outside())
     except CommandFailed as failure:
         sys.stderr.write(f"slipway: {failure}\n")
         sys.exit(failure.exit)

@@ -13,12 +13,13 @@ def set_alias(
     typer_context: typer.Context,
     alias: Annotated[str, typer.Argument(help="For example production.")],
     version: Annotated[str, typer.Argument(metavar="MODEL:VERSION")],
-    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the history.", prompt=True)],
+    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the history.")] = "",
 ) -> None:
     """Point an alias at a version."""
     context = context_of(typer_context)
     model, name = split_version(version)
-    document = context.client.put(f"models/{model}/aliases/{alias}/", {"version": name, "reason": reason})
+    body = {"version": name, "reason": context.asked_for(reason)}
+    document = context.client.put(f"models/{model}/aliases/{alias}/", body)
     context.show(document)
     context.say(f"{model}:{alias} is {name}")
 

@@ -1,13 +1,15 @@
 """What every command shares: the server, the token, and how to speak."""
 
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
+import httpx2
 import orjson
 import typer
 from rich.console import Console
@@ -22,21 +24,39 @@ class OutputFormat(StrEnum):
     JSON = "json"
 
 
+WIDE_COLUMNS = 1000
+"""What no row reaches: a pipe has no edge at which to break a line."""
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What a command reaches beyond its streams; tests bring their own."""
+
+    transport: httpx2.BaseTransport | None = None
+    sleep: Callable[[float], None] = time.sleep
+
+
 @dataclass(frozen=True)
 class Context:
     url: str
     token: str
     token_file: Path | None
     output: OutputFormat
+    outside: Outside = field(default_factory=Outside)
 
     @cached_property
     def client(self) -> Client:
-        return Client(self.url, self._read_token())
+        return Client(
+            self.url, self._read_token(), transport=self.outside.transport, sleep=self.outside.sleep
+        )
 
     @cached_property
     def words(self) -> Console:
         """Where people's words go: stderr when a program reads stdout."""
-        return Console(stderr=self.output is OutputFormat.JSON, highlight=False, soft_wrap=True)
+        console = Console(stderr=self.output is OutputFormat.JSON, highlight=False, soft_wrap=True)
+        if not console.is_terminal:
+            console.width = WIDE_COLUMNS
+        return console
 
     @cached_property
     def progress(self) -> Console:
@@ -60,6 +80,14 @@ class Context:
         for row in rows:
             table.add_row(*("" if cell is None else str(cell) for cell in row))
         self.words.print(table)
+
+    def asked_for(self, reason: str) -> str:
+        """The reason that was given, or that the person at the terminal gives now."""
+        if reason:
+            return reason
+        if not sys.stdin.isatty():
+            raise CommandFailed("Say why: --reason '...'; it is kept in the record.", Exit.USAGE)
+        return str(typer.prompt("Reason", err=True))
 
     def _read_token(self) -> str:
         if self.token:

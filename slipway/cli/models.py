@@ -1,4 +1,3 @@
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -111,6 +110,8 @@ def _wait_until_ready(
     context: Context, model: str, version: dict[str, Any], deadline: Deadline
 ) -> dict[str, Any]:
     path = f"models/{model}/versions/{version['name']}/"
+    label = f"{model}:{version['name']}"
+    sleep = context.outside.sleep
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -119,16 +120,20 @@ def _wait_until_ready(
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=context.progress, disable=not context.progress.is_terminal) as bar:
-        task = bar.add_task(f"{model}:{version['name']}", total=None)
+        task = bar.add_task(label, total=None)
+        said = ""
         while version["state"] == "importing":
             if deadline.is_over:
-                raise CommandFailed(f"{model}:{version['name']} is still importing.", Exit.TIMED_OUT)
-            time.sleep(POLL_SECONDS)
-            version = patiently(lambda: context.client.get(path), deadline)
-            progress = version.get("progress") or {}
-            bar.update(task, completed=progress.get("bytes_done"), total=progress.get("bytes_total"))
+                context.show(version)
+                raise CommandFailed(f"{label} is still importing.", Exit.TIMED_OUT)
+            if version["stuck"] != said:
+                said = version["stuck"]
+                bar.console.print(f"The import of {label} is stuck: {said}", markup=False)
+            sleep(POLL_SECONDS)
+            version = patiently(lambda: context.client.get(path), deadline, sleep=sleep)
+            progress = version["progress"]
+            bar.update(task, completed=progress["bytes_done"], total=progress["bytes_total"])
     if version["state"] != "ready":
-        why = version.get("reason") or version.get("refusal") or version.get("last_error") or ""
         context.show(version)
-        raise CommandFailed(f"{model}:{version['name']} is {version['state']}. {why}".strip(), Exit.FAILED)
+        raise CommandFailed(f"{label} is {version['state']}. {version['reason']}", Exit.FAILED)
     return version

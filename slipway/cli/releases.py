@@ -5,7 +5,7 @@ import typer
 
 from slipway.cli.context import Context, context_of
 from slipway.cli.names import split_version
-from slipway.cli.watching import watch
+from slipway.cli.watching import ENDS, watch
 from slipway.client import Document
 from slipway.exits import Exit
 
@@ -13,7 +13,7 @@ app = typer.Typer(
     help="Releases: one version on its way to all of a service's traffic.", no_args_is_help=True
 )
 
-Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the record.", prompt=True)]
+Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the record.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for the end; the exit status tells it.")]
 Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait at most; then exit 4.")]
 
@@ -45,9 +45,7 @@ def start(
     model, name = split_version(version)
     body = {"service": service, "model": model, "version": name, "reason": reason}
     release = context.client.create("releases/", body | ({"plan": plan} if plan else {}))
-    context.progress.print(
-        f"Release {release['id']} of {version} to {service}: {release.get('url', '')}", markup=False
-    )
+    _announce(context, release)
     _finish(context, release, wait=wait, wait_for=wait_for, timeout=timeout)
 
 
@@ -70,11 +68,12 @@ def status(
 def list_releases(
     typer_context: typer.Context,
     service: Annotated[str, typer.Option("--service")] = "",
-    state: Annotated[str, typer.Option("--state")] = "",
+    state: Annotated[str, typer.Option("--state", help="For example waiting_approval.")] = "",
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many at most.")] = 100,
 ) -> None:
     """Releases, newest first."""
     context = context_of(typer_context)
-    rows = context.client.get("releases/", service=service, state=state)["results"]
+    rows = context.client.get("releases/", service=service, state=state, limit=limit)["results"]
     context.show(rows)
     context.table(
         ("RELEASE", "SERVICE", "VERSION", "STATE", "BY", "SINCE"),
@@ -89,7 +88,7 @@ def list_releases(
 def approve(
     typer_context: typer.Context,
     release_id: int,
-    reason: Reason,
+    reason: Reason = "",
     wait: Wait = False,
     wait_for: WaitFor = None,
     timeout: Timeout = 3600,
@@ -100,7 +99,11 @@ def approve(
 
 @app.command("reject")
 def reject(
-    typer_context: typer.Context, release_id: int, reason: Reason, wait: Wait = False, timeout: Timeout = 3600
+    typer_context: typer.Context,
+    release_id: int,
+    reason: Reason = "",
+    wait: Wait = False,
+    timeout: Timeout = 3600,
 ) -> None:
     """Say no: all traffic returns to stable."""
     _act(typer_context, release_id, "reject", reason, wait=wait, timeout=timeout)
@@ -108,7 +111,11 @@ def reject(
 
 @app.command("abort")
 def abort(
-    typer_context: typer.Context, release_id: int, reason: Reason, wait: Wait = False, timeout: Timeout = 3600
+    typer_context: typer.Context,
+    release_id: int,
+    reason: Reason = "",
+    wait: Wait = False,
+    timeout: Timeout = 3600,
 ) -> None:
     """Give up now: all traffic returns to stable."""
     _act(typer_context, release_id, "abort", reason, wait=wait, timeout=timeout)
@@ -116,20 +123,24 @@ def abort(
 
 @app.command("rollback")
 def rollback(
-    typer_context: typer.Context, release_id: int, reason: Reason, wait: Wait = False, timeout: Timeout = 3600
+    typer_context: typer.Context,
+    release_id: int,
+    reason: Reason = "",
+    wait: Wait = False,
+    timeout: Timeout = 3600,
 ) -> None:
     """Return to the version before; of a promoted release, by a new release of that version."""
     _act(typer_context, release_id, "rollback", reason, wait=wait, timeout=timeout)
 
 
 @app.command("pause")
-def pause(typer_context: typer.Context, release_id: int, reason: Reason) -> None:
+def pause(typer_context: typer.Context, release_id: int, reason: Reason = "") -> None:
     """Stay at the present step; the judge keeps watching."""
     _act(typer_context, release_id, "pause", reason)
 
 
 @app.command("resume")
-def resume(typer_context: typer.Context, release_id: int, reason: Reason) -> None:
+def resume(typer_context: typer.Context, release_id: int, reason: Reason = "") -> None:
     """Go on after a pause, or try a stuck release again."""
     _act(typer_context, release_id, "resume", reason)
 
@@ -145,8 +156,17 @@ def _act(
     timeout: float = 3600,
 ) -> None:
     context = context_of(typer_context)
-    release = context.client.post(f"releases/{release_id}/{verb}/", {"reason": reason})
+    body = {"reason": context.asked_for(reason)}
+    release = context.client.create(f"releases/{release_id}/{verb}/", body)
+    if release["id"] != release_id:
+        _announce(context, release)
     _finish(context, release, wait=wait, wait_for=wait_for, timeout=timeout)
+
+
+def _announce(context: Context, release: Document) -> None:
+    words = f"Release {release['id']} of {release['version']} to {release['service']}"
+    undoes = f", taking back release {release['undoes']}" if release.get("undoes") else ""
+    context.progress.print(f"{words}{undoes}: {release['url']}", markup=False)
 
 
 def _finish(
@@ -164,5 +184,9 @@ def _finish(
 
 
 def _summary(release: Document) -> str:
-    words = f"Release {release['id']}: {release['version']} on {release['service']} is {release['state']}"
-    return f"{words}. {release['outcome']}" if release.get("outcome") else words
+    words = f"Release {release['id']}: {release['version']} on {release['service']} is"
+    if release["state"] not in ENDS and release["halted_by"]:
+        return f"{words} being given up, as {release['halted_by']} asked: {release['outcome']}"
+    if release["state"] == "waiting_approval" and release["waiting_for"] is None:
+        return f"{words} approved and goes on"
+    return f"{words} {release['state']}" + (f". {release['outcome']}" if release["outcome"] else "")

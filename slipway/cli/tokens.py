@@ -1,9 +1,9 @@
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import context_of
+from slipway.cli.context import OutputFormat, context_of
 
 app = typer.Typer(help="API tokens.", no_args_is_help=True)
 
@@ -14,17 +14,21 @@ def create(
     name: str,
     scope: Annotated[list[str], typer.Option("--scope", help="A right, such as releases.start; repeat it.")],
     team: Annotated[str, typer.Option("--team", help="Limit it to this team.")] = "",
-    expires_in_days: Annotated[int, typer.Option("--expires-in-days", min=1)] = 90,
+    expires_in_days: Annotated[
+        int | None,
+        typer.Option("--expires-in-days", min=1, help="90, or as long as the token that makes it."),
+    ] = None,
 ) -> None:
     """Make a token; its secret is shown once, on stdout."""
     context = context_of(typer_context)
-    expires_at = datetime.now(UTC) + timedelta(days=expires_in_days)
-    body = {"name": name, "scopes": scope, "expires_at": expires_at.isoformat()}
-    body |= {"team": team} if team else {}
+    body: dict[str, Any] = {"name": name, "scopes": scope} | ({"team": team} if team else {})
+    if expires_in_days is not None:
+        body["expires_at"] = (datetime.now(UTC) + timedelta(days=expires_in_days)).isoformat()
     # No retry under an idempotency key: a secret is never told twice.
     document = context.client.post("tokens/", body)
     context.show(document)
-    context.say(document["token"])
+    if context.output is OutputFormat.TEXT:
+        context.say(document["token"])
 
 
 @app.command("list")

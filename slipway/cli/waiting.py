@@ -22,7 +22,7 @@ class Deadline:
         return time.monotonic() >= self._at
 
 
-def patiently(ask: Callable[[], Answer], deadline: Deadline) -> Answer:
+def patiently(ask: Callable[[], Answer], deadline: Deadline, *, sleep: Callable[[float], None]) -> Answer:
     """The answer, asked for again while the server is away; raises Unreachable when it stays away."""
     patience = Deadline(PATIENCE_SECONDS)
     while True:
@@ -31,4 +31,4 @@ def patiently(ask: Callable[[], Answer], deadline: Deadline) -> Answer:
         except Unreachable:
             if patience.is_over or deadline.is_over:
                 raise
-            time.sleep(POLL_SECONDS)
+            sleep(POLL_SECONDS)

@@ -1,6 +1,5 @@
 """Following a release: a live picture on a terminal, plain lines in a pipe, an exit status for both."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -31,18 +30,37 @@ def watch(
     """The release as it ended, or stands when a person is needed or time is over; and the exit status."""
     deadline = Deadline(timeout_seconds)
     path = f"releases/{release['id']}/"
+    sleep = context.outside.sleep
+    stuck_since = None
     with _display(context.progress) as show:
         while True:
             show(release)
+            if (since := _stuck_since(release)) != stuck_since:
+                stuck_since = since
+                if since is not None:
+                    context.progress.print(_way_out(release), markup=False)
             state = release["state"]
             if state in ENDS:
                 return release, ENDS[state]
-            if state == "waiting_approval" and stop_at_approval:
+            if stop_at_approval and state == "waiting_approval" and release["waiting_for"] is not None:
                 return release, Exit.WAITING_APPROVAL
             if deadline.is_over:
                 return release, Exit.TIMED_OUT
-            time.sleep(POLL_SECONDS)
-            release = patiently(lambda: context.client.get(path), deadline)
+            sleep(POLL_SECONDS)
+            release = patiently(lambda: context.client.get(path), deadline, sleep=sleep)
+
+
+def _stuck_since(release: Document) -> str | None:
+    return str((release["waiting_for"] or {}).get("since")) if release["state"] == "stuck" else None
+
+
+def _way_out(release: Document) -> str:
+    number = release["id"]
+    return (
+        f"Release {number} is stuck: {release['last_error'] or 'nobody knows why'}\n"
+        f"Try again with `slipway release resume {number}`, or give up with "
+        f"`slipway release abort {number}`; this command keeps waiting."
+    )
 
 
 class _display:
