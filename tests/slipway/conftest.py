@@ -1,0 +1,98 @@
+"""The command line in this process, before the real API; while a command waits, the world goes on."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+import orjson
+import pytest
+from django.test import Client
+
+from accounts.models import User
+from common.actor import Actor
+from slipway.cli import main
+from slipway.cli.context import Outside
+from tests.cast import token_of
+from tests.releases.world import Scene
+
+URL = "http://testserver"
+
+
+@dataclass
+class Wire(httpx2.BaseTransport):
+    """To the API of this process. `lose` answers get lost on their way back; all get the `refusal`."""
+
+    lose: int = 0
+    refusal: Mapping[str, Any] | None = None
+    sent: list[httpx2.Request] = field(default_factory=list)
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.sent.append(request)
+        if self.refusal is not None:
+            return httpx2.Response(self.refusal["status"], json=self.refusal)
+        # Django's own client: httpx2's WSGITransport would close the connection of the test's transaction.
+        response = Client().generic(
+            request.method,
+            request.url.raw_path.decode(),
+            request.read(),
+            content_type=request.headers.get("Content-Type", ""),
+            headers=dict(request.headers),
+        )
+        if self.lose:
+            self.lose -= 1
+            raise httpx2.ReadError("connection reset by peer", request=request)
+        return httpx2.Response(response.status_code, headers=dict(response.items()), content=response.content)
+
+
+@dataclass(frozen=True)
+class Said:
+    status: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """The only thing on stdout, as JSON."""
+        return orjson.loads(self.out)
+
+
+class Terminal:
+    """`terminal("release", "status", "1")` is `slipway release status 1`; pauses call `while_waiting`."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.wire = Wire()
+        self.token = ""
+        self.while_waiting: Callable[[], object] = lambda: None
+        self._capsys = capsys
+
+    def __call__(self, *arguments: object, token: str | None = None) -> Said:
+        token = self.token if token is None else token
+        outside = Outside(transport=self.wire, sleep=lambda _seconds: self.while_waiting())
+        identity = ["--url", URL, *(["--token", token] if token else [])]
+        self._capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([*identity, *map(str, arguments)], outside=outside)
+        said = self._capsys.readouterr()
+        return Said(int(ended.value.code or 0), said.out, said.err)
+
+
+@pytest.fixture
+def terminal(db: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    for name in ("SLIPWAY_URL", "SLIPWAY_TOKEN", "SLIPWAY_TOKEN_FILE", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    return Terminal(capsys)
+
+
+@pytest.fixture
+def scene(db: None, monkeypatch: pytest.MonkeyPatch, terminal: Terminal) -> Scene:
+    """Version 1 serves, version 2 is ready; who types is the one who asks for releases."""
+    scene = Scene(monkeypatch)
+    kernel = scene.worker()
+    terminal.token = token_for(scene.requester)
+    terminal.while_waiting = lambda: scene.tick(kernel)
+    return scene
+
+
+def token_for(actor: Actor) -> str:
+    return token_of(User.objects.get(pk=actor.user_id))
