@@ -6,6 +6,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 
 from controlplane import health
 from controlplane.home.views import home
+from controlplane.metrics import metrics
 
 # One door for everyone, with its lockout: the admin has no login page of its own.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
@@ -25,6 +26,7 @@ urlpatterns = [
     path("api/docs/", SpectacularSwaggerSplitView.as_view(template_name="api/docs.html"), name="docs"),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
+    path("metrics", metrics),
 ]
 
 handler400 = "common.api.outside.bad_request"

@@ -82,6 +82,12 @@ def in_motion(actor: Actor) -> QuerySet[Release]:
     return releases_for(actor).filter(state__in=IN_MOTION).order_by("-created_at")
 
 
+def count_by_state() -> dict[str, int]:
+    """Of all teams; every state is named."""
+    counted = Release.objects.order_by().values_list("state").annotate(number=Count("pk"))
+    return dict.fromkeys(ReleaseState.values, 0) | dict(counted)
+
+
 def waiting_for(actor: Actor) -> QuerySet[Release]:
     """Releases that wait for this actor: approvals it may give, and stuck ones it may resume."""
     approvals = in_motion(actor).filter(

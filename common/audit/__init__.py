@@ -1,5 +1,5 @@
 """The record of who did what: an append-only hash chain, written in the transaction of the deed."""
 
-from common.audit.chain import Broken, Verdict, record, verify
+from common.audit.chain import Broken, Verdict, length, record, verify
 
-__all__ = ["Broken", "Verdict", "record", "verify"]
+__all__ = ["Broken", "Verdict", "length", "record", "verify"]

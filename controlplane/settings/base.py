@@ -66,6 +66,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "common.request_id.request_id_middleware",
+    "controlplane.metrics.request_metrics_middleware",
     "django.middleware.security.SecurityMiddleware",
     "controlplane.static_files.StaticFilesMiddleware",
     "csp.middleware.CSPMiddleware",

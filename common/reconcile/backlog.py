@@ -1,0 +1,41 @@
+"""How much work waits, by kind of row: what monitoring asks."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db.models import Count, Min, Q
+
+from common.reconcile.engine import Kernel
+from common.reconcile.engine import kernel as process_kernel
+
+OVERDUE_AFTER = timedelta(seconds=10)
+"""A doorbell takes milliseconds and the sweeper a second or two: what waits longer finds no worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    due: int
+    """Rows whose next step is due, and that no worker has claimed."""
+    overdue: int
+    """Those of them that have been due for longer than OVERDUE_AFTER."""
+    stuck: int
+    """Rows that the kernel has given up, until a person looks."""
+    oldest_seconds: float
+    """For how long the longest waiting row has been due; 0.0 when none is."""
+
+
+def backlogs(kernel: Kernel = process_kernel) -> dict[str, Backlog]:
+    """By kind; one query for each."""
+    now = kernel.clock()
+    due = Q(next_at__lte=now, lease_until__lte=now, stuck_at__isnull=True)
+    found = {}
+    for kind in kernel.kinds:
+        counts = kernel.reconciler(kind).model._default_manager.aggregate(
+            due=Count("pk", filter=due),
+            overdue=Count("pk", filter=due & Q(next_at__lt=now - OVERDUE_AFTER)),
+            stuck=Count("pk", filter=Q(stuck_at__isnull=False)),
+            since=Min("next_at", filter=due),
+        )
+        since = counts.pop("since")
+        found[kind] = Backlog(**counts, oldest_seconds=(now - since).total_seconds() if since else 0.0)
+    return found
