@@ -38,6 +38,9 @@ class RunningStack:
         self.home = Home(home)
         self.database_url = database_url
         self.port, self.gateway_port, self.admin_port = free_ports(3)
+        # Not the usual range: another stack on this machine may be about to bind the same port.
+        first = 20_000 + 100 * secrets.randbelow(120)
+        self.worker_ports = f"{first}-{first + 99}"
         self.mark = secrets.token_hex(8)
         self.output = home.parent / f"{home.name}.out"
         self.module = module
@@ -51,6 +54,7 @@ class RunningStack:
             "SLIPWAY_PORT": str(self.port),
             "SLIPWAY_GATEWAY_PORT": str(self.gateway_port),
             "SLIPWAY_GATEWAY_ADMIN_PORT": str(self.admin_port),
+            "SLIPWAY_WORKER_PORTS": self.worker_ports,
             "SLIPWAY_DATABASE_URL": self.database_url,
         }
 
