@@ -218,7 +218,8 @@ class ReleaseSerializer(ReleaseRowSerializer):
     )
     waiting_for = serializers.SerializerMethodField(help_text="What a person must do; null when nobody must.")
     approvals = ApprovalSerializer(many=True)
-    halted_by = serializers.CharField()
+    halted_by = serializers.CharField(help_text="Who gave it up; empty: nobody has.")
+    paused_by = serializers.CharField(help_text="Who wants it to stay as it is; empty: nobody does.")
     undoes = serializers.IntegerField(source="undoes_id", allow_null=True)
     last_error = serializers.CharField(help_text="Why the last attempt at the present step failed.")
 
@@ -231,6 +232,7 @@ class ReleaseSerializer(ReleaseRowSerializer):
             "waiting_for",
             "approvals",
             "halted_by",
+            "paused_by",
             "undoes",
             "last_error",
         )

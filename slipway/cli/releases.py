@@ -187,6 +187,10 @@ def _summary(release: Document) -> str:
     words = f"Release {release['id']}: {release['version']} on {release['service']} is"
     if release["state"] not in ENDS and release["halted_by"]:
         return f"{words} being given up, as {release['halted_by']} asked: {release['outcome']}"
+    if release["state"] not in (*ENDS, "paused", "stuck") and release["paused_by"]:
+        return f"{words} being paused, as {release['paused_by']} asked"
+    if release["state"] == "paused" and not release["paused_by"]:
+        return f"{words} about to go on"
     if release["state"] == "waiting_approval" and release["waiting_for"] is None:
         return f"{words} approved and goes on"
     return f"{words} {release['state']}" + (f". {release['outcome']}" if release["outcome"] else "")

@@ -83,6 +83,18 @@ def test_who_approves_reads_that_it_goes_on(terminal: Terminal, scene: Scene) ->
     assert said.out == f"Release {release.pk}: {scene.v2} on {scene.name} is approved and goes on\n"
 
 
+def test_who_pauses_and_resumes_reads_what_will_be(terminal: Terminal, scene: Scene) -> None:
+    release = scene.start()
+    words = f"Release {release.pk}: {scene.v2} on {scene.name} is"
+
+    said = terminal("release", "pause", release.pk, "--reason", "lunch")
+    assert said.out == f"{words} being paused, as ada asked\n"
+    scene.run_until_state(ReleaseState.PAUSED)
+    assert terminal("release", "status", release.pk).out == f"{words} paused\n"
+    said = terminal("release", "resume", release.pk, "--reason", "back")
+    assert said.out == f"{words} about to go on\n"
+
+
 def test_taking_a_promoted_release_back_names_the_release_that_does_it(
     terminal: Terminal, scene: Scene
 ) -> None:
