@@ -6,13 +6,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts import selectors, services
+from accounts.api import examples
 from accounts.audit_filter import AuditFilter
 from accounts.states import Right
 from common import audit
+from common.api.examples import example
 from common.api.views import Endpoint, Listed
 from common.models import AuditRecord
 
 
+@example(examples.AUDIT_RECORD)
 class AuditRecordSerializer(serializers.ModelSerializer[AuditRecord]):
     class Meta:
         model = AuditRecord
@@ -22,6 +25,7 @@ class AuditRecordSerializer(serializers.ModelSerializer[AuditRecord]):
         )  # fmt: skip
 
 
+@example(examples.AUDIT_VERDICT)
 class AuditVerdictSerializer(serializers.Serializer[Any]):
     intact = serializers.BooleanField()
     checked = serializers.IntegerField(help_text="Rows whose hash was computed again and found right.")

@@ -1,10 +1,12 @@
 from typing import Any
 
-from drf_spectacular.utils import OpenApiExample, extend_schema_field, extend_schema_serializer
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from accounts.api import examples
 from accounts.models import ApiToken, Membership, Team, User, team_name
 from accounts.states import Right, Role, TokenState
+from common.api.examples import example
 
 
 class TeamMembershipSerializer(serializers.ModelSerializer[Membership]):
@@ -15,24 +17,7 @@ class TeamMembershipSerializer(serializers.ModelSerializer[Membership]):
         fields = ("team", "role")
 
 
-@extend_schema_serializer(
-    examples=[
-        OpenApiExample(
-            "A developer",
-            response_only=True,
-            value={
-                "username": "ada",
-                "first_name": "Ada",
-                "last_name": "Lovelace",
-                "email": "ada@example.org",
-                "is_active": True,
-                "is_superuser": False,
-                "last_login": "2026-11-20T08:30:00Z",
-                "teams": [{"team": "vision", "role": "developer"}],
-            },
-        )
-    ]
-)
+@example(examples.PERSON)
 class PersonSerializer(serializers.ModelSerializer[User]):
     teams = serializers.SerializerMethodField(help_text="The teams that you share with them.")
 
@@ -57,6 +42,7 @@ class PersonSerializer(serializers.ModelSerializer[User]):
         return TeamMembershipSerializer(shared, many=True).data
 
 
+@example(examples.NEW_PERSON)
 class NewPersonSerializer(serializers.Serializer[Any]):
     username = serializers.CharField(max_length=150)
     password = serializers.CharField(
@@ -72,6 +58,7 @@ class NewPersonSerializer(serializers.Serializer[Any]):
     role = serializers.ChoiceField(choices=Role.choices, required=False)
 
 
+@example(examples.PERSON_CHANGE)
 class PersonChangeSerializer(serializers.Serializer[Any]):
     email = serializers.EmailField(required=False, allow_blank=True)
     first_name = serializers.CharField(max_length=150, required=False, allow_blank=True)
@@ -80,28 +67,30 @@ class PersonChangeSerializer(serializers.Serializer[Any]):
     is_superuser = serializers.BooleanField(required=False)
 
 
+@example(examples.PASSWORD)
 class PasswordSerializer(serializers.Serializer[Any]):
     password = serializers.CharField(max_length=1000, write_only=True, trim_whitespace=False)
 
 
-@extend_schema_serializer(
-    examples=[OpenApiExample("A team", value={"name": "vision", "description": "Image models"})]
-)
+@example(examples.TEAM)
 class TeamSerializer(serializers.ModelSerializer[Team]):
     class Meta:
         model = Team
         fields = ("name", "description", "created_at")
 
 
+@example(examples.NEW_TEAM)
 class NewTeamSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(max_length=63, validators=[team_name])
     description = serializers.CharField(max_length=2000, required=False, allow_blank=True)
 
 
+@example(examples.TEAM_CHANGE)
 class TeamChangeSerializer(serializers.Serializer[Any]):
     description = serializers.CharField(max_length=2000, allow_blank=True)
 
 
+@example(examples.MEMBER)
 class MemberSerializer(serializers.ModelSerializer[Membership]):
     username = serializers.CharField(source="user.username")
 
@@ -110,15 +99,18 @@ class MemberSerializer(serializers.ModelSerializer[Membership]):
         fields = ("username", "role", "created_at")
 
 
+@example(examples.ROLE_CHANGE)
 class RoleChangeSerializer(serializers.Serializer[Any]):
     role = serializers.ChoiceField(choices=Role.choices)
     reason = serializers.CharField(max_length=2000, required=False, allow_blank=True)
 
 
+@example(examples.NEW_MEMBER)
 class NewMemberSerializer(RoleChangeSerializer):
     username = serializers.CharField(max_length=150)
 
 
+@example(examples.TOKEN)
 class TokenSerializer(serializers.ModelSerializer[ApiToken]):
     owner = serializers.CharField(source="owner.username")
     team = serializers.CharField(source="team.name", default=None, allow_null=True)
@@ -142,20 +134,7 @@ class TokenSerializer(serializers.ModelSerializer[ApiToken]):
         )
 
 
-@extend_schema_serializer(
-    examples=[
-        OpenApiExample(
-            "For a pipeline",
-            request_only=True,
-            value={
-                "name": "ci",
-                "scopes": ["read", "models.write", "releases.start"],
-                "team": "vision",
-                "expires_at": "2027-03-01T00:00:00Z",
-            },
-        )
-    ]
-)
+@example(examples.NEW_TOKEN)
 class NewTokenSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(max_length=100)
     scopes = serializers.ListField(child=serializers.ChoiceField(choices=Right.choices), allow_empty=False)
@@ -168,6 +147,7 @@ class NewTokenSerializer(serializers.Serializer[Any]):
     )
 
 
+@example(examples.ISSUED_TOKEN)
 class IssuedTokenSerializer(TokenSerializer):
     token = serializers.CharField(help_text="The whole token. It is shown this once.")
 
@@ -180,6 +160,7 @@ class RightsSerializer(serializers.Serializer[Any]):
     rights = serializers.ListField(child=serializers.ChoiceField(choices=Right.choices))
 
 
+@example(examples.ME)
 class MeSerializer(serializers.Serializer[Any]):
     """Who is asking, and what they may do where: for a token, within its scopes."""
 

@@ -1,31 +1,19 @@
 from typing import Any
 
-from drf_spectacular.utils import OpenApiExample, extend_schema_serializer
 from rest_framework import serializers
 
+from clusters.api import examples
 from clusters.models import Cluster, Deployment, Gpu, Node, Worker
 from clusters.states import Alert, WorkerState
+from common.api.examples import example
 from serving.protocol import MAX_WORKERS_PER_BATCH
 
 
-@extend_schema_serializer(
-    examples=[
-        OpenApiExample(
-            "This machine",
-            response_only=True,
-            value={
-                "name": "local",
-                "kind": "embedded",
-                "team": None,
-                "problem": "",
-                "surveyed_at": "2026-11-20T08:30:00Z",
-                "created_at": "2026-11-20T08:00:00Z",
-            },
-        )
-    ]
-)
+@example(examples.CLUSTER)
 class ClusterSerializer(serializers.ModelSerializer[Cluster]):
-    team = serializers.CharField(source="team.name", default=None, help_text="null: shared by all teams.")
+    team = serializers.CharField(
+        source="team.name", default=None, allow_null=True, help_text="null: shared by all teams."
+    )
     problem = serializers.CharField(help_text="Why it cannot be used now; empty while it can.")
 
     class Meta:
@@ -39,25 +27,7 @@ class GpuSerializer(serializers.ModelSerializer[Gpu]):
         fields = ("index", "name", "memory_bytes")
 
 
-@extend_schema_serializer(
-    examples=[
-        OpenApiExample(
-            "A machine with one GPU",
-            response_only=True,
-            value={
-                "id": 7,
-                "name": "box-1",
-                "address": "10.0.0.7",
-                "cpu_count": 16,
-                "memory_bytes": 137438953472,
-                "group": "online",
-                "state": "ready",
-                "seen_at": "2026-11-20T08:30:00Z",
-                "gpus": [{"index": 0, "name": "NVIDIA H100 80GB HBM3", "memory_bytes": 85520809984}],
-            },
-        )
-    ]
-)
+@example(examples.NODE)
 class NodeSerializer(serializers.ModelSerializer[Node]):
     gpus = GpuSerializer(many=True)
 
@@ -104,6 +74,7 @@ class SampleSerializer(serializers.Serializer[Any]):
     nodes = serializers.DictField(child=serializers.FloatField(allow_null=True), help_text="Busy by node id.")
 
 
+@example(examples.BUSY)
 class BusySerializer(serializers.Serializer[Any]):
     live = serializers.BooleanField(help_text="False while heartbeats are not known.")
     now = LoadSerializer()
@@ -116,7 +87,7 @@ class BusySerializer(serializers.Serializer[Any]):
 
 
 class WorkerSerializer(serializers.ModelSerializer[Worker]):
-    node = serializers.CharField(source="node.name", default=None)
+    node = serializers.CharField(source="node.name", default=None, allow_null=True)
     state = serializers.ChoiceField(choices=WorkerState.choices)
     alert = serializers.ChoiceField(choices=Alert.choices, help_text="What its heartbeats say against it.")
 
@@ -137,32 +108,7 @@ class WorkerSerializer(serializers.ModelSerializer[Worker]):
         )
 
 
-@extend_schema_serializer(
-    examples=[
-        OpenApiExample(
-            "One worker keeps crashing",
-            response_only=True,
-            value={
-                "name": "chat-v2",
-                "cluster": "local",
-                "team": "default",
-                "service": "chat",
-                "version": "story:v2",
-                "engine": "transformers",
-                "replicas": 1,
-                "slots": 4,
-                "device": "auto",
-                "state": "failing",
-                "state_since": "2026-11-20T08:30:00Z",
-                "reason": "chat-v2-0 exited 3 times in 20 s: exit status 1: RuntimeError: CUDA out of memory",
-                "observed_at": "2026-11-20T08:30:01Z",
-                "created_at": "2026-11-20T08:29:00Z",
-                "created_by": "ada",
-                "workers": [],
-            },
-        )
-    ]
-)
+@example(examples.DEPLOYMENT)
 class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
     cluster = serializers.CharField(source="cluster.name")
     team = serializers.CharField(source="team.name")
@@ -191,11 +137,13 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
         )
 
 
+@example(examples.WORKER_LOG)
 class WorkerLogSerializer(serializers.Serializer[Any]):
     worker = serializers.CharField()
     log = serializers.CharField(help_text="The end of what it wrote, restarts before it included.")
 
 
+@example(examples.HEARTBEATS)
 class HeartbeatsSerializer(serializers.Serializer[Any]):
     workers = serializers.ListField(
         child=serializers.DictField(),
@@ -209,6 +157,7 @@ class RefusalSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField()
 
 
+@example(examples.RECEIPT)
 class ReceiptSerializer(serializers.Serializer[Any]):
     accepted = serializers.IntegerField()
     refused = RefusalSerializer(many=True)

@@ -1,9 +1,11 @@
 from typing import Any
 
-from drf_spectacular.utils import OpenApiExample, extend_schema_field, extend_schema_serializer
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from common.api.examples import example
 from models_registry import selectors
+from models_registry.api import examples
 from models_registry.models import Alias, AliasMove, Model, Version
 from models_registry.selectors import ModelCard, VersionCard
 from models_registry.services.checks import MAX_REASON
@@ -24,34 +26,7 @@ class AliasOfModelSerializer(serializers.Serializer[Alias]):
     version = serializers.CharField(source="version.name")
 
 
-@extend_schema_serializer(
-    examples=[
-        OpenApiExample(
-            "A small language model",
-            response_only=True,
-            value={
-                "name": "tiny-llama",
-                "team": "language",
-                "task": "text-generation",
-                "description": "Answers questions about the standard library.",
-                "latest_version": {
-                    "name": "v2",
-                    "digest": "5b0c3f0f7d0c6d4de1b58f2b2f4f3a7d7c6a1a2a3a4a5a6a7a8a9aaabacadaea",
-                    "size_bytes": 13_400_211,
-                    "architecture": "LlamaForCausalLM",
-                    "parameters": 3_345_408,
-                    "created_at": "2026-11-20T08:30:00Z",
-                },
-                "aliases": [{"name": "production", "version": "v1"}],
-                "version_count": 2,
-                "size_bytes": 26_800_422,
-                "served": ["service chat (stable)"],
-                "created_at": "2026-11-19T16:00:00Z",
-                "created_by": "ada",
-            },
-        )
-    ]
-)
+@example(examples.MODEL)
 class ModelSerializer(serializers.Serializer[ModelCard]):
     name = serializers.CharField(source="model.name")
     team = serializers.CharField(source="model.team.name")
@@ -93,6 +68,7 @@ def model_shown(card: ModelCard) -> dict[str, Any]:
     }
 
 
+@example(examples.NEW_MODEL)
 class NewModelSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(
         max_length=200, help_text="Of a-z, 0-9, '.', '_' and '-'; unique over all teams."
@@ -104,6 +80,7 @@ class NewModelSerializer(serializers.Serializer[Any]):
     )
 
 
+@example(examples.MODEL_CHANGE)
 class ModelChangeSerializer(serializers.Serializer[Any]):
     task = serializers.CharField(max_length=100, required=False, allow_blank=True)
     description = serializers.CharField(max_length=10_000, required=False, allow_blank=True)
@@ -124,6 +101,7 @@ class SourceSerializer(serializers.Serializer[Any]):
     ignore_patterns = serializers.ListField(child=serializers.CharField())
 
 
+@example(examples.VERSION)
 class VersionSerializer(serializers.Serializer[VersionCard]):
     model = serializers.CharField(source="version.model.name")
     name = serializers.CharField(source="version.name")
@@ -148,7 +126,7 @@ class VersionSerializer(serializers.Serializer[VersionCard]):
     message = serializers.CharField(source="version.message")
     author = serializers.CharField(source="version.author_name")
     source = SourceSerializer(source="version.source")  # type: ignore[assignment]
-    signature = serializers.JSONField(
+    signature = serializers.DictField(
         source="version.signature", allow_null=True, help_text="Null: unsigned."
     )
     progress = ProgressSerializer(source="version")
@@ -179,6 +157,7 @@ class VersionMoveSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField()
 
 
+@example(examples.VERSION_DETAIL)
 class VersionDetailSerializer(VersionSerializer):
     """A version with everything that is known of it."""
 
@@ -203,20 +182,7 @@ class VersionDetailSerializer(VersionSerializer):
         return list(moves.values("at", "from_state", "to_state", "by", "reason"))
 
 
-@extend_schema_serializer(
-    examples=[
-        OpenApiExample(
-            "From a directory on the server",
-            request_only=True,
-            value={
-                "source": "/srv/models/tiny-llama/run-8",
-                "message": "Trained twice as long.",
-                "lineage": {"parent": "v1", "trained_by": "job 8"},
-                "ignore_patterns": ["*.bin"],
-            },
-        )
-    ]
-)
+@example(examples.NEW_VERSION)
 class NewVersionSerializer(serializers.Serializer[Any]):
     source = serializers.CharField(  # type: ignore[assignment]
         max_length=4_096,
@@ -235,10 +201,12 @@ class NewVersionSerializer(serializers.Serializer[Any]):
     )
 
 
+@example(examples.REASON)
 class ReasonSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
 
 
+@example(examples.ALIAS)
 class AliasSerializer(serializers.ModelSerializer[Alias]):
     model = serializers.CharField(source="model.name")
     version = serializers.CharField(source="version.name")
@@ -249,11 +217,13 @@ class AliasSerializer(serializers.ModelSerializer[Alias]):
         fields = ("name", "model", "version", "digest", "moved_at", "moved_by", "reason")
 
 
+@example(examples.ALIAS_PUT)
 class AliasPutSerializer(serializers.Serializer[Any]):
     version = serializers.CharField(max_length=95, help_text="A ready version, by name or digest.")
     reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
 
 
+@example(examples.ALIAS_MOVE)
 class AliasMoveSerializer(serializers.ModelSerializer[AliasMove]):
     from_version = serializers.CharField(source="from_version.name", default=None, allow_null=True)
     to_version = serializers.CharField(
@@ -279,6 +249,7 @@ class KeyChangeSerializer(serializers.Serializer[Any]):
     after = serializers.JSONField(allow_null=True)
 
 
+@example(examples.COMPARISON)
 class ComparisonSerializer(serializers.Serializer[Any]):
     before = serializers.CharField()
     after = serializers.CharField()

@@ -2,10 +2,12 @@
 
 from typing import Any
 
-from drf_spectacular.utils import OpenApiExample, extend_schema_field, extend_schema_serializer
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
+from common.api.examples import example
 from releases import selectors
+from releases.api import examples
 from releases.models import Plan, Release, ReleaseMove, ReleaseStep, Service
 from releases.states import Decision, ReleaseState, StepState
 from serving.protocol import DEVICES, ENGINES
@@ -31,43 +33,7 @@ class WeightsSerializer(serializers.Serializer[Any]):
     )
 
 
-@extend_schema_serializer(
-    examples=[
-        OpenApiExample(
-            "A service with a canary",
-            response_only=True,
-            value={
-                "name": "chat",
-                "team": "default",
-                "description": "",
-                "model": "chat-small",
-                "alias": "production",
-                "cluster": "local",
-                "engine": "transformers",
-                "replicas": 2,
-                "slots": 4,
-                "device": "auto",
-                "resources": {},
-                "settings": {},
-                "plan": "canary",
-                "state": "releasing",
-                "stable": "chat-small:v1",
-                "stable_since": "2026-11-20T09:00:00Z",
-                "candidate": "chat-small:v2",
-                "release_in_motion": 12,
-                "weights": {
-                    "desired": {"stable": 95, "candidate": 5},
-                    "observed": {"stable": 94.8, "candidate": 5.2},
-                    "requests": 812,
-                    "interval_percent": [2.7, 7.9],
-                },
-                "url": "http://127.0.0.1:8080/chat/",
-                "created_by": "ada",
-                "created_at": "2026-11-20T08:55:00Z",
-            },
-        )
-    ]
-)
+@example(examples.SERVICE)
 class ServiceSerializer(serializers.ModelSerializer[Service]):
     team = serializers.CharField(source="team.name")
     model = serializers.CharField(source="model.name")
@@ -124,6 +90,7 @@ class _ServiceFields(serializers.Serializer[Any]):
     plan = serializers.CharField(max_length=63, required=False, help_text="Plan of its releases.")
 
 
+@example(examples.NEW_SERVICE)
 class NewServiceSerializer(_ServiceFields):
     name = serializers.CharField(max_length=50)
     team = serializers.CharField(max_length=63, required=False, help_text="Needed by whoever is in several.")
@@ -134,6 +101,7 @@ class NewServiceSerializer(_ServiceFields):
     cluster = serializers.CharField(max_length=63, default="local")
 
 
+@example(examples.SERVICE_CHANGE)
 class ServiceChangeSerializer(_ServiceFields):
     pass
 
@@ -170,6 +138,7 @@ class PlanReferenceSerializer(serializers.Serializer[Any]):
     hash = serializers.CharField(help_text="sha256 of the plan that this release started with.")
 
 
+@example(examples.RELEASE_ROW)
 class ReleaseRowSerializer(serializers.ModelSerializer[Release]):
     """A release in a list."""
 
@@ -210,6 +179,7 @@ class ReleaseRowSerializer(serializers.ModelSerializer[Release]):
         return selectors.page_of(release)
 
 
+@example(examples.RELEASE)
 class ReleaseSerializer(ReleaseRowSerializer):
     steps = StepSerializer(many=True)
     weights = serializers.SerializerMethodField()
@@ -259,15 +229,7 @@ def _is_answered(release: Release) -> bool:
     return any(word.step_index == release.step_index for word in release.approvals.all())
 
 
-@extend_schema_serializer(
-    examples=[
-        OpenApiExample(
-            "Start a canary",
-            request_only=True,
-            value={"service": "chat", "version": "v2", "plan": "canary", "reason": "Longer training"},
-        )
-    ]
-)
+@example(examples.NEW_RELEASE)
 class NewReleaseSerializer(serializers.Serializer[Any]):
     service = serializers.CharField(max_length=50)
     version = serializers.CharField(
@@ -281,14 +243,17 @@ class NewReleaseSerializer(serializers.Serializer[Any]):
 
 
 @extend_schema_serializer(component_name="RequiredReason")
+@example(examples.REASON)
 class ReasonSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=2000, help_text="Why; kept in the record.")
 
 
+@example(examples.REASON)
 class OptionalReasonSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=2000, required=False, allow_blank=True, default="")
 
 
+@example(examples.PLAN)
 class PlanSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     team = serializers.CharField(
@@ -299,19 +264,25 @@ class PlanSerializer(serializers.Serializer[Any]):
     hash = serializers.CharField()
     summary = serializers.SerializerMethodField(help_text="The steps in words.")
     changed_by = serializers.CharField(default="", allow_blank=True)
-    changed_at = serializers.DateTimeField(default=None, allow_null=True)
+    changed_at = serializers.SerializerMethodField(help_text="null: built in.")
+
+    @extend_schema_field(serializers.DateTimeField(allow_null=True))
+    def get_changed_at(self, plan: Plan) -> Any:
+        return plan.changed_at if plan.team_id else None
 
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
     def get_summary(self, plan: Plan) -> Any:
         return selectors.summary(plan)
 
 
+@example(examples.NEW_PLAN)
 class NewPlanSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(max_length=63)
     team = serializers.CharField(max_length=63, required=False)
     body = serializers.DictField(help_text="`steps`, and `judge` where it differs from the default.")
 
 
+@example(examples.PLAN_CHANGE)
 class PlanChangeSerializer(serializers.Serializer[Any]):
     body = serializers.DictField()
     team = serializers.CharField(max_length=63, required=False)

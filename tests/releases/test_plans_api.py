@@ -44,6 +44,12 @@ def test_plans_of_two_teams_with_one_name_are_told_apart_by_the_team(ada: Api) -
     assert list(Plan.objects.values_list("team__name", flat=True)) == ["vision"]
 
 
+def test_a_built_in_plan_reads_the_same_twice(ada: Api) -> None:
+    first = ada.get("plans/canary/")
+    assert first.json()["changed_at"] is None
+    assert ada.get("plans/canary/", If_None_Match=first["ETag"]).status_code == 304
+
+
 @pytest.mark.parametrize("verb", ["put", "delete"])
 def test_a_built_in_plan_stays_as_it_is(ada: Api, verb: str) -> None:
     body = {"team": "vision", "body": BODY} if verb == "put" else None

@@ -1,0 +1,95 @@
+"""The documents that the schema shows for clusters, machines, deployments and workers."""
+
+CLUSTER = {
+    "name": "local",
+    "kind": "embedded",
+    "team": None,
+    "problem": "",
+    "surveyed_at": "2026-11-20T08:30:00Z",
+    "created_at": "2026-11-20T08:00:00Z",
+}
+NODE = {
+    "id": 7,
+    "name": "box-1",
+    "address": "10.0.0.7",
+    "cpu_count": 16,
+    "memory_bytes": 137438953472,
+    "group": "online",
+    "state": "ready",
+    "seen_at": "2026-11-20T08:30:00Z",
+    "gpus": [{"index": 0, "name": "NVIDIA H100 80GB HBM3", "memory_bytes": 85520809984}],
+}
+LOAD = {"busy": 0.42, "in_flight": 3, "slots": 8, "workers": 2, "ready": 2, "lost": 0, "stuck": 0}
+BUSY = {
+    "live": True,
+    "now": LOAD,
+    "nodes": [{"id": 7, "name": "box-1", "load": LOAD}],
+    "history": [
+        {
+            "at": "2026-11-20T08:30:00Z",
+            "busy": 0.4,
+            "in_flight": 3,
+            "slots": 8,
+            "workers": 2,
+            "nodes": {"7": 0.4},
+        }
+    ],
+}
+WORKER = {
+    "name": "chat-r12-0",
+    "ordinal": 0,
+    "node": "box-1",
+    "address": "10.0.0.7",
+    "port": 21003,
+    "pid": 4711,
+    "state": "failed",
+    "state_since": "2026-11-20T08:30:00Z",
+    "restarts": 3,
+    "reason": "exit status 1: RuntimeError: CUDA out of memory",
+    "alert": "",
+}
+DEPLOYMENT = {
+    "name": "chat-r12",
+    "cluster": "local",
+    "team": "default",
+    "service": "chat",
+    "version": "story:v2",
+    "engine": "transformers",
+    "replicas": 1,
+    "slots": 4,
+    "device": "auto",
+    "state": "failing",
+    "state_since": "2026-11-20T08:30:00Z",
+    "reason": "chat-r12-0 exited 3 times in 20 s: exit status 1: RuntimeError: CUDA out of memory",
+    "observed_at": "2026-11-20T08:30:01Z",
+    "created_at": "2026-11-20T08:29:00Z",
+    "created_by": "ada",
+    "workers": [WORKER],
+}
+WORKER_LOG = {"worker": "chat-r12-0", "log": "RuntimeError: CUDA out of memory\n"}
+HEARTBEATS = {
+    "workers": [
+        {
+            "worker": "chat-r12-0",
+            "deployment": "chat-r12",
+            "service": "chat",
+            "version": "story:v2",
+            "engine": "transformers",
+            "device": "cuda",
+            "machine": "box-1",
+            "address": "10.0.0.7",
+            "port": 21003,
+            "pid": 4711,
+            "state": "ready",
+            "busy": 0.42,
+            "in_flight": 3,
+            "slots": 8,
+            "started_at": 1795239500.0,
+            "at": 1795239614.5,
+        }
+    ]
+}
+RECEIPT = {
+    "accepted": 1,
+    "refused": [{"worker": "chat-r1-0", "reason": "There is no such worker."}],
+}

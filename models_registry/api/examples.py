@@ -1,0 +1,152 @@
+"""The documents that the schema shows for models, versions and aliases."""
+
+DIGEST = "5b0c3f0f7d0c6d4de1b58f2b2f4f3a7d7c6a1a2a3a4a5a6a7a8a9aaabacadaea"
+MODEL = {
+    "name": "tiny-llama",
+    "team": "language",
+    "task": "text-generation",
+    "description": "Answers questions about the standard library.",
+    "latest_version": {
+        "name": "v2",
+        "digest": DIGEST,
+        "size_bytes": 13_400_211,
+        "architecture": "LlamaForCausalLM",
+        "parameters": 3_345_408,
+        "created_at": "2026-11-20T08:30:00Z",
+    },
+    "aliases": [{"name": "production", "version": "v1"}],
+    "version_count": 2,
+    "size_bytes": 26_800_422,
+    "served": ["service chat (stable)"],
+    "created_at": "2026-11-19T16:00:00Z",
+    "created_by": "ada",
+}
+NEW_MODEL = {
+    "name": "tiny-llama",
+    "task": "text-generation",
+    "description": "Answers questions about the standard library.",
+    "team": "language",
+}
+MODEL_CHANGE = {"description": "Answers questions about the standard library, in English."}
+NEW_VERSION = {
+    "source": "/srv/models/tiny-llama/run-8",
+    "message": "Trained twice as long.",
+    "lineage": {"parent": "v1", "trained_by": "job 8"},
+    "ignore_patterns": ["*.bin"],
+}
+VERSION = {
+    "model": "tiny-llama",
+    "name": "v2",
+    "number": 2,
+    "state": "ready",
+    "reason": "",
+    "stuck": "",
+    "digest": DIGEST,
+    "size_bytes": 13_400_211,
+    "file_count": 2,
+    "architecture": "LlamaForCausalLM",
+    "parameters": 3_345_408,
+    "context_length": 2048,
+    "dtype": "F32",
+    "quantization": "",
+    "message": "Trained twice as long.",
+    "author": "ada",
+    "source": {
+        "kind": "directory",
+        "uri": "file:///srv/models/tiny-llama/run-8",
+        "ignore_patterns": ["*.bin"],
+    },
+    "signature": None,
+    "progress": {
+        "bytes_done": 13_400_211,
+        "bytes_total": 13_400_211,
+        "files_done": 2,
+        "files_total": 2,
+        "bytes_per_second": 412_000_000,
+        "seconds_left": None,
+    },
+    "aliases": ["staging"],
+    "served": [],
+    "same_content_as": "",
+    "created_at": "2026-11-20T08:30:00Z",
+    "ready_at": "2026-11-20T08:30:02Z",
+}
+VERSION_DETAIL = VERSION | {
+    "files": [
+        {
+            "path": "config.json",
+            "size": 718,
+            "sha256": "1ac1218cbaa9ec69512607619b1f629738c0223bff4035e8af223cef36f9dfbb",
+            "format": "json",
+        },
+        {
+            "path": "model.safetensors",
+            "size": 13_399_493,
+            "sha256": "7d08538860cb9392fd96df004bb918a14cd2fe5d5e6663f99d930c5655be83fe",
+            "format": "safetensors",
+        },
+    ],
+    "config": {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256},
+    "scan": {
+        "verdict": "passed",
+        "formats": {
+            "json": {"files": 1, "bytes": 718},
+            "safetensors": {"files": 1, "bytes": 13_399_493},
+        },
+        "refusals": [],
+        "skipped": ["optimizer.bin"],
+        "notes": [],
+    },
+    "lineage": {"parent": "tiny-llama:v1", "trained_by": "job 8"},
+    "history": [
+        {
+            "at": "2026-11-20T08:30:00Z",
+            "from_state": "",
+            "to_state": "importing",
+            "by": "ada",
+            "reason": "Trained twice as long.",
+        },
+        {
+            "at": "2026-11-20T08:30:02Z",
+            "from_state": "importing",
+            "to_state": "ready",
+            "by": "importer",
+            "reason": "",
+        },
+    ],
+}
+REASON = {"reason": "The disk was full; it is not any more."}
+ALIAS = {
+    "name": "production",
+    "model": "tiny-llama",
+    "version": "v2",
+    "digest": DIGEST,
+    "moved_at": "2026-11-20T09:10:00Z",
+    "moved_by": "bo",
+    "reason": "Better on the evaluation.",
+}
+ALIAS_PUT = {"version": "v2", "reason": "Better on the evaluation."}
+ALIAS_MOVE = {
+    "alias": "production",
+    "at": "2026-11-20T09:10:00Z",
+    "from_version": "v1",
+    "to_version": "v2",
+    "by": "slipway",
+    "reason": "Promoted on chat: longer training",
+    "release_id": 12,
+}
+COMPARISON = {
+    "before": "tiny-llama:v1",
+    "after": "tiny-llama:v2",
+    "files": [
+        {"path": "config.json", "change": "changed", "size_before": 716, "size_after": 718},
+        {
+            "path": "model.safetensors",
+            "change": "changed",
+            "size_before": 13_399_493,
+            "size_after": 13_399_493,
+        },
+    ],
+    "bytes": {"same": 0, "changed": 13_400_211, "added": 0, "removed": 0},
+    "config": [{"key": "rope_theta", "change": "changed", "before": 10_000, "after": 500_000}],
+}

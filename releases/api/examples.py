@@ -1,0 +1,143 @@
+"""The documents that the schema shows for services, plans and releases."""
+
+WEIGHTS = {
+    "desired": {"stable": 95, "candidate": 5},
+    "observed": {"stable": 94.8, "candidate": 5.2},
+    "requests": 812,
+    "interval_percent": [2.7, 7.9],
+}
+SERVICE = {
+    "name": "chat",
+    "team": "default",
+    "description": "",
+    "model": "chat-small",
+    "alias": "production",
+    "cluster": "local",
+    "engine": "transformers",
+    "replicas": 2,
+    "slots": 4,
+    "device": "auto",
+    "resources": {},
+    "settings": {},
+    "plan": "canary",
+    "state": "releasing",
+    "stable": "chat-small:v1",
+    "stable_since": "2026-11-20T09:00:00Z",
+    "candidate": "chat-small:v2",
+    "release_in_motion": 12,
+    "weights": WEIGHTS,
+    "url": "http://127.0.0.1:8080/chat/",
+    "created_by": "ada",
+    "created_at": "2026-11-20T08:55:00Z",
+}
+NEW_SERVICE = {
+    "name": "chat",
+    "model": "chat-small",
+    "version": "v1",
+    "cluster": "local",
+    "engine": "vllm",
+    "replicas": 2,
+    "resources": {"gpus": 1},
+    "alias": "production",
+    "plan": "canary",
+}
+SERVICE_CHANGE = {"replicas": 4, "plan": "careful"}
+PLAN_BODY = {
+    "description": "A little traffic for ten minutes, then a person decides.",
+    "steps": [
+        {"kind": "deploy", "share_percent": 50},
+        {"kind": "smoke_test", "requests": 3},
+        {"kind": "weight", "percent": 5},
+        {"kind": "hold", "seconds": 600},
+        {"kind": "judge", "at_most_seconds": 300, "on_insufficient": "ask"},
+        {"kind": "approval", "timeout_seconds": 86400},
+        {"kind": "deploy", "share_percent": 100},
+        {"kind": "promote"},
+    ],
+}
+PLAN = {
+    "name": "careful",
+    "team": "default",
+    "description": PLAN_BODY["description"],
+    "body": PLAN_BODY,
+    "hash": "6d738c790b98840f94298bb8925b44f02f2f30f8fe72f3af5e2fa894b268320c",
+    "summary": [
+        "deploy half as many workers as stable",
+        "smoke test: 3 requests",
+        "5 % for 10 min",
+        "judge, at most 5 min, else ask",
+        "approval by an approver",
+        "deploy as many workers as stable",
+        "promote",
+    ],
+    "changed_by": "ada",
+    "changed_at": "2026-11-20T08:30:00Z",
+}
+NEW_PLAN = {"name": "careful", "team": "default", "body": PLAN_BODY}
+PLAN_CHANGE = {"body": PLAN_BODY}
+NEW_RELEASE = {"service": "chat", "version": "v2", "plan": "canary", "reason": "Longer training"}
+RELEASE_ROW = {
+    "id": 12,
+    "service": "chat",
+    "team": "default",
+    "model": "chat-small",
+    "version": "chat-small:v2",
+    "from_version": "chat-small:v1",
+    "state": "waiting_approval",
+    "plan": {"name": "careful", "hash": PLAN["hash"]},
+    "requester": "ada",
+    "reason": "Longer training",
+    "outcome": "",
+    "created_at": "2026-11-20T09:00:00Z",
+    "ended_at": None,
+    "url": "http://127.0.0.1:8000/releases/12/",
+}
+RELEASE = RELEASE_ROW | {
+    "steps": [
+        {
+            "index": 0,
+            "kind": "weight",
+            "title": "5 %",
+            "state": "done",
+            "started_at": "2026-11-20T09:00:12Z",
+            "ended_at": "2026-11-20T09:00:13Z",
+            "actor": "",
+            "detail": {"note": "The gateway sends 5 % to chat-small:v2."},
+        },
+        {
+            "index": 1,
+            "kind": "approval",
+            "title": "approval by an approver",
+            "state": "running",
+            "started_at": "2026-11-20T09:10:20Z",
+            "ended_at": None,
+            "actor": "",
+            "detail": {},
+        },
+    ],
+    "weights": WEIGHTS,
+    "verdict": {"decision": "promote", "reason": "Errors and slow answers are as rare as on stable."},
+    "waiting_for": {
+        "kind": "approval",
+        "right": "releases.approve",
+        "role": "approver",
+        "separate_requester": True,
+        "since": "2026-11-20T09:10:20Z",
+        "until": "2026-11-21T09:10:20Z",
+        "why": "The plan asks for an approval by an approver who did not ask for the release.",
+    },
+    "approvals": [],
+    "halted_by": "",
+    "paused_by": "",
+    "undoes": None,
+    "last_error": "",
+}
+REASON = {"reason": "The evidence is fine, and so are the answers that I read."}
+MOVE = {
+    "id": 31,
+    "at": "2026-11-20T09:10:20Z",
+    "before": "running",
+    "after": "waiting_approval",
+    "actor": "slipway",
+    "note": "",
+}
