@@ -28,8 +28,8 @@ def unseal(sealed: str, *, purpose: str) -> str:
         return _box(purpose).decrypt(sealed.encode()).decode()
     except InvalidToken:
         raise CannotUnseal(
-            "The stored secret cannot be read: SECRET_KEY is not the one it was stored under. Put the old key "
-            "back (or into its fallbacks), or store the secret anew."
+            "The stored secret cannot be read: SECRET_KEY is not the one that it was stored under. Put the "
+            "old key back (or into its fallbacks), or store the secret anew."
         ) from None
 
 

@@ -64,6 +64,11 @@ class Environment(BaseSettings):
         description="Secret of at least 32 characters that signs sessions. Required in production; "
         "the embedded stack makes one in its home.",
     )
+    secret_key_fallbacks: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Comma-separated former values of SLIPWAY_SECRET_KEY: sessions and stored secrets of then still "
+        "open. Take a value out once what it protected was stored anew.",
+    )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         ("127.0.0.1", "localhost"), description="Comma-separated host names that the console answers to."
     )
@@ -104,9 +109,9 @@ class Environment(BaseSettings):
                 raise ValueError(f"{root} is not an absolute path")
         return roots
 
-    @field_validator("allowed_hosts", mode="before")
+    @field_validator("allowed_hosts", "secret_key_fallbacks", mode="before")
     @classmethod
-    def _split_hosts(cls, value: Any) -> Any:
+    def _split_commas(cls, value: Any) -> Any:
         return tuple(p.strip() for p in value.split(",") if p.strip()) if isinstance(value, str) else value
 
     @field_validator("home")

@@ -25,6 +25,7 @@ SLIPWAY_WORKER_TOKEN_FILE = SLIPWAY_RUN_DIR / "worker-token"
 SLIPWAY_VERSION = "0.1.0"
 
 SECRET_KEY = env.secret_key
+SECRET_KEY_FALLBACKS = list(env.secret_key_fallbacks)
 DEBUG = False
 ALLOWED_HOSTS = list(env.allowed_hosts)
 ROOT_URLCONF = "controlplane.urls"
