@@ -66,8 +66,8 @@ class Environment(BaseSettings):
     )
     secret_key_fallbacks: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="Comma-separated former values of SLIPWAY_SECRET_KEY: sessions and stored secrets of then still "
-        "open. Take a value out once what it protected was stored anew.",
+        description="Comma-separated former values of SLIPWAY_SECRET_KEY: sessions and stored secrets of "
+        "then still open. Take a value out once what it protected was stored anew.",
     )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         ("127.0.0.1", "localhost"), description="Comma-separated host names that the console answers to."
