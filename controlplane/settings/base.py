@@ -134,7 +134,13 @@ CHANNEL_LAYERS = {
 }
 
 # docs/ARCHITECTURE.md, "The kernel": time limit 20 s < lease 30 s < visibility timeout 120 s.
-REDIS_BROKER_OPTIONS = {"visibility_timeout": 120}
+# A ring at a dead broker fails at once: whoever rings is a request, and the sweeper finds the row.
+REDIS_BROKER_OPTIONS = {
+    "visibility_timeout": 120,
+    "max_retries": 0,
+    "socket_connect_timeout": 1,
+    "socket_timeout": 5,
+}
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
 CELERY_BROKER_TRANSPORT_OPTIONS = REDIS_BROKER_OPTIONS
 CELERY_VISIBILITY_TIMEOUT = 120
