@@ -1,0 +1,163 @@
+"""The process that imports: what it tells while it runs, and what follows when it dies."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from models_registry import reconcilers, services
+from models_registry.errors import (
+    WrongState,
+)
+from models_registry.importer import Job
+from models_registry.models import Version, VersionMove
+from models_registry.store import LocalStore
+from tests.models_registry.conftest import import_here
+
+pytestmark = pytest.mark.django_db
+
+
+def begun(library, actor, model, **options) -> Version:
+    return services.import_version(actor=actor, model=model, source=str(library.directory()), **options)
+
+
+def history(version: Version) -> list[str]:
+    return [move.to_state for move in VersionMove.objects.filter(version=version)]
+
+
+def test_progress_stands_in_the_row_while_the_import_runs(library, actor, model) -> None:
+    jobs: list[Job] = []
+
+    def begin(job: Job) -> None:
+        jobs.append(job)
+
+    library.start = begin
+    version = begun(library, actor, model)
+    kernel = library.worker()
+    kernel.sweep()
+    with library.store.intake(str(version.pk)) as intake:
+        progress = {"attempt": 1, "bytes_done": 70, "bytes_total": 100, "files_done": 1, "files_total": 2}
+        intake.write_note("started", b'{"attempt": 1}')
+        intake.write_note("progress", json.dumps({**progress, "bytes_per_second": 10}).encode())
+        library.clock.pass_(timedelta(seconds=1))
+        kernel.sweep()
+    version.refresh_from_db()
+    assert (version.bytes_done, version.bytes_total, version.files_done, version.files_total) == (
+        70,
+        100,
+        1,
+        2,
+    )
+    assert version.seconds_left == 3
+    assert len(jobs) == 1
+    assert jobs[0].source.path == "model"
+
+
+def test_a_process_that_dies_is_started_again(library, actor, model) -> None:
+    starts: list[int] = []
+
+    def dies_at_first(job: Job) -> None:
+        starts.append(1)
+        if len(starts) == 3:
+            import_here(job)
+
+    library.start = dies_at_first
+    version = begun(library, actor, model)
+    library.settle()
+    version.refresh_from_db()
+    assert version.state == "ready"
+    assert len(starts) == 3
+    assert history(version) == ["importing", "ready"]
+
+
+def test_a_process_that_always_dies_fails_the_import_with_its_last_words(library, actor, model) -> None:
+    def dies(job: Job) -> None:
+        path = reconcilers.last_words_path(job.key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("Traceback\nSegmentation fault\n")
+
+    library.start = dies
+    version = begun(library, actor, model)
+    library.settle()
+    version.refresh_from_db()
+    assert version.state == "failed"
+    assert version.reason == "The importing process died 10 times. Its last words: Segmentation fault"
+    assert not reconcilers.last_words_path(str(version.pk)).exists()
+
+
+def test_no_second_process_is_started_while_one_holds_the_intake(library, actor, model) -> None:
+    starts: list[Job] = []
+    library.start = starts.append
+    version = begun(library, actor, model)
+    kernel = library.worker()
+    kernel.sweep()
+    with library.store.intake(str(version.pk)) as intake:
+        intake.write_note("started", b'{"attempt": 1}')
+        for _ in range(30):
+            library.clock.pass_(timedelta(seconds=1))
+            kernel.sweep()
+    assert len(starts) == 1
+
+
+def test_cancelling_stops_the_process_and_removes_what_it_copied(library, actor, model) -> None:
+    library.start = lambda job: None
+    version = begun(library, actor, model)
+    kernel = library.worker()
+    kernel.sweep()
+    with library.store.intake(str(version.pk)) as intake:
+        intake.write_note("started", b'{"attempt": 1}')
+        version = services.cancel_import(actor=actor, version=version, reason="Wrong directory.")
+        assert (version.state, version.reason) == ("failed", "Cancelled by ada. Wrong directory.")
+        library.clock.pass_(timedelta(seconds=1))
+        kernel.sweep()
+        assert intake.is_unwanted()
+        assert library.store.intakes() == [str(version.pk)]
+    library.settle()
+    assert library.store.intakes() == []
+    assert history(version) == ["importing", "failed"]
+    with pytest.raises(WrongState, match="no import to cancel"):
+        services.cancel_import(actor=actor, version=version)
+
+
+def test_a_process_of_an_attempt_that_is_over_is_told_to_stop(library, actor, model) -> None:
+    starts: list[Job] = []
+    library.start = starts.append
+    version = begun(library, actor, model)
+    kernel = library.worker()
+    kernel.sweep()
+    with library.store.intake(str(version.pk)) as intake:
+        intake.write_note("started", b'{"attempt": 1}')
+        intake.write_note("result", b'{"attempt": 1, "outcome": "accepted"}')
+        version = services.cancel_import(actor=actor, version=version)
+        version = services.retry_import(actor=actor, version=version)
+        library.clock.pass_(timedelta(seconds=10))
+        kernel.sweep()
+        assert intake.is_unwanted()
+        assert len(starts) == 1
+    library.start = import_here
+    library.settle()
+    version.refresh_from_db()
+    assert version.state == "ready"
+
+
+def test_a_version_that_lost_its_copies_before_they_were_published_is_stuck_and_can_be_retried(
+    library, actor, model, monkeypatch
+) -> None:
+    version = begun(library, actor, model)
+    publish = LocalStore.publish
+
+    def lose(self, key, manifest) -> None:
+        for path in (self.root / "incoming" / key).iterdir():
+            path.unlink()
+        publish(self, key, manifest)
+
+    monkeypatch.setattr(LocalStore, "publish", lose)
+    library.settle()
+    version.refresh_from_db()
+    assert (version.state, version.stuck_at is not None) == ("importing", True)
+    assert "no longer holds the content" in version.last_error
+    monkeypatch.undo()
+    version = services.retry_import(actor=actor, version=version)
+    library.settle()
+    version.refresh_from_db()
+    assert (version.state, version.stuck_at) == ("ready", None)
