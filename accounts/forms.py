@@ -87,7 +87,9 @@ class NewPersonForm(AccountForm):
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
         help_text="Without one, only single sign-on opens the account.",
     )
-    team = forms.ModelChoiceField(Team.objects.none(), to_field_name="name", required=False)
+    team = forms.ModelChoiceField(
+        Team.objects.none(), to_field_name="name", required=False, empty_label="No team yet"
+    )
     role = forms.ChoiceField(choices=Role.choices, initial=Role.VIEWER)
     field_order = ("username", "first_name", "last_name", "email", "password", "team", "role")
 

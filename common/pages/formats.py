@@ -4,8 +4,10 @@
 cases in the tests holds both to it. A value that is not known is an en dash, never a zero.
 """
 
+import json
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
 
 NO_VALUE = "–"
 SPACE = "\u00a0"
@@ -127,6 +129,11 @@ def _whole(seconds: int) -> str:
         return f"{minutes // 60}{SPACE}h{SPACE}{minutes % 60:02d}{SPACE}min"
     hours = minutes // 60
     return f"{hours // 24}{SPACE}d{SPACE}{hours % 24}{SPACE}h"
+
+
+def literal(value: Any) -> str:
+    """A value of someone's JSON: text as it is, the rest as JSON writes it (`true`, `null`, `[1, 2]`)."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def relative(moment: datetime, now: datetime) -> str:

@@ -35,6 +35,7 @@ register.filter("count", formats.count)
 register.filter("percent", formats.percent)
 register.filter("duration", formats.duration)
 register.filter("span", formats.span)
+register.filter("literal", formats.literal)
 
 
 register.simple_tag(request_id.current, name="request_id")
@@ -301,13 +302,17 @@ def filters(listing: Listing[Any]) -> dict[str, Any]:
     return {"listing": listing, "form": listing.filters.form if listing.filters else None}
 
 
+ONE = {"people": "person", "entries": "entry"}
+"""The singular of what ends in more than an s."""
+
+
 @register.inclusion_tag("components/pages.html")
 def pages(listing: Listing[Any], noun: str = "rows") -> dict[str, Any]:
     """`{% pages listing noun="models" %}`: which rows these are, and the pages before and after.
 
     Stands inside the listing's part, so that the sort and "Clear filters" follow what is shown.
     """
-    return {"listing": listing, "noun": noun}
+    return {"listing": listing, "noun": noun, "one": ONE.get(noun, noun.removesuffix("s"))}
 
 
 @register.inclusion_tag("components/tab.html", takes_context=True)
@@ -328,9 +333,12 @@ def chart(chart: charts.Chart, id: str, size: str = "m") -> dict[str, Any]:
 
 
 @register.inclusion_tag("components/steps.html")
-def steps(steps: Sequence[StepView]) -> dict[str, Any]:
-    """`{% steps release_steps %}`: the plan as a strip, the current step outlined."""
-    return {"steps": steps}
+def steps(steps: Sequence[StepView], is_plan: bool = False) -> dict[str, Any]:
+    """`{% steps release_steps %}`: the plan as a strip, the current step outlined.
+
+    `is_plan`: nothing follows it yet, so its steps have no state.
+    """
+    return {"steps": steps, "is_plan": is_plan}
 
 
 @register.inclusion_tag("components/log.html")

@@ -4,6 +4,9 @@ import { FORMATS } from "slipway/format";
 
 const drawn = new Set();
 
+// A chart that has just begun to follow shows at least so much time, or its axis would name one second thrice.
+const LEAST_SECONDS = 60;
+
 const token = (figure, name) => getComputedStyle(figure).getPropertyValue(name).trim();
 
 // A canvas knows no light-dark(): let the browser resolve the token on a real element.
@@ -92,7 +95,6 @@ function range(data) {
 
 function options(figure, data, plotBox) {
   const say = FORMATS[data.unit === "percent" ? "share" : data.unit] ?? FORMATS.plain;
-  const sayAxis = FORMATS[data.unit] ?? FORMATS.plain;
   const widest = (plot, texts) => {
     if (!texts) return 32;
     plot.ctx.font = `${11 * uPlot.pxRatio}px ${paints.font}`;
@@ -114,7 +116,7 @@ function options(figure, data, plotBox) {
     legend: { show: false },
     cursor: { points: { size: 7 }, drag: { x: false, y: false }, y: false },
     plugins: [lines(data, paints)],
-    scales: { x: { time: true }, y: { range: range(data), distr: data.logarithmic ? 3 : 1 } },
+    scales: { x: { time: true, range: (_plot, low, high) => [data.window ? Math.min(low, high - LEAST_SECONDS) : low, high] }, y: { range: range(data), distr: data.logarithmic ? 3 : 1 } },
     axes: [
       { ...axis, grid: { show: false }, size: 22, gap: 5, space: 72, values: (_plot, splits, _axis, _space, step) => clock(splits, step) },
       {
@@ -123,7 +125,7 @@ function options(figure, data, plotBox) {
         gap: 6,
         space: 32,
         grid: data.logarithmic ? { ...axis.grid, filter: (_plot, splits) => powersOfTen(splits) } : axis.grid,
-        values: (_plot, splits) => splits.map((split) => (split === null ? "" : bare(sayAxis(split)))),
+        values: (_plot, splits) => splits.map((split) => (split === null ? "" : bare(say(split)))),
       },
     ],
     series: [
@@ -171,7 +173,8 @@ class Drawing {
   draw() {
     this.plot?.destroy();
     this.plot = null;
-    if (!this.data.x.length || this.box.clientWidth === 0) return;
+    const isMeasured = this.data.series.some((series) => series.values.some((value) => value !== null));
+    if (!isMeasured || this.box.clientWidth === 0) return;
     this.box.querySelector(".chart-nothing")?.remove();
     this.plot = new uPlot(options(this.figure, this.data, this.box), this.columns, this.box);
   }
