@@ -15,6 +15,8 @@ class Notice:
     tone: Tone
     title: str
     since: datetime | None = None
+    lasts: bool = False
+    """It goes on since then: `for 40 s`, not `40 s ago`."""
     text: str = ""
     log: str = ""
     until: datetime | None = None
@@ -48,7 +50,7 @@ def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | Non
     if waiting is not None and waiting.kind == "approval":
         if word is not None:
             return Notice("good", f"Approved by {word.by}: going on.", word.at, word.reason)
-        return Notice("ask", "Waits for a person's word", waiting.since, until=waiting.until)
+        return Notice("ask", "Waits for a person's word", waiting.since, lasts=True, until=waiting.until)
     return None
 
 

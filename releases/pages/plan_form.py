@@ -58,6 +58,17 @@ class FormField:
         return self.path.replace(".", "-").replace("_", "-")
 
     @property
+    def words(self) -> str:
+        """The value as a page without a form says it."""
+        match self.value:
+            case bool():
+                return "yes" if self.value else "no"
+            case str() if self.shape.kind == "choice":
+                return self.value.replace("_", " ")
+            case _:
+                return str(self.value)
+
+    @property
     def choices(self) -> list[tuple[str, str]]:
         return [(choice, choice.replace("_", " ")) for choice in self.shape.choices]
 
