@@ -150,6 +150,13 @@ class ReleaseForm(forms.Form):
         self.fields["plan"].choices = plan_choices(actor, service.team)  # type: ignore[attr-defined]
 
 
+class JsonText(forms.JSONField):
+    """Text that was typed is shown again as it was typed, not quoted once more."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return value if isinstance(value, str) else super().prepare_value(value)
+
+
 class ServiceSettings(forms.Form):
     """What the next release of a service will use."""
 
@@ -170,12 +177,12 @@ class ServiceSettings(forms.Form):
         required=False,
         help_text="An alias of the model that follows what is promoted here, such as production.",
     )
-    resources = forms.JSONField(
+    resources = JsonText(
         required=False,
         initial=dict,
         widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false", "class": "mono"}),
     )
-    settings = forms.JSONField(
+    settings = JsonText(
         required=False,
         initial=dict,
         label="Engine settings",

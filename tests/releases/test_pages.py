@@ -1,6 +1,7 @@
 """The console's pages of releases, services and plans, over releases that really run (in memory)."""
 
 import json
+from html import unescape
 
 import pytest
 from django.db import connection
@@ -217,6 +218,10 @@ def test_a_new_service_is_created_and_a_bad_name_is_refused_at_its_field(scene: 
     refused = client.post("/services/+new/", given)
     assert refused.status_code == 422
     assert "lower-case letters" in refused.content.decode()
+    chosen = client.post("/services/+new/", given | {"choosing": "1", "settings": '{"a": 1}'})
+    page = unescape(chosen.content.decode())
+    assert ">\n{}</textarea>" in page
+    assert '>\n{"a": 1}</textarea>' in page
     made = client.post("/services/+new/", given | {"name": "second"})
     assert made["Location"] == "/services/second/"
     assert Service.objects.get(name="second").created_by == "ada"
@@ -294,6 +299,7 @@ def test_a_plan_is_made_with_the_editor(scene: Scene) -> None:
     assert plan.body["judge"]["slow"] is None
     body = text_of(client, "/settings/plans/speech/mine/")
     assert "10%" in body
+    assert '<dt>Share (%)</dt><dd class="num">100</dd>' in body
 
 
 def test_what_is_wrong_with_a_plan_stands_at_its_field(scene: Scene) -> None:
