@@ -43,6 +43,13 @@ function menus() {
   });
 }
 
+// A form that came back: to the first field that is wrong, wherever on the page it is.
+function firstFault() {
+  const fault = document.querySelector("main .field-error");
+  fault?.closest(".field")?.querySelector("input, select, textarea")?.focus();
+  fault?.scrollIntoView({ block: "nearest" });
+}
+
 function logs(root) {
   for (const log of root.querySelectorAll("[data-follow]")) log.scrollTop = log.scrollHeight;
 }
@@ -111,6 +118,7 @@ copyButtons();
 themeChoice();
 menus();
 answers();
+firstFault();
 logs(document);
 charts(document);
 cells.start();

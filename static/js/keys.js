@@ -27,6 +27,8 @@ export function start() {
         menu.removeAttribute("open");
         menu.querySelector("summary")?.focus();
       }
+      // Out of a field, to where the shortcuts are heard.
+      if (isTyping(event.target) && !document.querySelector("dialog[open]")) event.target.blur();
       return;
     }
     if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
