@@ -15,13 +15,12 @@ class Notice:
     tone: Tone
     title: str
     since: datetime | None = None
-    lasts: bool = False
-    """It goes on since then: `for 40 s`, not `40 s ago`."""
     text: str = ""
     log: str = ""
     until: datetime | None = None
     """When it ends by itself, and what then."""
-    then: str = ""
+    lasts: bool = False
+    """It goes on since then: `for 40 s`, not `40 s ago`."""
 
 
 def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | None) -> Notice | None:

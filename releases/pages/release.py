@@ -148,6 +148,11 @@ class ReleasePage:
             slow_threshold_ms=threshold,
         )
 
+    @property
+    def sides(self) -> str:
+        """Whose lines the charts have; asked for again by a page that shows others."""
+        return ",".join(values.sides_of(self.release.service, self.release)) if self.release.in_motion else ""
+
     @cached_property
     def charts(self) -> list[Any]:
         return traffic_charts(self._looks, values.sides_of(self.release.service, self.release))

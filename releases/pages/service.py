@@ -45,6 +45,11 @@ class ServicePage:
     def split_basis(self) -> str:
         return values.split_basis(self.weights)
 
+    @property
+    def sides(self) -> str:
+        """Whose lines the charts have; asked for again by a page that shows others."""
+        return ",".join(values.sides_of(self.service, self.release))
+
     @cached_property
     def charts(self) -> list[Any]:
         return traffic_charts(self._looks, values.sides_of(self.service, self.release))

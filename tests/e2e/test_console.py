@@ -1,0 +1,222 @@
+"""The console in a real browser on a real stack: what people click, type and see, and the pages' measures."""
+
+import re
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.console.server import CHROMIUM_FLAGS, chromium
+from tests.e2e.conftest import MODEL, SERVICE, Scene, Traffic
+from tests.stack.conftest import eventually
+
+pytestmark = [pytest.mark.stack, pytest.mark.browser, pytest.mark.timeout(300)]
+
+SIZES = ((1280, 800), (390, 844))
+"""A laptop and a phone, in CSS pixels."""
+NOT_PAGES = ("/admin/", "/api/", "/static/", "/audit/export", "/accounts/logout")
+ALIKE = re.compile(r"(?<=/)(releases|workers|deployments|plans|people)/[^/+]+/")
+BRIEF = {
+    "description": "As short as a release that asks can be.",
+    "steps": [
+        {"kind": "deploy", "share_percent": 100, "ready_within_seconds": 60},
+        {"kind": "weight", "percent": 30},
+        {"kind": "approval", "timeout_seconds": 600},
+        {"kind": "promote"},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(scene: Scene, browser: Browser) -> Iterator[Page]:
+    """Signed in as the administrator. What the browser's console complains of fails the test."""
+    complaints: list[str] = []
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.set_default_timeout(20_000)
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(f"{scene.url}/")
+    page.get_by_label("Username").fill("admin")
+    page.get_by_label("Password").fill(scene.admin_password)
+    page.get_by_role("button", name="Sign in").click()
+    yield page
+    page.close()
+    # A refused form is a 422, which the browser tells, too.
+    assert [text for text in complaints if "422" not in text] == []
+
+
+def decide(page: Page, button: str, reason: str) -> None:
+    """Click the button, give the reason in its dialog, and send it."""
+    page.get_by_role("button", name=button, exact=True).first.click()
+    dialog = page.locator("dialog[open]")
+    dialog.locator("textarea[name=reason]").fill(reason)
+    dialog.locator("button[type=submit]").click()
+    expect(dialog).to_be_hidden()
+
+
+def test_a_release_is_started_paused_resumed_and_rejected_on_one_page_that_never_reloads(
+    scene: Scene, traffic: Traffic, page: Page
+) -> None:
+    page.goto(f"{scene.url}/services/{SERVICE}/")
+    page.get_by_role("link", name="Release a version").click()
+    page.get_by_label("Version").select_option("v2")
+    page.get_by_label("Reason").fill("longer training")
+    page.get_by_role("button", name="Start the release").click()
+    state = page.locator("#release-state")
+    expect(state).to_be_visible()
+    page.evaluate("window.isTheSamePage = true")
+
+    decide(page, "Pause", "the cluster is being watched")
+    expect(state).to_have_text("Paused")
+    expect(page.locator("#decision")).to_contain_text("Paused by admin")
+    expect(page.locator("#decision")).to_contain_text("The judge keeps watching")
+    page.get_by_role("button", name="Resume", exact=True).click()
+    page.locator("dialog[open] button[type=submit]").click()
+
+    expect(state).to_have_text("Waiting for approval", timeout=40_000)
+    expect(page.locator("[data-live='candidate.rate']")).to_contain_text("req/s")
+    expect(page.get_by_label("Evidence").get_by_text("Candidate", exact=False).first).to_be_visible()
+    page.get_by_role("button", name="Reject", exact=True).click()
+    dialog = page.locator("dialog[open]")
+    dialog.locator("button[type=submit]").click()
+    expect(dialog).to_be_visible()  # without a reason it asks for one
+    dialog.locator("textarea[name=reason]").fill("It speaks in riddles.")
+    dialog.locator("button[type=submit]").click()
+    expect(state).to_have_text("Rejected", timeout=40_000)
+    expect(page.locator("#decision")).to_contain_text("It speaks in riddles.")
+    expect(page.get_by_label("Traffic over time")).to_have_count(0)
+
+    assert page.evaluate("window.isTheSamePage")
+    assert scene.admin.get(f"services/{SERVICE}/")["stable"] == f"{MODEL}:v1"
+    assert traffic.failures == []
+
+
+def test_a_promoted_release_is_rolled_back_from_the_services_history(
+    scene: Scene, traffic: Traffic, page: Page
+) -> None:
+    page.goto(f"{scene.url}/services/{SERVICE}/")
+    charts = page.locator("#service-charts")
+    expect(charts.get_by_text("candidate")).to_have_count(0)
+    scene.admin.create("plans/", {"name": "brief", "body": BRIEF})
+    release = scene.wait_for(scene.release("v2", plan="brief"), "waiting_approval")
+    expect(charts.locator(".legend-entry", has_text="candidate").first).to_be_visible()
+    scene.admin.post(f"releases/{release['id']}/approve/", {"reason": "soon taken back"})
+    scene.wait_for(release, "promoted")
+
+    row = page.locator("#service-history tr", has_text=f"#{release['id']}")
+    expect(row.get_by_role("button", name="Roll back")).to_be_visible()
+    row.get_by_role("button", name="Roll back").click()
+    dialog = page.locator("dialog[open]")
+    expect(dialog).to_contain_text(f"Workers of {MODEL}:v1 start and are smoke-tested.")
+    dialog.locator("textarea[name=reason]").fill("It was too long.")
+    dialog.locator("button[type=submit]").click()
+
+    expect(page.get_by_text(f"Takes back release {release['id']}")).to_be_visible()
+    expect(page.locator("#release-state")).to_have_text("Promoted", timeout=40_000)
+    assert scene.admin.get(f"services/{SERVICE}/")["stable"] == f"{MODEL}:v1"
+    traffic.latest.clear()
+    eventually(lambda: set(traffic.latest) == {f"{MODEL}:v1"}, seconds=10)
+    assert traffic.failures == []
+
+
+def test_a_mistake_in_a_new_service_is_shown_at_its_field_with_the_rest_kept(
+    scene: Scene, page: Page
+) -> None:
+    page.goto(f"{scene.url}/services/+new/")
+    page.get_by_label("Name", exact=True).fill("Second Talk")
+    page.get_by_label("Model", exact=True).select_option(MODEL)
+    page.get_by_label("Version").select_option("v1")
+    page.get_by_label("Engine", exact=True).select_option("echo")
+    page.get_by_label("Engine settings").fill("{oops")
+    page.get_by_role("button", name="Create and start it").click()
+    expect(page.get_by_text("Enter a valid JSON.")).to_be_in_viewport()
+    expect(page.get_by_label("Engine settings")).to_be_focused()
+    expect(page.get_by_label("Engine settings")).to_have_value("{oops")
+    expect(page.get_by_label("Resources")).to_have_value("{}")
+
+    page.get_by_label("Engine settings").fill("{}")
+    page.get_by_role("button", name="Create and start it").click()
+    expect(page.get_by_text("Use 1 to 50 lower-case letters")).to_be_in_viewport()
+    expect(page.get_by_label("Name", exact=True)).to_be_focused()
+    expect(page.get_by_label("Version")).to_have_value("v1")
+
+
+def test_a_mistake_in_a_plan_is_told_while_one_types_and_keeps_it_from_being_saved(
+    scene: Scene, page: Page
+) -> None:
+    page.goto(f"{scene.url}/settings/plans/+new/")
+    page.get_by_label("Name", exact=True).fill("hasty")
+    percent = page.locator("#steps-3-percent")
+    percent.fill("400")
+    expect(page.locator("#preview")).to_contain_text("1 problem")
+    expect(page.locator("#steps-3-percent-problem")).to_contain_text("less than or equal to 100")
+    page.get_by_role("button", name="Save").click()
+    expect(percent).to_be_focused()
+    expect(page.locator("#steps-3-percent-problem")).to_be_in_viewport()
+    percent.fill("15")
+    expect(page.locator("#preview")).to_contain_text("A valid plan")
+    page.get_by_role("button", name="Save").click()
+    page.wait_for_url("**/settings/plans/default/hasty/")
+
+
+def test_every_page_fits_a_laptop_and_a_phone_and_hears_the_shortcuts(scene: Scene, page: Page) -> None:
+    release = scene.wait_for(scene.release("v3", plan="swift"), "waiting_approval")
+    waiting, seen, kinds, too_wide, deaf = ["/"], {"/"}, set[str](), list[str](), list[str]()
+    while waiting:
+        path = waiting.pop(0)
+        if (kind := ALIKE.sub(r"\1/…/", path)) in kinds:
+            continue
+        kinds.add(kind)
+        page.goto(scene.url + path)
+        for link in page.eval_on_selector_all("a[href]", "links => links.map(link => link.href)"):
+            target = urlsplit(link)
+            ours = f"{target.scheme}://{target.netloc}" == scene.url
+            if ours and target.path not in seen and not target.path.startswith(NOT_PAGES):
+                seen.add(target.path)
+                waiting.append(target.path)
+        for width, height in SIZES:
+            page.set_viewport_size({"width": width, "height": height})
+            needs = page.evaluate("document.documentElement.scrollWidth")
+            if needs > width:
+                too_wide.append(f"{path} needs {needs} of {width} pixels")
+        page.set_viewport_size({"width": SIZES[0][0], "height": SIZES[0][1]})
+        if page.locator("[data-find]").count() and not _hears_the_shortcuts(page):
+            deaf.append(path)
+    scene.admin.post(f"releases/{release['id']}/reject/", {"reason": "only looked at"})
+    scene.wait_for(release, "rejected")
+    assert too_wide == []
+    assert deaf == []
+    shown = {
+        "/",
+        "/releases/…/",
+        f"/services/{SERVICE}/",
+        f"/models/{MODEL}/v1/",
+        "/audit/",
+        "/settings/plans/…/",
+    }
+    assert shown <= kinds
+
+
+def _hears_the_shortcuts(page: Page) -> bool:
+    page.keyboard.press("Escape")  # out of the field that the page begins in
+    page.keyboard.press("?")
+    helps = page.locator("#keys").is_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    searches = page.evaluate(
+        "document.activeElement.name === 'q' && !!document.activeElement.closest('[data-find]')"
+    )
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+    page.wait_for_url("**/releases/")
+    return bool(helps and searches)
