@@ -54,6 +54,12 @@ def page(scene: Scene, browser: Browser) -> Iterator[Page]:
     assert [text for text in complaints if "422" not in text] == []
 
 
+@pytest.fixture(scope="module")
+def brief(scene: Scene) -> str:
+    """Name of a plan that comes to its approval at once."""
+    return str(scene.admin.create("plans/", {"name": "brief", "body": BRIEF})["name"])
+
+
 def decide(page: Page, button: str, reason: str) -> None:
     """Click the button, give the reason in its dialog, and send it."""
     page.get_by_role("button", name=button, exact=True).first.click()
@@ -101,13 +107,12 @@ def test_a_release_is_started_paused_resumed_and_rejected_on_one_page_that_never
 
 
 def test_a_promoted_release_is_rolled_back_from_the_services_history(
-    scene: Scene, traffic: Traffic, page: Page
+    scene: Scene, traffic: Traffic, page: Page, brief: str
 ) -> None:
     page.goto(f"{scene.url}/services/{SERVICE}/")
     charts = page.locator("#service-charts")
     expect(charts.get_by_text("candidate")).to_have_count(0)
-    scene.admin.create("plans/", {"name": "brief", "body": BRIEF})
-    release = scene.wait_for(scene.release("v2", plan="brief"), "waiting_approval")
+    release = scene.wait_for(scene.release("v2", plan=brief), "waiting_approval", seconds=120)
     expect(charts.locator(".legend-entry", has_text="candidate").first).to_be_visible()
     scene.admin.post(f"releases/{release['id']}/approve/", {"reason": "soon taken back"})
     scene.wait_for(release, "promoted")
@@ -168,8 +173,10 @@ def test_a_mistake_in_a_plan_is_told_while_one_types_and_keeps_it_from_being_sav
     page.wait_for_url("**/settings/plans/default/hasty/")
 
 
-def test_every_page_fits_a_laptop_and_a_phone_and_hears_the_shortcuts(scene: Scene, page: Page) -> None:
-    release = scene.wait_for(scene.release("v3", plan="swift"), "waiting_approval")
+def test_every_page_fits_a_laptop_and_a_phone_and_hears_the_shortcuts(
+    scene: Scene, page: Page, brief: str
+) -> None:
+    release = scene.wait_for(scene.release("v3", plan=brief), "waiting_approval", seconds=120)
     waiting, seen, kinds, too_wide, deaf = ["/"], {"/"}, set[str](), list[str](), list[str]()
     while waiting:
         path = waiting.pop(0)
@@ -218,5 +225,5 @@ def _hears_the_shortcuts(page: Page) -> bool:
     page.keyboard.press("Escape")
     page.keyboard.press("g")
     page.keyboard.press("r")
-    page.wait_for_url("**/releases/")
+    page.wait_for_url("**/releases/", wait_until="commit")
     return bool(helps and searches)
