@@ -93,8 +93,21 @@ function range(data) {
   };
 }
 
+const wordsFor = (data) => FORMATS[data.unit === "percent" ? "share" : data.unit] ?? FORMATS.plain;
+
+// The numbers beside the names: those at the pointer, or the last known ones.
+function tell(figure, data, at) {
+  const say = wordsFor(data);
+  const numbers = figure.querySelectorAll(".legend-entry[data-series] .legend-number");
+  data.series.forEach((series, position) => {
+    const isPointedAt = at !== null && at !== undefined;
+    const text = say(isPointedAt ? series.values[at] : series.values.findLast((value) => value !== null));
+    if (numbers[position] && numbers[position].textContent !== text) numbers[position].textContent = text;
+  });
+}
+
 function options(figure, data, plotBox) {
-  const say = FORMATS[data.unit === "percent" ? "share" : data.unit] ?? FORMATS.plain;
+  const say = wordsFor(data);
   const widest = (plot, texts) => {
     if (!texts) return 32;
     plot.ctx.font = `${11 * uPlot.pxRatio}px ${paints.font}`;
@@ -107,7 +120,6 @@ function options(figure, data, plotBox) {
   paints.mark = colour(figure, "mark");
   paints.font = token(figure, "--tblr-font-sans-serif") || "sans-serif";
   const font = `11px ${paints.font}`;
-  const values = [...figure.querySelectorAll(".legend-entry[data-series] .legend-number")];
   const axis = { stroke: paints.axis, font, ticks: { show: false }, grid: { stroke: paints.grid, width: 1 } };
   return {
     width: plotBox.clientWidth,
@@ -140,19 +152,7 @@ function options(figure, data, plotBox) {
         spanGaps: false,
       })),
     ],
-    hooks: {
-      setLegend: [
-        (plot) => {
-          const at = plot.cursor.idx;
-          data.series.forEach((series, position) => {
-            const known = series.values.filter((value) => value !== null);
-            const value = at === null || at === undefined ? known.at(-1) : plot.data[position + 1][at];
-            const text = say(value);
-            if (values[position] && values[position].textContent !== text) values[position].textContent = text;
-          });
-        },
-      ],
-    },
+    hooks: { setLegend: [(plot) => tell(figure, data, plot.cursor.idx)] },
   };
 }
 
@@ -200,6 +200,7 @@ class Drawing {
     }
     if (this.plot) this.plot.setData(this.columns);
     else this.draw();
+    tell(this.figure, this.data, this.plot?.cursor.idx);
   }
 
   end() {

@@ -90,6 +90,7 @@ def test_a_release_is_started_paused_resumed_and_rejected_on_one_page_that_never
 
     expect(state).to_have_text("Waiting for approval", timeout=40_000)
     expect(page.locator("[data-live='candidate.rate']")).to_contain_text("req/s")
+    expect(page.locator("#rate .legend-entry", has_text="candidate")).to_contain_text("req/s")
     expect(page.get_by_label("Evidence").get_by_text("Candidate", exact=False).first).to_be_visible()
     page.get_by_role("button", name="Reject", exact=True).click()
     dialog = page.locator("dialog[open]")
