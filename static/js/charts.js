@@ -6,6 +6,8 @@ const drawn = new Set();
 
 // A chart that has just begun to follow shows at least so much time, or its axis would name one second thrice.
 const LEAST_SECONDS = 60;
+// While nobody watched, nothing is known: the line breaks, as the server's does (releases.pages.traffic_charts).
+const GAP_SECONDS = 5;
 
 const token = (figure, name) => getComputedStyle(figure).getPropertyValue(name).trim();
 
@@ -192,8 +194,8 @@ class Drawing {
     if (!followed.some((series) => series.live in changed) && !(followed.length && "now" in changed)) return;
     const now = held.now ?? Date.now() / 1000;
     if (now <= this.data.x.at(-1)) return;
-    this.data.x.push(now);
-    for (const series of this.data.series) series.values.push(held[series.live] ?? null);
+    if (this.data.window && now - this.data.x.at(-1) > GAP_SECONDS) this.push(this.data.x.at(-1) + 1, () => null);
+    this.push(now, (series) => held[series.live] ?? null);
     while (this.data.window && this.data.x[0] < now - this.data.window) {
       this.data.x.shift();
       for (const series of this.data.series) series.values.shift();
@@ -201,6 +203,11 @@ class Drawing {
     if (this.plot) this.plot.setData(this.columns);
     else this.draw();
     tell(this.figure, this.data, this.plot?.cursor.idx);
+  }
+
+  push(at, valueOf) {
+    this.data.x.push(at);
+    for (const series of this.data.series) series.values.push(valueOf(series));
   }
 
   end() {

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.console.server import CHROMIUM_FLAGS, chromium
 from tests.e2e.conftest import MODEL, SERVICE, Scene, Traffic
-from tests.stack.conftest import eventually
+from tests.patience import eventually
 
 pytestmark = [pytest.mark.stack, pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -185,6 +185,7 @@ def test_every_page_fits_a_laptop_and_a_phone_and_hears_the_shortcuts(
             continue
         kinds.add(kind)
         page.goto(scene.url + path)
+        expect(page.locator("[data-chart]:not([data-drawn])")).to_have_count(0)
         for link in page.eval_on_selector_all("a[href]", "links => links.map(link => link.href)"):
             target = urlsplit(link)
             ours = f"{target.scheme}://{target.netloc}" == scene.url
