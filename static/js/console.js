@@ -45,7 +45,7 @@ function menus() {
 
 // A form that came back: to the first field that is wrong, wherever on the page it is.
 function firstFault() {
-  const fault = document.querySelector("main .field-error");
+  const fault = document.querySelector("main form[method=post] .field-error");
   fault?.closest(".field")?.querySelector("input, select, textarea")?.focus();
   fault?.scrollIntoView({ block: "nearest" });
 }
