@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
@@ -97,6 +98,13 @@ class RunningStack:
         for line in self.left_over():
             with suppress(ProcessLookupError):
                 os.kill(int(line.split()[0]), signal.SIGKILL)
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A short one: a home holds unix sockets, whose paths may have 107 bytes."""
+    with TemporaryDirectory(prefix="slipway-") as directory:
+        yield Path(directory)
 
 
 @pytest.fixture
