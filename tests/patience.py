@@ -5,9 +5,11 @@ PATIENCE_SECONDS = 60.0
 """How long a test waits for what is bound to come, on a busy machine."""
 
 
-def eventually(holds: Callable[[], object], *, seconds: float = PATIENCE_SECONDS) -> None:
-    """Wait until it holds; AssertionError when it does not in time."""
+def eventually(
+    holds: Callable[[], object], *, seconds: float = PATIENCE_SECONDS, every: float = 0.03
+) -> None:
+    """Wait until it holds, looking each `every` seconds; AssertionError when it does not in time."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.03)
+        time.sleep(every)
