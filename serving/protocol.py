@@ -28,6 +28,9 @@ DEVICES = ("auto", "cpu", "cuda")
 
 # Nothing that a worker loads may reach for a hub, and a worker that cannot keep its byte code compiles
 # transformers anew at every start (14 s instead of 6 s on two cores).
+EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_PORT_TAKEN = 0, 1, 2, 3
+"""How a worker ends: see `WorkerCommand`."""
+
 WORKER_ENVIRONMENT: Mapping[str, str] = {
     "DO_NOT_TRACK": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -265,7 +268,8 @@ class WorkerCommand:
     """How one worker is started. `argv()` builds the command line, `parse()` reads it back.
 
     The process should be given `WORKER_ENVIRONMENT` on top of its environment. It exits 0 after a drain
-    (SIGTERM or SIGINT), 2 when the command is wrong or the port is taken, 1 when its engine failed.
+    (SIGTERM or SIGINT), 1 when its engine failed, 2 when the command is wrong, 3 when another program has
+    its port: the same command on another port may succeed.
     A drain takes at most `settle_seconds + grace_seconds`; a second signal ends it at once.
     """
 

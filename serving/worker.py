@@ -7,6 +7,7 @@ and has answered a request. On SIGTERM, health fails at once, new requests are s
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import signal
@@ -28,12 +29,21 @@ from serving.faults import FaultInjection, Faults
 from serving.heartbeat import HeartbeatSender
 from serving.leash import end_with_parent, parent_is_gone
 from serving.openai import Call, RequestFault, Route
-from serving.protocol import WORKER_ENVIRONMENT, Heartbeat, ProtocolError, WorkerCommand, WorkerState
+from serving.protocol import (
+    EXIT_DONE,
+    EXIT_FAILED,
+    EXIT_PORT_TAKEN,
+    EXIT_USAGE,
+    WORKER_ENVIRONMENT,
+    Heartbeat,
+    ProtocolError,
+    WorkerCommand,
+    WorkerState,
+)
 from serving.settings import VERSION_FILE, SettingsError, VersionFile, read_settings
 
 log = logging.getLogger(__name__)
 
-EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 # A gateway must be the one to close idle connections (Envoy: after an hour), or it would now and then send
 # a request into a connection that is just being closed.
 KEEP_ALIVE_SECONDS = 2 * 3_600
@@ -230,8 +240,10 @@ def main(arguments: Sequence[str]) -> int:
     except ProtocolError as error:
         return _refuse(str(error))
     except OSError as error:
+        reason = f"--host {command.host} --port {command.port} cannot be listened on"
         return _refuse(
-            f"--host {command.host} --port {command.port} cannot be listened on: {error.strerror or error}"
+            f"{reason}: {error.strerror or error}",
+            EXIT_PORT_TAKEN if error.errno == errno.EADDRINUSE else EXIT_USAGE,
         )
 
     async def serve() -> int:
@@ -249,9 +261,9 @@ def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def _refuse(reason: str) -> int:
+def _refuse(reason: str, status: int = EXIT_USAGE) -> int:
     sys.stderr.write(f"serving.worker: {reason}\n")
-    return EXIT_USAGE
+    return status
 
 
 if __name__ == "__main__":

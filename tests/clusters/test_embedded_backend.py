@@ -36,7 +36,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRig]:
 def unstarted(tmp_path: Path) -> EmbeddedCluster:
     """A cluster before its supervisord has started."""
     places = {"run_dir": tmp_path / "run", "log_dir": tmp_path / "logs", "directory": PROJECT}
-    return EmbeddedCluster(**places, ports=PORTS)
+    return EmbeddedCluster(**places, ports=PORTS.workers)
 
 
 def test_a_restart_of_everything_brings_the_workers_back_to_their_ports(rig: EmbeddedRig) -> None:
@@ -72,6 +72,27 @@ def test_a_port_that_another_program_took_meanwhile_is_changed(rig: EmbeddedRig)
     assert after.port != before.port
 
 
+def test_a_worker_whose_port_another_program_takes_while_it_starts_gets_another_one(rig: EmbeddedRig) -> None:
+    spec = wish(replicas=2)
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    before, other = ready(rig.cluster, spec)
+    with socket.socket() as thief:
+        thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        rig.kill(before)
+        eventually(lambda: bound(thief, before.port), every=0.0005)
+        thief.listen()
+        eventually(lambda: rig.cluster.observe(spec.name) == (other,), every=0.01)
+
+        def applied() -> bool:
+            rig.cluster.apply(spec, fence=Fence(1, 1))
+            return len(rig.cluster.observe(spec.name)) == 2
+
+        eventually(applied)
+        after, same = ready(rig.cluster, spec)
+    assert (after.ordinal, same.pid) == (before.ordinal, other.pid)
+    assert after.port not in (before.port, other.port)
+
+
 def bound(sock: socket.socket, port: int) -> bool:
     try:
         sock.bind(("127.0.0.1", port))
@@ -93,7 +114,7 @@ def test_a_port_is_not_given_out_again_at_once(rig: EmbeddedRig) -> None:
 
 
 def test_a_range_without_a_free_port_is_told_and_nothing_is_kept(rig: EmbeddedRig) -> None:
-    narrow = rig.cluster_at(rig.home.path, ports=(PORTS[0], PORTS[0] + 1))
+    narrow = rig.cluster_at(rig.home.path, ports=(PORTS[0], PORTS[1]))
 
     with pytest.raises(CannotRun, match="SLIPWAY_WORKER_PORTS"):
         narrow.apply(wish(name="too-many", replicas=5), fence=Fence(1, 1))

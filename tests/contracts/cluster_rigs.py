@@ -18,8 +18,9 @@ from controlplane.embedded.programs import supervisord_conf
 from controlplane.env import PROJECT
 from serving.protocol import WorkerCommand
 from tests.patience import PATIENCE_SECONDS, eventually
+from tests.ports import PortBlock
 
-PORTS = (24_000, 24_999)
+PORTS = PortBlock()
 numbers = count(1)
 
 
@@ -63,7 +64,7 @@ class EmbeddedRig:
 
     def cluster_at(self, home: Path, **options: Any) -> EmbeddedCluster:
         places = {"run_dir": home / "run", "log_dir": home / "logs", "directory": PROJECT}
-        return EmbeddedCluster(**places | {"ports": PORTS, "argv": stub_argv} | options)
+        return EmbeddedCluster(**places | {"ports": PORTS.workers, "argv": stub_argv} | options)
 
     @property
     def supervisord_pid(self) -> int:

@@ -3,6 +3,7 @@
 Its engine settings: `fails` (a reason) ends it at once, `drains_seconds` is how long it takes to end.
 """
 
+import errno
 import json
 import signal
 import sys
@@ -10,7 +11,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from serving.protocol import WorkerCommand
+from serving.protocol import EXIT_PORT_TAKEN, WorkerCommand
 
 command = WorkerCommand.parse(sys.argv[1:])
 state = "ready"
@@ -42,6 +43,9 @@ def end() -> None:
 sys.stderr.write(f"{command.name} serves {command.version_label}\n")
 if reason := command.settings.get("fails"):
     sys.exit(reason)
-server = ThreadingHTTPServer((command.host, command.port), Door)
+try:
+    server = ThreadingHTTPServer((command.host, command.port), Door)
+except OSError as error:
+    sys.exit(EXIT_PORT_TAKEN if error.errno == errno.EADDRINUSE else str(error))
 signal.signal(signal.SIGTERM, drain)
 server.serve_forever(poll_interval=0.02)

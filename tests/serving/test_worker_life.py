@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from serving.protocol import WORKER_ENVIRONMENT, Heartbeat, WorkerState, decode_batch
+from serving.protocol import EXIT_PORT_TAKEN, WORKER_ENVIRONMENT, Heartbeat, WorkerState, decode_batch
 from tests.serving.workers import PROJECT, RunningWorker, command, running, wait_until
 
 pytestmark = pytest.mark.stack
@@ -167,13 +167,13 @@ def test_a_crash_is_a_crash(log: Path) -> None:
         assert worker.wait() == 70
 
 
-def test_a_taken_port_is_named_and_exits_two(log: Path) -> None:
+def test_a_taken_port_is_named_and_has_a_status_of_its_own(log: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         with running(log, port=port) as worker:
-            assert worker.wait() == 2
+            assert worker.wait() == EXIT_PORT_TAKEN
             assert f"--port {port} cannot be listened on: Address already in use" in worker.log
 
 

@@ -1,7 +1,6 @@
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,19 +16,9 @@ from clusters.backends.supervisor_rpc import Supervisor
 from controlplane.embedded.home import Home
 from controlplane.env import PROJECT
 from tests.patience import eventually
+from tests.ports import PortBlock
 
 MARK = "SLIPWAY_TEST_MARK"
-
-
-def free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
 
 
 class RunningStack:
@@ -38,10 +27,8 @@ class RunningStack:
     def __init__(self, home: Path, module: str, *arguments: str, database_url: str = "") -> None:
         self.home = Home(home)
         self.database_url = database_url
-        self.port, self.gateway_port, self.admin_port = free_ports(3)
-        # Not the usual range: another stack on this machine may be about to bind the same port.
-        first = 20_000 + 100 * secrets.randbelow(120)
-        self.worker_ports = f"{first}-{first + 99}"
+        self.ports = PortBlock()
+        self.port, self.gateway_port, self.admin_port = self.ports[0], self.ports[1], self.ports[2]
         self.mark = secrets.token_hex(8)
         self.output = home.parent / f"{home.name}.out"
         self.module = module
@@ -55,7 +42,7 @@ class RunningStack:
             "SLIPWAY_PORT": str(self.port),
             "SLIPWAY_GATEWAY_PORT": str(self.gateway_port),
             "SLIPWAY_GATEWAY_ADMIN_PORT": str(self.admin_port),
-            "SLIPWAY_WORKER_PORTS": self.worker_ports,
+            "SLIPWAY_WORKER_PORTS": "{}-{}".format(*self.ports.workers),
             "SLIPWAY_DATABASE_URL": self.database_url,
         }
 

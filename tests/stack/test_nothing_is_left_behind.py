@@ -1,6 +1,7 @@
 import os
 import pty
 import signal
+from collections.abc import Iterator
 
 import psutil
 import pytest
@@ -9,6 +10,14 @@ from tests.patience import eventually
 from tests.stack.conftest import RunningStack
 
 pytestmark = pytest.mark.stack
+
+
+@pytest.fixture(autouse=True)
+def hangups_are_heard() -> Iterator[None]:
+    """Also when these tests run under nohup, which makes every process below it deaf for them."""
+    former = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, former)
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"])

@@ -32,7 +32,7 @@ from clusters.backends.supervisor_rpc import (
     SupervisorFault,
     SupervisorUnreachable,
 )
-from serving.protocol import WORKER_ENVIRONMENT, WorkerCommand
+from serving.protocol import EXIT_PORT_TAKEN, WORKER_ENVIRONMENT, WorkerCommand
 
 PRIORITY = 300
 """Workers stop after the parts that act (400) and before the gateway (200) that leads to them."""
@@ -269,8 +269,7 @@ class EmbeddedCluster:
         processes = {
             name: process
             for name, process in self._processes().items()
-            # STOPPED: it ended because it was asked to, and is only not forgotten yet.
-            if (seat := _seat_of(name)) and wanted(seat[0]) and process.state != ProcessState.STOPPED
+            if (seat := _seat_of(name)) and wanted(seat[0]) and not _is_no_more(process)
         }
         wishes = {wish.spec.name: wish for wish in self._wishes.load_all() if wanted(wish.spec.name)}
         ports = {}
@@ -322,6 +321,16 @@ class EmbeddedCluster:
 
     def _log(self, worker: str) -> Path:
         return self._log_dir / f"{worker}.log"
+
+
+def _is_no_more(process: ProcessSeen) -> bool:
+    """STOPPED: it ended because it was asked to, and is only not forgotten yet.
+
+    One whose port another program took has lost its seat: whoever misses it applies again, and it gets
+    another.
+    """
+    lost_its_port = process.last_exit == f"exit status {EXIT_PORT_TAKEN}"
+    return process.state == ProcessState.STOPPED or (lost_its_port and process.state not in ALIVE)
 
 
 def _seat_of(program: str) -> tuple[str, int] | None:
