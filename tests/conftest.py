@@ -13,13 +13,6 @@ if TYPE_CHECKING:
     from gateway.backends.fake import FakeGateway
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Under `--dist loadgroup`, what shares a stack or a browser runs in one process, one after the other."""
-    for item in items:
-        shared = item.path.parent if item.path.parent.name == "console" else item.path
-        item.add_marker(pytest.mark.xdist_group(shared.name))
-
-
 @pytest.fixture(scope="session")
 def valkey_server() -> Iterator[ValkeyServer]:
     server = ValkeyServer()

@@ -69,6 +69,8 @@ def install_packages(extras: set[str]) -> None:
         "-qq",
         "--disable-pip-version-check",
         "--no-input",
+        # What is never imported is most of it; the rest is compiled when it first is.
+        "--no-compile",
     ]
     command += ["-c", "constraints.txt", "-e", f".[{','.join(sorted(extras))}]"]
     run(command, "installing the Python packages")

@@ -152,10 +152,16 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def database_url() -> str:
+    """That of the stack; empty: SQLite."""
+    return database_of_its_own()
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> Iterator[Scene]:
     """Two versions, the first serving with two workers."""
     home = tmp_path_factory.mktemp("e2e") / "home"
-    stack = RunningStack(home, "controlplane.embedded", database_url=database_of_its_own())
+    stack = RunningStack(home, "controlplane.embedded", database_url=database_url)
     try:
         stack.wait_until_ready(seconds=120)
         scene = Scene(stack)

@@ -1,9 +1,7 @@
 """The main job on a real stack: from a directory to all of the traffic, through a canary and a click."""
 
 import json
-from contextlib import suppress
 
-import psutil
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
@@ -14,7 +12,6 @@ from tests.patience import eventually
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
 
-@pytest.mark.main_path
 def test_the_first_version_answers_through_the_gateway(scene: Scene) -> None:
     answer = scene.ask()
     assert answer.status_code == 200, answer.text
@@ -22,7 +19,6 @@ def test_the_first_version_answers_through_the_gateway(scene: Scene) -> None:
     assert answer.json()["choices"][0]["text"]
 
 
-@pytest.mark.main_path
 def test_a_pipeline_releases_waits_for_a_person_and_sees_the_end(scene: Scene, traffic: Traffic) -> None:
     eventually(lambda: traffic.answers[f"{MODEL}:v1"] > 120)
     started = scene.slipway(
@@ -104,36 +100,6 @@ def test_without_celery_and_valkey_the_sweeper_alone_brings_a_release_to_its_end
     assert traffic.failures == []
 
 
-def test_killing_workers_with_9_at_every_step_changes_nothing_in_the_end(
-    scene: Scene, traffic: Traffic
-) -> None:
-    version = "v1" if scene.admin.get(f"services/{SERVICE}/")["stable"] != f"{MODEL}:v1" else "v2"
-    release = scene.release(version)
-    killed: set[str] = set()
-
-    def state() -> str:
-        seen = scene.admin.get(f"releases/{release['id']}/")
-        running = next((step["kind"] for step in seen["steps"] if step["state"] == "running"), "")
-        if running and running not in killed:
-            killed.add(running)
-            for part in ("worker", "sweeper"):
-                pid = scene.stack.supervisor.processes()[part].pid
-                if pid is not None:
-                    for process in [*psutil.Process(pid).children(recursive=True), psutil.Process(pid)]:
-                        with suppress(psutil.NoSuchProcess):
-                            process.kill()
-        return str(seen["state"])
-
-    eventually(lambda: state() in ("waiting_approval", "failed", "rolled_back", "stuck"), seconds=150)
-    assert state() == "waiting_approval"
-    scene.admin.post(f"releases/{release['id']}/approve/", {"reason": "still here"})
-    eventually(lambda: state() in ("promoted", "failed", "rolled_back", "stuck"), seconds=150)
-    assert state() == "promoted"
-    assert {"hold", "approval"} <= killed
-    assert traffic.failures == []
-
-
-@pytest.mark.main_path
 @pytest.mark.browser
 def test_an_approver_finds_the_release_at_home_clicks_and_sees_it_promoted(
     scene: Scene, traffic: Traffic
