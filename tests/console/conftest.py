@@ -83,7 +83,7 @@ def new_tab(browser: Browser, server: ConsoleServer) -> Iterator[Callable[..., T
         if signed_in:
             context.add_cookies([{"name": "sessionid", "value": server.session, "url": server.url}])
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(30_000)
         tab = Tab(page, server.url)
         page.add_init_script(WATCH)
         page.on("pageerror", lambda error: tab.complaints.append(f"error: {error}"))

@@ -47,7 +47,7 @@ def page(scene: Scene, browser: Browser) -> Iterator[Page]:
     """Signed in as the administrator. What the browser's console complains of fails the test."""
     complaints: list[str] = []
     page = browser.new_page(viewport={"width": 1280, "height": 800})
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(30_000)
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(f"{scene.url}/")

@@ -304,9 +304,9 @@ def test_heartbeats_tell_the_whole_life(log: Path, tmp_path: Path) -> None:
     assert beat.counters.completion_tokens == 8
     assert beat.busy > 0
     assert beat.ttft is not None
-    assert beat.ttft.p50_ms >= 50
+    assert beat.ttft.p50_ms > 45
     assert beat.tpot is not None
-    assert beat.tpot.p50_ms >= 50
+    assert beat.tpot.p50_ms > 45
 
 
 def test_a_worker_serves_though_nobody_hears_it(log: Path) -> None:

@@ -1,14 +1,31 @@
-"""Celery workers and the sweeper, killed with -9 while they work on a release of a real stack."""
+"""The main job on PostgreSQL, whose statements, locks and isolation are others; its workers killed there."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 
 import psutil
 import pytest
 
 from tests.e2e.conftest import MODEL, SERVICE, Scene, Traffic
+from tests.e2e.test_main_path import (
+    test_a_pipeline_releases_waits_for_a_person_and_sees_the_end,
+    test_an_approver_finds_the_release_at_home_clicks_and_sees_it_promoted,
+)
 from tests.patience import eventually
+from tests.postgres import PostgresServer
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(400)]
+__all__ = [
+    "test_a_pipeline_releases_waits_for_a_person_and_sees_the_end",
+    "test_an_approver_finds_the_release_at_home_clicks_and_sees_it_promoted",
+]
+
+
+@pytest.fixture(scope="module")
+def database_url() -> Iterator[str]:
+    server = PostgresServer()
+    yield server.url
+    server.stop()
 
 
 def test_killing_workers_with_9_at_every_step_changes_nothing_in_the_end(
