@@ -66,40 +66,6 @@ def test_an_abort_returns_every_request_to_stable(scene: Scene, traffic: Traffic
     assert traffic.failures == []
 
 
-def test_a_bad_version_is_rolled_back_by_the_judge_alone(scene: Scene, traffic: Traffic) -> None:
-    stable = scene.admin.get(f"services/{SERVICE}/")["stable"]
-    scene.push("bad", seed=9, serving={"fail_share": 0.4})
-    plan = scene.admin.get("plans/swift/")["body"]
-    steps = [step | ({"seconds": 120} if step["kind"] == "hold" else {}) for step in plan["steps"]]
-    steps = [step for step in steps if step["kind"] != "smoke_test"]
-    scene.admin.create("plans/", {"name": "patient", "body": plan | {"name": "patient", "steps": steps}})
-
-    release = scene.wait_for(scene.release("bad", plan="patient"), "rolled_back", "failed")
-
-    assert release["state"] == "rolled_back"
-    assert release["halted_by"] == "slipway"
-    assert "5xx" in release["outcome"]
-    assert release["verdict"]["decision"] == "roll_back"
-    assert scene.ask(release="canary").headers["x-slipway-version"] == stable
-
-
-def test_without_celery_and_valkey_the_sweeper_alone_brings_a_release_to_its_end(
-    scene: Scene, traffic: Traffic
-) -> None:
-    supervisor = scene.stack.supervisor
-    for part in ("worker", "valkey"):
-        supervisor.stop(part)
-    try:
-        release = scene.wait_for(scene.release("v3"), "waiting_approval")
-        scene.admin.post(f"releases/{release['id']}/approve/", {"reason": "the sweeper is enough"})
-        scene.wait_for(release, "promoted")
-    finally:
-        for part in ("valkey", "worker"):
-            supervisor.start(part)
-    assert scene.ask().headers["x-slipway-version"] == f"{MODEL}:v3"
-    assert traffic.failures == []
-
-
 @pytest.mark.browser
 def test_an_approver_finds_the_release_at_home_clicks_and_sees_it_promoted(
     scene: Scene, traffic: Traffic

@@ -1,4 +1,4 @@
-"""The main job on PostgreSQL, whose statements, locks and isolation are others; its workers killed there."""
+"""The main job where something fails: bad versions, parts that are gone, workers killed at their work."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -7,25 +7,52 @@ import psutil
 import pytest
 
 from tests.e2e.conftest import MODEL, SERVICE, Scene, Traffic
-from tests.e2e.test_main_path import (
-    test_a_pipeline_releases_waits_for_a_person_and_sees_the_end,
-    test_an_approver_finds_the_release_at_home_clicks_and_sees_it_promoted,
-)
 from tests.patience import eventually
 from tests.postgres import PostgresServer
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(400)]
-__all__ = [
-    "test_a_pipeline_releases_waits_for_a_person_and_sees_the_end",
-    "test_an_approver_finds_the_release_at_home_clicks_and_sees_it_promoted",
-]
 
 
 @pytest.fixture(scope="module")
 def database_url() -> Iterator[str]:
+    """Statements, locks and isolation are others here than on SQLite, where test_main_path.py runs."""
     server = PostgresServer()
     yield server.url
     server.stop()
+
+
+def test_a_bad_version_is_rolled_back_by_the_judge_alone(scene: Scene, traffic: Traffic) -> None:
+    stable = scene.admin.get(f"services/{SERVICE}/")["stable"]
+    scene.push("bad", seed=9, serving={"fail_share": 0.4})
+    plan = scene.admin.get("plans/swift/")["body"]
+    steps = [step | ({"seconds": 120} if step["kind"] == "hold" else {}) for step in plan["steps"]]
+    steps = [step for step in steps if step["kind"] != "smoke_test"]
+    scene.admin.create("plans/", {"name": "patient", "body": plan | {"name": "patient", "steps": steps}})
+
+    release = scene.wait_for(scene.release("bad", plan="patient"), "rolled_back", "failed")
+
+    assert release["state"] == "rolled_back"
+    assert release["halted_by"] == "slipway"
+    assert "5xx" in release["outcome"]
+    assert release["verdict"]["decision"] == "roll_back"
+    assert scene.ask(release="canary").headers["x-slipway-version"] == stable
+
+
+def test_without_celery_and_valkey_the_sweeper_alone_brings_a_release_to_its_end(
+    scene: Scene, traffic: Traffic
+) -> None:
+    supervisor = scene.stack.supervisor
+    for part in ("worker", "valkey"):
+        supervisor.stop(part)
+    try:
+        release = scene.wait_for(scene.release("v3"), "waiting_approval")
+        scene.admin.post(f"releases/{release['id']}/approve/", {"reason": "the sweeper is enough"})
+        scene.wait_for(release, "promoted")
+    finally:
+        for part in ("valkey", "worker"):
+            supervisor.start(part)
+    assert scene.ask().headers["x-slipway-version"] == f"{MODEL}:v3"
+    assert traffic.failures == []
 
 
 def test_killing_workers_with_9_at_every_step_changes_nothing_in_the_end(
