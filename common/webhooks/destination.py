@@ -1,0 +1,252 @@
+"""Where a webhook may go: to public addresses, and to those that the installation allows by name or network.
+
+A name is resolved once, its addresses are judged, and the connection is made to one that was judged: what the
+name means a moment later is of no interest. So neither a private address, nor one that hides in another
+spelling, nor a name that changes its mind leads into our own network.
+"""
+
+import ipaddress
+import re
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TooLate
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from urllib.parse import urlsplit
+
+from common.errors import Invalid, SlipwayError
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+Resolve = Callable[[str, int], Sequence[str]]
+
+LONGEST_URL = 2_000
+RESOLVE_WITHIN_SECONDS = 4.0
+PORTS = {"http": 80, "https": 443}
+SETTING = "SLIPWAY_WEBHOOK_ALLOWED_HOSTS"
+
+_NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(\.(?!-)[a-z0-9_-]{1,63}(?<!-))*\.?")
+_NUMBERS = re.compile(r"(0x[0-9a-f]*|\d+)(\.(0x[0-9a-f]*|\d+))*\.?")
+"""Spellings that the resolver takes for an IPv4 address: 127.1, 0x7f000001, 2130706433, 0177.0.0.1."""
+_SPECIAL: tuple[Network, ...] = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "0.0.0.0/8",
+        "100.64.0.0/10",
+        "168.63.129.16/32",  # Azure's metadata and DNS: a public number that never leaves the machine's host
+        "192.0.0.0/24",
+        "192.88.99.0/24",
+        "198.18.0.0/15",
+        "240.0.0.0/4",
+        "fec0::/10",
+        "2001::/23",
+        "3fff::/20",
+        "5f00::/16",
+    )
+)
+_NAT64 = tuple(ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "64:ff9b:1::/48"))
+_COMPATIBLE = ipaddress.IPv6Network("::/96")
+
+
+class Forbidden(SlipwayError):
+    """Nothing is sent there, and why."""
+
+
+class Unresolved(SlipwayError):
+    """The name leads nowhere at present."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    url: str
+    scheme: str
+    host: str
+    """As in the URL, lower case, an IPv6 address without its brackets: what TLS and `Host` name."""
+    port: int
+    target: str
+    """Path and query."""
+
+    @property
+    def authority(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What SLIPWAY_WEBHOOK_ALLOWED_HOSTS lets pass beside the public internet."""
+
+    names: frozenset[str] = frozenset()
+    """`hooks.internal`, or `.internal` for all names below it."""
+    networks: tuple[Network, ...] = ()
+
+    @classmethod
+    def of(cls, entries: Sequence[str]) -> "Allowed":
+        """Raises ValueError for an entry that is neither a network nor a name."""
+        names, networks = set(), []
+        for entry in entries:
+            try:
+                networks.append(ipaddress.ip_network(entry))
+            except ValueError:
+                name = entry.lower().removeprefix("*")
+                if not _NAME.fullmatch(name.removeprefix(".")) or _NUMBERS.fullmatch(name):
+                    raise ValueError(
+                        f"{entry} is neither a host name nor a network such as 10.0.0.0/8"
+                    ) from None
+                names.add(name.rstrip("."))
+        return cls(frozenset(names), tuple(networks))
+
+    def has_name(self, host: str) -> bool:
+        host = host.rstrip(".")
+        parents = (host[place:] for place, letter in enumerate(host) if letter == ".")
+        return host in self.names or any(parent in self.names for parent in parents)
+
+    def has_address(self, address: Address) -> bool:
+        return any(address in network for network in self.networks if network.version == address.version)
+
+
+def parse(url: str, allowed: Allowed) -> Destination:
+    """What can be said of a URL without asking anybody. Raises Invalid, for the field `url`."""
+    try:
+        destination = _parsed(url)
+        literal = _literal(destination.host)
+        if literal is not None:
+            judge(destination, [literal], allowed)
+        elif not allowed.has_name(destination.host):
+            _judge_name(destination)
+    except (ValueError, Forbidden) as error:
+        raise Invalid(fields={"url": [str(error)]}) from None
+    return destination
+
+
+def addresses(destination: Destination, allowed: Allowed, *, resolve: Resolve | None = None) -> list[Address]:
+    """Where its name leads, now. Raises Unresolved, or Forbidden when any of the addresses is."""
+    literal = _literal(destination.host)
+    if literal is not None:
+        found = [literal]
+    else:
+        found = [_address(text) for text in (resolve or resolved)(destination.host, destination.port)]
+    if not found:
+        raise Unresolved(f"{destination.host} has no address.")
+    judge(destination, found, allowed)
+    return found
+
+
+def judge(destination: Destination, found: Sequence[Address], allowed: Allowed) -> None:
+    """Raises Forbidden unless each of the addresses is public, and reached over https, or is allowed."""
+    if allowed.has_name(destination.host):
+        return
+    for address in found:
+        true = _true(address)
+        if allowed.has_address(true) or allowed.has_address(address):
+            continue
+        if not is_public(true):
+            shown = destination.host if destination.host == str(true) else f"{destination.host} ({true})"
+            raise Forbidden(
+                f"{shown} is not an address of the public internet. To send there all the same, "
+                f"name it in {SETTING}."
+            )
+        if destination.scheme != "https":
+            raise Forbidden(
+                f"Only https keeps what is sent from others' eyes. Or name the host in {SETTING}."
+            )
+
+
+def is_public(address: Address) -> bool:
+    """Neither private, shared, loopback, link-local, multicast, reserved, nor a cloud's metadata service."""
+    return (
+        address.is_global
+        and not address.is_multicast
+        and not address.is_reserved
+        and not any(address in network for network in _SPECIAL if network.version == address.version)
+    )
+
+
+def resolved(host: str, port: int) -> Sequence[str]:
+    """The addresses of a name, by the system's resolver, which knows no time limit: this one does."""
+    answer: Future[Sequence[str]] = _resolvers.submit(_ask, host, port)
+    try:
+        return answer.result(timeout=RESOLVE_WITHIN_SECONDS)
+    except TooLate:
+        answer.cancel()
+        raise Unresolved(
+            f"The address of {host} was not found within {RESOLVE_WITHIN_SECONDS:g} s. Is its DNS well?"
+        ) from None
+    except (OSError, UnicodeError) as error:
+        raise Unresolved(f"The address of {host} was not found: {error}.") from None
+
+
+_resolvers = ThreadPoolExecutor(8, thread_name_prefix="resolve")
+
+
+def _ask(host: str, port: int) -> Sequence[str]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def _parsed(url: str) -> Destination:
+    if len(url) > LONGEST_URL:
+        raise ValueError(f"Give an address of at most {LONGEST_URL} characters.")
+    if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
+        raise ValueError("Give an address of visible ASCII characters, without backslashes.")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ValueError("This is no address of a web server.") from None
+    if parts.scheme not in PORTS or not parts.hostname:
+        raise ValueError("Give an address such as https://hooks.example.org/slipway.")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("An address must not hold a password: what is sent is signed, verify that.")
+    if "#" in url:
+        raise ValueError("Leave out what follows the #: it never reaches a server.")
+    if port == 0 or parts.netloc.endswith(":"):
+        raise ValueError("Give a port between 1 and 65535, or none.")
+    host = parts.hostname.lower()
+    if _literal(host) is None and not (_NAME.fullmatch(host) and len(host) <= 253):
+        raise ValueError(f"{host} is no host name.")
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Destination(url, parts.scheme, host, port or PORTS[parts.scheme], target)
+
+
+def _judge_name(destination: Destination) -> None:
+    host = destination.host.rstrip(".")
+    if host == "localhost" or host.endswith(".localhost"):
+        raise Forbidden(f"{host} is this machine. To send there all the same, name it in {SETTING}.")
+
+
+def _literal(host: str) -> Address | None:
+    """The address that the host is, in any of the spellings that a resolver accepts."""
+    if "%" in host:
+        raise ValueError("An address must not name a zone.")
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        if ":" in host:
+            raise ValueError(f"{host} is no IPv6 address.") from None
+    if not _NUMBERS.fullmatch(host):
+        return None
+    try:
+        return IPv4Address(socket.inet_aton(host.rstrip(".")))
+    except OSError:
+        raise ValueError(f"{host} is no IPv4 address.") from None
+
+
+def _address(text: str) -> Address:
+    return ipaddress.ip_address(text.partition("%")[0])
+
+
+def _true(address: Address) -> Address:
+    """The IPv4 address to which an IPv6 one of a translator or a tunnel leads; else the address itself."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address.teredo is not None:
+        return address.teredo[1]
+    if any(address in network for network in _NAT64) or (address in _COMPATIBLE and int(address) > 1):
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address
