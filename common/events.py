@@ -3,6 +3,7 @@
 Subscribers are connected in `controlplane.wiring`, nowhere else. They run in the publisher's process right
 after the commit; one that fails is logged and never hides the event from the others. An event may be lost
 with its process, so a subscriber only saves latency: whatever must happen is a row that the sweep finds.
+A witness writes such a row: it runs at once, inside the publisher's transaction; its failure is the deed's.
 """
 
 import logging
@@ -17,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 Event = TypeVar("Event")
 _subscribers: dict[type[Any], list[Callable[[Any], None]]] = defaultdict(list)
+_witnesses: dict[type[Any], list[Callable[[Any], None]]] = defaultdict(list)
 
 
 def subscribe(event_type: type[Event], subscriber: Callable[[Event], None]) -> None:
@@ -29,8 +31,20 @@ def unsubscribe(event_type: type[Event], subscriber: Callable[[Event], None]) ->
     _subscribers[event_type].remove(subscriber)
 
 
+def witness(event_type: type[Event], write: Callable[[Event], None]) -> None:
+    """Let `write` note every `event_type` down where it happens: both are committed, or neither is."""
+    if write not in _witnesses[event_type]:
+        _witnesses[event_type].append(write)
+
+
+def forget_witness(event_type: type[Event], write: Callable[[Event], None]) -> None:
+    _witnesses[event_type].remove(write)
+
+
 def publish(event: object) -> None:
     """Tell the subscribers once the current transaction has committed; a rolled-back one tells nobody."""
+    for write in tuple(_witnesses[type(event)]):
+        write(event)
     transaction.on_commit(partial(_deliver, event))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 from django.db import transaction
 
-from common.events import publish, subscribe, unsubscribe
+from common.events import forget_witness, publish, subscribe, unsubscribe, witness
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -55,3 +55,25 @@ def test_a_failing_subscriber_hides_nothing_from_the_others() -> None:
         unsubscribe(ParcelPosted, fail)
         unsubscribe(ParcelPosted, hear)
     assert heard == [ParcelPosted(2)]
+
+
+def test_a_witness_writes_inside_the_transaction_and_its_failure_is_the_deeds(
+    heard: list[ParcelPosted],
+) -> None:
+    seen: list[ParcelPosted] = []
+
+    def look(event: ParcelPosted) -> None:
+        seen.append(event)
+        if event.parcel_id == 13:
+            raise ZeroDivisionError
+
+    witness(ParcelPosted, look)
+    try:
+        with transaction.atomic():
+            publish(ParcelPosted(1))
+            assert (seen, heard) == ([ParcelPosted(1)], [])
+        with pytest.raises(ZeroDivisionError), transaction.atomic():
+            publish(ParcelPosted(13))
+    finally:
+        forget_witness(ParcelPosted, look)
+    assert heard == [ParcelPosted(1)]
