@@ -24,7 +24,7 @@ def advance(kind: str, pk: int) -> None:
 def ring(due: Due) -> None:
     """Tell a Celery worker that the row is due. A lost ring costs latency: the sweep finds the row."""
     global _silent_until
-    if time.monotonic() < _silent_until:
+    if kernel.reconciler(due.kind).waits_for_strangers or time.monotonic() < _silent_until:
         return
     try:
         advance.delay(due.kind, due.id)

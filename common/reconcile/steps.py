@@ -114,6 +114,9 @@ class Reconciler(ABC, Generic[Row]):
     model: type[Row]
     lease: ClassVar[timedelta] = timedelta(seconds=30)
     max_attempts: ClassVar[int] = 5
+    waits_for_strangers: ClassVar[bool] = False
+    """Its steps wait for servers that are not ours: only the sweeper takes them, on threads of their own, so
+    that a slow one never holds up what is ours."""
 
     @abstractmethod
     def next_step(self, row: Row, now: datetime) -> Step[Row] | None:

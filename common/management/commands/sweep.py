@@ -26,8 +26,11 @@ class Command(BaseCommand):
             "--every", type=float, default=0.5, metavar="SECONDS", help="pause between sweeps"
         )
         parser.add_argument("--threads", type=int, default=4, help="rows advanced side by side")
+        parser.add_argument(
+            "--waiting-threads", type=int, default=8, help="as many again for rows that wait for strangers"
+        )
 
-    def handle(self, *args: Any, every: float, threads: int, **options: Any) -> None:
+    def handle(self, *args: Any, every: float, threads: int, waiting_threads: int, **options: Any) -> None:
         stop = threading.Event()
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: stop.set())
@@ -45,7 +48,10 @@ class Command(BaseCommand):
                     in_hand.discard((kind, pk))
 
         pulsed_at = None
-        with ThreadPoolExecutor(threads, thread_name_prefix="sweep") as pool:
+        with (
+            ThreadPoolExecutor(threads, thread_name_prefix="sweep") as pool,
+            ThreadPoolExecutor(waiting_threads, thread_name_prefix="strangers") as patient_pool,
+        ):
             while not stop.is_set():
                 try:
                     close_old_connections()
@@ -58,7 +64,8 @@ class Command(BaseCommand):
                             if due in in_hand:
                                 continue
                             in_hand.add(due)
-                        pool.submit(advance, *due)
+                        waits = kernel.reconciler(due[0]).waits_for_strangers
+                        (patient_pool if waits else pool).submit(advance, *due)
                 except DatabaseFault:
                     logger.exception("The database does not answer; trying again")
                     connection.close()
