@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from common.webhooks.destination import Allowed
+
 PROJECT = Path(__file__).resolve().parent.parent
 ENV_FILE = PROJECT / ".env"
 LONGEST_SOCKET_PATH = 107
@@ -91,6 +93,11 @@ class Environment(BaseSettings):
     oidc_server_url: str = Field("", description="OpenID Connect issuer. Empty: passwords only.")
     oidc_client_id: str = Field("", description="OpenID Connect client id.")
     oidc_client_secret: str = Field("", description="OpenID Connect client secret.")
+    webhook_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Comma-separated host names (`hooks.internal`, `*.internal`) and networks (`10.0.0.0/8`) "
+        "that webhooks may go to though they are not public, and without HTTPS.",
+    )
     lockout_after: int = Field(
         10, ge=1, description="Failed logins of one name from one address until a lockout."
     )
@@ -109,10 +116,16 @@ class Environment(BaseSettings):
                 raise ValueError(f"{root} is not an absolute path")
         return roots
 
-    @field_validator("allowed_hosts", "secret_key_fallbacks", mode="before")
+    @field_validator("allowed_hosts", "secret_key_fallbacks", "webhook_allowed_hosts", mode="before")
     @classmethod
     def _split_commas(cls, value: Any) -> Any:
         return tuple(p.strip() for p in value.split(",") if p.strip()) if isinstance(value, str) else value
+
+    @field_validator("webhook_allowed_hosts")
+    @classmethod
+    def _hosts_or_networks(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
+        Allowed.of(entries)
+        return entries
 
     @field_validator("home")
     @classmethod

@@ -22,6 +22,7 @@ SLIPWAY_WORKER_PORTS = env.worker_port_range
 SLIPWAY_CLUSTER_BACKENDS = {"embedded": "clusters.backends.embedded"}
 SLIPWAY_HEARTBEAT_URL = env.local_url(env.port) + "/api/v1/heartbeats/"
 SLIPWAY_WORKER_TOKEN_FILE = SLIPWAY_RUN_DIR / "worker-token"
+SLIPWAY_WEBHOOK_ALLOWED_HOSTS = env.webhook_allowed_hosts
 SLIPWAY_VERSION = "0.1.0"
 
 SECRET_KEY = env.secret_key
@@ -256,6 +257,7 @@ SPECTACULAR_SETTINGS = {
         "Right": "accounts.states.Right",
         "Role": "accounts.states.Role",
         "TokenState": "accounts.states.TokenState",
+        "DeliveryState": "accounts.states.DeliveryState",
         "VersionState": "models_registry.states.VersionState",
         "ClusterKind": "clusters.states.ClusterKind",
         "NodeState": "clusters.states.NodeState",
