@@ -16,6 +16,13 @@ class DeploymentReady:
 
 
 @dataclass(frozen=True, slots=True)
+class DeploymentDegraded:
+    """Some of the wanted workers are ready, and have been all."""
+
+    deployment_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeploymentFailing:
     deployment_id: int
 

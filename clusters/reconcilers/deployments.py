@@ -21,6 +21,7 @@ from clusters.backends.base import (
     WorkerSeen,
 )
 from clusters.events import (
+    DeploymentDegraded,
     DeploymentFailing,
     DeploymentReady,
     DeploymentRemoved,
@@ -305,6 +306,7 @@ def writing(row: Deployment, noted: Noted, found: Verdict) -> Callable[[], None]
 _ALERTS = {Alert.LOST: WorkerLost, Alert.STUCK: WorkerStuck}
 _MOVES = {
     DeploymentState.READY: DeploymentReady,
+    DeploymentState.DEGRADED: DeploymentDegraded,
     DeploymentState.FAILING: DeploymentFailing,
     DeploymentState.REMOVED: DeploymentRemoved,
 }
