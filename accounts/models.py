@@ -1,4 +1,5 @@
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 from django.contrib.auth.models import AbstractUser
 from django.core.validators import RegexValidator
@@ -7,7 +8,8 @@ from django.db.models import Q
 from django.db.models.functions import Lower
 from django.utils import timezone
 
-from accounts.states import Right, Role, TokenState
+from accounts.states import OPEN_DELIVERIES, DeliveryState, Right, Role, TokenState
+from common.reconcile import Reconciled
 from common.revisions import Revised
 
 team_name = RegexValidator(
@@ -86,3 +88,98 @@ class ApiToken(models.Model):
         if self.revoked_at is not None:
             return TokenState.REVOKED
         return TokenState.ACTIVE if self.expires_at > timezone.now() else TokenState.EXPIRED
+
+
+class WebhookEndpoint(Reconciled, Revised):
+    """Where events are sent: the events of a team, or of the whole installation. Its deliveries are a queue
+    that one worker at a time has in hand, so that a slow receiver holds up nobody but itself."""
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
+    """Whose events; None: everybody's."""
+    url = models.CharField(max_length=2000)
+    description = models.CharField(max_length=300, blank=True)
+    events = models.JSONField(default=list)
+    """Names of event types, sorted; empty: every one."""
+    sealed_secret = models.TextField(editable=False)
+    sealed_former_secret = models.TextField(blank=True, editable=False)
+    former_secret_until = models.DateTimeField(null=True, editable=False)
+    """Until when what is sent is signed with the former secret, too."""
+    enabled = models.BooleanField(default=True)
+    disabled_why = models.TextField(blank=True, editable=False)
+    failures = models.PositiveIntegerField(default=0, editable=False)
+    """In a row, of whatever was sent."""
+    failing_since = models.DateTimeField(null=True, editable=False)
+    quiet_until = models.DateTimeField(null=True, editable=False)
+    """Nothing is sent before: it has just failed, or asked for patience."""
+    delivered_at = models.DateTimeField(null=True, editable=False)
+    """Last success."""
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_by = models.CharField(max_length=200, editable=False)
+
+    class Meta(Reconciled.Meta):
+        pass
+
+    def __str__(self) -> str:
+        return f"webhook {self.pk} to {self.host}"
+
+    @property
+    def host(self) -> str:
+        """Names it without its path, which may hold a secret of the receiver's."""
+        return urlsplit(self.url).hostname or self.url
+
+    def wants(self, event_type: str) -> bool:
+        return not self.events or event_type in self.events
+
+
+class WebhookEvent(Reconciled):
+    """Something happened: noted in its transaction, written out and given to every endpoint after it."""
+
+    key = models.CharField(max_length=40, unique=True, editable=False)
+    """The `webhook-id`, by which receivers know what they have seen."""
+    type = models.CharField(max_length=60)
+    ids = models.JSONField(default=dict)
+    occurred_at = models.DateTimeField(db_index=True)
+    body = models.TextField(blank=True)
+    """The JSON that is sent, to the byte; empty until it is written out."""
+
+    class Meta(Reconciled.Meta):
+        pass
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.key}"
+
+
+class WebhookDelivery(models.Model):
+    """One event on its way to one endpoint."""
+
+    endpoint = models.ForeignKey(WebhookEndpoint, on_delete=models.CASCADE, related_name="deliveries")
+    event = models.ForeignKey(WebhookEvent, on_delete=models.CASCADE, related_name="+")
+    state = models.CharField(
+        max_length=20, choices=DeliveryState.choices, default=DeliveryState.PENDING, editable=False
+    )
+    due_at = models.DateTimeField()
+    """When it is tried next, while it is open."""
+    tries = models.PositiveIntegerField(default=0, editable=False)
+    """Since it was asked for."""
+    history = models.JSONField(default=list, editable=False)
+    """Every try, oldest first: at, status, milliseconds, answer (its first KiB), error."""
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["endpoint", "event"], name="webhook_delivery_once")
+        ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["endpoint", "due_at"],
+                name="webhook_delivery_open",
+                condition=Q(state__in=OPEN_DELIVERIES),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event} to {self.endpoint.host}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in OPEN_DELIVERIES

@@ -18,6 +18,7 @@ class Right(TextChoices):
     FLEET_REPORT = "fleet.report", "report heartbeats for workers"
     PEOPLE_ADMIN = "people.admin", "manage people and roles"
     AUDIT_READ = "audit.read", "read the audit record"
+    WEBHOOKS_WRITE = "webhooks.write", "see and change webhooks"
 
 
 class Role(TextChoices):
@@ -33,6 +34,15 @@ class TokenState(TextChoices):
     EXPIRED = "expired", "Expired"
     REVOKED = "revoked", "Revoked"
 
+
+class DeliveryState(TextChoices):
+    PENDING = "pending", "Pending"
+    FAILED = "failed", "Failed, to be tried again"
+    DELIVERED = "delivered", "Delivered"
+    GIVEN_UP = "given_up", "Given up"
+
+
+OPEN_DELIVERIES = (DeliveryState.PENDING, DeliveryState.FAILED)
 
 _DEVELOPER = frozenset(
     {Right.READ, Right.MODELS_WRITE, Right.SERVICES_WRITE, Right.RELEASES_START, Right.RELEASES_OPERATE}

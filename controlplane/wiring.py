@@ -7,9 +7,10 @@ from clusters.events import WorkersChanged
 from clusters.selectors import deployment_name
 from common import tasks as doorbell
 from common.errors import Missing
-from common.events import subscribe
+from common.events import subscribe, witness
 from common.live import touch
 from common.reconcile import Due
+from controlplane import webhook_events
 from gateway import services as gateway
 from gateway.errors import GatewayError
 from releases import selectors as releases
@@ -25,6 +26,9 @@ def connect() -> None:
     subscribe(WorkersChanged, show_workers)
     subscribe(ReleaseMoved, show_release)
     subscribe(ServiceChanged, show_service)
+    webhook_events.declare_all()
+    for event_type, announce in webhook_events.ANNOUNCED.items():
+        witness(event_type, announce)
 
 
 def tell_gateway_of_workers(event: WorkersChanged) -> None:

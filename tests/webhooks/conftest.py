@@ -1,7 +1,13 @@
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from accounts.models import WebhookEndpoint
+from accounts.services import create_webhook
+from common.webhooks import catalogue
+from common.webhooks.catalogue import EventType, Told
+from tests.cast import SYSTEM, team
 from tests.webhooks.receiver import Receiver, receiving
 
 
@@ -9,3 +15,31 @@ from tests.webhooks.receiver import Receiver, receiving
 def receiver() -> Iterator[Receiver]:
     with receiving() as one:
         yield one
+
+
+@pytest.fixture
+def _here(settings) -> None:
+    """The installation lets webhooks go to this machine."""
+    settings.SLIPWAY_WEBHOOK_ALLOWED_HOSTS = ("127.0.0.1",)
+
+
+@pytest.fixture
+def parcels(monkeypatch) -> None:
+    """Two types of events: `parcel.posted` of the team `post`, `parcel.lost` of nobody's."""
+    types = dict(catalogue.known())
+    monkeypatch.setattr(catalogue, "_types", types)
+
+    def posted(ids: Any) -> Told:
+        return Told(team("post").pk, {**ids, "parcel": {"weight": 2}})
+
+    catalogue.declare(EventType("parcel.posted", "It is on its way.", posted))
+    catalogue.declare(EventType("parcel.lost", "Nobody knows.", lambda ids: Told(None, ids)))
+    catalogue.declare(EventType("parcel.forgotten", "It was deleted.", lambda ids: None))
+
+
+@pytest.fixture
+def endpoint(db, _here, parcels, receiver) -> WebhookEndpoint:
+    """Of team `post`, wanting everything, with its secret as an attribute."""
+    issued = create_webhook(actor=SYSTEM, url=receiver.url, team=team("post"))
+    issued.endpoint.secret = issued.secret
+    return issued.endpoint

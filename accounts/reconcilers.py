@@ -1,0 +1,222 @@
+"""Webhooks on their way: an event is written out for whom it concerns; an endpoint works its queue off.
+
+At least once: a worker that dies between the answer and its note sends the same bytes again under the same
+`webhook-id`, by which receivers tell a repetition. What is noted is never sent again.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.db.models import F
+from django.utils import timezone
+
+from accounts.models import WebhookDelivery, WebhookEndpoint, WebhookEvent
+from accounts.services import webhooks
+from accounts.states import OPEN_DELIVERIES, DeliveryState
+from common.actor import Actor
+from common.audit import record
+from common.models import Intent
+from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, kernel, rest, wait
+from common.sealed import CannotUnseal, unseal
+from common.webhooks import catalogue, patience, signing
+from common.webhooks.catalogue import Told
+from common.webhooks.sending import OK, Answer, post
+
+ACTOR = Actor.system("webhooks")
+KEPT_FOR = timedelta(days=30)
+DISABLED_AFTER = timedelta(days=3)
+"""Of nothing but failures."""
+LONGEST_HISTORY = 30
+GONE = 410
+ASKS_FOR_PATIENCE = frozenset({429, 503})
+
+
+class Addressed(NamedTuple):
+    told: Told
+    to: list[WebhookEndpoint]
+
+
+class WriteOut(Step[WebhookEvent]):
+    name = "write out"
+
+    def observe(self, row: WebhookEvent, operation: Operation) -> Addressed | None:
+        known = catalogue.known().get(row.type)
+        told = known.tell(row.ids) if known else None
+        if told is None:
+            return None
+        endpoints = WebhookEndpoint.objects.filter(enabled=True)
+        to = [one for one in endpoints if one.wants(row.type) and one.team_id in (None, told.team_id)]
+        return Addressed(told, to) if to else None
+
+    def settle(self, row: WebhookEvent, seen: Addressed | None, now: datetime) -> Outcome:
+        if seen is None:
+            return rest(write=lambda: _forget(row))
+
+        def hand_out() -> None:
+            WebhookDelivery.objects.bulk_create(
+                WebhookDelivery(endpoint=endpoint, event=row, due_at=now) for endpoint in seen.to
+            )
+            for endpoint in seen.to:
+                kernel.wake(endpoint)
+            _prune(now)
+
+        return rest(
+            save={"body": webhooks.written_out(row.type, row.occurred_at, seen.told.data)}, write=hand_out
+        )
+
+
+def _forget(event: WebhookEvent) -> None:
+    WebhookEvent.objects.filter(pk=event.pk).delete()
+
+
+def _prune(now: datetime) -> None:
+    old = WebhookEvent.objects.filter(occurred_at__lt=now - KEPT_FOR, next_at=None)
+    WebhookEvent.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:100])).delete()
+
+
+class EventReconciler(Reconciler[WebhookEvent]):
+    kind = "webhook_event"
+    model = WebhookEvent
+
+    def next_step(self, row: WebhookEvent, now: datetime) -> Step[WebhookEvent] | None:
+        return None if row.body else WriteOut()
+
+
+class Send(Step[WebhookEndpoint]):
+    """One POST. Its `webhook-id` is the deterministic name under which it arrives."""
+
+    name = "send"
+    effect = Effect.CREATE
+
+    def __init__(self, delivery: WebhookDelivery) -> None:
+        self.delivery = delivery
+
+    def intent(self, row: WebhookEndpoint) -> Mapping[str, Any]:
+        return {"delivery": self.delivery.pk}
+
+    def act(self, row: WebhookEndpoint, operation: Operation) -> Mapping[str, Any]:
+        event = self.delivery.event
+        now = timezone.now()
+        try:
+            answer = _post(row, event, now)
+        except (CannotUnseal, ValueError) as error:
+            answer = Answer(None, 0, error=str(error))
+        return {
+            "delivery": self.delivery.pk,
+            "at": now.isoformat(),
+            "status": answer.status,
+            "milliseconds": answer.milliseconds,
+            "answer": answer.body,
+            "retry_after": answer.retry_after,
+            "error": answer.error,
+        }
+
+    def observe(self, row: WebhookEndpoint, operation: Operation) -> Intent:
+        """What the journal says, which after a crash is what an earlier worker was answered."""
+        return Intent.objects.get(op_key=operation.op_key)
+
+    def settle(self, row: WebhookEndpoint, seen: Intent, now: datetime) -> Outcome:
+        tried = dict(seen.result or {})
+        delivery_id, asked = tried.pop("delivery"), tried.pop("retry_after")
+        delivery = WebhookDelivery.objects.filter(pk=delivery_id).first()
+        tries = (delivery.tries if delivery else 0) + 1
+        history = [*(delivery.history if delivery else ()), tried][-LONGEST_HISTORY:]
+        judged = judge(
+            row, tries=tries, status=tried["status"], error=tried["error"], retry_after=asked, now=now
+        )
+
+        def write() -> None:
+            seen.delete()
+            WebhookDelivery.objects.filter(pk=delivery_id).update(
+                state=judged.state, due_at=judged.due_at, tries=tries, history=history
+            )
+            if judged.disabled_why:
+                disable(row, why=judged.disabled_why, now=now)
+
+        return Outcome(next_in=timedelta(0), ends_step=True, save=judged.columns, write=write)
+
+
+def _post(endpoint: WebhookEndpoint, event: WebhookEvent, now: datetime) -> Answer:
+    body = event.body.encode()
+    sealed = [endpoint.sealed_secret]
+    if endpoint.former_secret_until and endpoint.former_secret_until > now:
+        sealed.append(endpoint.sealed_former_secret)
+    signed = signing.headers(
+        [unseal(one, purpose=webhooks.PURPOSE) for one in sealed],
+        message_id=event.key,
+        timestamp=int(now.timestamp()),
+        body=body,
+    )
+    headers = {"content-type": "application/json", "user-agent": "Slipway-Webhooks", **signed}
+    return post(endpoint.url, body=body, headers=headers, allowed=webhooks.allowed_places())
+
+
+class Judged(NamedTuple):
+    """What follows from a try: for the delivery, and for the endpoint."""
+
+    state: DeliveryState
+    due_at: datetime
+    columns: Mapping[str, Any]
+    disabled_why: str = ""
+
+
+def judge(
+    endpoint: WebhookEndpoint, *, tries: int, status: int | None, error: str, retry_after: str, now: datetime
+) -> Judged:
+    """Pure, but for the jitter."""
+    if status in OK and not error:
+        fine = {"failures": 0, "failing_since": None, "quiet_until": None, "delivered_at": now}
+        return Judged(DeliveryState.DELIVERED, now, fine)
+    asked = patience.asked_delay(retry_after, now=now) or timedelta(0)
+    due_at = now + max(patience.delay_after(tries), asked)
+    failures, since = endpoint.failures + 1, endpoint.failing_since or now
+    pause = patience.pause_after(failures)
+    columns = {
+        "failures": failures,
+        "failing_since": since,
+        "quiet_until": now + (max(pause, asked) if status in ASKS_FOR_PATIENCE else pause),
+    }
+    why = ""
+    if status == GONE:
+        why = "Its receiver answered 410 Gone: it wants no more."
+    elif now - since >= DISABLED_AFTER:
+        why = f"Nothing reached it for {DISABLED_AFTER.days} days: {error or f'it answered {status}'}"
+    over = why or tries >= patience.MOST_TRIES
+    return Judged(DeliveryState.GIVEN_UP if over else DeliveryState.FAILED, due_at, columns, why)
+
+
+def disable(endpoint: WebhookEndpoint, *, why: str, now: datetime) -> None:
+    """Inside the transaction of the try that showed it. Tells those endpoints that want to hear of it."""
+    WebhookEndpoint.objects.filter(pk=endpoint.pk).update(
+        enabled=False, disabled_why=why, revision=F("revision") + 1
+    )
+    webhooks.give_up_open(endpoint, why="Its endpoint was disabled.", now=now)
+    webhooks.announce(webhooks.DISABLED, webhook_id=endpoint.pk, why=why)
+    record(ACTOR, "webhook.disable", subject=endpoint, reason=why, team_id=endpoint.team_id)
+
+
+class Await(Step[WebhookEndpoint]):
+    name = "await"
+
+    def __init__(self, until: datetime) -> None:
+        self.until = until
+
+    def settle(self, row: WebhookEndpoint, seen: Any, now: datetime) -> Outcome:
+        return wait(max(self.until - now, timedelta(milliseconds=10)))
+
+
+class EndpointReconciler(Reconciler[WebhookEndpoint]):
+    kind = "webhook_endpoint"
+    model = WebhookEndpoint
+    waits_for_strangers = True
+
+    def next_step(self, row: WebhookEndpoint, now: datetime) -> Step[WebhookEndpoint] | None:
+        if not row.enabled:
+            return None
+        waiting = WebhookDelivery.objects.filter(endpoint=row, state__in=OPEN_DELIVERIES)
+        first = waiting.select_related("event").order_by("due_at", "pk").first()
+        if first is None:
+            return None
+        until = max(first.due_at, row.quiet_until or first.due_at)
+        return Send(first) if until <= now else Await(until)

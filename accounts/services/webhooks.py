@@ -1,0 +1,230 @@
+"""Webhooks: who is sent what, its secret, tests and replays. `accounts.reconcilers` sends."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import orjson
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.models import Team, WebhookDelivery, WebhookEndpoint, WebhookEvent
+from accounts.services.rights import require, require_everywhere
+from accounts.states import OPEN_DELIVERIES, DeliveryState, Right
+from common import events
+from common.actor import Actor
+from common.audit import record
+from common.errors import Conflict, Invalid
+from common.reconcile import Due, kernel
+from common.sealed import seal
+from common.webhooks import catalogue, signing
+from common.webhooks.destination import Allowed, parse
+
+PURPOSE = "webhook"
+TEST = "webhook.test"
+DISABLED = "webhook.disabled"
+BOTH_SECRETS_FOR = timedelta(hours=24)
+CHANGEABLE = frozenset({"url", "description", "events", "enabled"})
+
+
+class IssuedWebhook(NamedTuple):
+    endpoint: WebhookEndpoint
+    secret: str
+    """Exists here and at whom it is shown to, once."""
+
+
+def allowed_places() -> Allowed:
+    return Allowed.of(settings.SLIPWAY_WEBHOOK_ALLOWED_HOSTS)
+
+
+def announce(event_type: str, **ids: Any) -> None:
+    """Note that it happened, inside its transaction; it is sent to whom it concerns after the commit."""
+    if not WebhookEndpoint.objects.filter(enabled=True).exists():
+        return
+    now = timezone.now()
+    event = WebhookEvent.objects.create(
+        key=_new_key(), type=event_type, ids=ids, occurred_at=now, next_at=now
+    )
+    events.publish(Due(kernel.kind_of(event), event.pk))
+
+
+def create_webhook(
+    *,
+    actor: Actor,
+    url: str,
+    team: Team | None = None,
+    events: Collection[str] = (),
+    description: str = "",
+) -> IssuedWebhook:
+    """Without a team it hears of everything. Raises NotAllowed, Invalid."""
+    _require(actor, team)
+    secret = signing.new_secret()
+    endpoint = WebhookEndpoint(
+        team=team,
+        url=url,
+        description=description.strip(),
+        events=sorted(set(events)),
+        sealed_secret=seal(secret, purpose=PURPOSE),
+        created_by=actor.name,
+    )
+    _validate(endpoint)
+    with transaction.atomic():
+        endpoint.save(force_insert=True)
+        _record(actor, "webhook.create", endpoint, detail=_shown(endpoint))
+    return IssuedWebhook(endpoint, secret)
+
+
+def change_webhook(
+    *, actor: Actor, endpoint: WebhookEndpoint, expected: int | None = None, reason: str = "", **changes: Any
+) -> WebhookEndpoint:
+    """Change `url`, `description`, `events` or `enabled`; enabling forgets its failures, disabling gives up
+    what was still to be sent. Raises NotAllowed, Stale, Invalid."""
+    _require(actor, endpoint.team)
+    if unknown := sorted(set(changes) - CHANGEABLE):
+        raise Invalid(fields={name: ["It cannot be changed."] for name in unknown})
+    if "events" in changes:
+        changes["events"] = sorted(set(changes["events"]))
+    changed = WebhookEndpoint(**{name: getattr(endpoint, name) for name in CHANGEABLE} | changes)
+    _validate(changed, fields=set(changes))
+    was_enabled = endpoint.enabled
+    columns = dict(changes)
+    if "enabled" in changes:
+        columns["disabled_why"] = "" if changes["enabled"] else reason or f"Disabled by {actor.name}."
+    if changes.get("enabled") or "url" in changes:
+        columns |= {"failures": 0, "failing_since": None, "quiet_until": None}
+    with transaction.atomic():
+        endpoint.change(expected=expected, **columns)
+        if was_enabled and not endpoint.enabled:
+            give_up_open(endpoint, why=endpoint.disabled_why, now=timezone.now())
+            kernel.interrupt(endpoint)
+        else:
+            kernel.wake(endpoint)
+        _record(actor, "webhook.change", endpoint, reason=reason, detail=_shown(endpoint))
+    return endpoint
+
+
+def delete_webhook(
+    *, actor: Actor, endpoint: WebhookEndpoint, expected: int | None = None, reason: str = ""
+) -> None:
+    """With its history. Raises NotAllowed, Stale."""
+    _require(actor, endpoint.team)
+    with transaction.atomic():
+        endpoint.change(expected=expected)
+        _record(actor, "webhook.delete", endpoint, reason=reason, detail=_shown(endpoint))
+        WebhookEndpoint.objects.filter(pk=endpoint.pk).delete()
+
+
+def rotate_webhook_secret(*, actor: Actor, endpoint: WebhookEndpoint, reason: str = "") -> IssuedWebhook:
+    """A new secret; for a day what is sent carries the former one's signature, too. Raises NotAllowed."""
+    _require(actor, endpoint.team)
+    secret = signing.new_secret()
+    with transaction.atomic():
+        endpoint.change(
+            sealed_secret=seal(secret, purpose=PURPOSE),
+            sealed_former_secret=endpoint.sealed_secret,
+            former_secret_until=timezone.now() + BOTH_SECRETS_FOR,
+        )
+        _record(actor, "webhook.rotate_secret", endpoint, reason=reason)
+    return IssuedWebhook(endpoint, secret)
+
+
+def send_test(*, actor: Actor, endpoint: WebhookEndpoint) -> WebhookDelivery:
+    """Send a `webhook.test` now, whatever it wants. Raises NotAllowed, Conflict while it is disabled."""
+    _require(actor, endpoint.team)
+    _require_enabled(endpoint)
+    now = timezone.now()
+    data = {"webhook_id": endpoint.pk, "by": actor.name}
+    with transaction.atomic():
+        event = WebhookEvent.objects.create(
+            key=_new_key(), type=TEST, ids=data, occurred_at=now, body=written_out(TEST, now, data)
+        )
+        delivery = WebhookDelivery.objects.create(endpoint=endpoint, event=event, due_at=now)
+        kernel.wake(endpoint, quiet_until=None)
+        _record(actor, "webhook.test", endpoint)
+    return delivery
+
+
+def replay_delivery(*, actor: Actor, delivery: WebhookDelivery) -> WebhookDelivery:
+    """Send it again, the same bytes under the same `webhook-id`.
+
+    Raises NotAllowed, Conflict while it is still on its way or its endpoint is disabled.
+    """
+    endpoint = delivery.endpoint
+    _require(actor, endpoint.team)
+    _require_enabled(endpoint)
+    with transaction.atomic():
+        closed = WebhookDelivery.objects.filter(pk=delivery.pk).exclude(state__in=OPEN_DELIVERIES)
+        if not closed.update(state=DeliveryState.PENDING, tries=0, due_at=timezone.now()):
+            raise Conflict("It is still on its way. Wait until it is delivered or given up.")
+        kernel.wake(endpoint, quiet_until=None)
+        _record(
+            actor, "webhook.replay", endpoint, detail={"delivery": delivery.pk, "event": delivery.event.key}
+        )
+    delivery.refresh_from_db()
+    return delivery
+
+
+def give_up_open(endpoint: WebhookEndpoint, *, why: str, now: datetime) -> None:
+    """What is still to be sent is not any more, and says why. Inside the transaction of the disabling."""
+    for delivery in WebhookDelivery.objects.filter(endpoint=endpoint, state__in=OPEN_DELIVERIES):
+        entry = {"at": now.isoformat(), "status": None, "milliseconds": 0, "answer": "", "error": why}
+        WebhookDelivery.objects.filter(pk=delivery.pk).update(
+            state=DeliveryState.GIVEN_UP, history=[*delivery.history, entry]
+        )
+
+
+def written_out(event_type: str, occurred_at: datetime, data: Mapping[str, Any]) -> str:
+    """The body of an event, as JSON."""
+    said = {"type": event_type, "timestamp": occurred_at.isoformat(), "data": dict(data)}
+    return orjson.dumps(said, default=str).decode()
+
+
+def _require(actor: Actor, team: Team | None) -> None:
+    if team is None:
+        require_everywhere(actor, Right.WEBHOOKS_WRITE)
+    else:
+        require(actor, Right.WEBHOOKS_WRITE, team)
+
+
+def _require_enabled(endpoint: WebhookEndpoint) -> None:
+    if not endpoint.enabled:
+        raise Conflict("It is disabled, and nothing is sent. Enable it first.")
+
+
+def _validate(
+    endpoint: WebhookEndpoint, *, fields: Collection[str] = ("url", "events", "description")
+) -> None:
+    faults: dict[str, list[str]] = {}
+    if "url" in fields:
+        try:
+            parse(endpoint.url, allowed_places())
+        except Invalid as error:
+            faults |= error.fields
+    known = set(catalogue.known())
+    if "events" in fields and (unknown := sorted(set(endpoint.events) - known)):
+        faults["events"] = [f"Unknown: {', '.join(unknown)}. Known: {', '.join(sorted(known))}."]
+    if "description" in fields and len(endpoint.description) > 300:
+        faults["description"] = ["Use at most 300 characters."]
+    if faults:
+        raise Invalid(fields=faults)
+
+
+def _record(
+    actor: Actor,
+    action: str,
+    endpoint: WebhookEndpoint,
+    *,
+    reason: str = "",
+    detail: Mapping[str, Any] | None = None,
+) -> None:
+    record(actor, action, subject=endpoint, reason=reason, detail=detail, team_id=endpoint.team_id)
+
+
+def _shown(endpoint: WebhookEndpoint) -> dict[str, Any]:
+    return {"host": endpoint.host, "events": endpoint.events, "enabled": endpoint.enabled}
+
+
+def _new_key() -> str:
+    return f"msg_{uuid4().hex}"

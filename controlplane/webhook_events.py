@@ -1,0 +1,136 @@
+"""What webhooks tell: the events of the system by the names that receivers know, with REST's documents.
+
+An event is noted as a few ids inside its transaction. What is sent is read a moment later, after the commit:
+the document shows how things stand then.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rest_framework.serializers import BaseSerializer
+
+from accounts.models import WebhookEndpoint
+from accounts.services import announce
+from clusters.api.serializers import DeploymentSerializer
+from clusters.events import (
+    DeploymentDegraded,
+    DeploymentFailing,
+    DeploymentReady,
+    DeploymentRemoved,
+    WorkerLost,
+    WorkerStuck,
+)
+from clusters.models import Deployment, Worker
+from common.reconcile import StuckRow
+from common.webhooks.catalogue import EventType, Told, declare
+from models_registry import selectors as registry
+from models_registry.api.serializers import AliasMoveSerializer, VersionSerializer
+from models_registry.events import AliasMoved, VersionDeleted, VersionFailed, VersionReady, VersionRefused
+from models_registry.models import AliasMove, Version
+from releases.api.serializers import ReleaseSerializer
+from releases.events import ApprovalAsked, ReleaseEnded, ReleaseMoved
+from releases.models import Release
+
+Ids = Mapping[str, Any]
+
+ANNOUNCED: Mapping[type[Any], Callable[[Any], None]] = {
+    ReleaseMoved: lambda event: announce("release.moved", release_id=event.release_id),
+    ApprovalAsked: lambda event: announce(
+        "release.waiting_approval", release_id=event.release_id, step_index=event.step_index
+    ),
+    ReleaseEnded: lambda event: announce(
+        "release.ended", release_id=event.release_id, state=str(event.state)
+    ),
+    VersionReady: lambda event: announce("version.ready", version_id=event.version_id),
+    VersionFailed: lambda event: announce("version.failed", version_id=event.version_id),
+    VersionRefused: lambda event: announce("version.refused", version_id=event.version_id),
+    VersionDeleted: lambda event: announce("version.deleted", version_id=event.version_id),
+    AliasMoved: lambda event: announce("alias.moved", move_id=event.move_id),
+    DeploymentReady: lambda event: announce("deployment.ready", deployment_id=event.deployment_id),
+    DeploymentDegraded: lambda event: announce("deployment.degraded", deployment_id=event.deployment_id),
+    DeploymentFailing: lambda event: announce("deployment.failing", deployment_id=event.deployment_id),
+    DeploymentRemoved: lambda event: announce("deployment.removed", deployment_id=event.deployment_id),
+    WorkerLost: lambda event: announce("worker.lost", worker_id=event.worker_id),
+    WorkerStuck: lambda event: announce("worker.stuck", worker_id=event.worker_id),
+    StuckRow: lambda event: announce("work.stuck", kind=event.kind, id=event.id),
+}
+"""Witnesses: each notes the event for the webhooks, in the transaction where it happens."""
+
+
+def declare_all() -> None:
+    for name, says, tell in (
+        ("release.moved", "A release went from one state, step or phase to another.", _release),
+        ("release.waiting_approval", "A release waits for a person's approval.", _release),
+        ("release.ended", "A release was promoted, rolled back, rejected, aborted, or has failed.", _release),
+        ("version.ready", "A version was imported and may be released.", _version),
+        ("version.failed", "The import of a version failed.", _version),
+        ("version.refused", "A version was refused for what it contains.", _version),
+        ("version.deleted", "A version was deleted.", _version),
+        ("alias.moved", "An alias points at another version.", _alias_move),
+        ("deployment.ready", "All workers of a deployment are ready.", _deployment),
+        ("deployment.degraded", "Some workers of a deployment are missing.", _deployment),
+        ("deployment.failing", "A deployment cannot serve.", _deployment),
+        ("deployment.removed", "The workers of a deployment have stopped.", _deployment),
+        ("worker.lost", "A worker sends no heartbeats any more.", _worker),
+        ("worker.stuck", "A worker has been wholly busy for too long.", _worker),
+        ("work.stuck", "Slipway gave something up and waits for a person.", _installation),
+        ("webhook.disabled", "An endpoint failed for too long, or wants no more.", _endpoint),
+    ):
+        declare(EventType(name, says, tell))
+
+
+def _release(ids: Ids) -> Told | None:
+    rows = Release.objects.select_related(
+        "team", "service__model", "version__model", "from_version__model"
+    ).prefetch_related("steps", "approvals__by")
+    release = rows.filter(pk=ids["release_id"]).first()
+    if release is None:
+        return None
+    return Told(release.team_id, {**ids, "release": _document(ReleaseSerializer, release)})
+
+
+def _version(ids: Ids) -> Told | None:
+    version = Version.objects.select_related("model", "parent__model").filter(pk=ids["version_id"]).first()
+    if version is None:
+        return None
+    card = registry.version_card(version)
+    return Told(version.model.team_id, {**ids, "version": _document(VersionSerializer, card)})
+
+
+def _alias_move(ids: Ids) -> Told | None:
+    rows = AliasMove.objects.select_related("model", "from_version", "to_version")
+    move = rows.filter(pk=ids["move_id"]).first()
+    if move is None:
+        return None
+    shown = {"model": move.model.name, "move": _document(AliasMoveSerializer, move)}
+    return Told(move.model.team_id, {**ids, **shown})
+
+
+def _deployment(ids: Ids) -> Told | None:
+    rows = Deployment.objects.select_related("cluster", "team").prefetch_related("workers__node")
+    deployment = rows.filter(pk=ids["deployment_id"]).first()
+    if deployment is None:
+        return None
+    return Told(deployment.team_id, {**ids, "deployment": _document(DeploymentSerializer, deployment)})
+
+
+def _worker(ids: Ids) -> Told | None:
+    """With the deployment that it belongs to, as a worker is not shown without one."""
+    worker = Worker.objects.filter(pk=ids["worker_id"]).first()
+    told = _deployment({"deployment_id": worker.deployment_id}) if worker else None
+    if worker is None or told is None:
+        return None
+    return Told(told.team_id, {**ids, "worker": worker.name, **told.data})
+
+
+def _endpoint(ids: Ids) -> Told | None:
+    endpoint = WebhookEndpoint.objects.filter(pk=ids["webhook_id"]).first()
+    return Told(endpoint.team_id, {**ids, "host": endpoint.host}) if endpoint else None
+
+
+def _installation(ids: Ids) -> Told:
+    return Told(None, ids)
+
+
+def _document(serializer: type[BaseSerializer[Any]], instance: Any) -> Any:
+    return serializer(instance).data

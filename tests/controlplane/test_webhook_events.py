@@ -1,0 +1,115 @@
+"""Every event that the wiring knows is told by its name, with the document that REST shows."""
+
+import orjson
+import pytest
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.models import WebhookDelivery, WebhookEvent
+from accounts.reconcilers import EndpointReconciler, EventReconciler
+from accounts.services import create_webhook
+from clusters.events import DeploymentDegraded, WorkerLost
+from common import tasks
+from common.events import publish
+from common.reconcile import Due, StuckRow, kernel
+from common.webhooks import catalogue
+from controlplane import webhook_events
+from models_registry import services as registry
+from models_registry.events import VersionReady
+from releases.events import ApprovalAsked, ReleaseEnded, ReleaseMoved
+from tests.accounts.rights_matrix import Scene
+from tests.cast import SYSTEM
+from tests.crash.harness import Clock, worker
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("import_root")]
+
+
+@pytest.fixture
+def import_root(tmp_path, settings) -> None:
+    settings.SLIPWAY_IMPORT_ROOTS = (tmp_path,)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    scene = Scene.of_superuser()
+    create_webhook(actor=SYSTEM, url="https://hooks.example.org/", team=scene.team)
+    return scene
+
+
+def told() -> list[dict]:
+    worker([EventReconciler()], Clock(timezone.now())).sweep()
+    return [orjson.loads(one.event.body) for one in WebhookDelivery.objects.order_by("pk")]
+
+
+def shown(scene: Scene, path: str) -> dict:
+    return orjson.loads(scene.api.get(path).content)
+
+
+def test_a_release_that_waits_is_told_with_its_document(scene):
+    release = scene.release
+    with transaction.atomic():
+        publish(ReleaseMoved(release.pk, release.service_id))
+        publish(ApprovalAsked(release.pk, release.step_index))
+        publish(ReleaseEnded(release.pk, release.service_id, "failed"))
+    bodies = told()
+    assert [body["type"] for body in bodies] == ["release.moved", "release.waiting_approval", "release.ended"]
+    document = shown(scene, f"releases/{release.pk}/")
+    for body in bodies:
+        assert body["data"]["release_id"] == release.pk
+        assert set(body["data"]["release"]) == set(document)
+        assert body["data"]["release"]["state"] == "waiting_approval"
+    assert bodies[2]["data"]["state"] == "failed"
+
+
+def test_versions_aliases_deployments_and_workers_are_told_with_their_documents(scene):
+    version, loaded = scene.version(), scene.worker
+    alias = registry.set_alias(
+        actor=SYSTEM, model=scene.model, alias="production", version=version, reason="x"
+    )
+    with transaction.atomic():
+        publish(VersionReady(version.pk))
+        publish(DeploymentDegraded(loaded.deployment_id))
+        publish(WorkerLost(loaded.pk))
+    moved, ready, degraded, lost = (body["data"] for body in told())
+    assert (moved["model"], moved["move"]["to_version"]) == (scene.model.name, alias.version.name)
+    assert ready["version"] == shown(scene, f"models/{scene.model.name}/versions/")["results"][0]
+    assert degraded["deployment"] == shown(scene, f"deployments/{loaded.deployment.name}/")
+    assert (lost["worker"], lost["deployment"]) == (loaded.name, degraded["deployment"])
+
+
+def test_what_got_stuck_is_for_the_installation_alone(scene):
+    with transaction.atomic():
+        publish(StuckRow("release", 1))
+    assert told() == []
+    create_webhook(actor=SYSTEM, url="https://hooks.example.org/all")
+    with transaction.atomic():
+        publish(StuckRow("release", 1))
+    assert [body["data"] for body in told()] == [{"kind": "release", "id": 1}]
+
+
+def test_every_announced_type_is_declared():
+    assert len(webhook_events.ANNOUNCED) >= 15
+    noted = []
+    for event_type, announce in webhook_events.ANNOUNCED.items():
+        fields = dict.fromkeys(event_type.__dataclass_fields__, 1)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(webhook_events, "announce", lambda name, **ids: noted.append(name))
+            announce(event_type(**fields))
+    assert set(noted) | {"webhook.disabled"} == set(catalogue.known())
+
+
+def test_what_is_gone_meanwhile_is_not_told(scene):
+    with transaction.atomic():
+        publish(VersionReady(999_999))
+    assert told() == []
+    assert not WebhookEvent.objects.exists()
+
+
+def test_no_bell_is_rung_for_what_waits_for_strangers(monkeypatch):
+    rung = []
+    monkeypatch.setattr(tasks.advance, "delay", lambda *due: rung.append(due))
+    monkeypatch.setattr(tasks, "_silent_until", 0.0)
+    tasks.ring(Due(EndpointReconciler.kind, 1))
+    tasks.ring(Due(EventReconciler.kind, 2))
+    assert rung == [(EventReconciler.kind, 2)]
+    assert kernel.reconciler(EndpointReconciler.kind).waits_for_strangers
