@@ -1,7 +1,7 @@
 from django.db.models import Q, QuerySet
 
 from accounts.actors import grants_of
-from accounts.models import ApiToken, Membership, Team, User
+from accounts.models import ApiToken, Membership, Team, User, WebhookDelivery, WebhookEndpoint
 from accounts.states import RIGHTS, Right
 from common.actor import Actor
 from common.models import AuditRecord
@@ -42,6 +42,16 @@ def tokens(actor: Actor) -> QuerySet[ApiToken]:
     """One's own tokens; administrators of the installation see all of them."""
     found = ApiToken.objects.select_related("owner", "team")
     return found if may_everywhere(actor, Right.PEOPLE_ADMIN) else found.filter(owner_id=actor.user_id)
+
+
+def webhooks(actor: Actor, right: Right = Right.WEBHOOKS_WRITE) -> QuerySet[WebhookEndpoint]:
+    """The endpoints of the teams in which the actor has the right; all of them for administrators."""
+    found = WebhookEndpoint.objects.select_related("team")
+    return found if may_everywhere(actor, right) else found.filter(team__in=teams_where(actor, right))
+
+
+def deliveries(endpoint: WebhookEndpoint) -> QuerySet[WebhookDelivery]:
+    return WebhookDelivery.objects.filter(endpoint=endpoint).select_related("endpoint__team", "event")
 
 
 def people_with(right: Right, team: Team | int) -> QuerySet[User]:

@@ -1,4 +1,4 @@
-"""The documents that the schema shows for people, teams, tokens and the record."""
+"""The documents that the schema shows for people, teams, tokens, webhooks and the record."""
 
 PERSON = {
     "username": "ada",
@@ -78,4 +78,58 @@ AUDIT_VERDICT = {
     "head_hash": AUDIT_RECORD["hash"],
     "broken_seq": None,
     "broken_reason": "",
+}
+WEBHOOK = {
+    "id": 3,
+    "team": "vision",
+    "url": "https://hooks.example.org/slipway",
+    "description": "Tells the channel #releases.",
+    "events": ["release.ended", "release.waiting_approval"],
+    "enabled": True,
+    "disabled_why": "",
+    "failing_since": None,
+    "delivered_at": "2026-11-20T09:12:01Z",
+    "former_secret_until": None,
+    "created_by": "ada",
+    "created_at": "2026-11-20T08:30:00Z",
+}
+NEW_WEBHOOK = {
+    "url": "https://hooks.example.org/slipway",
+    "team": "vision",
+    "events": ["release.ended", "release.waiting_approval"],
+    "description": "Tells the channel #releases.",
+}
+WEBHOOK_CHANGE = {"enabled": False, "reason": "The channel moves."}
+ISSUED_WEBHOOK = WEBHOOK | {"secret": "whsec_dGhlIHNlY3JldCBpcyBzaG93biB0aGlzIG9uY2U="}
+DELIVERY = {
+    "id": 41,
+    "message_id": "msg_0b9ff3a1c3a94d0f8f5c8d9b1a1e7c55",
+    "type": "release.ended",
+    "state": "delivered",
+    "tries": 2,
+    "due_at": None,
+    "created_at": "2026-11-20T09:12:00Z",
+    "history": [
+        {
+            "at": "2026-11-20T09:12:00.412000+00:00",
+            "status": 503,
+            "milliseconds": 31,
+            "answer": "busy",
+            "error": "",
+        },
+        {
+            "at": "2026-11-20T09:12:05.903000+00:00",
+            "status": 200,
+            "milliseconds": 28,
+            "answer": "",
+            "error": "",
+        },
+    ],
+}
+DELIVERY_DETAIL = DELIVERY | {
+    "body": {
+        "type": "release.ended",
+        "timestamp": "2026-11-20T09:12:00.251000+00:00",
+        "data": {"release_id": 12, "state": "promoted"},
+    }
 }

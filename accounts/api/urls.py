@@ -1,13 +1,15 @@
 from django.urls import path
 from rest_framework.routers import SimpleRouter
 
-from accounts.api import audit, views
+from accounts.api import audit, views, webhooks
 
 router = SimpleRouter(use_regex_path=False)
 router.register("people", views.People, basename="person")
 router.register("teams", views.Teams, basename="team")
 router.register("teams/<str:team>/members", views.Members, basename="member")
 router.register("tokens", views.Tokens, basename="token")
+router.register("webhooks", webhooks.Webhooks, basename="webhook")
+router.register("webhooks/<int:webhook>/deliveries", webhooks.Deliveries, basename="webhook-delivery")
 
 urlpatterns = [
     path("me/", views.Me.as_view({"get": "show"}), name="me"),

@@ -2,6 +2,7 @@
 
 import orjson
 import pytest
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
@@ -113,3 +114,11 @@ def test_no_bell_is_rung_for_what_waits_for_strangers(monkeypatch):
     tasks.ring(Due(EventReconciler.kind, 2))
     assert rung == [(EventReconciler.kind, 2)]
     assert kernel.reconciler(EndpointReconciler.kind).waits_for_strangers
+
+
+def test_the_documentation_lists_every_type():
+    lines = (settings.BASE_DIR / "docs" / "WEBHOOKS.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")]
+    assert {row[0].strip("`"): row[1] for row in rows} == {
+        name: known.says for name, known in catalogue.known().items()
+    }

@@ -22,6 +22,18 @@ def _token(scene: Scene) -> Mapping[str, Any]:
     return {"id": scene.own_token.pk}
 
 
+def _webhook(scene: Scene) -> Mapping[str, Any]:
+    return {"id": scene.webhook.pk}
+
+
+def _delivery(scene: Scene) -> Mapping[str, Any]:
+    return {"webhook": scene.webhook.pk, "id": scene.delivery.pk}
+
+
+def _of_webhook(scene: Scene) -> Mapping[str, Any]:
+    return {"webhook": scene.webhook.pk}
+
+
 ROUTES = [
     Route("GET", "audit/", Right.AUDIT_READ, owned=False),
     Route("GET", "audit/verify/", Right.AUDIT_READ, owned=False),
@@ -97,4 +109,33 @@ ROUTES = [
     ),
     Route("GET", "tokens/{id}/", Access.SIGNED_IN, fill=_token, owned=False),
     Route("DELETE", "tokens/{id}/", Access.SIGNED_IN, fill=_token, status=204, owned=False),
+    Route("GET", "webhooks/", Right.WEBHOOKS_WRITE, owned=False),
+    Route(
+        "POST",
+        "webhooks/",
+        Right.WEBHOOKS_WRITE,
+        body=lambda scene: {"url": "https://hooks.example.org/", "team": scene.team.name},
+        status=201,
+        owned=False,
+    ),
+    Route("GET", "webhooks/{id}/", Right.WEBHOOKS_WRITE, fill=_webhook),
+    Route(
+        "PATCH",
+        "webhooks/{id}/",
+        Right.WEBHOOKS_WRITE,
+        fill=_webhook,
+        body=lambda scene: {"description": "x"},
+    ),
+    Route("DELETE", "webhooks/{id}/", Right.WEBHOOKS_WRITE, fill=_webhook, status=204),
+    Route("POST", "webhooks/{id}/rotate-secret/", Right.WEBHOOKS_WRITE, fill=_webhook),
+    Route("POST", "webhooks/{id}/test/", Right.WEBHOOKS_WRITE, fill=_webhook, status=202),
+    Route("GET", "webhooks/{webhook}/deliveries/", Right.WEBHOOKS_WRITE, fill=_of_webhook),
+    Route("GET", "webhooks/{webhook}/deliveries/{id}/", Right.WEBHOOKS_WRITE, fill=_delivery),
+    Route(
+        "POST",
+        "webhooks/{webhook}/deliveries/{id}/replay/",
+        Right.WEBHOOKS_WRITE,
+        fill=_delivery,
+        status=202,
+    ),
 ]

@@ -11,8 +11,9 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from accounts.models import ApiToken, User
-from accounts.states import Right, Role
+from accounts.models import ApiToken, User, WebhookDelivery, WebhookEndpoint, WebhookEvent
+from accounts.services import create_webhook
+from accounts.states import DeliveryState, Right, Role
 from clusters.backends import backend_of
 from clusters.backends.base import DeploymentSpec, Fence
 from clusters.models import Cluster, Deployment, Node, Worker
@@ -20,7 +21,7 @@ from models_registry.models import Alias, Model, Version
 from models_registry.sources import allowed_directory
 from releases.models import Plan, Release, Service
 from releases.plans import CANARY, Approval, plan_hash
-from tests.cast import Api, person, team, token_of
+from tests.cast import SYSTEM, Api, person, team, token_of
 from tests.clusters.world import version_of
 
 _numbers = count()
@@ -182,6 +183,19 @@ class Scene:
     @cached_property
     def own_token(self) -> ApiToken:
         return ApiToken.objects.get(prefix=token_of(self.user).split("_")[1])
+
+    @cached_property
+    def webhook(self) -> WebhookEndpoint:
+        return create_webhook(actor=SYSTEM, url="https://hooks.example.org/", team=self.team).endpoint
+
+    @cached_property
+    def delivery(self) -> WebhookDelivery:
+        """One that has arrived."""
+        now = timezone.now()
+        event = WebhookEvent.objects.create(key=new_name(), type="webhook.test", occurred_at=now, body="{}")
+        return WebhookDelivery.objects.create(
+            endpoint=self.webhook, event=event, due_at=now, state=DeliveryState.DELIVERED
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,250 @@
+"""Webhooks: endpoints that hear of events, and what was sent to them."""
+
+from datetime import datetime
+from typing import Any
+
+import django_filters
+import orjson
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from django.utils.functional import cached_property
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts import selectors, services
+from accounts.api import examples
+from accounts.models import WebhookDelivery, WebhookEndpoint
+from accounts.services import IssuedWebhook
+from accounts.states import DeliveryState, Right
+from common.api.examples import example
+from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Read
+from common.errors import Invalid
+
+WANTED = "Types of events, see docs/WEBHOOKS.md; empty: every one, and those to come."
+
+
+@example(examples.WEBHOOK)
+class WebhookSerializer(serializers.ModelSerializer[WebhookEndpoint]):
+    team = serializers.CharField(
+        source="team.name", default=None, allow_null=True, help_text="Null: it hears of everything."
+    )
+    events = serializers.ListField(child=serializers.CharField(), help_text=WANTED)
+    disabled_why = serializers.CharField(help_text="Empty while it is enabled.")
+    failing_since = serializers.DateTimeField(
+        allow_null=True, help_text="Nothing has reached it since; null: all is well."
+    )
+    delivered_at = serializers.DateTimeField(allow_null=True, help_text="The last success.")
+    former_secret_until = serializers.DateTimeField(
+        allow_null=True, help_text="Until then the former secret signs, too."
+    )
+
+    class Meta:
+        model = WebhookEndpoint
+        fields: tuple[str, ...] = (
+            "id",
+            "team",
+            "url",
+            "description",
+            "events",
+            "enabled",
+            "disabled_why",
+            "failing_since",
+            "delivered_at",
+            "former_secret_until",
+            "created_by",
+            "created_at",
+        )
+
+
+@example(examples.ISSUED_WEBHOOK)
+class IssuedWebhookSerializer(WebhookSerializer):
+    secret = serializers.CharField(help_text="Verifies what is sent. It is shown this once.")
+
+    class Meta(WebhookSerializer.Meta):
+        fields = (*WebhookSerializer.Meta.fields, "secret")
+
+
+class _WebhookFields(serializers.Serializer[Any]):
+    description = serializers.CharField(max_length=300, required=False, allow_blank=True)
+    events = serializers.ListField(
+        child=serializers.CharField(max_length=60), required=False, help_text=WANTED
+    )
+
+
+@example(examples.NEW_WEBHOOK)
+class NewWebhookSerializer(_WebhookFields):
+    url = serializers.CharField(max_length=2000, help_text="https, and of the public internet.")
+    team = serializers.CharField(
+        max_length=63,
+        required=False,
+        help_text="Whose events. Without one it hears of everything, for administrators of the installation.",
+    )
+
+
+@example(examples.WEBHOOK_CHANGE)
+class WebhookChangeSerializer(_WebhookFields):
+    url = serializers.CharField(max_length=2000, required=False)
+    enabled = serializers.BooleanField(required=False)
+    reason = serializers.CharField(max_length=2000, required=False, allow_blank=True)
+
+
+class TrySerializer(serializers.Serializer[Any]):
+    at = serializers.DateTimeField()
+    status = serializers.IntegerField(allow_null=True, help_text="Null: no answer came.")
+    milliseconds = serializers.IntegerField()
+    answer = serializers.CharField(help_text="Its first KiB.")
+    error = serializers.CharField(help_text="Why there was no answer, or none that counts.")
+
+
+@example(examples.DELIVERY)
+class DeliverySerializer(serializers.ModelSerializer[WebhookDelivery]):
+    message_id = serializers.CharField(
+        source="event.key", help_text="The `webhook-id` that it was sent with."
+    )
+    type = serializers.CharField(source="event.type")
+    state = serializers.ChoiceField(choices=DeliveryState.choices)
+    due_at = serializers.SerializerMethodField(help_text="When it is tried next; null: not any more.")
+    tries = serializers.IntegerField(help_text="Since it was asked for, or asked for again.")
+    history = TrySerializer(many=True, help_text="Every try, oldest first; the last 30.")
+
+    class Meta:
+        model = WebhookDelivery
+        fields: tuple[str, ...] = (
+            "id",
+            "message_id",
+            "type",
+            "state",
+            "tries",
+            "due_at",
+            "created_at",
+            "history",
+        )
+
+    def get_due_at(self, delivery: WebhookDelivery) -> datetime | None:
+        return delivery.due_at if delivery.is_open else None
+
+
+@example(examples.DELIVERY_DETAIL)
+class DeliveryDetailSerializer(DeliverySerializer):
+    body = serializers.SerializerMethodField(help_text="What was sent.")
+
+    class Meta(DeliverySerializer.Meta):
+        fields = (*DeliverySerializer.Meta.fields, "body")
+
+    def get_body(self, delivery: WebhookDelivery) -> dict[str, Any]:
+        return orjson.loads(delivery.event.body)  # type: ignore[no-any-return]
+
+
+class Webhooks(Listed, Created, Read, Changed, Deleted):
+    """Endpoints that are told of a team's events, or of the whole installation's."""
+
+    queryset = WebhookEndpoint.objects.all()
+    serializer_class = WebhookSerializer
+    inputs = {"create": NewWebhookSerializer, "partial_update": WebhookChangeSerializer}
+    outputs = {
+        "create": IssuedWebhookSerializer,
+        "rotate_secret": IssuedWebhookSerializer,
+        "test": DeliverySerializer,
+    }
+    secret_answers = frozenset({"create", "rotate_secret"})
+    lookup_field = "pk"
+    lookup_url_kwarg = "id"
+    lookup_value_converter = "int"
+    sort = ("-created_at", "url")
+    search_fields = ("url", "description")
+    filterset_fields = ("enabled",)
+
+    def visible(self, rows: QuerySet[WebhookEndpoint]) -> QuerySet[WebhookEndpoint]:
+        services.require(self.actor, Right.WEBHOOKS_WRITE)
+        return selectors.webhooks(self.actor)
+
+    def get_object(self) -> WebhookEndpoint:
+        return _endpoint(self, self.kwargs["id"])
+
+    def create_one(self, given: dict[str, Any]) -> WebhookEndpoint:
+        if "team" in given:
+            team = selectors.teams_where(self.actor, Right.READ).filter(name=given["team"]).first()
+            if team is None:
+                raise Invalid(fields={"team": ["There is no such team, or none that you may see."]})
+            given["team"] = team
+        return _with_secret(services.create_webhook(actor=self.actor, **given))
+
+    def change_one(
+        self, instance: WebhookEndpoint, given: dict[str, Any], expected: int | None
+    ) -> WebhookEndpoint:
+        return services.change_webhook(actor=self.actor, endpoint=instance, expected=expected, **given)
+
+    def delete_one(self, instance: WebhookEndpoint, expected: int | None) -> None:
+        services.delete_webhook(actor=self.actor, endpoint=instance, expected=expected)
+
+    @extend_schema(responses=IssuedWebhookSerializer)
+    @action(detail=True, methods=["post"], url_path="rotate-secret")
+    def rotate_secret(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Make a new secret. For a day what is sent carries the former one's signature, too."""
+        issued = services.rotate_webhook_secret(actor=self.actor, endpoint=self.get_object())
+        return self.answer(_with_secret(issued))
+
+    @extend_schema(responses={202: DeliverySerializer})
+    @action(detail=True, methods=["post"])
+    def test(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Send a `webhook.test` now; what came of it is among the deliveries."""
+        delivery = services.send_test(actor=self.actor, endpoint=self.get_object())
+        return self.answer(delivery, status=202)
+
+
+class DeliveryFilter(django_filters.FilterSet):  # type: ignore[misc]
+    type = django_filters.CharFilter("event__type", label="Type of event.")
+
+    class Meta:
+        model = WebhookDelivery
+        fields = ("state",)
+
+
+@extend_schema(
+    parameters=[
+        OpenApiParameter(
+            "webhook", OpenApiTypes.INT, OpenApiParameter.PATH, description="Id of the endpoint."
+        )
+    ]
+)
+class Deliveries(Listed, Read):
+    """What was sent to an endpoint in the last 30 days, and what came of it."""
+
+    queryset = WebhookDelivery.objects.all()
+    serializer_class = DeliverySerializer
+    outputs = {"retrieve": DeliveryDetailSerializer}
+    lookup_field = "pk"
+    lookup_url_kwarg = "id"
+    lookup_value_converter = "int"
+    sort = ("-created_at",)
+    filterset_class = DeliveryFilter
+
+    @cached_property
+    def endpoint(self) -> WebhookEndpoint:
+        return _endpoint(self, self.kwargs["webhook"])
+
+    def visible(self, rows: QuerySet[WebhookDelivery]) -> QuerySet[WebhookDelivery]:
+        return selectors.deliveries(self.endpoint)
+
+    @extend_schema(responses={202: DeliverySerializer})
+    @action(detail=True, methods=["post"])
+    def replay(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Send it again: the same bytes under the same `webhook-id`, signed anew."""
+        delivery = services.replay_delivery(actor=self.actor, delivery=self.get_object())
+        return self.answer(delivery, status=202)
+
+
+def _endpoint(view: Endpoint, pk: int) -> WebhookEndpoint:
+    """One of a team that the actor is in, if they may see its webhooks there."""
+    endpoint = get_object_or_404(selectors.webhooks(view.actor, Right.READ), pk=pk)
+    services.require(view.actor, Right.WEBHOOKS_WRITE, endpoint.team)
+    return endpoint
+
+
+def _with_secret(issued: IssuedWebhook) -> WebhookEndpoint:
+    issued.endpoint.secret = issued.secret  # type: ignore[attr-defined]
+    return issued.endpoint
