@@ -1,4 +1,4 @@
-"""What people fill in about themselves, others, teams and tokens. Fields only: services decide."""
+"""What people fill in about themselves, others, teams, tokens and webhooks. Fields only: services decide."""
 
 from datetime import timedelta
 from typing import Any
@@ -8,12 +8,13 @@ from django import forms
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from accounts.models import ApiToken, Team, User
-from accounts.selectors import teams_where
+from accounts.models import ApiToken, Team, User, WebhookDelivery
+from accounts.selectors import may_everywhere, teams_where
 from accounts.services.tokens import LONGEST, USUAL
-from accounts.states import Right, Role
+from accounts.states import DeliveryState, Right, Role
 from common.actor import Actor
 from common.pages.forms import SearchInput
+from common.webhooks import catalogue
 
 MAX_REASON = 2_000
 LIVES = (7, 30, USUAL.days, 180, LONGEST.days)
@@ -157,6 +158,51 @@ class TokenForm(forms.Form):
         # A minute less, so that the longest choice stays within the longest that is allowed.
         expires_at = timezone.now() + timedelta(days=given.pop("days")) - timedelta(minutes=1)
         return given | {"expires_at": expires_at}
+
+
+class DeliveryFilter(django_filters.FilterSet):  # type: ignore[misc]
+    type = django_filters.CharFilter(
+        "event__type", "icontains", label="Event", widget=SearchInput("release.ended")
+    )
+    state = django_filters.ChoiceFilter(label="State", empty_label="Any", choices=DeliveryState.choices)
+
+    class Meta:
+        model = WebhookDelivery
+        fields: tuple[str, ...] = ()
+
+
+class WebhookForm(forms.Form):
+    url = forms.CharField(
+        max_length=2_000,
+        label="Address",
+        widget=forms.URLInput(attrs={"placeholder": "https://hooks.example.org/slipway"}),
+        help_text="Of the public internet, by https, unless the installation allows others.",
+    )
+    description = forms.CharField(required=False, max_length=300)
+    events = forms.MultipleChoiceField(
+        required=False, widget=forms.CheckboxSelectMultiple, help_text="None ticked: every event."
+    )
+    revision = forms.IntegerField(widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        choices = [(one.name, one.name) for one in catalogue.known().values()]
+        self.fields["events"].choices = choices  # type: ignore[attr-defined]
+
+
+class NewWebhookForm(WebhookForm):
+    team = forms.ModelChoiceField(
+        Team.objects.none(), to_field_name="name", help_text="Whose events it hears of."
+    )
+    revision = None  # type: ignore[assignment]
+    field_order = ("url", "team", "description", "events")
+
+    def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:
+        super().__init__(*args, **options)
+        team: Any = self.fields["team"]
+        team.queryset = teams_where(actor, Right.WEBHOOKS_WRITE).order_by("name")
+        if may_everywhere(actor, Right.WEBHOOKS_WRITE):
+            team.required, team.empty_label = False, "The whole installation"
 
 
 class ReasonForm(forms.Form):

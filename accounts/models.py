@@ -1,4 +1,4 @@
-from typing import ClassVar
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from django.contrib.auth.models import AbstractUser
@@ -127,6 +127,12 @@ class WebhookEndpoint(Reconciled, Revised):
         """Names it without its path, which may hold a secret of the receiver's."""
         return urlsplit(self.url).hostname or self.url
 
+    @property
+    def condition(self) -> str:
+        if not self.enabled:
+            return "disabled"
+        return "failing" if self.failing_since else "enabled"
+
     def wants(self, event_type: str) -> bool:
         return not self.events or event_type in self.events
 
@@ -179,6 +185,10 @@ class WebhookDelivery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.event} to {self.endpoint.host}"
+
+    @property
+    def last_try(self) -> dict[str, Any] | None:
+        return self.history[-1] if self.history else None
 
     @property
     def is_open(self) -> bool:

@@ -3,7 +3,7 @@
 from django.urls import path
 from django.views.generic import RedirectView
 
-from accounts.views import account, audit, people, teams, tokens
+from accounts.views import account, audit, people, teams, tokens, webhooks
 
 urlpatterns = [
     path("audit/", audit.audit_page, name="audit"),
@@ -30,4 +30,21 @@ urlpatterns = [
         name="remove-member",
     ),
     path("settings/teams/<str:name>/delete/", teams.delete_team, name="delete-team"),
+    path("settings/webhooks/", webhooks.webhook_list, name="webhooks"),
+    path("settings/webhooks/+new/", webhooks.new_webhook, name="new-webhook"),
+    path("settings/webhooks/<int:pk>/", webhooks.webhook, name="webhook"),
+    path("settings/webhooks/<int:pk>/test/", webhooks.test, name="test-webhook"),
+    path("settings/webhooks/<int:pk>/rotate/", webhooks.rotate, name="rotate-webhook"),
+    path("settings/webhooks/<int:pk>/enabled/", webhooks.enable, name="enable-webhook"),
+    path("settings/webhooks/<int:pk>/delete/", webhooks.delete, name="delete-webhook"),
+    path(
+        "settings/webhooks/<int:pk>/deliveries/<int:delivery_pk>/",
+        webhooks.delivery,
+        name="webhook-delivery-page",
+    ),
+    path(
+        "settings/webhooks/<int:pk>/deliveries/<int:delivery_pk>/replay/",
+        webhooks.replay,
+        name="replay-delivery",
+    ),
 ]

@@ -109,6 +109,17 @@ LOOKS: dict[str, dict[str, Look]] = {
         "verifying": Look("Verifying", "busy", "stethoscope"),
         "offline": Look("Offline", "bad", "plug-connected-x"),
     },
+    "webhook": {
+        "enabled": Look("Enabled", "good", "circle-check"),
+        "failing": Look("Failing", "warn", "alert-triangle"),
+        "disabled": Look("Disabled", "idle", "circle-off"),
+    },
+    "delivery": {
+        "pending": Look("On its way", "busy", "progress"),
+        "failed": Look("To be tried again", "warn", "refresh"),
+        "delivered": Look("Delivered", "good", "circle-check"),
+        "given_up": Look("Given up", "bad", "circle-x"),
+    },
     "token": {
         "active": Look("Active", "good", "circle-check"),
         "expired": Look("Expired", "idle", "clock-off"),

@@ -1,0 +1,177 @@
+"""Webhooks: who is told of what, what was sent, and what came of it."""
+
+from datetime import datetime
+
+import orjson
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from accounts import actors, selectors, services
+from accounts.forms import DeliveryFilter, NewWebhookForm, ReasonForm, WebhookForm
+from accounts.models import WebhookDelivery, WebhookEndpoint
+from accounts.services import IssuedWebhook
+from accounts.states import Right
+from common.actor import Actor
+from common.errors import SlipwayError
+from common.pages.access import signed_in
+from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
+from common.pages.forms import blame, first_fault
+from common.pages.listing import list_page
+
+SORTS = {"url": "url", "team": "team__name", "delivered": "delivered_at", "created": "created_at"}
+DELIVERY_SORTS = {"type": "event__type", "sent": "created_at"}
+
+
+@require_safe
+@signed_in
+def webhook_list(request: HttpRequest) -> HttpResponse:
+    actor = actors.of_request(request)
+    if not selectors.may(actor, Right.WEBHOOKS_WRITE):
+        return page(request, "accounts/webhooks_closed.html", status=403)
+    listing = list_page(request, selectors.webhooks(actor), sorts=SORTS, default_sort="-created")
+    return page(request, "accounts/webhooks.html", {"listing": listing}, parts=("listing",))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def new_webhook(request: HttpRequest) -> HttpResponse:
+    actor = actors.of_request(request)
+    if not selectors.may(actor, Right.WEBHOOKS_WRITE):
+        return page(request, "accounts/webhooks_closed.html", status=403)
+    form = NewWebhookForm(request.POST if request.method == "POST" else None, actor=actor)
+    if form.is_bound and form.is_valid():
+        try:
+            issued = services.create_webhook(actor=actor, **form.cleaned_data)
+        except (SlipwayError, ValidationError) as error:
+            blame(form, error)
+        else:
+            return _issued(request, issued)
+    status = UNPROCESSABLE if form.is_bound else 200
+    return page(request, "accounts/new_webhook.html", {"form": form}, status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def webhook(request: HttpRequest, pk: int) -> HttpResponse:
+    actor = actors.of_request(request)
+    shown = _endpoint(actor, pk)
+    initial = {name: getattr(shown, name) for name in ("url", "description", "events", "revision")}
+    form = WebhookForm(request.POST if request.method == "POST" else None, initial=initial)
+    if form.is_bound and form.is_valid():
+        given = dict(form.cleaned_data)
+        try:
+            services.change_webhook(actor=actor, endpoint=shown, expected=given.pop("revision"), **given)
+        except (SlipwayError, ValidationError) as error:
+            blame(form, error)
+        else:
+            return done(request, "Saved.", to=f"/settings/webhooks/{pk}/")
+    listing = list_page(
+        request,
+        selectors.deliveries(shown),
+        sorts=DELIVERY_SORTS,
+        default_sort="-sent",
+        filters=DeliveryFilter,
+    )
+    context = {
+        "shown": shown,
+        "form": form,
+        "listing": listing,
+        "is_moving": any(delivery.is_open for delivery in listing.rows),
+    }
+    status = UNPROCESSABLE if form.is_bound else 200
+    return page(request, "accounts/webhook.html", context, parts=("listing",), status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+@refusals_at_the_form
+def rotate(request: HttpRequest, pk: int) -> HttpResponse:
+    """Its answer is the one place where the new secret is shown."""
+    actor = actors.of_request(request)
+    shown = _endpoint(actor, pk)
+    if request.method != "POST":
+        return page(request, "accounts/webhook_rotate.html", {"shown": shown})
+    reason = request.POST.get("reason", "").strip()[:2_000]
+    return _issued(
+        request, services.rotate_webhook_secret(actor=actor, endpoint=shown, reason=reason), is_first=False
+    )
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def test(request: HttpRequest, pk: int) -> HttpResponse:
+    actor = actors.of_request(request)
+    services.send_test(actor=actor, endpoint=_endpoint(actor, pk))
+    return done(request, "A webhook.test is on its way.", tone="idle")
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def enable(request: HttpRequest, pk: int) -> HttpResponse:
+    """Send again, or nothing more: `enabled` is `yes` or `no`."""
+    actor = actors.of_request(request)
+    shown = _endpoint(actor, pk)
+    enabled = request.POST.get("enabled") == "yes"
+    form = ReasonForm(request.POST)
+    form.fields["reason"].required = not enabled
+    if not form.is_valid():
+        return refused(request, first_fault(form))
+    services.change_webhook(actor=actor, endpoint=shown, reason=form.cleaned_data["reason"], enabled=enabled)
+    words = "Enabled: what happens from now on is sent." if enabled else "Disabled: nothing more is sent."
+    return done(request, words, to=f"/settings/webhooks/{pk}/")
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def delete(request: HttpRequest, pk: int) -> HttpResponse:
+    actor = actors.of_request(request)
+    shown = _endpoint(actor, pk)
+    form = ReasonForm(request.POST)
+    if not form.is_valid():
+        return refused(request, first_fault(form))
+    services.delete_webhook(actor=actor, endpoint=shown, reason=form.cleaned_data["reason"])
+    return done(request, f"The webhook to {shown.host} is deleted.", to="/settings/webhooks/")
+
+
+@require_safe
+@signed_in
+def delivery(request: HttpRequest, pk: int, delivery_pk: int) -> HttpResponse:
+    shown = _delivery(actors.of_request(request), pk, delivery_pk)
+    body = orjson.dumps(orjson.loads(shown.event.body), option=orjson.OPT_INDENT_2).decode()
+    tries = [tried | {"at": datetime.fromisoformat(tried["at"])} for tried in reversed(shown.history)]
+    context = {"shown": shown, "endpoint": shown.endpoint, "body": body, "tries": tries}
+    return page(request, "accounts/webhook_delivery.html", context, parts=("listing",))
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def replay(request: HttpRequest, pk: int, delivery_pk: int) -> HttpResponse:
+    actor = actors.of_request(request)
+    shown = services.replay_delivery(actor=actor, delivery=_delivery(actor, pk, delivery_pk))
+    return done(request, f"{shown.event.type} is on its way again.", tone="idle")
+
+
+def _issued(request: HttpRequest, issued: IssuedWebhook, *, is_first: bool = True) -> HttpResponse:
+    context = {"shown": issued.endpoint, "secret": issued.secret, "is_first": is_first}
+    answer = page(request, "accounts/webhook_issued.html", context, status=201)
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+def _endpoint(actor: Actor, pk: int) -> WebhookEndpoint:
+    found: WebhookEndpoint | None = selectors.webhooks(actor).filter(pk=pk).first()
+    if found is None:
+        raise Http404("There is no such webhook, or none that you may see.")
+    return found
+
+
+def _delivery(actor: Actor, pk: int, delivery_pk: int) -> WebhookDelivery:
+    found: WebhookDelivery | None = selectors.deliveries(_endpoint(actor, pk)).filter(pk=delivery_pk).first()
+    if found is None:
+        raise Http404("There is no such delivery; what was sent is kept for 30 days.")
+    return found
