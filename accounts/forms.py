@@ -186,8 +186,8 @@ class WebhookForm(forms.Form):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        choices = [(one.name, one.name) for one in catalogue.known().values()]
-        self.fields["events"].choices = choices  # type: ignore[attr-defined]
+        events: Any = self.fields["events"]
+        events.choices = [(one.name, one.name) for one in catalogue.known().values()]
 
 
 class NewWebhookForm(WebhookForm):
@@ -199,6 +199,8 @@ class NewWebhookForm(WebhookForm):
 
     def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:
         super().__init__(*args, **options)
+        events: Any = self.fields["events"]
+        events.choices = [(one.name, f"{one.name}: {one.says}") for one in catalogue.known().values()]
         team: Any = self.fields["team"]
         team.queryset = teams_where(actor, Right.WEBHOOKS_WRITE).order_by("name")
         if may_everywhere(actor, Right.WEBHOOKS_WRITE):

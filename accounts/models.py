@@ -1,3 +1,4 @@
+from datetime import datetime
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -185,6 +186,13 @@ class WebhookDelivery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.event} to {self.endpoint.host}"
+
+    @property
+    def next_at(self) -> datetime | None:
+        """When it is tried next, which its endpoint may put off; None: not any more."""
+        if not self.is_open:
+            return None
+        return max(self.due_at, self.endpoint.quiet_until or self.due_at)
 
     @property
     def last_try(self) -> dict[str, Any] | None:

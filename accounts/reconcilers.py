@@ -54,11 +54,11 @@ class WriteOut(Step[WebhookEvent]):
             return rest(write=lambda: _forget(row))
 
         def hand_out() -> None:
+            # Waking locks the row: who disables it meanwhile finds what is handed out here, or is found.
+            awake = [endpoint for endpoint in seen.to if kernel.wake(endpoint, where={"enabled": True})]
             WebhookDelivery.objects.bulk_create(
-                WebhookDelivery(endpoint=endpoint, event=row, due_at=now) for endpoint in seen.to
+                WebhookDelivery(endpoint=endpoint, event=row, due_at=now) for endpoint in awake
             )
-            for endpoint in seen.to:
-                kernel.wake(endpoint)
             _prune(now)
 
         return rest(

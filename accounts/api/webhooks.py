@@ -125,7 +125,7 @@ class DeliverySerializer(serializers.ModelSerializer[WebhookDelivery]):
         )
 
     def get_due_at(self, delivery: WebhookDelivery) -> datetime | None:
-        return delivery.due_at if delivery.is_open else None
+        return delivery.next_at
 
 
 @example(examples.DELIVERY_DETAIL)

@@ -133,15 +133,14 @@ def rotate_webhook_secret(*, actor: Actor, endpoint: WebhookEndpoint, reason: st
 def send_test(*, actor: Actor, endpoint: WebhookEndpoint) -> WebhookDelivery:
     """Send a `webhook.test` now, whatever it wants. Raises NotAllowed, Conflict while it is disabled."""
     _require(actor, endpoint.team)
-    _require_enabled(endpoint)
     now = timezone.now()
     data = {"webhook_id": endpoint.pk, "by": actor.name}
     with transaction.atomic():
+        _hurry(endpoint)
         event = WebhookEvent.objects.create(
             key=_new_key(), type=TEST, ids=data, occurred_at=now, body=written_out(TEST, now, data)
         )
         delivery = WebhookDelivery.objects.create(endpoint=endpoint, event=event, due_at=now)
-        kernel.wake(endpoint, quiet_until=None)
         _record(actor, "webhook.test", endpoint)
     return delivery
 
@@ -153,12 +152,11 @@ def replay_delivery(*, actor: Actor, delivery: WebhookDelivery) -> WebhookDelive
     """
     endpoint = delivery.endpoint
     _require(actor, endpoint.team)
-    _require_enabled(endpoint)
     with transaction.atomic():
+        _hurry(endpoint)
         closed = WebhookDelivery.objects.filter(pk=delivery.pk).exclude(state__in=OPEN_DELIVERIES)
         if not closed.update(state=DeliveryState.PENDING, tries=0, due_at=timezone.now()):
             raise Conflict("It is still on its way. Wait until it is delivered or given up.")
-        kernel.wake(endpoint, quiet_until=None)
         _record(
             actor, "webhook.replay", endpoint, detail={"delivery": delivery.pk, "event": delivery.event.key}
         )
@@ -188,9 +186,11 @@ def _require(actor: Actor, team: Team | None) -> None:
         require(actor, Right.WEBHOOKS_WRITE, team)
 
 
-def _require_enabled(endpoint: WebhookEndpoint) -> None:
-    if not endpoint.enabled:
+def _hurry(endpoint: WebhookEndpoint) -> None:
+    """A person waits for what it is sent next: no pause is kept. Raises Conflict while it is disabled."""
+    if not kernel.wake(endpoint, where={"enabled": True}, quiet_until=None):
         raise Conflict("It is disabled, and nothing is sent. Enable it first.")
+    endpoint.quiet_until = None
 
 
 def _validate(
