@@ -302,7 +302,7 @@ def filters(listing: Listing[Any]) -> dict[str, Any]:
     return {"listing": listing, "form": listing.filters.form if listing.filters else None}
 
 
-ONE = {"people": "person", "entries": "entry"}
+ONE = {"people": "person", "entries": "entry", "deliveries": "delivery"}
 """The singular of what ends in more than an s."""
 
 
