@@ -8,6 +8,8 @@ const drawn = new Set();
 const LEAST_SECONDS = 60;
 // While nobody watched, nothing is known: the line breaks, as the server's does (releases.pages.traffic_charts).
 const GAP_SECONDS = 5;
+// Pixels to the right of a plot.
+const ROOM = 8;
 
 const token = (figure, name) => getComputedStyle(figure).getPropertyValue(name).trim();
 
@@ -115,6 +117,13 @@ function options(figure, data, plotBox) {
     plot.ctx.font = `${11 * uPlot.pxRatio}px ${paints.font}`;
     return Math.max(20, ...texts.map((text) => plot.ctx.measureText(text ?? "").width / uPlot.pxRatio)) + 10;
   };
+  // A moment whose words would be cut off at the right edge gets none.
+  const whole = (plot, splits, texts) => {
+    plot.ctx.font = `${11 * uPlot.pxRatio}px ${paints.font}`;
+    const edge = plot.bbox.width / uPlot.pxRatio + ROOM;
+    const right = (text, at) => plot.valToPos(at, "x") + plot.ctx.measureText(text).width / uPlot.pxRatio / 2;
+    return texts.map((text, position) => (right(text ?? "", splits[position]) > edge ? "" : text));
+  };
   const names = new Set([...data.series, ...data.limits].map((entry) => entry.paint));
   const paints = Object.fromEntries([...names].map((name) => [name, colour(figure, name)]));
   paints.axis = colour(figure, "axis");
@@ -126,13 +135,13 @@ function options(figure, data, plotBox) {
   return {
     width: plotBox.clientWidth,
     height: plotBox.clientHeight,
-    padding: [8, 8, 0, 0],
+    padding: [8, ROOM, 0, 0],
     legend: { show: false },
     cursor: { points: { size: 7 }, drag: { x: false, y: false }, y: false },
     plugins: [lines(data, paints)],
     scales: { x: { time: true, range: (_plot, low, high) => [data.window ? Math.min(low, high - LEAST_SECONDS) : low, high] }, y: { range: range(data), distr: data.logarithmic ? 3 : 1 } },
     axes: [
-      { ...axis, grid: { show: false }, size: 22, gap: 5, space: 72, values: (_plot, splits, _axis, _space, step) => clock(splits, step) },
+      { ...axis, grid: { show: false }, size: 22, gap: 5, space: 72, values: (plot, splits, _axis, _space, step) => whole(plot, splits, clock(splits, step)) },
       {
         ...axis,
         size: widest,
