@@ -1,4 +1,4 @@
-"""The process that does an import: `python -m models_registry.importer '<job>'`.
+"""The process that imports a directory: `python -m models_registry.importer '<job>'`.
 
 It reads what nobody trusts, so it has no database, no settings and no secrets; it writes into its intake
 only, and its result into a note there. One per intake: a second one finds the lock taken and ends. It ends at
@@ -14,13 +14,16 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from models_registry.errors import IntakeBusy
+from models_registry.hub.source import RepositorySource
 from models_registry.importing import THREADS, DirectorySource, ImportResult, Progress, import_directory
 from models_registry.store import Intake, LocalStore
 
@@ -45,19 +48,31 @@ class Job:
     store: str
     key: str
     attempt: int
-    source: DirectorySource
+    source: DirectorySource | RepositorySource
     guardian_pid: int
     guardian_started: float
+    secret: str = field(default="", repr=False)
+    """For the hub. It goes through a pipe: other people's processes can read a command line."""
 
     def as_json(self) -> str:
-        return json.dumps(asdict(self))
+        """Without the secret."""
+        return json.dumps({name: value for name, value in asdict(self).items() if name != "secret"})
 
     @classmethod
-    def from_json(cls, text: str) -> "Job":
+    def from_json(cls, text: str, *, secret: str = "") -> "Job":
         data = json.loads(text)
-        source = data.pop("source")
-        source["ignore_patterns"] = tuple(source["ignore_patterns"])
-        return cls(source=DirectorySource(**source), **data)
+        source: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in data.pop("source").items()
+        }
+        kind: type[Any] = RepositorySource if "repo_id" in source else DirectorySource
+        return cls(source=kind(**source), secret=secret, **data)
+
+    @property
+    def module(self) -> str:
+        """What `python -m` runs for it."""
+        is_fetched = isinstance(self.source, RepositorySource)
+        return "models_registry.hub.fetch" if is_fetched else "models_registry.importer"
 
 
 def guardian() -> psutil.Process:
@@ -79,21 +94,31 @@ def launch(job: Job, *, log: Path) -> None:
     _started[:] = [process for process in _started if process.poll() is None]
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as stderr:
-        _started.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "models_registry.importer", job.as_json()],
-                cwd=Path(__file__).resolve().parent.parent,
-                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                start_new_session=True,
-            )
+        process = subprocess.Popen(
+            [sys.executable, "-m", job.module, job.as_json()],
+            cwd=Path(__file__).resolve().parent.parent,
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            start_new_session=True,
         )
+    _started.append(process)
+    assert process.stdin is not None  # noqa: S101
+    with suppress(BrokenPipeError), process.stdin as pipe:
+        # A few bytes fit into the pipe: nobody waits here until the process reads them.
+        pipe.write(job.secret.encode())
 
 
 def main(arguments: list[str]) -> int:
-    job = Job.from_json(arguments[0])
+    return work(Job.from_json(arguments[0]), import_job)
+
+
+Work = Callable[[Job, Intake, Callable[[Progress], None]], ImportResult]
+
+
+def work(job: Job, do: Work) -> int:
+    """Do a job inside its intake and note how it ends; the exit status of the process."""
     os.nice(10)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -101,18 +126,23 @@ def main(arguments: list[str]) -> int:
         with LocalStore(Path(job.store)).intake(job.key) as intake:
             _note(intake, job, STARTED, {"pid": os.getpid(), "host": socket.gethostname()})
             threading.Thread(target=_watch, args=(job, intake), daemon=True).start()
-            _run(job, intake)
+            run(job, intake, do)
     except IntakeBusy:
         return EXIT_BUSY
     return 0
 
 
-def _run(job: Job, intake: Intake) -> None:
+def import_job(job: Job, intake: Intake, report: Callable[[Progress], None]) -> ImportResult:
+    assert isinstance(job.source, DirectorySource)  # noqa: S101
+    return import_directory(job.source, intake, report=report, threads=THREADS)
+
+
+def run(job: Job, intake: Intake, do: Work) -> None:
     def report(progress: Progress) -> None:
         _note(intake, job, PROGRESS, asdict(progress))
 
     try:
-        result = import_directory(job.source, intake, report=report, threads=THREADS)
+        result = do(job, intake, report)
     except MemoryError:
         result = ImportResult(
             "failed", reason="A file needs more memory to be checked than an import may take."

@@ -24,6 +24,7 @@ THREADS = 2
 REPORT_EVERY_SECONDS = 0.5
 MAX_REFUSALS = 50
 
+F = TypeVar("F")
 T = TypeVar("T")
 
 
@@ -45,6 +46,8 @@ class Progress:
     files_done: int
     files_total: int
     bytes_per_second: int
+    reason: str = ""
+    """Why nothing comes at the moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +55,11 @@ class ImportResult:
     """How an import ended.
 
     `accepted`: the intake holds `files`. `refused`: `refusals` say what must not enter. `failed`: `reason`
-    says what stood in the way; the same import may succeed later.
+    says what stood in the way; the same import may succeed later. `interrupted`: so it does, and what the
+    intake holds by then need not come again.
     """
 
-    outcome: Literal["accepted", "refused", "failed"]
+    outcome: Literal["accepted", "refused", "failed", "interrupted"]
     reason: str = ""
     files: tuple[ManifestFile, ...] = ()
     refusals: tuple[tuple[str, str], ...] = ()
@@ -63,6 +67,8 @@ class ImportResult:
     facts: ModelFacts = field(default_factory=ModelFacts)
     copied_bytes: int = 0
     seconds: float = 0.0
+    commit: str = ""
+    """Of the repository that it came from."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -99,7 +105,7 @@ def import_directory(
             listing = source_tree.list_files(directory, ignore_patterns=source.ignore_patterns)
             result = _Import(intake, directory, listing, report, threads).run()
     except Refused as refusal:
-        result = _refused([refusal])
+        result = refused([refusal])
     except (SourceUnreadable, SourceChanged, StoreFull) as error:
         result = ImportResult("failed", reason=str(error))
     except OSError as error:
@@ -108,38 +114,85 @@ def import_directory(
     return replace(result, seconds=round(time.monotonic() - began, 3))
 
 
-def _refused(refusals: Sequence[Refused]) -> ImportResult:
+def refused(refusals: Sequence[Refused]) -> ImportResult:
+    """The result that names them, the first 50."""
     named = tuple((refusal.path, refusal.reason) for refusal in refusals[:MAX_REFUSALS])
     more = f" and {len(refusals) - 1} more" if len(refusals) > 1 else ""
     return ImportResult("refused", reason=f"{refusals[0]}{more}", refusals=named)
 
 
-class _Meter:
+class Meter:
     """Counts bytes and files from several threads, and reports twice a second."""
 
-    def __init__(self, listing: source_tree.Listing, report: Callable[[Progress], None]) -> None:
-        self._total = (listing.size_bytes, len(listing.files))
+    def __init__(self, *, size_bytes: int, files: int, report: Callable[[Progress], None]) -> None:
+        self._total = (size_bytes, files)
         self._report = report
         self._lock = threading.Lock()
-        self._bytes = self._files = 0
+        self._bytes = self._files = self._found = 0
+        self._reason = ""
         self._began = self._reported = time.monotonic()
 
     def count(self, size: int = 0, *, files: int = 0, always: bool = False) -> None:
         with self._lock:
             self._bytes += size
             self._files += files
-            now = time.monotonic()
-            if now - self._reported >= REPORT_EVERY_SECONDS or always:
-                self._reported = now
-                rate = int(self._bytes / max(now - self._began, 0.001))
-                self._report(Progress(self._bytes, self._total[0], self._files, self._total[1], rate))
+            self._tell(always=always)
+
+    def find(self, size: int) -> None:
+        """Bytes that need not be moved any more: they count as done and not as speed."""
+        with self._lock:
+            self._found += size
+            self._tell(always=False)
+
+    def say(self, reason: str) -> None:
+        """Why nothing comes at the moment; empty when it comes again."""
+        with self._lock:
+            if reason != self._reason:
+                self._reason = reason
+                self._tell(always=True)
+
+    def _tell(self, *, always: bool) -> None:
+        now = time.monotonic()
+        if now - self._reported >= REPORT_EVERY_SECONDS or always:
+            self._reported = now
+            rate = int(max(0, self._bytes) / max(now - self._began, 0.001))
+            done = self._bytes + self._found
+            self._report(Progress(done, self._total[0], self._files, self._total[1], rate, self._reason))
+
+
+def side_by_side(work: Callable[[F], T], files: Sequence[F], *, threads: int) -> list[T]:
+    """`work` for each file, in order; after the first failure nothing new is begun, and it is raised."""
+    with ThreadPoolExecutor(threads) as pool:
+        futures = [pool.submit(work, file) for file in files]
+        done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        if any(future.exception() for future in done):
+            pool.shutdown(cancel_futures=True)
+        return [future.result() for future in futures if not future.cancelled()]
 
 
 @dataclass(frozen=True, slots=True)
-class _Copied:
+class Copied:
+    """A file that the intake holds, and what it is; `copied_bytes` is 0 when the store held it before."""
+
     file: ManifestFile
     identified: Identified
     copied_bytes: int
+
+
+def judged_together(copied: Sequence[Copied], *, skipped: Sequence[tuple[str, str]]) -> ImportResult:
+    """Accepted, or refused for what only shows when all files are there. Raises Refused."""
+    refusals, settled = check_together([one.identified for one in copied])
+    if refusals:
+        return refused(refusals)
+    formats = {identified.path: identified.format for identified in settled}
+    manifest = manifest_of(replace(one.file, format=formats[one.file.path]) for one in copied)
+    return ImportResult(
+        "accepted",
+        files=manifest.files,
+        skipped=tuple(skipped),
+        facts=facts_of(settled),
+        copied_bytes=sum(one.copied_bytes for one in copied),
+    )
 
 
 class _Import:
@@ -155,46 +208,24 @@ class _Import:
         self._directory = directory
         self._listing = listing
         self._threads = threads
-        self._meter = _Meter(listing, report)
+        self._meter = Meter(size_bytes=listing.size_bytes, files=len(listing.files), report=report)
 
     def run(self) -> ImportResult:
         if self._listing.refusals:
-            return _refused(self._listing.refusals)
+            return refused(self._listing.refusals)
         # The largest first, so that no thread is left with a long tail.
         files = sorted(self._listing.files, key=lambda file: -file.size)
-        looks = self._side_by_side(self._look, files)
+        looks = side_by_side(self._look, files, threads=self._threads)
         refusals = [look for look, _ in looks if isinstance(look, Refused)]
         found = [look for look, _ in looks if isinstance(look, Identified)]
         refusals += check_together(found)[0] if not refusals else []
         if refusals:
-            return _refused(refusals)
+            return refused(refusals)
         self._intake.check_space(sum(new_bytes for _, new_bytes in looks))
         self._meter.count(always=True)
-        copied = self._side_by_side(self._copy, files)
-        refusals, settled = check_together([one.identified for one in copied])
-        if refusals:
-            return _refused(refusals)
-        formats = {identified.path: identified.format for identified in settled}
-        manifest = manifest_of(replace(one.file, format=formats[one.file.path]) for one in copied)
+        copied = side_by_side(self._copy, files, threads=self._threads)
         self._meter.count(always=True)
-        return ImportResult(
-            "accepted",
-            files=manifest.files,
-            skipped=self._listing.skipped,
-            facts=facts_of(settled),
-            copied_bytes=sum(one.copied_bytes for one in copied),
-        )
-
-    def _side_by_side(
-        self, work: Callable[[source_tree.SourceFile], T], files: list[source_tree.SourceFile]
-    ) -> list[T]:
-        """`work` for each file, in order; after the first failure nothing new is begun, and it is raised."""
-        with ThreadPoolExecutor(self._threads) as pool:
-            futures = [pool.submit(work, file) for file in files]
-            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-            if any(future.exception() for future in done):
-                pool.shutdown(cancel_futures=True)
-            return [future.result() for future in futures if not future.cancelled()]
+        return judged_together(copied, skipped=self._listing.skipped)
 
     def _look(self, file: source_tree.SourceFile) -> tuple[Identified | Refused, int]:
         """What the file seems to be, and how many bytes it will take in the store."""
@@ -206,10 +237,10 @@ class _Import:
                 return refusal, 0
             return found, 0 if self._intake.probably_held(content) else file.size
 
-    def _copy(self, file: source_tree.SourceFile) -> _Copied:
+    def _copy(self, file: source_tree.SourceFile) -> Copied:
         with source_tree.open_file(self._directory, file) as descriptor:
             taken = self._intake.take(descriptor, file.size, counted=self._meter.count)
         with self._intake.opened(taken.sha256) as content:
             identified = identify(file.path, content)
         self._meter.count(files=1)
-        return _Copied(ManifestFile(file.path, taken.size, taken.sha256), identified, taken.copied_bytes)
+        return Copied(ManifestFile(file.path, taken.size, taken.sha256), identified, taken.copied_bytes)

@@ -24,12 +24,12 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: a named pipe put in a file's place must not make the open wait for its writer.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
-_SKIPPED_DIRECTORIES = {
+SKIPPED_DIRECTORIES = {
     ".git": "the history of the source repository is not part of a version",
     ".cache": "download caches are not part of a version",
     ".huggingface": "download caches are not part of a version",
 }
-_SKIPPED_FILES = {
+SKIPPED_FILES = {
     ".git": "the link to a source repository is not part of a version",
     ".DS_Store": "it belongs to a desktop",
 }
@@ -198,7 +198,7 @@ class _Walk:
         except OSError as error:
             return self.refuse(path, f"it cannot be read: {error.strerror}")
         is_directory = stat.S_ISDIR(status.st_mode)
-        left_out = (_SKIPPED_DIRECTORIES if is_directory else _SKIPPED_FILES).get(name)
+        left_out = (SKIPPED_DIRECTORIES if is_directory else SKIPPED_FILES).get(name)
         if left_out is None and any(fnmatchcase(path, pattern) for pattern in self.ignore_patterns):
             left_out = "it matches an ignore pattern"
         if left_out:

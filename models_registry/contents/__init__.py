@@ -15,7 +15,7 @@ from models_registry.contents.reading import Content, InMemory, Malformed, OpenF
 from models_registry.contents.safetensors import Tensors
 from models_registry.errors import Refused
 
-__all__ = ["Content", "Identified", "InMemory", "OpenFile", "check_together", "identify"]
+__all__ = ["Content", "Identified", "InMemory", "OpenFile", "check_name", "check_together", "identify"]
 
 RAW = "raw"
 """Bytes of no known format: allowed only as the external data of an ONNX file of the same version."""
@@ -91,6 +91,25 @@ class Identified:
     external_data: frozenset[str] = field(default=frozenset())
 
 
+def check_name(path: str) -> None:
+    """Refused when the name alone tells that the file may not enter; `identify` says so too."""
+    suffix = PurePosixPath(path).suffix.lower()
+    if suffix in _SUFFIXES_OF_CODE:
+        raise _is_code(path, suffix)
+    if suffix in _SUFFIXES_OF_PICKLES:
+        raise _is_pickle(path)
+
+
+def _is_code(path: str, suffix: str) -> Refused:
+    return Refused(
+        path, f"it is program code ({suffix}), as loaders run with trust_remote_code; {_DATA_ONLY}"
+    )
+
+
+def _is_pickle(path: str) -> Refused:
+    return Refused(path, f"it is, or is loaded as, a Python pickle: {_UNPICKLED}")
+
+
 def identify(path: str, content: Content) -> Identified:
     """What the file at `path` is by its bytes; Refused with the reason when it may not enter.
 
@@ -112,9 +131,7 @@ def _identify(path: str, content: Content) -> Identified:
             path, "it is a Git LFS pointer, not the file itself; run `git lfs pull` in the directory first"
         )
     if suffix in _SUFFIXES_OF_CODE:
-        raise Refused(
-            path, f"it is program code ({suffix}), as loaders run with trust_remote_code; {_DATA_ONLY}"
-        )
+        raise _is_code(path, suffix)
     claimed = _FORMAT_BY_SUFFIX.get(suffix)
     if claimed == "safetensors":
         return Identified(path, "safetensors", tensors=safetensors.parse(_not_also_zip(content)))
@@ -140,7 +157,7 @@ def _identify(path: str, content: Content) -> Identified:
 
 def _text_or_raw(path: str, content: Content, *, suffix: str, head: bytes) -> Identified:
     if suffix in _SUFFIXES_OF_PICKLES or _pickled(head):
-        raise Refused(path, f"it is, or is loaded as, a Python pickle: {_UNPICKLED}")
+        raise _is_pickle(path)
     if suffix == ".json":
         text.check_json_size(content)
         text.check(content)

@@ -1,6 +1,6 @@
 """What the registry asks of the place that holds its files, in our words."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,24 @@ class Reclaimed:
     bytes: int
 
 
+class Part(Protocol):
+    """A file that comes in pieces; what has come outlives the process that fetched it."""
+
+    size: int
+
+    @property
+    def done(self) -> int:
+        """Bytes that have come."""
+
+    def append(self, data: bytes) -> None: ...
+
+    def read_back(self) -> Iterator[bytes]:
+        """What has come, from the beginning."""
+
+    def restart(self) -> None:
+        """Forget what has come."""
+
+
 class Intake(Protocol):
     """The private holding area of one import: nothing in it is visible to anybody until it is published."""
 
@@ -44,6 +62,21 @@ class Intake(Protocol):
         Raises StoreFull, SourceChanged (more or fewer bytes than `size`), OSError. Safe to call from several
         threads.
         """
+
+    def hold(self, sha256: str, size: int) -> bool:
+        """Hold a content that the store has; False when it has not."""
+
+    def hold_blob_id(self, blob_id: str, size: int) -> str | None:
+        """Hold the content that git knows by this id, if the store has it: its sha256."""
+
+    def reserve(self, parts: Mapping[str, int]) -> None:
+        """Take the room that parts of these sizes (bytes, by key) still need. Raises StoreFull."""
+
+    def part(self, key: str, size: int) -> AbstractContextManager[Part]:
+        """The file `key`, begun or continued; `complete` ends it. StoreFull while it is written."""
+
+    def complete(self, part: Part, sha256: str) -> None:
+        """Hold a part that is whole; its sha256 is the caller's word."""
 
     def opened(self, sha256: str) -> AbstractContextManager[Content]:
         """A held file, for reading."""

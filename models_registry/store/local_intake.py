@@ -5,14 +5,15 @@ import hashlib
 import operator
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
 from models_registry.contents import Content, OpenFile
 from models_registry.errors import SourceChanged, StoreFull
-from models_registry.store.base import Counted, Taken
+from models_registry.store.base import Counted, Part, Taken
+from models_registry.store.local_part import PREFIX, LocalPart, taken_bytes
 
 CHUNK_BYTES = 1024 * 1024
 SMALL_BYTES = CHUNK_BYTES
@@ -76,6 +77,46 @@ class LocalIntake:
             return sha256
 
         return self._hold_new(size, write)
+
+    def hold(self, sha256: str, size: int) -> bool:
+        return self._hold_known(sha256, size)
+
+    def hold_blob_id(self, blob_id: str, size: int) -> str | None:
+        with self._lock:
+            candidates = sorted(self._sizes.get(size, ()))
+        for sha256 in candidates:
+            if self._hold_known(sha256, size):
+                with self.opened(sha256) as content:
+                    if blob_id_of(content) == blob_id:
+                        return sha256
+        return None
+
+    def reserve(self, parts: Mapping[str, int]) -> None:
+        missing = {key: size - taken_bytes(self._directory / (PREFIX + key)) for key, size in parts.items()}
+        needed = sum(max(0, size) for size in missing.values())
+        self.check_space(needed)
+        for key, size in parts.items():
+            with self.part(key, size) as part:
+                part.reserve()
+
+    @contextmanager
+    def part(self, key: str, size: int) -> Iterator[LocalPart]:
+        part = LocalPart(self._directory / (PREFIX + key), size)
+        try:
+            yield part
+        except OSError as error:
+            self._raise_if_full(error, size)
+            raise
+        finally:
+            os.close(part.descriptor)
+
+    def complete(self, part: Part, sha256: str) -> None:
+        assert isinstance(part, LocalPart)  # noqa: S101
+        os.fchmod(part.descriptor, 0o444)
+        os.fsync(part.descriptor)
+        part.path.replace(self._directory / sha256)
+        with self._lock:
+            self._sizes.setdefault(part.size, set()).add(sha256)
 
     @contextmanager
     def opened(self, sha256: str) -> Iterator[Content]:
@@ -156,9 +197,8 @@ class LocalIntake:
                 return Taken(sha256, size, copied_bytes=0)
             part.replace(self._directory / sha256)
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                part.unlink(missing_ok=True)
-                raise StoreFull(needed_bytes=size + SPARE_BYTES, free_bytes=self._free_bytes()) from error
+            part.unlink(missing_ok=True)
+            self._raise_if_full(error, size)
             raise
         finally:
             part.unlink(missing_ok=True)
@@ -166,10 +206,22 @@ class LocalIntake:
             self._sizes.setdefault(size, set()).add(sha256)
         return Taken(sha256, size, copied_bytes=size)
 
+    def _raise_if_full(self, error: OSError, size: int) -> None:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFull(needed_bytes=size + SPARE_BYTES, free_bytes=self._free_bytes()) from error
+
     def check_space(self, new_bytes: int) -> None:
         free = self._free_bytes()
         if free < new_bytes + SPARE_BYTES:
             raise StoreFull(needed_bytes=new_bytes + SPARE_BYTES, free_bytes=free)
+
+
+def blob_id_of(content: Content) -> str:
+    """What git calls a file of this content: sha1 over `blob <size>`, a zero byte and its bytes."""
+    digest = hashlib.sha1(b"blob %d\0" % content.size, usedforsecurity=False)
+    for offset in range(0, content.size, CHUNK_BYTES):
+        digest.update(content.read_at(offset, CHUNK_BYTES))
+    return digest.hexdigest()
 
 
 def _samples(content: Content) -> Iterator[bytes]:

@@ -26,7 +26,7 @@ def import_here(job: Job) -> None:
     """What the importing process does, in this one."""
     with LocalStore(Path(job.store)).intake(job.key) as intake:
         importer._note(intake, job, importer.STARTED, {"pid": 0})
-        importer._run(job, intake)
+        importer.run(job, intake, importer.import_job)
 
 
 @dataclass

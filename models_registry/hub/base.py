@@ -1,0 +1,95 @@
+"""What the registry asks of a model hub, in our words."""
+
+import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from common.errors import SlipwayError
+
+
+class HubError(SlipwayError):
+    """A hub does not give what was asked for; the message says why and what to do."""
+
+
+class NoSuchRepository(HubError):
+    """There is none of this name, or it is private and the token does not open it."""
+
+
+class NoSuchRevision(HubError):
+    """The repository has no such branch, tag or commit."""
+
+
+class NoSuchFile(HubError):
+    """The revision listed the file and does not have it."""
+
+
+class Gated(HubError):
+    """Its owner asks for conditions to be accepted first."""
+
+
+class BadToken(HubError):
+    """The hub does not accept the token."""
+
+
+class RateLimited(HubError):
+    """Too many requests: the hub says when to come again."""
+
+    def __init__(self, retry_after_s: float) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(f"The hub asks to wait {math.ceil(retry_after_s)} s: too many requests (429).")
+
+
+class HubUnreachable(HubError):
+    """It does not answer, breaks off or has a fault of its own; the same request may succeed later."""
+
+
+class HubMisbehaves(HubError):
+    """Its answer contradicts itself or what it said before."""
+
+
+class AddressForbidden(HubError):
+    """It leads to an address that this server must not talk to."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubFile:
+    """A file of a revision: size in bytes, and the hash that the hub vouches for, in lower-case hex.
+
+    Large files (LFS) have a `sha256`; of the others the hub knows git's `blob_id` only.
+    """
+
+    path: str
+    size: int
+    sha256: str = ""
+    blob_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A revision, resolved: its commit never changes, and these are all its files."""
+
+    commit: str
+    files: tuple[HubFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Bytes of a file from `start` on: where they were asked from, or 0 when the hub cannot do that."""
+
+    start: int
+    chunks: Iterator[bytes]
+
+
+class Hub(Protocol):
+    def snapshot(self, repo_id: str, revision: str) -> Snapshot:
+        """What a branch, tag or commit is at present. Raises HubError."""
+
+    def opened(
+        self, repo_id: str, commit: str, file: HubFile, *, offset: int = 0, length: int | None = None
+    ) -> AbstractContextManager[Stream]:
+        """`length` bytes of a file from `offset` on; None: all there are.
+
+        Raises HubError, also while the chunks are read; `chunks` may end early. Safe from several threads.
+        """

@@ -1,0 +1,143 @@
+"""Requests to a hub and to where it redirects: only to addresses that may be asked, and to no other.
+
+A name is resolved once, its addresses are judged, and the connection goes to one of those judged: a name that
+resolves to something else a moment later (DNS rebinding) changes nothing. Redirects are followed one by one,
+each judged like the first, and no secret goes along to another origin.
+"""
+
+import ipaddress
+import socket
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock
+
+import httpx2
+
+from models_registry.hub.base import AddressForbidden, HubMisbehaves, HubUnreachable
+
+CONNECT_SECONDS, READ_SECONDS = 10.0, 30.0
+MAX_REDIRECTS = 5
+_REDIRECTS = {301, 302, 303, 307, 308}
+
+
+class Connection:
+    """`trusted_hosts` (`name:port`) may lie in private networks: the operator named them."""
+
+    def __init__(self, *, trusted_hosts: Collection[str]) -> None:
+        self._client = httpx2.Client(
+            transport=_Pinned(frozenset(trusted_hosts)),
+            timeout=httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
+            headers={"Accept-Encoding": "identity", "User-Agent": "slipway"},
+            trust_env=False,
+        )
+
+    @contextmanager
+    def get(
+        self, url: str, *, secret_headers: Mapping[str, str], headers: Mapping[str, str]
+    ) -> Iterator[list[httpx2.Response]]:
+        """The answers, from the first to the one that is no redirect; only that one still has its body.
+
+        `secret_headers` go to the origin of `url` only. Raises HubUnreachable, AddressForbidden,
+        HubMisbehaves; the first one also while the body is read.
+        """
+        try:
+            passed: list[httpx2.Response] = []
+            first = address = httpx2.URL(url)
+            while True:
+                secrets = secret_headers if _origin(address) == _origin(first) else {}
+                request = self._client.build_request("GET", address, headers={**headers, **secrets})
+                response = self._client.send(request, stream=True)
+                passed.append(response)
+                if response.status_code not in _REDIRECTS:
+                    break
+                response.close()
+                address = _next(address, response)
+                if len(passed) > MAX_REDIRECTS:
+                    raise HubMisbehaves(f"The hub redirects more than {MAX_REDIRECTS} times.")
+            try:
+                yield passed
+            finally:
+                response.close()
+        except (httpx2.TransportError, httpx2.StreamError) as error:
+            what = str(error) or type(error).__name__
+            raise HubUnreachable(f"{address.host} does not answer as it should: {what}.") from error
+        except (httpx2.InvalidURL, UnicodeError) as error:
+            raise HubMisbehaves(f"The hub leads to an address that is none: {error}.") from error
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def _next(address: httpx2.URL, response: httpx2.Response) -> httpx2.URL:
+    target = address.join(response.headers.get("Location", ""))
+    if target.scheme not in ("http", "https") or (address.scheme == "https" and target.scheme != "https"):
+        raise AddressForbidden(f"The hub redirects from {address.scheme} to {target.scheme or 'nowhere'}.")
+    return target
+
+
+class _Pinned(httpx2.BaseTransport):
+    """Connects to judged addresses. One pool per host name: what a certificate proved for one name is never
+    used for another.
+    """
+
+    def __init__(self, trusted_hosts: frozenset[str]) -> None:
+        self._trusted_hosts = trusted_hosts
+        self._lock = Lock()
+        self._pools: dict[str, httpx2.HTTPTransport] = {}
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        host = request.url.host
+        port = request.url.port or (443 if request.url.scheme == "https" else 80)
+        with self._lock:
+            pool = self._pools.get(host)
+            if pool is None:
+                pool = self._pools[host] = httpx2.HTTPTransport(trust_env=False)
+        addresses = _addresses(host, port, is_trusted=f"{host}:{port}" in self._trusted_hosts)
+        failure: Exception | None = None
+        for address in addresses:
+            pinned = httpx2.Request(
+                request.method,
+                request.url.copy_with(host=address),
+                headers=request.headers,
+                extensions={**request.extensions, "sni_hostname": host},
+            )
+            try:
+                return pool.handle_request(pinned)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                failure = error
+        raise failure or httpx2.ConnectError(f"{host} has no address")
+
+    def close(self) -> None:
+        for pool in self._pools.values():
+            pool.close()
+
+
+def _addresses(host: str, port: int, *, is_trusted: bool) -> list[str]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise HubUnreachable(f"The name {host} cannot be resolved: {error}.") from None
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    if not is_trusted and not all(_is_public(address) for address in addresses):
+        raise AddressForbidden(
+            f"{host} lies in a private network, and this server talks to such hosts only when "
+            "SLIPWAY_HUB_ENDPOINTS names them."
+        )
+    return addresses
+
+
+def _is_public(address: str) -> bool:
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    inner = getattr(parsed, "ipv4_mapped", None) or getattr(parsed, "sixtofour", None)
+    return (inner or parsed).is_global and not parsed.is_multicast
+
+
+def whole_body(response: httpx2.Response, *, limit_bytes: int) -> bytes:
+    """The body, or HubMisbehaves when it is longer than that."""
+    body = bytearray()
+    for chunk in response.iter_raw():
+        body += chunk
+        if len(body) > limit_bytes:
+            raise HubMisbehaves(f"The hub's answer is longer than {limit_bytes:,} bytes.")
+    return bytes(body)

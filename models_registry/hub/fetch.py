@@ -1,0 +1,30 @@
+"""The process that fetches a version from a hub: `python -m models_registry.hub.fetch '<job>'`.
+
+Like `models_registry.importer`, which see: no database, no settings, one per intake. The token of the hub
+comes through its standard input.
+"""
+
+import sys
+from collections.abc import Callable
+
+from models_registry.hub.fetching import fetch_repository
+from models_registry.hub.huggingface import HuggingFace
+from models_registry.hub.source import RepositorySource
+from models_registry.importer import Job, work
+from models_registry.importing import ImportResult, Progress
+from models_registry.store import Intake
+
+
+def fetch_job(job: Job, intake: Intake, report: Callable[[Progress], None]) -> ImportResult:
+    source = job.source
+    assert isinstance(source, RepositorySource)  # noqa: S101
+    hub = HuggingFace(source.endpoint, token=job.secret, trusted_hosts=source.trusted_hosts)
+    return fetch_repository(source, hub, intake, report=report)
+
+
+def main(arguments: list[str]) -> int:
+    return work(Job.from_json(arguments[0], secret=sys.stdin.read()), fetch_job)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

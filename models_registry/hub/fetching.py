@@ -1,0 +1,366 @@
+"""One sync of a repository into an intake: list, judge, fetch, verify, judge again. No database in here.
+
+Nothing that a hub says is believed: names are judged as those of a directory are, sizes and hashes are
+verified over the bytes that came, and what came earlier is hashed again before more is added to it.
+"""
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+from typing import TypeVar
+
+from models_registry import names
+from models_registry.contents import check_name, identify
+from models_registry.errors import Refused, StoreFull
+from models_registry.hub.base import Hub, HubError, HubFile, HubMisbehaves, HubUnreachable, RateLimited
+from models_registry.hub.source import RepositorySource
+from models_registry.importing import (
+    MAX_REFUSALS,
+    Copied,
+    ImportResult,
+    Meter,
+    Progress,
+    judged_together,
+    refused,
+    side_by_side,
+)
+from models_registry.manifest import ManifestFile, check_collisions
+from models_registry.source_tree import MAX_FILES, SKIPPED_DIRECTORIES, SKIPPED_FILES
+from models_registry.store.base import Intake, Part
+
+CONNECTIONS = 4
+SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 20.0
+WINDOW_BYTES = 256 * 1024
+_TOLD_BY_HEADER = {".safetensors", ".gguf"}
+"""Formats whose header alone tells whether they may enter: looked at before the whole is fetched."""
+_SMALL_BYTES = 16 * 1024 * 1024
+
+T = TypeVar("T")
+
+
+def fetch_repository(
+    source: RepositorySource, hub: Hub, intake: Intake, *, report: Callable[[Progress], None]
+) -> ImportResult:
+    """Fetch what the intake lacks. What goes wrong is in the result; only bugs raise."""
+    began = time.monotonic()
+    fetch = _Fetch(source, hub, intake, report)
+    try:
+        result = fetch.run()
+    except Refused as refusal:
+        result = refused([refusal])
+    except (HubUnreachable, RateLimited) as error:
+        result = ImportResult("interrupted", reason=f"{error} What has been fetched is kept.")
+    except (HubError, StoreFull) as error:
+        result = ImportResult("failed", reason=str(error))
+    except OSError as error:
+        result = ImportResult("failed", reason=f"The system says: {error.strerror or error}.")
+    return replace(result, seconds=round(time.monotonic() - began, 3), commit=fetch.commit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    files: tuple[HubFile, ...]
+    skipped: tuple[tuple[str, str], ...]
+    refusals: tuple[Refused, ...]
+
+
+def _listed(source: RepositorySource, files: tuple[HubFile, ...]) -> _Listing:
+    wanted: list[HubFile] = []
+    skipped: list[tuple[str, str]] = []
+    refusals: list[Refused] = []
+    for file in files:
+        if why := _left_out(source, file.path):
+            skipped.append((names.printable(file.path), why))
+            continue
+        try:
+            names.check_file_path(file.path)
+        except Refused as refusal:
+            refusals.append(refusal)
+            continue
+        wanted.append(file)
+    if len(wanted) > MAX_FILES:
+        refusals.append(Refused("(repository)", f"it holds more than {MAX_FILES:,} files"))
+    elif not wanted and not refusals:
+        refusals.append(Refused("(repository)", "it holds no files, or the patterns leave none"))
+    if not refusals:
+        try:
+            check_collisions(file.path for file in wanted)
+        except Refused as refusal:
+            refusals.append(refusal)
+    return _Listing(tuple(wanted), tuple(skipped), tuple(refusals))
+
+
+def _left_out(source: RepositorySource, path: str) -> str:
+    *directories, name = path.split("/")
+    known = [SKIPPED_DIRECTORIES[part] for part in directories if part in SKIPPED_DIRECTORIES]
+    if known or name in SKIPPED_FILES:
+        return (known or [SKIPPED_FILES[name]])[0]
+    if any(fnmatchcase(path, pattern) for pattern in source.ignore_patterns):
+        return "it matches an ignore pattern"
+    if source.allow_patterns and not any(fnmatchcase(path, pattern) for pattern in source.allow_patterns):
+        return "it matches no allow pattern"
+    return ""
+
+
+class _Fetch:
+    def __init__(
+        self, source: RepositorySource, hub: Hub, intake: Intake, report: Callable[[Progress], None]
+    ) -> None:
+        self.commit = ""
+        self._source = source
+        self._hub = hub
+        self._intake = intake
+        self._report = report
+        self._meter = Meter(size_bytes=0, files=0, report=report)
+        self._patience = _Patience(source.patience_seconds, lambda reason: self._meter.say(reason))
+
+    def run(self) -> ImportResult:
+        snapshot = self._patience.keep(
+            lambda: self._hub.snapshot(self._source.repo_id, self._source.revision)
+        )
+        self.commit = snapshot.commit
+        listing = _listed(self._source, snapshot.files)
+        if listing.refusals:
+            return refused(listing.refusals[:MAX_REFUSALS])
+        self._meter = Meter(
+            size_bytes=sum(file.size for file in listing.files),
+            files=len(listing.files),
+            report=self._report,
+        )
+        self._meter.count(always=True)
+        # The small ones first: whether they may enter is known soon. Then the largest, so that no
+        # connection is left with a long tail.
+        files = sorted(listing.files, key=lambda file: (file.size > _SMALL_BYTES, -file.size))
+        missing = [file for file in files if not self._held(file)]
+        looks = side_by_side(self._look, missing, threads=CONNECTIONS)
+        refusals = [refusal for refusal in looks if refusal is not None]
+        if refusals:
+            return refused(refusals)
+        self._intake.reserve({_key(file): file.size for file in missing})
+        # Two names of one content are one file on the way.
+        contents = {_key(file): file for file in files}
+        sha256s = dict(
+            zip(
+                contents,
+                side_by_side(self._fetched, list(contents.values()), threads=CONNECTIONS),
+                strict=True,
+            )
+        )
+        judged = side_by_side(
+            lambda file: self._judged(file, sha256s[_key(file)]), files, threads=CONNECTIONS
+        )
+        refusals = [one for one in judged if isinstance(one, Refused)]
+        if refusals:
+            return refused(refusals)
+        self._meter.count(always=True)
+        copied = [one for one in judged if isinstance(one, Copied)]
+        fetched_bytes = sum(file.size for key, file in contents.items() if not sha256s[key][1])
+        result = judged_together(copied, skipped=listing.skipped)
+        return replace(result, copied_bytes=fetched_bytes)
+
+    def _held(self, file: HubFile) -> str | None:
+        """The sha256 of a content that the store has already."""
+        if not file.sha256:
+            return self._intake.hold_blob_id(file.blob_id, file.size)
+        return file.sha256 if self._intake.hold(file.sha256, file.size) else None
+
+    def _look(self, file: HubFile) -> Refused | None:
+        """Judge by its name, and a large file by its header where it lies, before the whole of it comes."""
+        content = _AtTheHub(self._hub, self._source.repo_id, self.commit, file)
+        try:
+            check_name(file.path)
+            if file.size > _SMALL_BYTES and PurePosixPath(file.path).suffix.lower() in _TOLD_BY_HEADER:
+                self._patience.keep(lambda: identify(file.path, content))
+        except Refused as refusal:
+            return refusal
+        except _CannotLook:
+            return None
+        return None
+
+    def _fetched(self, file: HubFile) -> tuple[str, bool]:
+        """The file's sha256 once the intake holds it, and whether the store held it before."""
+        if held := self._held(file):
+            self._meter.find(file.size)
+            return held, True
+        with self._intake.part(_key(file), file.size) as part:
+            for is_last in (False, True):
+                verified = _Verified(file)
+                for data in part.read_back():
+                    verified.add(data)
+                self._meter.find(part.done)
+                self._fill(file, part, verified)
+                if verified.is_genuine:
+                    self._intake.complete(part, verified.sha256)
+                    return verified.sha256, False
+                self._meter.find(-file.size)
+                if not is_last:
+                    # What an earlier process left may have been damaged; a second time it is the hub.
+                    part.restart()
+        raise HubMisbehaves(
+            f"{names.printable(file.path)} does not have the content that the hub vouches for "
+            f"({_key(file)[:12]}…), in two tries. It was damaged on the way, or the hub is at fault."
+        )
+
+    def _fill(self, file: HubFile, part: Part, verified: "_Verified") -> None:
+        def pour() -> None:
+            before = part.done
+            try:
+                with self._hub.opened(self._source.repo_id, self.commit, file, offset=before) as stream:
+                    if stream.start != before:
+                        # The hub cannot continue: all of it comes again.
+                        part.restart()
+                        verified.reset()
+                        self._meter.find(-before)
+                    for chunk in stream.chunks:
+                        if part.done + len(chunk) > file.size:
+                            raise HubMisbehaves(
+                                f"The hub sends more of {names.printable(file.path)} than the "
+                                f"{file.size:,} bytes that it listed."
+                            )
+                        part.append(chunk)
+                        verified.add(chunk)
+                        self._meter.count(len(chunk))
+                        self._meter.say("")
+            finally:
+                if part.done > before:
+                    self._patience.renew()
+            if part.done < file.size:
+                raise HubUnreachable(f"The hub broke off in the middle of {names.printable(file.path)}.")
+
+        if part.done < file.size:
+            self._patience.keep(pour)
+
+    def _judged(self, file: HubFile, fetched: tuple[str, bool]) -> Copied | Refused:
+        sha256, was_held = fetched
+        with self._intake.opened(sha256) as content:
+            try:
+                identified = identify(file.path, content)
+            except Refused as refusal:
+                return refusal
+        self._meter.count(files=1)
+        return Copied(ManifestFile(file.path, file.size, sha256), identified, 0 if was_held else file.size)
+
+
+def _key(file: HubFile) -> str:
+    return file.sha256 or file.blob_id
+
+
+class _Verified:
+    """Hashes what comes: the sha256 that the store wants, and what the hub vouches for."""
+
+    def __init__(self, file: HubFile) -> None:
+        self._file = file
+        self.reset()
+
+    def reset(self) -> None:
+        self._sha256 = hashlib.sha256()
+        self._sha1 = (
+            None if self._file.sha256 else hashlib.sha1(b"blob %d\0" % self._file.size, usedforsecurity=False)
+        )
+
+    def add(self, data: bytes) -> None:
+        self._sha256.update(data)
+        if self._sha1:
+            self._sha1.update(data)
+
+    @property
+    def sha256(self) -> str:
+        return self._sha256.hexdigest()
+
+    @property
+    def is_genuine(self) -> bool:
+        if self._sha1:
+            return self._sha1.hexdigest() == self._file.blob_id
+        return self.sha256 == self._file.sha256
+
+
+class _Patience:
+    """Repeats what a hub fails to do, for all connections together, until it has given nothing for so long.
+
+    A limit that the hub states is waited for in full, by all connections.
+    """
+
+    def __init__(self, seconds: float, say: Callable[[str], None]) -> None:
+        self._seconds = seconds
+        self._say = say
+        self._lock = threading.Lock()
+        self._until = time.monotonic() + seconds
+        self._not_before = 0.0
+
+    def renew(self) -> None:
+        with self._lock:
+            self._until = time.monotonic() + self._seconds
+
+    def keep(self, work: Callable[[], T]) -> T:
+        pause = SHORTEST_PAUSE_SECONDS
+        while True:
+            self._wait(self._not_before - time.monotonic())
+            began = self._until
+            try:
+                return work()
+            except RateLimited as limit:
+                self._say(str(limit))
+                with self._lock:
+                    self._not_before = max(self._not_before, time.monotonic() + limit.retry_after_s)
+                    # It answers; keeping to what it asks for is no failure.
+                    self._until = self._not_before + self._seconds
+            except HubUnreachable as error:
+                pause = SHORTEST_PAUSE_SECONDS if self._until != began else pause
+                if time.monotonic() + pause > self._until:
+                    raise
+                self._say(f"{error} Trying again.")
+                self._wait(pause)
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+    @staticmethod
+    def _wait(seconds: float) -> None:
+        if seconds > 0:
+            time.sleep(seconds)
+
+
+class _CannotLook(Exception):
+    """The hub sends whole files only."""
+
+
+class _AtTheHub:
+    """A file where it lies, read in windows. See `Content`."""
+
+    def __init__(self, hub: Hub, repo_id: str, commit: str, file: HubFile) -> None:
+        self._hub = hub
+        self._repo_id = repo_id
+        self._commit = commit
+        self._file = file
+        self._start, self._window = 0, b""
+
+    @property
+    def size(self) -> int:
+        return self._file.size
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        length = max(0, min(length, self.size - offset))
+        at = offset - self._start
+        if at < 0 or at + length > len(self._window):
+            self._start, self._window, at = offset, self._read(offset, max(length, WINDOW_BYTES)), 0
+        return self._window[at : at + length]
+
+    def _read(self, offset: int, length: int) -> bytes:
+        wanted = min(length, self.size - offset)
+        if wanted <= 0:
+            return b""
+        data = bytearray()
+        with self._hub.opened(
+            self._repo_id, self._commit, self._file, offset=offset, length=wanted
+        ) as stream:
+            if stream.start != offset:
+                raise _CannotLook
+            for chunk in stream.chunks:
+                data += chunk
+                if len(data) >= wanted:
+                    break
+        if len(data) < wanted:
+            raise HubUnreachable(f"The hub broke off in the middle of {names.printable(self._file.path)}.")
+        return bytes(data[:wanted])

@@ -1,0 +1,162 @@
+"""The protocol of the Hugging Face hub and of its mirrors.
+
+https://huggingface.co/docs/hub/api and huggingface_hub/utils/_http.py, which tells its errors apart by
+`X-Error-Code` and `X-Error-Message`.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import orjson
+
+from models_registry.hub.base import (
+    BadToken,
+    Gated,
+    HubFile,
+    HubMisbehaves,
+    HubUnreachable,
+    NoSuchFile,
+    NoSuchRepository,
+    NoSuchRevision,
+    RateLimited,
+    Snapshot,
+    Stream,
+)
+from models_registry.hub.connection import Connection, whole_body
+from models_registry.names import printable
+
+MAX_LISTING_BYTES = 16 * 1024 * 1024
+"""20,000 files, the most that a version may have, take some 8 MB."""
+DEFAULT_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 30.0, 3600.0
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_RESET = re.compile(r";\s*t\s*=\s*(\d{1,6})")
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+
+
+class HuggingFace:
+    """See `Hub`. `token` goes to the endpoint only, never to where it redirects."""
+
+    def __init__(self, endpoint: str, *, token: str = "", trusted_hosts: Collection[str] = ()) -> None:
+        self._endpoint = endpoint.rstrip("/")
+        self._secret_headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._connection = Connection(trusted_hosts=trusted_hosts)
+
+    def snapshot(self, repo_id: str, revision: str) -> Snapshot:
+        url = f"{self._endpoint}/api/models/{quote(repo_id)}/revision/{quote(revision, safe='')}?blobs=true"
+        with self._connection.get(url, secret_headers=self._secret_headers, headers={}) as answers:
+            self._check(answers[-1], repo_id, revision)
+            body = whole_body(answers[-1], limit_bytes=MAX_LISTING_BYTES)
+        try:
+            return _snapshot(orjson.loads(body))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise HubMisbehaves(
+                f"{self._endpoint} does not answer like a Hugging Face hub. Check the endpoint."
+            ) from None
+
+    @contextmanager
+    def opened(
+        self, repo_id: str, commit: str, file: HubFile, *, offset: int = 0, length: int | None = None
+    ) -> Iterator[Stream]:
+        url = f"{self._endpoint}/{quote(repo_id)}/resolve/{commit}/{quote(file.path)}"
+        end = file.size if length is None else min(offset + length, file.size)
+        is_part = offset > 0 or end < file.size
+        headers = {"Range": f"bytes={offset}-{end - 1}"} if is_part else {}
+        with self._connection.get(url, secret_headers=self._secret_headers, headers=headers) as answers:
+            for answer in answers:
+                _check_promises(answer, commit, file)
+            answer = answers[-1]
+            self._check(answer, repo_id, commit, path=file.path)
+            start = _start(answer, offset, file) if answer.status_code == 206 else 0
+            yield Stream(start, answer.iter_raw())
+
+    def _check(self, answer: httpx2.Response, repo_id: str, revision: str, *, path: str = "") -> None:
+        """Raises what the status means, in words for the person who asked."""
+        status = answer.status_code
+        if status in (200, 206):
+            return
+        code = answer.headers.get("X-Error-Code", "")
+        words = printable(answer.headers.get("X-Error-Message", ""))[:300]
+        where = f"{repo_id} on {self._endpoint}"
+        if status == 429:
+            raise RateLimited(_wait_seconds(answer))
+        if code == "GatedRepo":
+            raise Gated(
+                f"{where} is gated: its owner asks for conditions to be accepted. Accept them there as the "
+                "owner of the token, and give the token to this source."
+            )
+        if code == "RevisionNotFound":
+            raise NoSuchRevision(f"{where} has no revision {revision}. It may have been renamed or removed.")
+        if code == "EntryNotFound" or (path and status == 404 and not code):
+            raise NoSuchFile(f"{where} lists {printable(path)} at {revision[:12]} but does not have it.")
+        if status == 401 and "invalid" in words.lower():
+            raise BadToken(f"{self._endpoint} does not accept the token: {words} Store a new one.")
+        if code == "RepoNotFound" or status in (401, 404):
+            hint = "its token does not open it" if self._secret_headers else "it needs a token"
+            raise NoSuchRepository(f"There is no repository {where}, or it is private and {hint}.")
+        if status == 403:
+            raise BadToken(f"{self._endpoint} forbids reading {repo_id}. {words}".strip())
+        if status >= 500 or status == 408:
+            raise HubUnreachable(f"{self._endpoint} has a fault of its own (HTTP {status}). {words}".strip())
+        raise HubMisbehaves(f"{self._endpoint} answers HTTP {status} for {repo_id}. {words}".strip())
+
+
+def _snapshot(data: Any) -> Snapshot:
+    if not _COMMIT.fullmatch(data["sha"]):
+        raise ValueError("commit")
+    return Snapshot(data["sha"], tuple(_file(entry) for entry in data["siblings"]))
+
+
+def _file(entry: dict[str, Any]) -> HubFile:
+    lfs = entry.get("lfs") or {}
+    sha256, size = lfs.get("sha256", ""), lfs.get("size", entry.get("size"))
+    blob_id = "" if sha256 else entry["blobId"]
+    if not isinstance(entry["rfilename"], str) or not isinstance(size, int) or not 0 <= size < 2**50:
+        raise ValueError("file")
+    if not (_SHA256.fullmatch(sha256) if sha256 else _COMMIT.fullmatch(blob_id)):
+        raise ValueError("hash")
+    return HubFile(entry["rfilename"], size, sha256, blob_id)
+
+
+def _check_promises(answer: httpx2.Response, commit: str, file: HubFile) -> None:
+    """What the headers say about the file must be what the listing said: before a byte of it is taken."""
+    told = answer.headers.get("X-Repo-Commit")
+    if told and told != commit:
+        raise HubMisbehaves(
+            f"The hub answers {printable(file.path)} from commit {printable(told)[:12]} instead of "
+            f"{commit[:12]}: the revision was changed during the sync. Sync again."
+        )
+    size = answer.headers.get("X-Linked-Size")
+    if size and size != str(file.size):
+        raise HubMisbehaves(
+            f"The hub lists {printable(file.path)} with {file.size:,} bytes and now says "
+            f"{printable(size)[:20]}. Sync again; if it stays so, the hub is at fault."
+        )
+    etag = answer.headers.get("X-Linked-Etag", "").removeprefix("W/").strip('"')
+    if etag and file.sha256 and etag != file.sha256:
+        raise HubMisbehaves(
+            f"The hub lists {printable(file.path)} with sha256 {file.sha256[:12]}… and now offers "
+            f"{printable(etag)[:12]}…. Sync again; if it stays so, the hub is at fault."
+        )
+
+
+def _start(answer: httpx2.Response, offset: int, file: HubFile) -> int:
+    told = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+    if told is None or int(told[1]) != offset or told[3] not in ("*", str(file.size)):
+        raise HubMisbehaves(f"The hub sends another part of {printable(file.path)} than was asked for.")
+    return offset
+
+
+def _wait_seconds(answer: httpx2.Response) -> float:
+    """Until the limit is reset: `RateLimit: "api";r=0;t=55` (draft-ietf-httpapi-ratelimit-headers), or
+    `Retry-After` in seconds.
+    """
+    if reset := _RESET.search(answer.headers.get("RateLimit", "")):
+        return min(float(reset[1]) + 1, LONGEST_WAIT_SECONDS)
+    after = answer.headers.get("Retry-After", "")
+    return min(float(after), LONGEST_WAIT_SECONDS) if after.isdecimal() else DEFAULT_WAIT_SECONDS

@@ -1,0 +1,259 @@
+"""Fetching a repository into an intake, from hubs that behave and hubs that do not."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from models_registry import importing
+from models_registry.hub.base import AddressForbidden
+from models_registry.hub.fetching import fetch_repository
+from models_registry.hub.huggingface import HuggingFace
+from models_registry.hub.source import RepositorySource
+from models_registry.importing import DirectorySource, ImportResult, Progress
+from models_registry.store import LocalStore, local_intake
+from tests.models_registry import builders as b
+from tests.models_registry.hub_server import HubServer, hub_server
+
+REPO = "acme/tiny"
+
+
+@pytest.fixture
+def hub() -> Iterator[HubServer]:
+    with hub_server() as server:
+        server.repository(REPO).commit(files())
+        yield server
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path / "store")
+
+
+def files(fill: bytes = b"\x01", elements: int = 50_000) -> dict[str, bytes]:
+    return b.model_files(fill) | {"model.safetensors": b.weights(elements, fill)}
+
+
+def source(hub: HubServer, **changes) -> RepositorySource:
+    plain = RepositorySource(
+        hub.url, REPO, "main", trusted_hosts=(hub.url.removeprefix("http://"),), patience_seconds=1
+    )
+    return replace(plain, **changes)
+
+
+def fetch(
+    hub: HubServer, store: LocalStore, *, token: str = "", told: list[Progress] | None = None, **changes
+) -> ImportResult:
+    wanted = source(hub, **changes)
+    client = HuggingFace(wanted.endpoint, token=token, trusted_hosts=wanted.trusted_hosts)
+    report = (told if told is not None else []).append
+    with store.intake("7") as intake:
+        return fetch_repository(wanted, client, intake, report=report)
+
+
+def test_it_makes_what_an_import_of_the_same_files_makes(hub, store, tmp_path) -> None:
+    told: list[Progress] = []
+    result = fetch(hub, store, told=told)
+    assert result.outcome == "accepted", result.reason
+    assert result.commit == hub.repository(REPO).branches["main"]
+    b.write(tmp_path / "roots/model", files())
+    with store.intake("8") as intake:
+        same = importing.import_directory(
+            DirectorySource(str(tmp_path / "roots"), "model"), intake, report=lambda _: None
+        )
+    assert result.manifest == same.manifest
+    assert result.facts == same.facts
+    last = told[-1]
+    assert (last.bytes_done, last.files_done) == (last.bytes_total, last.files_total) == (
+        result.manifest.size_bytes,
+        5,
+    )  # fmt: skip
+
+
+def test_it_fetches_only_what_the_store_lacks(hub, store) -> None:
+    first = fetch(hub, store)
+    store.publish("7", first.manifest)
+    store.discard("7", is_referenced=set)
+    changed = files() | {"README.md": b"# Another text\n"}
+    hub.repository(REPO).commit(changed)
+    hub.sent.clear()
+    second = fetch(hub, store)
+    assert second.outcome == "accepted", second.reason
+    assert dict(hub.sent) == {"README.md": len(changed["README.md"])}
+    assert second.copied_bytes == len(changed["README.md"])
+    assert second.manifest.digest != first.manifest.digest
+
+
+def test_a_cut_connection_is_continued_where_it_broke(hub, store) -> None:
+    size = len(files()["model.safetensors"])
+    hub.faults.cut_after = [70_000, 60_000]
+    result = fetch(hub, store)
+    assert result.outcome == "accepted", result.reason
+    ranges = [wanted for path, wanted, _ in hub.requests if path.startswith("/cdn/")]
+    assert ranges == ["", f"bytes=70000-{size - 1}", f"bytes=130000-{size - 1}"]
+
+
+def test_a_hub_without_ranges_is_read_from_the_beginning_again(hub, store) -> None:
+    hub.faults.cut_after = [70_000]
+    hub.faults.ignores_ranges = True
+    result = fetch(hub, store)
+    assert result.outcome == "accepted", result.reason
+    assert result.manifest.size_bytes == sum(map(len, files().values()))
+
+
+def test_a_hub_that_dies_interrupts_and_what_came_is_kept_for_the_next_try(hub, store) -> None:
+    size = len(files()["model.safetensors"])
+    hub.faults.cut_after = [150_000] + [0] * 50
+    result = fetch(hub, store)
+    assert result.outcome == "interrupted"
+    assert "What has been fetched is kept." in result.reason
+    hub.faults.cut_after = []
+    hub.sent.clear()
+    assert fetch(hub, store).outcome == "accepted"
+    assert dict(hub.sent) == {"model.safetensors": size - 150_000}
+
+
+def test_what_was_left_over_damaged_is_fetched_again(hub, store) -> None:
+    content = files()["model.safetensors"]
+    hub.faults.cut_after = [150_000] + [0] * 50
+    assert fetch(hub, store).outcome == "interrupted"
+    hub.faults.cut_after = []
+    (part,) = [part for part in store.root.glob("incoming/7/.fetch-*") if part.stat().st_size > 1000]
+    with part.open("r+b") as file:
+        file.seek(100_000)
+        file.write(b"\xff" * 10)
+    result = fetch(hub, store)
+    assert result.outcome == "accepted", result.reason
+    with store.intake("7") as intake, intake.opened(result.files[3].sha256) as held:
+        assert held.read_at(0, held.size) == content
+
+
+@pytest.mark.parametrize(
+    ("faults", "words"),
+    [
+        ({"damage": b"\xff" * 4000}, "does not have the content that the hub vouches for"),
+        ({"extra_bytes": 100_000}, "sends more of model.safetensors than"),
+        ({"size_told": 300_000}, "sends another part of model.safetensors than was asked for"),
+        ({"commit_told": "f" * 40}, "the revision was changed during the sync"),
+        ({"redirect_to": "http://169.254.169.254/latest/meta-data"}, "lies in a private network"),
+        ({"redirect_to": "http://[::ffff:127.0.0.1]:1/x"}, "lies in a private network"),
+        ({"redirect_to": "http://2130706433:1/x"}, "lies in a private network"),
+        ({"redirect_to": "http://localhost:1/x"}, "lies in a private network"),
+        ({"redirect_to": "file:///etc/passwd"}, "redirects from http to file"),
+        ({"redirect_to": "/cdn/../../nothing"}, "does not have it"),
+    ],
+)
+def test_a_hub_that_lies_is_caught(hub, store, faults, words) -> None:
+    for name, value in faults.items():
+        setattr(hub.faults, name, value)
+    result = fetch(hub, store)
+    assert result.outcome in ("failed", "interrupted")
+    assert words in result.reason
+    assert list(store.root.glob("blobs/sha256/*/*")) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../up.txt", "/etc/passwd", "a/../../b.txt", "a\\b.txt", "C:/x.txt", "a\u202etxt.json", "README.MD",
+     "README.md/x.json", "a/./b.json", "con\x00fig.json", "aux?.txt", "x" * 300],
+)  # fmt: skip
+def test_hostile_names_are_refused_before_a_byte_is_fetched(hub, store, name: str) -> None:
+    hub.faults.rename = {"tokenizer.json": name}
+    result = fetch(hub, store)
+    assert result.outcome == "refused"
+    assert hub.sent.total() == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("pytorch_model.bin", b"\x80\x04" + bytes(5000), "pickle"),
+        ("modeling_tiny.py", b"import os\n", "program code"),
+        ("other.safetensors", b"\xff" * 5000, "it is not valid safetensors"),
+        ("notes.txt", b"PK\x03\x04" + bytes(100), "ZIP archive"),
+    ],
+)
+def test_files_that_may_not_enter_are_refused_as_those_of_a_directory(
+    hub, store, name: str, content: bytes, words: str
+) -> None:
+    hub.repository(REPO).commit(files() | {name: content})
+    result = fetch(hub, store)
+    assert result.outcome == "refused"
+    assert [path for path, _ in result.refusals] == [name]
+    assert words in result.reason
+    kept = fetch(hub, store, ignore_patterns=(name,))
+    assert kept.outcome == "accepted", kept.reason
+    assert (name, "it matches an ignore pattern") in kept.skipped
+
+
+def test_a_large_file_is_judged_by_its_header_before_the_whole_of_it_comes(hub, store, monkeypatch) -> None:
+    monkeypatch.setattr("models_registry.hub.fetching._SMALL_BYTES", 100_000)
+    hub.repository(REPO).commit({"model.safetensors": bytes(900_000)})
+    assert fetch(hub, store).outcome == "refused"
+    assert hub.sent.total() < 600_000
+
+
+def test_allow_patterns_leave_out_the_rest(hub, store) -> None:
+    result = fetch(hub, store, allow_patterns=("*.safetensors", "config.json"))
+    assert [file.path for file in result.files] == ["config.json", "model.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "changes", "words"),
+    [
+        (lambda hub: None, {"repo_id": "acme/nothing"}, "There is no repository acme/nothing"),
+        (lambda hub: None, {"revision": "v9"}, "has no revision v9"),
+        (lambda hub: None, {"token": "hf_wrong"}, "does not accept the token"),
+        (lambda hub: hub.gated.add(REPO), {}, "is gated"),
+        (lambda hub: hub.tokens.update({REPO: {"hf_ok"}}), {}, "it needs a token"),
+        (lambda hub: hub.faults.answers.append((200, {})), {}, "does not answer like a Hugging Face hub"),
+        (lambda hub: hub.faults.answers.append((418, {})), {}, "answers HTTP 418"),
+        (lambda hub: hub.faults.answers.extend([(500, {})] * 99), {}, "has a fault of its own (HTTP 500)"),
+    ],
+)
+def test_every_refusal_of_a_hub_has_its_own_words(hub, store, prepare, changes, words: str) -> None:
+    prepare(hub)
+    result = fetch(hub, store, **changes)
+    assert result.outcome in ("failed", "interrupted")
+    assert words in result.reason
+
+
+def test_a_token_goes_to_the_hub_and_not_where_it_redirects(hub, store) -> None:
+    hub.tokens[REPO] = {"hf_ok"}
+    with hub_server() as cdn:
+        cdn.repositories = hub.repositories
+        commit = hub.repository(REPO).branches["main"]
+        hub.faults.redirect_to = f"{cdn.url}/cdn/{REPO}/{commit}/model.safetensors"
+        trusted = tuple(one.url.removeprefix("http://") for one in (hub, cdn))
+        result = fetch(hub, store, token="hf_ok", trusted_hosts=trusted)
+        assert result.outcome == "accepted", result.reason
+        assert {token for _, _, token in hub.requests} == {"Bearer hf_ok"}
+        assert [token for _, _, token in cdn.requests] == [""]
+
+
+def test_a_limit_of_the_hub_is_waited_for_and_told(hub, store) -> None:
+    hub.faults.answers = [(429, {"RateLimit": '"api";r=0;t=0'})]
+    hub.faults.file_answers = [(429, {"Retry-After": "1"})]
+    told: list[Progress] = []
+    result = fetch(hub, store, told=told)
+    assert result.outcome == "accepted", result.reason
+    assert any("The hub asks to wait 1 s" in one.reason for one in told)
+    assert told[-1].reason == ""
+
+
+def test_room_is_taken_before_a_byte_is_fetched(hub, store, monkeypatch) -> None:
+    monkeypatch.setattr(local_intake, "SPARE_BYTES", 2**60)
+    result = fetch(hub, store)
+    assert result.outcome == "failed"
+    assert "The model store is full" in result.reason
+    assert hub.sent.total() == 0
+
+
+def test_a_private_address_is_asked_only_when_the_operator_names_it(hub, store) -> None:
+    result = fetch(hub, store, trusted_hosts=())
+    assert result.outcome == "failed"
+    assert "SLIPWAY_HUB_ENDPOINTS" in result.reason
+    assert hub.requests == []
+    with pytest.raises(AddressForbidden):
+        HuggingFace(hub.url).snapshot(REPO, "main")
