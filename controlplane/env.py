@@ -51,6 +51,11 @@ class Environment(BaseSettings):
         description="Colon-separated absolute directories that model imports may read, besides the home's "
         "`imports`.",
     )
+    hub_endpoints: Annotated[tuple[str, ...], NoDecode] = Field(
+        ("https://huggingface.co",),
+        description="Comma-separated addresses of the model hubs that syncs may read; the first is the "
+        "default. Those named here may lie in private networks; what they redirect to may not.",
+    )
     database_url: str = Field(
         "",
         description="Database as a URL (`postgresql://user:password@host/name`). Required in production. "
@@ -116,7 +121,9 @@ class Environment(BaseSettings):
                 raise ValueError(f"{root} is not an absolute path")
         return roots
 
-    @field_validator("allowed_hosts", "secret_key_fallbacks", "webhook_allowed_hosts", mode="before")
+    @field_validator(
+        "allowed_hosts", "secret_key_fallbacks", "webhook_allowed_hosts", "hub_endpoints", mode="before"
+    )
     @classmethod
     def _split_commas(cls, value: Any) -> Any:
         return tuple(p.strip() for p in value.split(",") if p.strip()) if isinstance(value, str) else value
@@ -126,6 +133,11 @@ class Environment(BaseSettings):
     def _hosts_or_networks(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
         Allowed.of(entries)
         return entries
+
+    @field_validator("hub_endpoints")
+    @classmethod
+    def _hub_addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(_url(url.rstrip("/"), "http", "https") for url in urls)
 
     @field_validator("home")
     @classmethod

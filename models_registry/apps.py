@@ -10,6 +10,9 @@ class ModelsRegistryConfig(AppConfig):
         from common.reconcile import kernel
         from models_registry.finder import find_models
         from models_registry.reconcilers import VersionReconciler
+        from models_registry.syncing import HubSourceReconciler, HubSyncReconciler
 
         kernel.register(VersionReconciler())
+        kernel.register(HubSourceReconciler())
+        kernel.register(HubSyncReconciler())
         search.offer("Models", find_models)

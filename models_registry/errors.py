@@ -17,6 +17,10 @@ class SourceNotAllowed(Invalid):
         super().__init__(fields={"source": [sentence]})
 
 
+class SourceTaken(Conflict):
+    """The model has a source of this repository already, or a sync of it that runs."""
+
+
 class NameTaken(Conflict):
     """There is such a model or version already."""
 
@@ -39,6 +43,10 @@ class UnknownModel(Missing):
 
 class UnknownVersion(Missing):
     """The model has no such version."""
+
+
+class UnknownHubSource(Missing):
+    """The model has no such source, or the actor may not see it."""
 
 
 class UnknownAlias(Missing):

@@ -11,6 +11,11 @@ VERSION_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,94}"
 NUMBER = re.compile(r"v([1-9][0-9]{0,5})")
 DIGEST_PREFIX = re.compile(r"[0-9a-f]{12,64}")
 
+_REPOSITORY_PART = r"[A-Za-z0-9](?!.*(?:--|\.\.))[A-Za-z0-9._-]{0,95}"
+REPOSITORY = re.compile(rf"{_REPOSITORY_PART}(?:/{_REPOSITORY_PART})?")
+"""As Hugging Face has it: https://huggingface.co/docs/hub/repositories, `org/name` or, of old, `name`."""
+REVISION = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._/+-]{0,199}")
+
 MAX_PATH_BYTES = 1_024
 MAX_COMPONENT_BYTES = 255
 MAX_DEPTH = 32

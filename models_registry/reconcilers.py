@@ -18,7 +18,8 @@ from models_registry.importer import PROGRESS, RESULT, STARTED, Job
 from models_registry.importing import ImportResult
 from models_registry.models import Version, VersionFile
 from models_registry.moves import moved
-from models_registry.sources import directory_source
+from models_registry.services.hubs import token_of
+from models_registry.sources import source_of
 from models_registry.states import VersionState
 
 ACTOR = Actor.system("importer")
@@ -42,8 +43,8 @@ def last_words_path(key: str) -> Path:
 class Seen:
     """What an import looks like from outside."""
 
-    state: Literal["launched", "running", "finished", "given up"]
-    progress: dict[str, int]
+    state: Literal["launched", "running", "finished", "given up", "paused"]
+    progress: dict[str, Any]
     result: ImportResult | None = None
 
 
@@ -62,12 +63,11 @@ class Copy(Step[Version]):
         if _note(row, RESULT) is not None:
             return
         if store.is_busy(key):
-            if _note(row, STARTED) is None:
+            if _note(row, STARTED) is None or row.is_paused:
                 # Somebody works on it, but for an attempt that is over.
                 store.ask_to_stop(key)
             return
-        is_fresh = row.launched_at is not None and operation.at - row.launched_at < QUIET_AFTER_LAUNCH
-        if row.launches >= MAX_LAUNCHES or is_fresh:
+        if row.launches >= MAX_LAUNCHES or _is_fresh(row, operation) or row.is_paused:
             return
         self._forget_orphans()
         _check_fence(row, operation)
@@ -77,9 +77,10 @@ class Copy(Step[Version]):
                 store=str(settings.SLIPWAY_STORE_DIR),
                 key=key,
                 attempt=row.attempt,
-                source=directory_source(row.source),
+                source=source_of(row.source),
                 guardian_pid=guardian.pid,
                 guardian_started=guardian.create_time(),
+                secret=token_of(row.source),
             )
         )
         self._has_launched = True
@@ -101,6 +102,8 @@ class Copy(Step[Version]):
             return Seen("finished", progress, ImportResult.from_json(result))
         if self._has_launched:
             return Seen("launched", progress)
+        if row.is_paused and not files.store().is_busy(str(row.pk)) and not _is_fresh(row, operation):
+            return Seen("paused", progress)
         if row.launches >= MAX_LAUNCHES and not files.store().is_busy(str(row.pk)):
             return Seen("given up", progress)
         return Seen("running", progress)
@@ -111,11 +114,26 @@ class Copy(Step[Version]):
         if seen.state == "given up":
             why = f"The importing process died {row.launches} times. {_last_words(row)}".strip()
             return _moved(row, VersionState.FAILED, reason=why)
+        if seen.state == "paused":
+            return _paused({**seen.progress, "bytes_per_second": 0, "reason": row.reason})
         launched = {"launches": row.launches + 1, "launched_at": now} if seen.state == "launched" else {}
         return wait(LOOK_EVERY, save={**seen.progress, **launched})
 
 
+def _is_fresh(row: Version, operation: Operation) -> bool:
+    return row.launched_at is not None and operation.at - row.launched_at < QUIET_AFTER_LAUNCH
+
+
+def _paused(columns: dict[str, Any]) -> Outcome:
+    """Nothing is due until somebody wakes the row; the step goes on then."""
+    return Outcome(next_in=None, ends_step=False, save=columns)
+
+
 def _judged(row: Version, result: ImportResult) -> Outcome:
+    if result.outcome == "interrupted":
+        return _paused(
+            {"is_paused": True, "bytes_per_second": 0, "reason": result.reason, **_source(row, result)}
+        )
     formats: dict[str, dict[str, int]] = {}
     for file in result.files:
         total = formats.setdefault(file.format, {"files": 0, "bytes": 0})
@@ -150,7 +168,9 @@ def _judged(row: Version, result: ImportResult) -> Outcome:
     facts = result.facts
     return proceed(
         save={
+            **_source(row, result),
             "scan": scan,
+            "reason": "",
             "size_bytes": manifest.size_bytes,
             "file_count": len(manifest.files),
             "bytes_done": manifest.size_bytes,
@@ -166,6 +186,11 @@ def _judged(row: Version, result: ImportResult) -> Outcome:
         },
         write=write,
     )
+
+
+def _source(row: Version, result: ImportResult) -> dict[str, Any]:
+    """The source with the commit that was found: whatever comes later comes from that one too."""
+    return {"source": {**row.source, "commit": result.commit}} if result.commit else {}
 
 
 class Publish(Step[Version]):

@@ -1,4 +1,4 @@
-"""From what a person names as the source of a version to a directory that may be read."""
+"""From what a person names as the source of a version to a directory or a repository that may be read."""
 
 import os
 import re
@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from django.conf import settings
+
+from models_registry import names
 from models_registry.errors import SourceNotAllowed
+from models_registry.hub.source import PATIENCE_SECONDS, RepositorySource
 from models_registry.importing import DirectorySource
 from models_registry.names import printable
 
 VARIABLE = "SLIPWAY_IMPORT_ROOTS"
+HUB_VARIABLE = "SLIPWAY_HUB_ENDPOINTS"
 MAX_LENGTH = 4_096
 
 
@@ -33,9 +38,84 @@ class AllowedDirectory:
         }
 
 
-def directory_source(source: dict[str, Any]) -> DirectorySource:
-    """What `AllowedDirectory.as_json` was made from."""
+@dataclass(frozen=True, slots=True)
+class AllowedRepository:
+    """A revision of a repository on a hub that the operator allows."""
+
+    endpoint: str
+    repo_id: str
+    revision: str
+
+    def as_json(
+        self,
+        *,
+        allow_patterns: Sequence[str],
+        ignore_patterns: Sequence[str],
+        hub_source: int | None,
+        commit: str = "",
+    ) -> dict[str, Any]:
+        """`commit` is what `revision` was found to be; then that is fetched, whatever the branch becomes."""
+        return {
+            "kind": "hub",
+            "uri": f"hf://{self.repo_id}@{self.revision}",
+            "endpoint": self.endpoint,
+            "repo_id": self.repo_id,
+            "revision": self.revision,
+            "commit": commit,
+            "allow_patterns": list(allow_patterns),
+            "ignore_patterns": list(ignore_patterns),
+            "hub_source": hub_source,
+        }
+
+
+def source_of(source: dict[str, Any]) -> DirectorySource | RepositorySource:
+    """What a version's import reads; see `Version.source`."""
+    if source["kind"] == "hub":
+        return RepositorySource(
+            endpoint=source["endpoint"],
+            repo_id=source["repo_id"],
+            revision=source["commit"] or source["revision"],
+            allow_patterns=tuple(source["allow_patterns"]),
+            ignore_patterns=tuple(source["ignore_patterns"]),
+            trusted_hosts=trusted_hosts(),
+            patience_seconds=PATIENCE_SECONDS,
+        )
     return DirectorySource(source["root"], source["path"], tuple(source["ignore_patterns"]))
+
+
+def check_endpoint(endpoint: str) -> str:
+    """`endpoint` without a slash at its end, if the operator allows it. Raises SourceNotAllowed."""
+    plain = endpoint.strip().rstrip("/")
+    if plain not in settings.SLIPWAY_HUB_ENDPOINTS:
+        named = ", ".join(settings.SLIPWAY_HUB_ENDPOINTS) or "none"
+        raise SourceNotAllowed(
+            f"This server does not read from {printable(plain)[:200]}. It reads from the hubs of "
+            f"{HUB_VARIABLE}: {named}."
+        )
+    return plain
+
+
+def trusted_hosts() -> tuple[str, ...]:
+    """`name:port` of the hubs that the operator names."""
+    addresses = [urlsplit(endpoint) for endpoint in settings.SLIPWAY_HUB_ENDPOINTS]
+    return tuple(
+        f"{address.hostname}:{address.port or (443 if address.scheme == 'https' else 80)}"
+        for address in addresses
+    )
+
+
+def is_repository(source: str) -> bool:
+    return source.strip().lower().startswith("hf://")
+
+
+def repository_named(source: str) -> AllowedRepository:
+    """The repository of `hf://org/name@revision` on the default hub. Raises SourceNotAllowed."""
+    repo_id, at, revision = source.strip()[len("hf://") :].partition("@")
+    if not settings.SLIPWAY_HUB_ENDPOINTS:
+        raise SourceNotAllowed(f"This server reads from no hub: {HUB_VARIABLE} is empty.")
+    if not names.REPOSITORY.fullmatch(repo_id) or (at and not names.REVISION.fullmatch(revision)):
+        raise SourceNotAllowed("A repository is named hf://org/name@revision, such as hf://acme/tiny@main.")
+    return AllowedRepository(settings.SLIPWAY_HUB_ENDPOINTS[0], repo_id, revision or "main")
 
 
 def allowed_directory(source: str, *, roots: Sequence[Path], store: Path) -> AllowedDirectory:
@@ -80,7 +160,7 @@ def _path_of(source: str) -> str:
     else:
         raise SourceNotAllowed(
             f"This server does not import from {scheme[1].lower()}:// addresses. "
-            "Give the absolute path of a directory on the server, or file:///directory."
+            "Give hf://org/name@revision, or the absolute path of a directory on the server."
         )
     if not path.startswith("/") or "\x00" in path:
         raise SourceNotAllowed("Give an absolute path; it begins with '/'.")

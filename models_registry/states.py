@@ -30,3 +30,42 @@ FROZEN = frozenset({VersionState.READY, VersionState.DELETED})
 """In these nothing but the state may change."""
 HOLDS_BLOBS = frozenset({VersionState.IMPORTING, VersionState.READY})
 """In these the files of a version keep their blobs in the store."""
+
+
+class SyncState(TextChoices):
+    RESOLVING = "resolving"
+    """The hub is asked which commit the revision is."""
+    FETCHING = "fetching"
+    """A version of that commit is being imported."""
+    PAUSED = "paused"
+    """A person paused it; what has come is kept."""
+    INTERRUPTED = "interrupted"
+    """The hub gave nothing for too long; what has come is kept, and the next schedule goes on with it."""
+    DONE = "done"
+    """The version is ready."""
+    CURRENT = "current"
+    """Nothing to do: there is a version of this commit."""
+    FAILED = "failed"
+    REFUSED = "refused"
+    """The repository holds what must not enter the registry."""
+    CANCELLED = "cancelled"
+
+
+_Y = SyncState
+_ENDED = {_Y.DONE, _Y.FAILED, _Y.REFUSED, _Y.CANCELLED}
+SYNC_MOVES: Machine[SyncState] = Machine(
+    {
+        _Y.RESOLVING: {_Y.FETCHING, _Y.CURRENT, _Y.FAILED, _Y.CANCELLED},
+        _Y.FETCHING: {_Y.PAUSED, _Y.INTERRUPTED, *_ENDED},
+        _Y.PAUSED: {_Y.FETCHING, *_ENDED},
+        _Y.INTERRUPTED: {_Y.FETCHING, *_ENDED},
+        _Y.FAILED: {_Y.RESOLVING},
+        _Y.REFUSED: {_Y.RESOLVING},
+        _Y.CANCELLED: {_Y.RESOLVING},
+        _Y.DONE: set(),
+        _Y.CURRENT: set(),
+    }
+)
+OPEN_SYNCS = frozenset({_Y.RESOLVING, _Y.FETCHING, _Y.PAUSED, _Y.INTERRUPTED})
+FETCHING_SYNCS = OPEN_SYNCS - {_Y.RESOLVING}
+"""In these a sync follows its version."""

@@ -39,6 +39,17 @@ LOOKS: dict[str, dict[str, Look]] = {
         "refused": Look("Refused", "bad", "shield-x"),
         "deleted": Look("Deleted", "idle", "trash"),
     },
+    "sync": {
+        "resolving": Look("Asking the hub", "busy", "progress"),
+        "fetching": Look("Fetching", "busy", "download"),
+        "paused": Look("Paused", "warn", "player-pause"),
+        "interrupted": Look("Interrupted", "warn", "plug-connected-x"),
+        "done": Look("Done", "good", "circle-check"),
+        "current": Look("Up to date", "good", "equal"),
+        "failed": Look("Failed", "bad", "circle-x"),
+        "refused": Look("Refused", "bad", "shield-x"),
+        "cancelled": Look("Cancelled", "idle", "circle-off"),
+    },
     "change": {
         "same": Look("Same", "idle", "equal"),
         "changed": Look("Changed", "warn", "pencil"),

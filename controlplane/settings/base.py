@@ -10,6 +10,7 @@ SLIPWAY_HOME = env.home
 SLIPWAY_RUN_DIR = env.home / "run"
 SLIPWAY_LOG_DIR = env.home / "logs"
 SLIPWAY_STORE_DIR = env.home / "models"
+SLIPWAY_HUB_ENDPOINTS = env.hub_endpoints
 SLIPWAY_IMPORT_ROOTS = (*env.import_roots, env.home / "imports")
 SLIPWAY_BIND = env.bind
 SLIPWAY_PORT = env.port

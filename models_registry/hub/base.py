@@ -83,6 +83,9 @@ class Stream:
 
 
 class Hub(Protocol):
+    def commit_of(self, repo_id: str, revision: str) -> str:
+        """Which commit a branch, tag or commit is at present; answers within a minute. Raises HubError."""
+
     def snapshot(self, repo_id: str, revision: str) -> Snapshot:
         """What a branch, tag or commit is at present. Raises HubError."""
 

@@ -7,6 +7,7 @@ each judged like the first, and no secret goes along to another origin.
 
 import ipaddress
 import socket
+import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
@@ -133,11 +134,14 @@ def _is_public(address: str) -> bool:
     return (inner or parsed).is_global and not parsed.is_multicast
 
 
-def whole_body(response: httpx2.Response, *, limit_bytes: int) -> bytes:
-    """The body, or HubMisbehaves when it is longer than that."""
+def whole_body(response: httpx2.Response, *, limit_bytes: int, limit_seconds: float) -> bytes:
+    """The body; HubMisbehaves when it is longer than that, HubUnreachable when it takes longer."""
     body = bytearray()
+    deadline = time.monotonic() + limit_seconds
     for chunk in response.iter_raw():
         body += chunk
+        if time.monotonic() > deadline:
+            raise HubUnreachable(f"The hub has not answered in full after {limit_seconds:.0f} s.")
         if len(body) > limit_bytes:
             raise HubMisbehaves(f"The hub's answer is longer than {limit_bytes:,} bytes.")
     return bytes(body)

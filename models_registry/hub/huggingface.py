@@ -5,9 +5,9 @@ https://huggingface.co/docs/hub/api and huggingface_hub/utils/_http.py, which te
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx2
@@ -31,12 +31,16 @@ from models_registry.names import printable
 
 MAX_LISTING_BYTES = 16 * 1024 * 1024
 """20,000 files, the most that a version may have, take some 8 MB."""
+LISTING_SECONDS = 45.0
 DEFAULT_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 30.0, 3600.0
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _RESET = re.compile(r";\s*t\s*=\s*(\d{1,6})")
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+
+
+T = TypeVar("T")
 
 
 class HuggingFace:
@@ -47,13 +51,19 @@ class HuggingFace:
         self._secret_headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._connection = Connection(trusted_hosts=trusted_hosts)
 
+    def commit_of(self, repo_id: str, revision: str) -> str:
+        return self._asked(repo_id, revision, "", _commit)
+
     def snapshot(self, repo_id: str, revision: str) -> Snapshot:
-        url = f"{self._endpoint}/api/models/{quote(repo_id)}/revision/{quote(revision, safe='')}?blobs=true"
+        return self._asked(repo_id, revision, "?blobs=true", _snapshot)
+
+    def _asked(self, repo_id: str, revision: str, query: str, read: Callable[[Any], T]) -> T:
+        url = f"{self._endpoint}/api/models/{quote(repo_id)}/revision/{quote(revision, safe='')}{query}"
         with self._connection.get(url, secret_headers=self._secret_headers, headers={}) as answers:
             self._check(answers[-1], repo_id, revision)
-            body = whole_body(answers[-1], limit_bytes=MAX_LISTING_BYTES)
+            body = whole_body(answers[-1], limit_bytes=MAX_LISTING_BYTES, limit_seconds=LISTING_SECONDS)
         try:
-            return _snapshot(orjson.loads(body))
+            return read(orjson.loads(body))
         except (ValueError, KeyError, TypeError, AttributeError):
             raise HubMisbehaves(
                 f"{self._endpoint} does not answer like a Hugging Face hub. Check the endpoint."
@@ -106,10 +116,15 @@ class HuggingFace:
         raise HubMisbehaves(f"{self._endpoint} answers HTTP {status} for {repo_id}. {words}".strip())
 
 
-def _snapshot(data: Any) -> Snapshot:
-    if not _COMMIT.fullmatch(data["sha"]):
+def _commit(data: Any) -> str:
+    commit: str = data["sha"]
+    if not _COMMIT.fullmatch(commit):
         raise ValueError("commit")
-    return Snapshot(data["sha"], tuple(_file(entry) for entry in data["siblings"]))
+    return commit
+
+
+def _snapshot(data: Any) -> Snapshot:
+    return Snapshot(_commit(data), tuple(_file(entry) for entry in data["siblings"]))
 
 
 def _file(entry: dict[str, Any]) -> HubFile:

@@ -55,7 +55,7 @@ class Version(Reconciled):
     reason = models.TextField(blank=True, editable=False)
     """Why it failed, was refused or deleted."""
     source = models.JSONField(default=dict, editable=False)
-    """`{"kind": "directory", "uri", "root", "path", "ignore_patterns"}`"""
+    """What `sources.AllowedDirectory.as_json` or `sources.AllowedRepository.as_json` makes."""
     message = models.TextField(blank=True, max_length=4_000)
     author = models.ForeignKey(
         "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
@@ -87,6 +87,8 @@ class Version(Reconciled):
     launches = models.PositiveIntegerField(default=0, editable=False)
     """How often the importing process of this attempt was started."""
     launched_at = models.DateTimeField(null=True, blank=True, editable=False)
+    is_paused = models.BooleanField(default=False, editable=False)
+    """No process is to work on the import; what it holds is kept."""
     is_held = models.BooleanField(default=True, editable=False)
     """The store may still hold an intake, or blobs to let go of: the row is not at rest yet."""
     bytes_done = models.BigIntegerField(default=0, editable=False)

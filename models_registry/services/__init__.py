@@ -2,6 +2,16 @@
 
 from models_registry.services.aliases import delete_alias, set_alias
 from models_registry.services.catalogue import change_model, create_model, delete_model
+from models_registry.services.hubs import (
+    cancel_sync,
+    change_hub_source,
+    create_hub_source,
+    delete_hub_source,
+    pause_sync,
+    resume_sync,
+    retry_sync,
+    start_sync,
+)
 from models_registry.services.versions import (
     cancel_import,
     delete_version,
@@ -11,12 +21,20 @@ from models_registry.services.versions import (
 
 __all__ = [
     "cancel_import",
+    "cancel_sync",
+    "change_hub_source",
     "change_model",
+    "create_hub_source",
     "create_model",
     "delete_alias",
+    "delete_hub_source",
     "delete_model",
     "delete_version",
     "import_version",
+    "pause_sync",
+    "resume_sync",
     "retry_import",
+    "retry_sync",
     "set_alias",
+    "start_sync",
 ]

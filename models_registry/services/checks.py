@@ -1,6 +1,6 @@
 """What every write checks of the words it is given."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -10,6 +10,7 @@ from models_registry.facts import storable
 
 MAX_REASON = 2_000
 MAX_LINEAGE_BYTES = 16_384
+MAX_PATTERNS, MAX_PATTERN = 50, 200
 
 
 def text(field: str, value: str, *, limit: int) -> str:
@@ -20,6 +21,14 @@ def text(field: str, value: str, *, limit: int) -> str:
     if storable(stripped) != stripped[:4_000] or "\x00" in stripped:
         raise Invalid(fields={field: ["It has characters that cannot be stored."]})
     return stripped
+
+
+def patterns(field: str, given: Sequence[str]) -> list[str]:
+    """Shell patterns over whole paths, without empty ones."""
+    if len(given) > MAX_PATTERNS:
+        raise Invalid(fields={field: [f"At most {MAX_PATTERNS} patterns."]})
+    checked = [text(field, pattern, limit=MAX_PATTERN) for pattern in given]
+    return [pattern for pattern in checked if pattern]
 
 
 def lineage(value: Mapping[str, Any] | None) -> dict[str, Any]:

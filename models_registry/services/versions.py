@@ -1,4 +1,5 @@
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,21 @@ from common.errors import Invalid
 from common.reconcile import kernel
 from models_registry import moves, names, selectors
 from models_registry.errors import InUse, NameTaken, UnknownModel, UnknownVersion, WrongState
-from models_registry.models import Alias, Model, Version
+from models_registry.models import Alias, HubSource, Model, Version
 from models_registry.services import checks
-from models_registry.sources import allowed_directory
+from models_registry.sources import (
+    allowed_directory,
+    check_endpoint,
+    is_repository,
+    repository_named,
+)
 from models_registry.states import VersionState
 from models_registry.uses import uses
 
 MAX_MESSAGE = 4_000
-MAX_PATTERNS, MAX_PATTERN = 50, 200
 _UNTOUCHED: dict[str, Any] = {
     "launches": 0, "launched_at": None, "scan": {}, "size_bytes": 0, "file_count": 0, "bytes_done": 0,
-    "bytes_total": 0, "files_done": 0, "files_total": 0, "bytes_per_second": 0,
+    "bytes_total": 0, "files_done": 0, "files_total": 0, "bytes_per_second": 0, "is_paused": False,
 }  # fmt: skip
 
 
@@ -37,24 +42,31 @@ def import_version(
     lineage: Mapping[str, Any] | None = None,
     ignore_patterns: Sequence[str] = (),
 ) -> Version:
-    """Begin to import a directory as the model's next version; it goes on after the answer.
+    """Begin to import a directory or a repository as the model's next version; it goes on after the answer.
 
-    `source` is an absolute path or a `file:///` address inside an import root. `version` names it; `v7`
-    asks for that number. `lineage["parent"]` names the version that it was made from: `v2` of the same
-    model, or `model:v2`. Raises NotAllowed, SourceNotAllowed, InvalidName, Invalid, NameTaken, UnknownModel.
+    `source` is an absolute path or a `file:///` address inside an import root, or a repository of the
+    default hub, `hf://org/name@revision`. `version` names it; `v7` asks for that number.
+    `lineage["parent"]` names the version that it was made from: `v2` of the same model, or `model:v2`.
+    Raises NotAllowed, SourceNotAllowed, InvalidName, Invalid, NameTaken, UnknownModel.
     """
     require(actor, Right.MODELS_WRITE, model.team)
     described = checks.lineage(lineage)
     parent = _parent(actor, model, described.pop("parent", None))
     row = Version(
         model=model,
-        source=_source(source, ignore_patterns),
+        source=_source(model, source, ignore_patterns),
         message=checks.text("message", message, limit=MAX_MESSAGE),
         author_id=actor.user_id,
         author_name=actor.name,
         lineage=described,
         parent=parent,
     )
+    return begin(row, actor=actor, version=version)
+
+
+def begin(row: Version, *, actor: Actor, version: str = "") -> Version:
+    """Number a new version and wake it. Raises InvalidName, NameTaken, UnknownModel."""
+    model = row.model
     with transaction.atomic():
         # Locks the model's row: numbers are given out one at a time.
         if not Model.objects.live().filter(pk=model.pk).update(deleted_at=None):
@@ -97,23 +109,51 @@ def _parent(actor: Actor, model: Model, named: Any) -> Version | None:
         raise Invalid(fields={"lineage": [f"parent: {error}"]}) from None
 
 
-def _source(source: str, ignore_patterns: Sequence[str]) -> dict[str, Any]:
-    if len(ignore_patterns) > MAX_PATTERNS:
-        raise Invalid(fields={"ignore_patterns": [f"At most {MAX_PATTERNS} patterns."]})
-    patterns = [checks.text("ignore_patterns", pattern, limit=MAX_PATTERN) for pattern in ignore_patterns]
+def _source(model: Model, source: str, ignore_patterns: Sequence[str]) -> dict[str, Any]:
+    patterns = checks.patterns("ignore_patterns", ignore_patterns)
+    if is_repository(source):
+        named = repository_named(source)
+        # A source of the model tells where the repository lies, and has the token for it.
+        known = HubSource.objects.live().filter(model=model, repo_id=named.repo_id).order_by("pk").first()
+        return replace(named, endpoint=known.endpoint if known else named.endpoint).as_json(
+            allow_patterns=(), ignore_patterns=patterns, hub_source=known.pk if known else None
+        )
     allowed = allowed_directory(
         source, roots=settings.SLIPWAY_IMPORT_ROOTS, store=Path(settings.SLIPWAY_STORE_DIR)
     )
-    return allowed.as_json(ignore_patterns=[pattern for pattern in patterns if pattern])
+    return allowed.as_json(ignore_patterns=patterns)
+
+
+def _again(version: Version) -> dict[str, Any]:
+    """The source of a version, if this server still reads it."""
+    source: dict[str, Any] = version.source
+    if source["kind"] == "hub":
+        check_endpoint(source["endpoint"])
+        return source
+    return _source(version.model, source["uri"], source["ignore_patterns"])
 
 
 def retry_import(*, actor: Actor, version: Version, reason: str = "") -> Version:
-    """Import the same source again under the same name. Raises NotAllowed, SourceNotAllowed, WrongState."""
+    """Import the same source again under the same name; a paused import goes on with what it has.
+
+    Raises NotAllowed, SourceNotAllowed, WrongState.
+    """
     require(actor, Right.MODELS_WRITE, version.model.team)
     why = checks.text("reason", reason, limit=checks.MAX_REASON)
-    source = _source(version.source["uri"], version.source["ignore_patterns"])
+    source = _again(version)
+    if version.state == VersionState.IMPORTING and version.is_paused:
+        resume(version)
+        version.refresh_from_db()
+        return version
+    again(version, actor=actor, source=source, reason=why)
+    return version
+
+
+def again(version: Version, *, actor: Actor, source: dict[str, Any], reason: str = "") -> None:
+    """Import a failed, refused or stuck version again. Raises WrongState, UnknownModel."""
     if version.state == VersionState.IMPORTING and version.stuck_at is not None:
-        cancel_import(actor=actor, version=version, reason=why or "Begun again.")
+        stop(version, actor=actor, reason=reason or "Begun again.")
+        version.refresh_from_db()
     if version.state not in (VersionState.FAILED, VersionState.REFUSED):
         raise WrongState(f"{version} is {version.state}; only a failed or refused import can be retried.")
     columns, write = moves.moved(
@@ -125,24 +165,38 @@ def retry_import(*, actor: Actor, version: Version, reason: str = "") -> Version
         _compare_and_set(version, columns | {"attempt": F("attempt") + 1})
         write()
     version.refresh_from_db()
-    return version
+
+
+def pause(version: Version) -> None:
+    """Let no process work on an import; what it holds is kept. Raises WrongState."""
+    _compare_and_set(version, {"is_paused": True, "bytes_per_second": 0})
+
+
+def resume(version: Version) -> None:
+    """Let a paused import go on with what it holds. Raises WrongState."""
+    fresh = {"is_paused": False, "launches": 0, "launched_at": None, "reason": ""}
+    _compare_and_set(version, {**fresh, "attempt": F("attempt") + 1})
 
 
 def cancel_import(*, actor: Actor, version: Version, reason: str = "") -> Version:
     """Stop an import; what it has copied is removed. Raises NotAllowed, WrongState."""
     require(actor, Right.MODELS_WRITE, version.model.team)
-    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    stop(version, actor=actor, reason=checks.text("reason", reason, limit=checks.MAX_REASON))
+    version.refresh_from_db()
+    return version
+
+
+def stop(version: Version, *, actor: Actor, reason: str) -> None:
+    """Move an import to failed; the reconciler removes what it holds. Raises WrongState."""
     if version.state != VersionState.IMPORTING:
         raise WrongState(f"{version} is {version.state}; there is no import to cancel.")
-    sentence = f"Cancelled by {actor.name}." + (f" {why}" if why else "")
+    sentence = f"Cancelled by {actor.name}." + (f" {reason}" if reason else "")
     columns, write = moves.moved(
         version, VersionState.FAILED, actor=actor, reason=sentence, is_held=True, size_bytes=0, file_count=0
     )
     with transaction.atomic():
         _compare_and_set(version, columns)
         write()
-    version.refresh_from_db()
-    return version
 
 
 def delete_version(*, actor: Actor, version: Version, reason: str = "") -> None:

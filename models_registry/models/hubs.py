@@ -1,0 +1,112 @@
+from typing import ClassVar, Self
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from accounts.querysets import TeamOwned
+from common.reconcile import Reconciled
+from common.revisions import Revised
+from models_registry.states import OPEN_SYNCS, SyncState
+
+
+class HubSources(TeamOwned["HubSource"]):
+    team_path = "model__team"
+
+    def live(self) -> Self:
+        return self.filter(deleted_at=None)
+
+
+class HubSource(Revised, Reconciled):
+    """A repository on a hub that versions of a model come from, and how often it is looked at.
+
+    A deleted one keeps its row, since syncs and versions tell of it.
+    """
+
+    model = models.ForeignKey("models_registry.Model", on_delete=models.PROTECT, related_name="+")
+    endpoint = models.CharField(max_length=200)
+    """Address of the hub, such as `https://huggingface.co`, without a slash at its end."""
+    repo_id = models.CharField(max_length=200)
+    ref = models.CharField(max_length=200, default="main")
+    """A branch or tag that is followed, or a commit."""
+    sealed_token = models.TextField(blank=True, editable=False)
+    """See `common.sealed`; empty: none."""
+    allow_patterns = models.JSONField(default=list, blank=True)
+    ignore_patterns = models.JSONField(default=list, blank=True)
+    every_seconds = models.PositiveIntegerField(null=True, blank=True)
+    """None: it is synced when somebody asks for it."""
+    due_at = models.DateTimeField(null=True, blank=True, editable=False)
+    """When the schedule begins the next sync."""
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_by_name = models.CharField(max_length=200, blank=True)
+    deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    objects = HubSources.as_manager()
+
+    class Meta(Reconciled.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["model", "endpoint", "repo_id", "ref"],
+                condition=Q(deleted_at=None),
+                name="hub_source_once",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.repo_id}@{self.ref}"
+
+    @property
+    def has_token(self) -> bool:
+        return bool(self.sealed_token)
+
+
+class HubSyncs(TeamOwned["HubSync"]):
+    team_path = "source__model__team"
+
+    def open(self) -> Self:
+        return self.filter(state__in=OPEN_SYNCS)
+
+
+class HubSync(Reconciled):
+    """One sync of a source: which commit it found, and what became of it. Its bytes are its version's."""
+
+    source = models.ForeignKey(HubSource, on_delete=models.PROTECT, related_name="+")
+    state = models.CharField(
+        max_length=12, choices=SyncState.choices, default=SyncState.RESOLVING, editable=False
+    )
+    reason = models.TextField(blank=True, editable=False)
+    """Why it is where it is, as a sentence."""
+    commit = models.CharField(max_length=64, blank=True, editable=False)
+    version = models.ForeignKey(
+        "models_registry.Version", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
+    )
+    is_scheduled = models.BooleanField(default=False, editable=False)
+    author = models.ForeignKey(
+        "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    author_name = models.CharField(max_length=200, blank=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    began_at = models.DateTimeField(default=timezone.now, editable=False)
+    """When it was begun, or begun again."""
+    ended_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    objects = HubSyncs.as_manager()
+
+    class Meta(Reconciled.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["source"], condition=Q(state__in=sorted(OPEN_SYNCS)), name="hub_sync_one_open"
+            ),
+            models.CheckConstraint(condition=Q(state__in=SyncState.values), name="hub_sync_state_known"),
+        ]
+        indexes: ClassVar = [
+            *Reconciled.Meta.indexes,
+            models.Index(fields=["source", "-id"], name="hub_sync_newest"),
+        ]
+
+    def __str__(self) -> str:
+        return f"sync {self.pk} of {self.source}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in OPEN_SYNCS

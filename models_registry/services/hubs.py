@@ -1,0 +1,290 @@
+"""Sources on hubs, and the syncs of them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from accounts.services import require
+from accounts.states import Right
+from common import audit
+from common.actor import Actor
+from common.errors import Invalid
+from common.reconcile import kernel
+from common.sealed import seal, unseal
+from models_registry import names
+from models_registry.errors import InUse, SourceNotAllowed, SourceTaken, UnknownModel, WrongState
+from models_registry.models import HubSource, HubSync, Model, Version
+from models_registry.services import checks, versions
+from models_registry.sources import HUB_VARIABLE, check_endpoint
+from models_registry.states import SYNC_MOVES, SyncState, VersionState
+
+PURPOSE = "hub"
+"""Of `common.sealed`, for tokens."""
+MAX_TOKEN = 500
+SHORTEST_EVERY_SECONDS, LONGEST_EVERY_SECONDS = 300, 90 * 86_400
+
+
+def create_hub_source(
+    *,
+    actor: Actor,
+    model: Model,
+    repo_id: str,
+    revision: str = "main",
+    endpoint: str = "",
+    token: str = "",
+    allow_patterns: Sequence[str] = (),
+    ignore_patterns: Sequence[str] = (),
+    every: int | None = None,
+) -> HubSource:
+    """Follow a repository; with `every` (seconds) at once and then so often.
+
+    Raises NotAllowed, Invalid, SourceNotAllowed (the endpoint), SourceTaken, UnknownModel.
+    """
+    require(actor, Right.MODELS_WRITE, model.team)
+    source = HubSource(
+        model=model,
+        created_by_name=actor.name,
+        endpoint=_endpoint(endpoint),
+        repo_id=_repo_id(repo_id),
+        ref=_ref(revision),
+        sealed_token=_sealed(token),
+        allow_patterns=checks.patterns("allow_patterns", allow_patterns),
+        ignore_patterns=checks.patterns("ignore_patterns", ignore_patterns),
+        every_seconds=_every(every),
+        due_at=timezone.now() if every else None,
+    )
+    try:
+        with transaction.atomic():
+            if not Model.objects.live().filter(pk=model.pk).update(deleted_at=None):
+                raise UnknownModel(f"There is no model {model.name} any more.")
+            source.save(force_insert=True)
+            audit.record(
+                actor, "hub-source.create", subject=source, detail=_told(source), team_id=model.team_id
+            )
+            kernel.wake(source)
+    except IntegrityError:
+        raise SourceTaken(f"{model} follows {source} on {source.endpoint} already.") from None
+    return source
+
+
+def change_hub_source(
+    *, actor: Actor, source: HubSource, expected: int | None = None, **given: Any
+) -> HubSource:
+    """Change what is given, in the words of `create_hub_source`; an empty token removes the stored one.
+
+    Raises NotAllowed, Invalid, SourceTaken, Stale.
+    """
+    require(actor, Right.MODELS_WRITE, source.model.team)
+    changes: dict[str, Any] = {}
+    if "revision" in given:
+        changes["ref"] = _ref(given["revision"])
+    if "token" in given:
+        changes["sealed_token"] = _sealed(given["token"])
+    for field in ("allow_patterns", "ignore_patterns"):
+        if field in given:
+            changes[field] = checks.patterns(field, given[field])
+    if "every" in given:
+        changes["every_seconds"] = _every(given["every"])
+        changes["due_at"] = timezone.now() if given["every"] else None
+    try:
+        with transaction.atomic():
+            source.change(expected=expected, **changes)
+            audit.record(
+                actor,
+                "hub-source.change",
+                subject=source,
+                detail=_told(source) | {"changed": sorted(given)},
+                team_id=source.model.team_id,
+            )
+            kernel.wake(source)
+    except IntegrityError:
+        raise SourceTaken(f"{source.model} follows that revision already.") from None
+    return source
+
+
+def delete_hub_source(
+    *, actor: Actor, source: HubSource, reason: str = "", expected: int | None = None
+) -> None:
+    """Follow it no longer; its token is forgotten, its versions stay. Raises NotAllowed, InUse, Stale."""
+    require(actor, Right.MODELS_WRITE, source.model.team)
+    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    with transaction.atomic():
+        # Locks the row, as the beginning of a sync does.
+        source.change(expected=expected, deleted_at=timezone.now(), sealed_token="", every_seconds=None)
+        if HubSync.objects.open().filter(source=source).exists():
+            raise InUse(f"{source} is being synced. Cancel that first.")
+        audit.record(actor, "hub-source.delete", subject=source, reason=why, team_id=source.model.team_id)
+
+
+def start_sync(*, actor: Actor, source: HubSource) -> HubSync:
+    """Look at the repository now; it goes on after the answer. Raises NotAllowed, SourceTaken, WrongState."""
+    require(actor, Right.MODELS_WRITE, source.model.team)
+    check_endpoint(source.endpoint)
+    with transaction.atomic():
+        return begin_sync(source, actor=actor)
+
+
+def begin_sync(source: HubSource, *, actor: Actor, is_scheduled: bool = False) -> HubSync:
+    """A sync of the source, awake. Raises SourceTaken while another one is open, WrongState."""
+    sync = HubSync(source=source, is_scheduled=is_scheduled, author_id=actor.user_id, author_name=actor.name)
+    try:
+        with transaction.atomic():
+            # Locks the row: see `delete_hub_source`.
+            if not HubSource.objects.live().filter(pk=source.pk).update(deleted_at=None):
+                raise WrongState(f"{source} is followed no longer.")
+            sync.save(force_insert=True)
+            _record(actor, sync, "start")
+            kernel.wake(sync)
+    except IntegrityError:
+        raise SourceTaken(f"{source} is being synced already.") from None
+    return sync
+
+
+def pause_sync(*, actor: Actor, sync: HubSync, reason: str = "") -> HubSync:
+    """Stop fetching and keep what has come. Raises NotAllowed, WrongState."""
+    require(actor, Right.MODELS_WRITE, sync.source.model.team)
+    with transaction.atomic():
+        _move(sync, SyncState.PAUSED, actor=actor, wish="pause", reason=reason)
+        versions.pause(_version_of(sync))
+    return _read_again(sync)
+
+
+def resume_sync(*, actor: Actor, sync: HubSync, reason: str = "") -> HubSync:
+    """Go on with what has come. Raises NotAllowed, WrongState, SourceNotAllowed."""
+    require(actor, Right.MODELS_WRITE, sync.source.model.team)
+    check_endpoint(sync.source.endpoint)
+    with transaction.atomic():
+        go_on(sync, actor=actor, reason=reason)
+    return _read_again(sync)
+
+
+def go_on(sync: HubSync, *, actor: Actor, reason: str = "") -> None:
+    """Resume a paused or interrupted sync, inside the caller's transaction. Raises WrongState."""
+    if sync.state not in (SyncState.PAUSED, SyncState.INTERRUPTED):
+        raise WrongState(f"The {sync} is {sync.state}; only a paused or interrupted one can go on.")
+    _move(sync, SyncState.FETCHING, actor=actor, wish="resume", reason=reason)
+    versions.resume(_version_of(sync))
+
+
+def cancel_sync(*, actor: Actor, sync: HubSync, reason: str = "") -> HubSync:
+    """Stop, and remove what has come. Raises NotAllowed, WrongState."""
+    require(actor, Right.MODELS_WRITE, sync.source.model.team)
+    with transaction.atomic():
+        _move(sync, SyncState.CANCELLED, actor=actor, wish="cancel", reason=reason, ended_at=timezone.now())
+        if sync.version and sync.version.state == VersionState.IMPORTING:
+            versions.stop(sync.version, actor=actor, reason=reason)
+    return _read_again(sync)
+
+
+def retry_sync(*, actor: Actor, sync: HubSync, reason: str = "") -> HubSync:
+    """Begin a failed, refused or cancelled sync again. Raises NotAllowed, WrongState, SourceTaken."""
+    require(actor, Right.MODELS_WRITE, sync.source.model.team)
+    check_endpoint(sync.source.endpoint)
+    if sync.source.deleted_at:
+        raise WrongState(f"{sync.source} is followed no longer.")
+    try:
+        with transaction.atomic():
+            _move(
+                sync,
+                SyncState.RESOLVING,
+                actor=actor,
+                wish="retry",
+                reason=reason,
+                is_scheduled=False,
+                began_at=timezone.now(),
+                ended_at=None,
+                version=None,
+                commit="",
+            )
+    except IntegrityError:
+        raise SourceTaken(f"{sync.source} is being synced already.") from None
+    return _read_again(sync)
+
+
+def _move(sync: HubSync, to: SyncState, *, actor: Actor, wish: str, reason: str, **columns: Any) -> None:
+    """Take the row away from whoever works on it, if it still is what was read. In a transaction."""
+    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    if not SYNC_MOVES.allows(SyncState(sync.state), to):
+        raise WrongState(f"The {sync} is {sync.state}; it cannot be told to {wish} now.")
+    sentence = "" if to in (SyncState.RESOLVING, SyncState.FETCHING) else f"By {actor.name}. {why}".strip()
+    if not kernel.interrupt(sync, where={"state": sync.state}, state=to, reason=sentence, **columns):
+        raise WrongState(f"The {sync} has just changed its state. Look again.")
+    _record(actor, sync, wish, reason=why)
+
+
+def _version_of(sync: HubSync) -> Version:
+    if sync.version is None:
+        raise WrongState(f"The {sync} has no version yet.")
+    return sync.version
+
+
+def _record(actor: Actor, sync: HubSync, wish: str, *, reason: str = "") -> None:
+    detail = {"source": str(sync.source), "endpoint": sync.source.endpoint}
+    audit.record(
+        actor,
+        f"hub-sync.{wish}",
+        subject=sync,
+        reason=reason,
+        detail=detail,
+        team_id=sync.source.model.team_id,
+    )
+
+
+def _read_again(sync: HubSync) -> HubSync:
+    return HubSync.objects.select_related("source__model__team", "version__model").get(pk=sync.pk)
+
+
+def _told(source: HubSource) -> dict[str, Any]:
+    """For the audit: all but the token."""
+    fields = ("endpoint", "repo_id", "ref", "allow_patterns", "ignore_patterns", "every_seconds")
+    return {**{field: getattr(source, field) for field in fields}, "has_token": source.has_token}
+
+
+def token_of(source: dict[str, Any]) -> str:
+    """The token for what `Version.source` names; empty: none. Raises CannotUnseal."""
+    sealed = ""
+    if source.get("hub_source") is not None:
+        found = HubSource.objects.filter(pk=source["hub_source"])
+        sealed = found.values_list("sealed_token", flat=True).first() or ""
+    return unseal(sealed, purpose=PURPOSE) if sealed else ""
+
+
+def _endpoint(given: str) -> str:
+    if not settings.SLIPWAY_HUB_ENDPOINTS:
+        raise Invalid(fields={"endpoint": [f"This server reads from no hub: {HUB_VARIABLE} is empty."]})
+    try:
+        return check_endpoint(given) if given.strip() else str(settings.SLIPWAY_HUB_ENDPOINTS[0])
+    except SourceNotAllowed as error:
+        raise Invalid(fields={"endpoint": error.fields["source"]}) from None
+
+
+def _repo_id(given: str) -> str:
+    if not names.REPOSITORY.fullmatch(given.strip()):
+        raise Invalid(fields={"repo_id": ["A repository is named org/name, such as acme/tiny."]})
+    return given.strip()
+
+
+def _ref(given: str) -> str:
+    if not names.REVISION.fullmatch(given.strip()):
+        raise Invalid(fields={"revision": ["Name a branch, a tag or a commit, such as main."]})
+    return given.strip()
+
+
+def _sealed(token: str) -> str:
+    plain = token.strip()
+    if len(plain) > MAX_TOKEN or not plain.isascii() or any(character <= " " for character in plain):
+        raise Invalid(fields={"token": [f"A token has at most {MAX_TOKEN} visible ASCII characters."]})
+    return seal(plain, purpose=PURPOSE) if plain else ""
+
+
+def _every(seconds: int | None) -> int | None:
+    if seconds is not None and not SHORTEST_EVERY_SECONDS <= seconds <= LONGEST_EVERY_SECONDS:
+        raise Invalid(
+            fields={
+                "every": [f"Between {SHORTEST_EVERY_SECONDS} and {LONGEST_EVERY_SECONDS:,} seconds, or none."]
+            }
+        )
+    return seconds

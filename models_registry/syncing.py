@@ -1,0 +1,193 @@
+"""How sources on hubs and their syncs advance: when to look, which commit it is, what became of it."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from common import audit
+from common.actor import Actor
+from common.reconcile import Operation, Outcome, Reconciler, Step, proceed, wait
+from common.sealed import CannotUnseal
+from models_registry.hub.base import HubError, HubUnreachable, RateLimited
+from models_registry.hub.huggingface import HuggingFace
+from models_registry.models import HubSource, HubSync, Version
+from models_registry.services import hubs, versions
+from models_registry.sources import AllowedRepository, trusted_hosts
+from models_registry.states import FETCHING_SYNCS, OPEN_SYNCS, SYNC_MOVES, SyncState, VersionState
+
+ACTOR = Actor.system("hub sync")
+LOOK_EVERY = timedelta(seconds=1)
+LOOK_AT_PAUSED_EVERY = timedelta(seconds=10)
+ASK_AGAIN_AFTER = timedelta(seconds=10)
+PATIENCE = timedelta(minutes=5)
+"""For a hub that does not say which commit a revision is."""
+
+
+class Schedule(Step[HubSource]):
+    """Begins the sync that is due. What is missed while nothing runs is made up for once."""
+
+    name = "schedule"
+
+    def observe(self, row: HubSource, operation: Operation) -> HubSync | None:
+        return HubSync.objects.open().filter(source=row).select_related("source__model", "version").first()
+
+    def settle(self, row: HubSource, seen: HubSync | None, now: datetime) -> Outcome:
+        if row.due_at is not None and row.due_at > now:
+            return wait(row.due_at - now)
+        every = timedelta(seconds=row.every_seconds or 0)
+
+        def write() -> None:
+            if seen is None:
+                hubs.begin_sync(row, actor=ACTOR, is_scheduled=True)
+            elif seen.state == SyncState.INTERRUPTED:
+                hubs.go_on(seen, actor=ACTOR)
+
+        return proceed(save={"due_at": now + every}, write=write, after=every)
+
+
+class HubSourceReconciler(Reconciler[HubSource]):
+    kind = "hub-source"
+    model = HubSource
+
+    def next_step(self, row: HubSource, now: datetime) -> Step[HubSource] | None:
+        return Schedule() if row.every_seconds and row.deleted_at is None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a hub says about a revision."""
+
+    commit: str = ""
+    error: HubError | CannotUnseal | None = None
+    known: Version | None = None
+    """The newest version of that commit."""
+
+
+class Resolve(Step[HubSync]):
+    """Which commit is it, and is there a version of it?"""
+
+    name = "resolve"
+
+    def observe(self, row: HubSync, operation: Operation) -> Answer:
+        source = row.source
+        try:
+            token = hubs.token_of({"hub_source": source.pk})
+            hub = HuggingFace(source.endpoint, token=token, trusted_hosts=trusted_hosts())
+            commit = hub.commit_of(source.repo_id, source.ref)
+        except (HubError, CannotUnseal) as error:
+            return Answer(error=error)
+        known = Version.objects.filter(
+            model=source.model_id,
+            source__kind="hub",
+            source__endpoint=source.endpoint,
+            source__repo_id=source.repo_id,
+            source__commit=commit,
+        )
+        same = (one for one in known.select_related("model").order_by("-number") if _is_same(one, source))
+        return Answer(commit=commit, known=next(same, None))
+
+    def settle(self, row: HubSync, seen: Answer, now: datetime) -> Outcome:
+        if isinstance(seen.error, RateLimited):
+            return wait(timedelta(seconds=seen.error.retry_after_s), save={"reason": str(seen.error)})
+        if isinstance(seen.error, HubUnreachable) and now - row.began_at < PATIENCE:
+            return wait(ASK_AGAIN_AFTER, save={"reason": f"{seen.error} Asking again."})
+        if seen.error:
+            return _moved(row, SyncState.FAILED, now, reason=str(seen.error))
+        if row.source.model.deleted_at or row.source.deleted_at:
+            return _moved(row, SyncState.FAILED, now, reason="Its model or its source was deleted meanwhile.")
+        if seen.known and (words := _is_enough(seen.known, is_scheduled=row.is_scheduled)):
+            return _moved(row, SyncState.CURRENT, now, reason=words, commit=seen.commit, version=seen.known)
+        return self._import(row, seen, now)
+
+    @staticmethod
+    def _import(row: HubSync, seen: Answer, now: datetime) -> Outcome:
+        source = row.source
+        wanted = AllowedRepository(source.endpoint, source.repo_id, source.ref).as_json(
+            allow_patterns=source.allow_patterns,
+            ignore_patterns=source.ignore_patterns,
+            hub_source=source.pk,
+            commit=seen.commit,
+        )
+        outcome = _moved(row, SyncState.FETCHING, now, commit=seen.commit)
+
+        def write() -> None:
+            version = seen.known
+            if version is None or version.state == VersionState.DELETED:
+                version = Version(
+                    model=source.model,
+                    source=wanted,
+                    message=f"{source.repo_id} at {source.ref}, commit {seen.commit[:12]}.",
+                    author_id=row.author_id,
+                    author_name=row.author_name,
+                )
+                versions.begin(version, actor=ACTOR)
+            elif version.state != VersionState.IMPORTING:
+                versions.again(version, actor=ACTOR, source=wanted)
+            HubSync.objects.filter(pk=row.pk).update(version=version)
+            if outcome.write:
+                outcome.write()
+
+        return proceed(save=outcome.save, write=write)
+
+
+def _is_same(version: Version, source: HubSource) -> bool:
+    """Whether it holds what the source asks for, the patterns considered."""
+    told = version.source
+    return (told["allow_patterns"], told["ignore_patterns"]) == (
+        source.allow_patterns,
+        source.ignore_patterns,
+    )
+
+
+def _is_enough(version: Version, *, is_scheduled: bool) -> str:
+    """Why no version is made of a commit, as a sentence; empty: one is made."""
+    if version.state == VersionState.READY:
+        return f"{version} holds this commit."
+    # A person who asks gets another try; a schedule would refuse the same files every time.
+    if is_scheduled and version.state in (VersionState.REFUSED, VersionState.DELETED):
+        return f"{version} of this commit was {version.state}. A sync by hand tries it again."
+    return ""
+
+
+class Follow(Step[HubSync]):
+    """The version is imported; this tells how it ends."""
+
+    name = "follow"
+
+    def observe(self, row: HubSync, operation: Operation) -> Version:
+        return Version.objects.select_related("model").get(pk=row.version_id or 0)
+
+    def settle(self, row: HubSync, seen: Version, now: datetime) -> Outcome:
+        if seen.state == VersionState.READY:
+            return _moved(row, SyncState.DONE, now, reason=f"{seen} is ready.")
+        if seen.state == VersionState.REFUSED:
+            return _moved(row, SyncState.REFUSED, now, reason=seen.reason)
+        if seen.state != VersionState.IMPORTING:
+            return _moved(row, SyncState.FAILED, now, reason=seen.reason or f"{seen} is {seen.state}.")
+        if not seen.is_paused and row.state != SyncState.FETCHING:
+            return _moved(row, SyncState.FETCHING, now)
+        if seen.is_paused and row.state == SyncState.FETCHING:
+            return _moved(row, SyncState.INTERRUPTED, now, reason=seen.reason)
+        return wait(LOOK_AT_PAUSED_EVERY if seen.is_paused else LOOK_EVERY)
+
+
+class HubSyncReconciler(Reconciler[HubSync]):
+    kind = "hub-sync"
+    model = HubSync
+    lease = timedelta(minutes=3)
+    """Longer than a hub may take to say which commit a revision is."""
+
+    def next_step(self, row: HubSync, now: datetime) -> Step[HubSync] | None:
+        if row.state == SyncState.RESOLVING:
+            return Resolve()
+        return Follow() if row.state in FETCHING_SYNCS else None
+
+
+def _moved(row: HubSync, to: SyncState, now: datetime, *, reason: str = "", **columns: Any) -> Outcome:
+    SYNC_MOVES.check(SyncState(row.state), to)
+    ended = {} if to in OPEN_SYNCS else {"ended_at": now}
+
+    def write() -> None:
+        audit.record(ACTOR, f"hub-sync.{to}", subject=row, reason=reason, team_id=row.source.model.team_id)
+
+    return proceed(save={"state": to, "reason": reason, **ended, **columns}, write=write)

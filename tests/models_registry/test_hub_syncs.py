@@ -1,0 +1,292 @@
+"""Sources on hubs and their syncs: one version per commit, and a clear word for every obstacle."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from accounts.actors import of_user
+from common.errors import Invalid, NotAllowed
+from common.models import AuditRecord, Intent
+from common.reconcile import Kernel
+from models_registry import files, importer, services
+from models_registry.errors import InUse, SourceNotAllowed, SourceTaken, WrongState
+from models_registry.hub.fetch import fetch_job
+from models_registry.importer import Job
+from models_registry.models import HubSource, HubSync, Version
+from models_registry.reconcilers import VersionReconciler
+from models_registry.store import LocalStore
+from models_registry.syncing import HubSourceReconciler, HubSyncReconciler
+from tests import cast
+from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die, run_until_rest, worker
+from tests.models_registry import builders as b
+from tests.models_registry.hub_server import HubServer, hub_server
+
+pytestmark = pytest.mark.django_db
+
+REPO = "acme/tiny"
+
+
+def fetch_here(job: Job) -> None:
+    """What the fetching process does, in this one."""
+    with LocalStore(Path(job.store)).intake(job.key) as intake:
+        importer._note(intake, job, importer.STARTED, {"pid": 0})
+        importer.run(job, intake, fetch_job)
+
+
+class Hubs:
+    """A hub with one repository, and workers that sync it."""
+
+    def __init__(self, library, server: HubServer) -> None:
+        self.library, self.server = library, server
+
+    def worker(self, checkpoints: Checkpoints | None = None, start=fetch_here) -> Kernel:
+        reconcilers = [VersionReconciler(start), HubSyncReconciler(), HubSourceReconciler()]
+        return worker(reconcilers, self.library.clock, checkpoints)
+
+    def settle(self) -> None:
+        run_until_rest(self.worker(), self.library.clock, tick=timedelta(seconds=4))
+
+    def sweep(self, times: int = 4) -> None:
+        for _ in range(times):
+            self.worker().sweep()
+            self.library.clock.pass_(timedelta(seconds=12))
+
+    def synced(self, source: HubSource, actor) -> HubSync:
+        sync = services.start_sync(actor=actor, source=source)
+        self.settle()
+        return HubSync.objects.get(pk=sync.pk)
+
+
+@pytest.fixture
+def hubs(library, settings, monkeypatch) -> Iterator[Hubs]:
+    monkeypatch.setattr("models_registry.sources.PATIENCE_SECONDS", 1)
+    with hub_server() as server:
+        settings.SLIPWAY_HUB_ENDPOINTS = (server.url,)
+        server.repository(REPO).commit(b.model_files())
+        yield Hubs(library, server)
+
+
+@pytest.fixture
+def source(hubs, actor, model) -> HubSource:
+    return services.create_hub_source(actor=actor, model=model, repo_id=REPO)
+
+
+def test_a_sync_makes_a_version_of_a_new_commit_and_none_of_the_same(hubs, actor, model, source) -> None:
+    first = hubs.synced(source, actor)
+    assert (first.state, first.reason) == ("done", "tiny:v1 is ready.")
+    commit = hubs.server.repository(REPO).branches["main"]
+    assert first.commit == first.version.source["commit"] == commit
+    hubs.server.sent.clear()
+    again = hubs.synced(source, actor)
+    assert (again.state, again.reason) == ("current", "tiny:v1 holds this commit.")
+    assert hubs.server.sent.total() == 0
+    hubs.server.repository(REPO).commit(b.model_files(b"\x02"))
+    assert hubs.synced(source, actor).version.name == "v2"
+    assert Version.objects.filter(model=model).count() == 2
+
+
+def test_its_version_is_the_one_that_an_import_of_the_same_files_makes(
+    hubs, library, actor, model, source
+) -> None:
+    synced = hubs.synced(source, actor).version
+    imported = library.ready(actor, model)
+    assert synced.digest == imported.digest
+    assert synced.author_name == actor.name
+
+
+def test_a_version_can_name_a_repository_as_its_source(hubs, actor, model) -> None:
+    version = services.import_version(actor=actor, model=model, source=f"hf://{REPO}@main")
+    hubs.settle()
+    version.refresh_from_db()
+    assert version.state == "ready", version.reason
+    assert version.source["commit"] == hubs.server.repository(REPO).branches["main"]
+    assert version.source["uri"] == f"hf://{REPO}@main"
+
+
+def test_other_patterns_ask_for_another_version_of_the_same_commit(hubs, actor, source) -> None:
+    hubs.synced(source, actor)
+    services.change_hub_source(actor=actor, source=source, ignore_patterns=["*.md"])
+    second = hubs.synced(source, actor)
+    assert (second.state, second.version.name, second.version.file_count) == ("done", "v2", 4)
+
+
+def test_the_token_opens_private_repositories_and_is_never_shown(hubs, actor, model, source) -> None:
+    hubs.server.tokens[REPO] = {"hf_ok"}
+    refused = hubs.synced(source, actor)
+    assert refused.state == "failed"
+    assert "it needs a token" in refused.reason
+    services.change_hub_source(actor=actor, source=source, token="hf_ok")
+    assert services.retry_sync(actor=actor, sync=refused).state == "resolving"
+    hubs.settle()
+    assert HubSync.objects.get().state == "done"
+    said = [str(row) for row in AuditRecord.objects.values()] + [str(Intent.objects.values())]
+    stored = HubSource.objects.values().get()
+    assert not any("hf_ok" in text for text in [*said, str(stored), str(Version.objects.values())])
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words"),
+    [
+        (lambda server: server.gated.add(REPO), "is gated"),
+        (lambda server: server.repositories.clear(), "There is no repository acme/tiny"),
+        (lambda server: server.repository(REPO).branches.clear(), "has no revision main"),
+        (lambda server: server.faults.answers.extend([(500, {})] * 90), "a fault of its own (HTTP 500)"),
+        (lambda server: setattr(server.faults, "damage", b"\xff" * 9), "does not have the content"),
+        (lambda server: setattr(server.faults, "commit_told", "f" * 40), "changed during the sync"),
+    ],
+)
+def test_what_stands_in_the_way_is_told_and_a_retry_gets_over_it(
+    hubs, actor, model, source, prepare, words
+) -> None:
+    server = hubs.server
+    server.repository(REPO).commit(b.model_files() | {"model.safetensors": b.weights(5000)})
+    kept, branches = dict(server.repositories), dict(server.repository(REPO).branches)
+    prepare(server)
+    sync = hubs.synced(source, actor)
+    assert sync.state == "failed"
+    assert words in sync.reason
+    server.repositories, server.gated, server.faults = kept, set(), type(server.faults)()
+    server.repository(REPO).branches = branches
+    services.retry_sync(actor=actor, sync=sync)
+    hubs.settle()
+    assert HubSync.objects.get(pk=sync.pk).state == "done"
+    assert Version.objects.get().name == "v1"
+
+
+def test_what_must_not_enter_is_refused_and_a_schedule_does_not_ask_again(hubs, actor, source) -> None:
+    hubs.server.repository(REPO).commit(b.model_files() | {"pytorch_model.bin": b"\x80\x04" + bytes(90)})
+    sync = hubs.synced(source, actor)
+    assert sync.state == "refused"
+    assert "pytorch_model.bin" in sync.reason
+    services.change_hub_source(actor=actor, source=source, every=3600)
+    hubs.sweep()
+    assert HubSync.objects.latest("pk").state == "current"
+    assert "A sync by hand tries it again." in HubSync.objects.latest("pk").reason
+
+
+def test_a_schedule_syncs_when_it_is_due_and_only_then(hubs, actor, source) -> None:
+    services.change_hub_source(actor=actor, source=source, every=3600)
+    hubs.sweep()
+    assert [sync.state for sync in HubSync.objects.all()] == ["done"]
+    hubs.library.clock.pass_(timedelta(minutes=30))
+    hubs.sweep()
+    assert HubSync.objects.count() == 1
+    hubs.library.clock.pass_(timedelta(hours=50))
+    hubs.sweep()
+    assert sorted(sync.state for sync in HubSync.objects.all()) == ["current", "done"]
+    assert all(sync.is_scheduled for sync in HubSync.objects.all())
+    services.change_hub_source(actor=actor, source=source, every=None)
+    hubs.library.clock.pass_(timedelta(hours=50))
+    hubs.sweep()
+    assert HubSync.objects.count() == 2
+
+
+def test_a_hub_that_dies_interrupts_and_the_schedule_goes_on_with_what_came(hubs, actor, source) -> None:
+    server, weights = hubs.server, b.weights(50_000)
+    server.repository(REPO).commit(b.model_files() | {"model.safetensors": weights})
+    server.faults.cut_after = [150_000] + [0] * 50
+    services.start_sync(actor=actor, source=source)
+    hubs.sweep()
+    sync = HubSync.objects.get()
+    assert sync.state == "interrupted"
+    assert "What has been fetched is kept." in sync.reason
+    server.faults.cut_after = []
+    server.sent.clear()
+    services.change_hub_source(actor=actor, source=source, every=3600)
+    hubs.sweep(6)
+    assert HubSync.objects.get().state == "done"
+    assert server.sent["model.safetensors"] == len(weights) - 150_000
+
+
+def test_a_paused_sync_keeps_what_came_and_a_cancelled_one_does_not(hubs, library, actor, source) -> None:
+    sync = services.start_sync(actor=actor, source=source)
+    hubs.worker(start=lambda job: None).sweep()
+    sync = services.pause_sync(actor=actor, sync=HubSync.objects.get(pk=sync.pk), reason="the line is needed")
+    assert (sync.state, sync.reason) == ("paused", "By ada. the line is needed")
+    hubs.sweep()
+    assert HubSync.objects.get().state == "paused"
+    assert hubs.server.sent.total() == 0
+    with pytest.raises(SourceTaken):
+        services.start_sync(actor=actor, source=source)
+    with pytest.raises(InUse):
+        services.delete_hub_source(actor=actor, source=source)
+    sync = services.resume_sync(actor=actor, sync=sync)
+    hubs.sweep()
+    assert HubSync.objects.get().state == "done"
+    hubs.server.repository(REPO).commit(b.model_files(b"\x02"))
+    second = services.start_sync(actor=actor, source=source)
+    hubs.worker(start=lambda job: None).sweep()
+    second = services.cancel_sync(actor=actor, sync=HubSync.objects.get(pk=second.pk), reason="")
+    hubs.settle()
+    assert (second.state, Version.objects.get(name="v2").state) == ("cancelled", "failed")
+    assert library.store.intakes() == []
+    with pytest.raises(WrongState):
+        services.resume_sync(actor=actor, sync=second)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"repo_id": "../../etc"},
+        {"repo_id": "a/b/c"},
+        {"repo_id": "acme/tiny?x=1"},
+        {"repo_id": REPO, "revision": "../main"},
+        {"repo_id": REPO, "revision": "ma in"},
+        {"repo_id": REPO, "endpoint": "http://169.254.169.254"},
+        {"repo_id": REPO, "endpoint": "file:///etc"},
+        {"repo_id": REPO, "token": "hf_x\r\nHost: evil"},
+        {"repo_id": REPO, "token": "x" * 501},
+        {"repo_id": REPO, "every": 1},
+        {"repo_id": REPO, "allow_patterns": ["*"] * 51},
+    ],
+)
+def test_sources_that_make_no_sense_are_refused(hubs, actor, model, given) -> None:
+    with pytest.raises(Invalid):
+        services.create_hub_source(actor=actor, model=model, **given)
+    assert not HubSource.objects.exists()
+
+
+def test_an_endpoint_that_is_allowed_no_longer_is_asked_no_longer(hubs, actor, source, settings) -> None:
+    settings.SLIPWAY_HUB_ENDPOINTS = ("https://hub.example.org",)
+    with pytest.raises(SourceNotAllowed, match="SLIPWAY_HUB_ENDPOINTS"):
+        services.start_sync(actor=actor, source=source)
+
+
+def test_only_those_who_may_write_models_may_sync(hubs, actor, source, model) -> None:
+    viewer = of_user(cast.person("vera", vision="viewer"))
+    for wish in (
+        lambda: services.create_hub_source(actor=viewer, model=model, repo_id="acme/other"),
+        lambda: services.start_sync(actor=viewer, source=source),
+        lambda: services.change_hub_source(actor=viewer, source=source, every=None),
+        lambda: services.delete_hub_source(actor=viewer, source=source),
+    ):
+        with pytest.raises(NotAllowed):
+            wish()
+
+
+def test_a_sync_survives_a_crash_at_any_point(hubs, library, actor, model, source) -> None:
+    point = 0
+    while True:
+        point += 1
+        hubs.server.repository(REPO).commit(b.model_files(bytes([point])))
+        sync = services.start_sync(actor=actor, source=source)
+        try:
+            checkpoints = Checkpoints(at=point, then=die)
+            for _ in range(3):
+                hubs.worker(checkpoints).sweep()
+                library.clock.pass_(timedelta(seconds=2))
+        except Crash:
+            library.clock.pass_(LEASE_AND_A_BIT * 8)
+        hubs.settle()
+        sync = HubSync.objects.get(pk=sync.pk)
+        assert sync.state == "done", sync.reason
+        assert sync.version.number == Version.objects.count() == point
+        assert library.store.intakes() == []
+        assert all(version.stuck_at is None for version in Version.objects.all())
+        if checkpoints.passed < point:
+            break
+    assert point > 20
+    needed = {file.sha256 for version in Version.objects.all() for file in files.manifest_of(version).files}
+    assert library.stored() == needed
