@@ -49,6 +49,10 @@ class UnknownHubSource(Missing):
     """The model has no such source, or the actor may not see it."""
 
 
+class UnknownHubSync(Missing):
+    """The model has no such sync, or the actor may not see it."""
+
+
 class UnknownAlias(Missing):
     """The model has no such alias."""
 

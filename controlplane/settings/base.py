@@ -260,6 +260,7 @@ SPECTACULAR_SETTINGS = {
         "TokenState": "accounts.states.TokenState",
         "DeliveryState": "accounts.states.DeliveryState",
         "VersionState": "models_registry.states.VersionState",
+        "SyncState": "models_registry.states.SyncState",
         "ClusterKind": "clusters.states.ClusterKind",
         "NodeState": "clusters.states.NodeState",
         "DeploymentState": "clusters.states.DeploymentState",

@@ -1,4 +1,4 @@
-"""The documents that the schema shows for models, versions and aliases."""
+"""The documents that the schema shows for models, versions, aliases and sources on hubs."""
 
 DIGEST = "5b0c3f0f7d0c6d4de1b58f2b2f4f3a7d7c6a1a2a3a4a5a6a7a8a9aaabacadaea"
 MODEL = {
@@ -54,6 +54,9 @@ VERSION = {
     "source": {
         "kind": "directory",
         "uri": "file:///srv/models/tiny-llama/run-8",
+        "endpoint": "",
+        "commit": "",
+        "allow_patterns": [],
         "ignore_patterns": ["*.bin"],
     },
     "signature": None,
@@ -149,4 +152,61 @@ COMPARISON = {
     ],
     "bytes": {"same": 0, "changed": 13_400_211, "added": 0, "removed": 0},
     "config": [{"key": "rope_theta", "change": "changed", "before": 10_000, "after": 500_000}],
+}
+COMMIT = "4a6b1f0c6a2f4d0f9a1f0a5a3c2b1d0e9f8a7b6c"
+HUB_SOURCE = {
+    "id": 3,
+    "model": "tiny-llama",
+    "endpoint": "https://huggingface.co",
+    "repo_id": "acme/tiny-llama",
+    "revision": "main",
+    "has_token": True,
+    "allow_patterns": [],
+    "ignore_patterns": ["*.bin", "*.msgpack"],
+    "every": 3600,
+    "due_at": "2026-11-20T09:30:00Z",
+    "last_sync": {
+        "id": 41,
+        "state": "done",
+        "reason": "tiny-llama:v2 is ready.",
+        "commit": COMMIT,
+        "version": "v2",
+        "began_at": "2026-11-20T08:30:00Z",
+        "ended_at": "2026-11-20T08:30:42Z",
+    },
+    "created_at": "2026-11-19T16:05:00Z",
+    "created_by": "ada",
+}
+NEW_HUB_SOURCE = {
+    "model": "tiny-llama",
+    "repo_id": "acme/tiny-llama",
+    "revision": "main",
+    "token": "hf_secret",
+    "ignore_patterns": ["*.bin", "*.msgpack"],
+    "every": 3600,
+}
+HUB_SOURCE_CHANGE = {"revision": "v2.0", "every": None}
+HUB_SYNC = {
+    "id": 42,
+    "source": 3,
+    "model": "tiny-llama",
+    "repository": "acme/tiny-llama@main",
+    "state": "fetching",
+    "reason": "",
+    "stuck": "",
+    "commit": COMMIT,
+    "version": "v3",
+    "progress": {
+        "bytes_done": 6_400_000,
+        "bytes_total": 13_400_211,
+        "files_done": 3,
+        "files_total": 5,
+        "bytes_per_second": 1_600_000,
+        "seconds_left": 4.4,
+    },
+    "is_scheduled": False,
+    "author_name": "ada",
+    "created_at": "2026-11-20T09:30:00Z",
+    "began_at": "2026-11-20T09:30:00Z",
+    "ended_at": None,
 }

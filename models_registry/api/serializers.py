@@ -6,7 +6,7 @@ from rest_framework import serializers
 from common.api.examples import example
 from models_registry import selectors
 from models_registry.api import examples
-from models_registry.models import Alias, AliasMove, Model, Version
+from models_registry.models import Alias, AliasMove, HubSource, Model, Version
 from models_registry.selectors import ModelCard, VersionCard
 from models_registry.services.checks import MAX_REASON
 from models_registry.states import VersionState
@@ -96,8 +96,11 @@ class ProgressSerializer(serializers.Serializer[Version]):
 
 
 class SourceSerializer(serializers.Serializer[Any]):
-    kind = serializers.CharField()
-    uri = serializers.CharField()
+    kind = serializers.ChoiceField(choices=["directory", "hub"])
+    uri = serializers.CharField(help_text="`file:///directory`, or `hf://org/name@revision`.")
+    endpoint = serializers.CharField(default="", help_text="Of the hub; empty: a directory.")
+    commit = serializers.CharField(default="", help_text="What the revision was found to be.")
+    allow_patterns = serializers.ListField(child=serializers.CharField(), default=list)
     ignore_patterns = serializers.ListField(child=serializers.CharField())
 
 
@@ -186,7 +189,10 @@ class VersionDetailSerializer(VersionSerializer):
 class NewVersionSerializer(serializers.Serializer[Any]):
     source = serializers.CharField(  # type: ignore[assignment]
         max_length=4_096,
-        help_text="Absolute path, or `file:///` address, of a directory in an import root of the server.",
+        help_text=(
+            "A directory in an import root of the server, as an absolute path or `file:///` address; "
+            "or a repository on a hub, `hf://org/name@revision`."
+        ),
     )
     version = serializers.CharField(
         max_length=95, required=False, allow_blank=True, help_text="Its name; the next v-number by default."
@@ -262,4 +268,6 @@ def card_of(row: Any) -> Any:
     """What the serializers above show of a row."""
     if isinstance(row, Model):
         return selectors.card(row)
+    if isinstance(row, HubSource):
+        return selectors.hub_source_card(row)
     return selectors.version_card(row) if isinstance(row, Version) else row

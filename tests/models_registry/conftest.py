@@ -1,6 +1,6 @@
-"""A store, an import root with a model in it, and a team that owns models."""
+"""A store, an import root with a model in it, a hub, and a team that owns models."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -13,13 +13,18 @@ from accounts.models import User
 from common.actor import Actor
 from common.reconcile import Kernel
 from models_registry import importer, services, uses
+from models_registry.hub.fetch import fetch_job
 from models_registry.importer import Job
-from models_registry.models import Model, Version
+from models_registry.models import HubSource, HubSync, Model, Version
 from models_registry.reconcilers import VersionReconciler
 from models_registry.store import LocalStore
+from models_registry.syncing import HubSourceReconciler, HubSyncReconciler
 from tests import cast
 from tests.crash.harness import Checkpoints, Clock, run_until_rest, worker
 from tests.models_registry import builders as b
+from tests.models_registry.hub_server import HubServer, hub_server
+
+REPO = "acme/tiny"
 
 
 def import_here(job: Job) -> None:
@@ -102,3 +107,48 @@ def actor(ada: User) -> Actor:
 @pytest.fixture
 def model(actor: Actor) -> Model:
     return services.create_model(actor=actor, team=cast.team("vision"), name="tiny", task="text-generation")
+
+
+def fetch_here(job: Job) -> None:
+    """What the fetching process does, in this one."""
+    with LocalStore(Path(job.store)).intake(job.key) as intake:
+        importer._note(intake, job, importer.STARTED, {"pid": 0})
+        importer.run(job, intake, fetch_job)
+
+
+class Hubs:
+    """A hub with one repository, and workers that sync it."""
+
+    def __init__(self, library, server: HubServer) -> None:
+        self.library, self.server = library, server
+
+    def worker(self, checkpoints: Checkpoints | None = None, start=fetch_here) -> Kernel:
+        reconcilers = [VersionReconciler(start), HubSyncReconciler(), HubSourceReconciler()]
+        return worker(reconcilers, self.library.clock, checkpoints)
+
+    def settle(self) -> None:
+        run_until_rest(self.worker(), self.library.clock, tick=timedelta(seconds=4))
+
+    def sweep(self, times: int = 4) -> None:
+        for _ in range(times):
+            self.worker().sweep()
+            self.library.clock.pass_(timedelta(seconds=12))
+
+    def synced(self, source: HubSource, actor) -> HubSync:
+        sync = services.start_sync(actor=actor, source=source)
+        self.settle()
+        return HubSync.objects.get(pk=sync.pk)
+
+
+@pytest.fixture
+def hubs(library, settings, monkeypatch) -> Iterator[Hubs]:
+    monkeypatch.setattr("models_registry.sources.PATIENCE_SECONDS", 1)
+    with hub_server() as server:
+        settings.SLIPWAY_HUB_ENDPOINTS = (server.url,)
+        server.repository(REPO).commit(b.model_files())
+        yield Hubs(library, server)
+
+
+@pytest.fixture
+def source(hubs, actor, model) -> HubSource:
+    return services.create_hub_source(actor=actor, model=model, repo_id=REPO)

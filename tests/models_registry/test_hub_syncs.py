@@ -1,76 +1,21 @@
 """Sources on hubs and their syncs: one version per commit, and a clear word for every obstacle."""
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from accounts.actors import of_user
 from common.errors import Invalid, NotAllowed
 from common.models import AuditRecord, Intent
-from common.reconcile import Kernel
-from models_registry import files, importer, services
+from models_registry import files, services
 from models_registry.errors import InUse, SourceNotAllowed, SourceTaken, WrongState
-from models_registry.hub.fetch import fetch_job
-from models_registry.importer import Job
 from models_registry.models import HubSource, HubSync, Version
-from models_registry.reconcilers import VersionReconciler
-from models_registry.store import LocalStore
-from models_registry.syncing import HubSourceReconciler, HubSyncReconciler
 from tests import cast
-from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die, run_until_rest, worker
+from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
 from tests.models_registry import builders as b
-from tests.models_registry.hub_server import HubServer, hub_server
+from tests.models_registry.conftest import REPO
 
 pytestmark = pytest.mark.django_db
-
-REPO = "acme/tiny"
-
-
-def fetch_here(job: Job) -> None:
-    """What the fetching process does, in this one."""
-    with LocalStore(Path(job.store)).intake(job.key) as intake:
-        importer._note(intake, job, importer.STARTED, {"pid": 0})
-        importer.run(job, intake, fetch_job)
-
-
-class Hubs:
-    """A hub with one repository, and workers that sync it."""
-
-    def __init__(self, library, server: HubServer) -> None:
-        self.library, self.server = library, server
-
-    def worker(self, checkpoints: Checkpoints | None = None, start=fetch_here) -> Kernel:
-        reconcilers = [VersionReconciler(start), HubSyncReconciler(), HubSourceReconciler()]
-        return worker(reconcilers, self.library.clock, checkpoints)
-
-    def settle(self) -> None:
-        run_until_rest(self.worker(), self.library.clock, tick=timedelta(seconds=4))
-
-    def sweep(self, times: int = 4) -> None:
-        for _ in range(times):
-            self.worker().sweep()
-            self.library.clock.pass_(timedelta(seconds=12))
-
-    def synced(self, source: HubSource, actor) -> HubSync:
-        sync = services.start_sync(actor=actor, source=source)
-        self.settle()
-        return HubSync.objects.get(pk=sync.pk)
-
-
-@pytest.fixture
-def hubs(library, settings, monkeypatch) -> Iterator[Hubs]:
-    monkeypatch.setattr("models_registry.sources.PATIENCE_SECONDS", 1)
-    with hub_server() as server:
-        settings.SLIPWAY_HUB_ENDPOINTS = (server.url,)
-        server.repository(REPO).commit(b.model_files())
-        yield Hubs(library, server)
-
-
-@pytest.fixture
-def source(hubs, actor, model) -> HubSource:
-    return services.create_hub_source(actor=actor, model=model, repo_id=REPO)
 
 
 def test_a_sync_makes_a_version_of_a_new_commit_and_none_of_the_same(hubs, actor, model, source) -> None:

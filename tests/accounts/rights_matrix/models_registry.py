@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.conf import settings
@@ -8,6 +8,8 @@ from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 
 VERSION = "models/{model}/versions/{version}/"
 ALIAS = "models/{model}/aliases/{alias}/"
+HUB_SOURCE = "hub-sources/{id}/"
+HUB_SYNC = "hub-syncs/{id}/"
 
 
 def _model(scene: Scene) -> Mapping[str, Any]:
@@ -28,6 +30,25 @@ def _failed(scene: Scene) -> Mapping[str, Any]:
 
 def _alias(scene: Scene) -> Mapping[str, Any]:
     return {"model": scene.model.name, "alias": scene.alias.name}
+
+
+def _hub_source(scene: Scene) -> Mapping[str, Any]:
+    return {"id": scene.hub_source.pk}
+
+
+def _sync(state: str) -> Callable[[Scene], Mapping[str, Any]]:
+    return lambda scene: {"id": scene.sync(state).pk}
+
+
+def _wish(wish: str, state: str) -> Route:
+    return Route(
+        "POST",
+        f"{HUB_SYNC}{wish}/",
+        Right.MODELS_WRITE,
+        fill=_sync(state),
+        body=lambda scene: {"reason": "needed"},
+        status=202,
+    )
 
 
 ROUTES = [
@@ -72,4 +93,24 @@ ROUTES = [
     ),
     Route("DELETE", ALIAS, Right.MODELS_WRITE, fill=_alias, status=204),
     Route("GET", ALIAS + "history/", Right.READ, fill=_alias),
+    Route("GET", "hub-sources/", Access.SIGNED_IN, owned=False),
+    Route(
+        "POST",
+        "hub-sources/",
+        Right.MODELS_WRITE,
+        body=lambda scene: {"model": scene.model.name, "repo_id": "acme/other"},
+        status=201,
+        owned=False,
+    ),
+    Route("GET", HUB_SOURCE, Right.READ, fill=_hub_source),
+    Route("PATCH", HUB_SOURCE, Right.MODELS_WRITE, fill=_hub_source, body=lambda scene: {"every": 3600}),
+    Route("DELETE", HUB_SOURCE, Right.MODELS_WRITE, fill=_hub_source, status=204),
+    Route("POST", HUB_SOURCE + "sync/", Right.MODELS_WRITE, fill=_hub_source, status=202),
+    Route("GET", "hub-syncs/", Access.SIGNED_IN, owned=False),
+    Route("GET", HUB_SYNC, Right.READ, fill=_sync("done")),
+    Route("GET", HUB_SYNC + "events/", Right.READ, fill=_sync("done")),
+    _wish("pause", "fetching"),
+    _wish("resume", "paused"),
+    _wish("cancel", "fetching"),
+    _wish("retry", "failed"),
 ]

@@ -17,7 +17,7 @@ from accounts.states import DeliveryState, Right, Role
 from clusters.backends import backend_of
 from clusters.backends.base import DeploymentSpec, Fence
 from clusters.models import Cluster, Deployment, Node, Worker
-from models_registry.models import Alias, Model, Version
+from models_registry.models import Alias, HubSource, HubSync, Model, Version
 from models_registry.sources import allowed_directory
 from releases.models import Plan, Release, Service
 from releases.plans import CANARY, Approval, plan_hash
@@ -134,6 +134,21 @@ class Scene:
     def alias(self) -> Alias:
         return Alias.objects.create(
             model=self.model, name="production", version=self.version(), moved_by="someone"
+        )
+
+    @cached_property
+    def hub_source(self) -> HubSource:
+        return self._new_hub_source()
+
+    def _new_hub_source(self) -> HubSource:
+        endpoint = settings.SLIPWAY_HUB_ENDPOINTS[0]
+        return HubSource.objects.create(model=self.model, endpoint=endpoint, repo_id=f"acme/{new_name()}")
+
+    def sync(self, state: str) -> HubSync:
+        """A sync in that state, of a source of its own, with a version that is being imported."""
+        found = HubSync.objects.filter(source__model=self.model, state=state).first()
+        return found or HubSync.objects.create(
+            source=self._new_hub_source(), state=state, version=self.version("importing")
         )
 
     @cached_property

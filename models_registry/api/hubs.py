@@ -1,0 +1,270 @@
+"""Sources on hubs, and the syncs of them."""
+
+from functools import partial
+from typing import Any, ClassVar
+
+import django_filters
+from django.db.models import QuerySet
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.actors import again
+from common.actor import Actor
+from common.api.examples import example
+from common.api.streams import ServerEvent, events_response
+from common.api.views import Changed, Created, Deleted, Listed, Read
+from common.errors import Invalid
+from models_registry import selectors, services
+from models_registry.api import examples
+from models_registry.api.serializers import ProgressSerializer, ReasonSerializer
+from models_registry.api.views import Shown
+from models_registry.errors import UnknownModel
+from models_registry.models import HubSource, HubSync
+from models_registry.selectors import HubSourceCard
+from models_registry.services.checks import MAX_PATTERNS
+from models_registry.services.hubs import MAX_TOKEN
+from models_registry.states import SyncState
+
+PATTERNS = "Shell patterns over whole paths, such as `*.safetensors`."
+
+
+class LastSyncSerializer(serializers.ModelSerializer[HubSync]):
+    state = serializers.ChoiceField(choices=SyncState.choices)
+    version = serializers.CharField(source="version.name", default=None, allow_null=True)
+
+    class Meta:
+        model = HubSync
+        fields = ("id", "state", "reason", "commit", "version", "began_at", "ended_at")
+
+
+@example(examples.HUB_SOURCE)
+class HubSourceSerializer(serializers.Serializer[HubSourceCard]):
+    id = serializers.IntegerField(source="source.pk")
+    model = serializers.CharField(source="source.model.name")
+    endpoint = serializers.CharField(source="source.endpoint")
+    repo_id = serializers.CharField(source="source.repo_id")
+    revision = serializers.CharField(source="source.ref", help_text="The branch, tag or commit.")
+    has_token = serializers.BooleanField(source="source.has_token", help_text="It is never shown.")
+    allow_patterns = serializers.ListField(child=serializers.CharField(), source="source.allow_patterns")
+    ignore_patterns = serializers.ListField(child=serializers.CharField(), source="source.ignore_patterns")
+    every = serializers.IntegerField(
+        source="source.every_seconds", allow_null=True, help_text="Seconds; null: only when asked for."
+    )
+    due_at = serializers.DateTimeField(
+        source="source.due_at", allow_null=True, help_text="When the schedule looks at it next."
+    )
+    last_sync = LastSyncSerializer(allow_null=True)
+    created_at = serializers.DateTimeField(source="source.created_at")
+    created_by = serializers.CharField(source="source.created_by_name")
+
+
+def _patterns() -> serializers.ListField:
+    return serializers.ListField(
+        child=serializers.CharField(max_length=200),
+        max_length=MAX_PATTERNS,
+        required=False,
+        help_text=PATTERNS,
+    )
+
+
+@example(examples.HUB_SOURCE_CHANGE)
+class HubSourceChangeSerializer(serializers.Serializer[Any]):
+    revision = serializers.CharField(
+        max_length=200, required=False, help_text="A branch or tag to follow, or a commit; `main` by default."
+    )
+    token = serializers.CharField(
+        max_length=MAX_TOKEN,
+        required=False,
+        allow_blank=True,
+        write_only=True,
+        help_text="For private and gated repositories. It is stored encrypted; empty: none.",
+    )
+    allow_patterns = _patterns()
+    ignore_patterns = _patterns()
+    every = serializers.IntegerField(
+        required=False, allow_null=True, help_text="Sync so often, in seconds; null: only when asked for."
+    )
+
+
+@example(examples.NEW_HUB_SOURCE)
+class NewHubSourceSerializer(HubSourceChangeSerializer):
+    model = serializers.CharField(max_length=95, help_text="The model that gets the versions.")
+    repo_id = serializers.CharField(max_length=200, help_text="`org/name`.")
+    endpoint = serializers.CharField(
+        max_length=200,
+        required=False,
+        allow_blank=True,
+        help_text="One of the hubs that the server reads from; its default hub unless given.",
+    )
+
+
+@example(examples.HUB_SYNC)
+class HubSyncSerializer(serializers.ModelSerializer[HubSync]):
+    source = serializers.IntegerField(source="source_id")  # type: ignore[assignment]
+    model = serializers.CharField(source="source.model.name")
+    repository = serializers.CharField(source="source", help_text="`org/name@revision`.")
+    state = serializers.ChoiceField(choices=SyncState.choices)
+    reason = serializers.CharField(help_text="Why it is where it is.")
+    stuck = serializers.SerializerMethodField(
+        help_text="Why Slipway gave up and waits for a person; or empty."
+    )
+    commit = serializers.CharField(help_text="What the revision was found to be; empty until then.")
+    version = serializers.CharField(
+        source="version.name", default=None, allow_null=True, help_text="The version that holds the commit."
+    )
+    progress = ProgressSerializer(
+        source="version", allow_null=True, help_text="Of its version; null until there is one."
+    )
+
+    class Meta:
+        model = HubSync
+        fields = (
+            "id",
+            "source",
+            "model",
+            "repository",
+            "state",
+            "reason",
+            "stuck",
+            "commit",
+            "version",
+            "progress",
+            "is_scheduled",
+            "author_name",
+            "created_at",
+            "began_at",
+            "ended_at",
+        )
+
+    def get_stuck(self, sync: HubSync) -> str:
+        return sync.last_error if sync.stuck_at else ""
+
+
+class HubSourceFilter(django_filters.FilterSet):  # type: ignore[misc]
+    model = django_filters.CharFilter("model__name")
+
+
+class HubSources(Shown, Listed, Created, Read, Changed, Deleted):
+    """Repositories on hubs that versions of a model come from."""
+
+    queryset = HubSource.objects.all()
+    serializer_class = HubSourceSerializer
+    inputs = {"create": NewHubSourceSerializer, "partial_update": HubSourceChangeSerializer}
+    outputs: ClassVar = {"sync": HubSyncSerializer}
+    filterset_class = HubSourceFilter
+    search_fields = ("repo_id", "model__name")
+    lookup_field = "id"
+    lookup_value_converter = "int"
+    sort = ("-created_at", "repo_id")
+
+    def visible(self, rows: QuerySet[HubSource]) -> QuerySet[HubSource]:
+        return selectors.hub_sources(self.actor)
+
+    def shown(self, page: Any) -> Any:
+        return self.get_serializer(selectors.hub_source_cards(page), many=True).data
+
+    def create_one(self, given: dict[str, Any]) -> HubSource:
+        try:
+            model = selectors.model_named(self.actor, given.pop("model"))
+        except UnknownModel as error:
+            raise Invalid(fields={"model": [str(error)]}) from None
+        return services.create_hub_source(actor=self.actor, model=model, **given)
+
+    def change_one(self, instance: HubSource, given: dict[str, Any], expected: int | None) -> HubSource:
+        return services.change_hub_source(actor=self.actor, source=instance, expected=expected, **given)
+
+    def delete_one(self, instance: HubSource, expected: int | None) -> None:
+        services.delete_hub_source(actor=self.actor, source=instance, expected=expected)
+
+    @extend_schema(responses={202: HubSyncSerializer})
+    @action(detail=True, methods=["post"])
+    def sync(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Look at the repository now; a commit that is new becomes a version of the model."""
+        return self.answer(services.start_sync(actor=self.actor, source=self.get_object()), status=202)
+
+
+class HubSyncFilter(django_filters.FilterSet):  # type: ignore[misc]
+    source = django_filters.NumberFilter("source")
+    model = django_filters.CharFilter("source__model__name")
+    state = django_filters.MultipleChoiceFilter(choices=SyncState.choices)
+
+
+class HubSyncs(Listed, Read):
+    """Syncs of sources: which commit each found, how far it is, and what became of it."""
+
+    queryset = HubSync.objects.all()
+    serializer_class = HubSyncSerializer
+    inputs: ClassVar = dict.fromkeys(("pause", "resume", "cancel", "retry"), ReasonSerializer)
+    filterset_class = HubSyncFilter
+    lookup_field = "id"
+    lookup_value_converter = "int"
+    sort = ("-created_at",)
+
+    def visible(self, rows: QuerySet[HubSync]) -> QuerySet[HubSync]:
+        return selectors.hub_syncs(self.actor)
+
+    @extend_schema(responses={202: HubSyncSerializer})
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Stop fetching and keep what has come."""
+        return self._wish(services.pause_sync)
+
+    @extend_schema(responses={202: HubSyncSerializer})
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Go on with what has come, after a pause or an interruption."""
+        return self._wish(services.resume_sync)
+
+    @extend_schema(responses={202: HubSyncSerializer})
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Stop, and remove what has come."""
+        return self._wish(services.cancel_sync)
+
+    @extend_schema(responses={202: HubSyncSerializer})
+    @action(detail=True, methods=["post"])
+    def retry(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Begin a failed, refused or cancelled sync again."""
+        return self._wish(services.retry_sync)
+
+    @extend_schema(
+        responses={
+            (200, "text/event-stream"): OpenApiResponse(OpenApiTypes.STR, description="Server-sent events.")
+        }
+    )
+    @action(detail=True)
+    def events(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Follow a sync: an event with it at every change, until it is over."""
+        sync = self.get_object()
+        return events_response(
+            request._request,
+            read=partial(_sync_events, sync.pk),
+            may_go_on=partial(_may_read, self.actor, sync.pk),
+        )
+
+    def _wish(self, service: Any) -> Response:
+        sync = service(actor=self.actor, sync=self.get_object(), **self.given())
+        return self.answer(sync, status=202)
+
+
+def _sync_events(sync_id: int, after: str) -> list[ServerEvent]:
+    """One event, the sync as it is now, when it is not what the client saw last."""
+    sync = HubSync.objects.select_related("source__model", "version").get(pk=sync_id)
+    version = sync.version
+    done = (version.bytes_done, version.files_done) if version else (0, 0)
+    place = ".".join(
+        str(part) for part in (sync.state, int(sync.began_at.timestamp()), *done, bool(sync.stuck_at))
+    )
+    if place == after:
+        return []
+    shown = HubSyncSerializer(sync).data
+    return [ServerEvent(place, "sync", shown, last=not sync.is_open)]
+
+
+def _may_read(actor: Actor, sync_id: int) -> bool:
+    return bool(HubSync.objects.for_actor(again(actor)).filter(pk=sync_id).exists())
