@@ -4,6 +4,7 @@ from typing import Any
 
 import django_filters
 from django import forms
+from django.conf import settings
 from django.db.models import QuerySet
 
 from accounts.actors import of_request
@@ -11,11 +12,13 @@ from accounts.models import Team
 from accounts.selectors import teams_where
 from accounts.states import Right
 from common.actor import Actor
+from common.pages import formats
 from common.pages.forms import SearchInput
 from models_registry import selectors
-from models_registry.models import Model, Version
+from models_registry.models import HubSource, Model, Version
 from models_registry.services.catalogue import MAX_DESCRIPTION, MAX_TASK
 from models_registry.services.checks import MAX_REASON
+from models_registry.services.hubs import MAX_TOKEN
 from models_registry.services.versions import MAX_MESSAGE
 from models_registry.sources import MAX_LENGTH
 from models_registry.states import VersionState
@@ -105,11 +108,26 @@ class NewModelForm(forms.Form):
         self.fields["team"].queryset = teams  # type: ignore[attr-defined]
 
 
+class PatternsField(forms.CharField):
+    """Shell patterns, one per line."""
+
+    def __init__(self, *, label: str, help_text: str) -> None:
+        text = forms.Textarea(attrs={"rows": 2, "spellcheck": "false"})
+        super().__init__(label=label, help_text=help_text, required=False, widget=text)
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> list[str]:
+        return [line.strip() for line in super().clean(value).splitlines() if line.strip()]
+
+
 class ImportForm(forms.Form):
     source = forms.CharField(
-        label="Directory",
+        label="Directory or repository",
         max_length=MAX_LENGTH,
-        help_text="Absolute path on the server, in one of the directories on the right.",
+        help_text="Absolute path on the server, in one of the directories on the right; "
+        "or hf://org/name@revision.",
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
     )
     version = forms.CharField(
@@ -121,11 +139,8 @@ class ImportForm(forms.Form):
         max_length=200,
         help_text="The version that it was made from: v2 of this model, or other-model:v2.",
     )
-    ignore_patterns = forms.CharField(
-        label="Leave out",
-        required=False,
-        help_text="Shell patterns over whole paths, one per line, such as *.bin",
-        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
+    ignore_patterns = PatternsField(
+        label="Leave out", help_text="Shell patterns over whole paths, one per line, such as *.bin"
     )
     message = forms.CharField(
         required=False,
@@ -137,14 +152,100 @@ class ImportForm(forms.Form):
     def wishes(self) -> dict[str, Any]:
         """As `services.import_version` takes them."""
         given = self.cleaned_data
-        patterns = [line.strip() for line in given["ignore_patterns"].splitlines()]
         return {
             "source": given["source"],
             "version": given["version"],
             "message": given["message"],
             "lineage": {"parent": given["parent"]} if given["parent"] else None,
-            "ignore_patterns": [pattern for pattern in patterns if pattern],
+            "ignore_patterns": given["ignore_patterns"],
         }
+
+
+EVERY = {None: "when asked for", 3_600: "every hour", 21_600: "every 6 hours", 86_400: "every day",
+         604_800: "every week"}  # fmt: skip
+
+
+def every_in_words(seconds: int | None) -> str:
+    return EVERY.get(seconds) or f"every {formats.span(seconds)}"
+
+
+class HubSourceForm(forms.Form):
+    """What can be changed of a source. An empty token keeps the one that is stored."""
+
+    revision = forms.CharField(
+        max_length=200,
+        initial="main",
+        help_text="A branch or tag to follow, or a commit.",
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+    )
+    every = forms.ChoiceField(label="Look for a new commit", required=False)
+    token = forms.CharField(
+        required=False,
+        max_length=MAX_TOKEN,
+        help_text="For private and gated repositories. It is stored encrypted and never shown.",
+        widget=forms.PasswordInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+    )
+    forget_token = forms.BooleanField(
+        label="Forget the stored token", required=False, help_text="A new one takes its place otherwise."
+    )
+    allow_patterns = PatternsField(
+        label="Only these", help_text="Shell patterns over whole paths, one per line; none: all files."
+    )
+    ignore_patterns = PatternsField(
+        label="Leave out", help_text="Such as *.bin, where the same weights are there as safetensors."
+    )
+    expected = forms.IntegerField(widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, source: HubSource | None = None, **options: Any) -> None:
+        super().__init__(*args, initial=source and _initial(source), **options)
+        if source is None or not source.has_token:
+            del self.fields["forget_token"]
+        every = self.fields["every"]
+        assert isinstance(every, forms.ChoiceField)  # noqa: S101
+        known = {*EVERY, source.every_seconds if source else None}
+        every.choices = [
+            (seconds or "", every_in_words(seconds).capitalize()) for seconds in sorted(known, key=_or_zero)
+        ]
+
+    def wishes(self) -> dict[str, Any]:
+        """As the services take them."""
+        given = dict(self.cleaned_data)
+        is_forgotten = given.pop("forget_token", False)
+        if not given["token"] and not is_forgotten:
+            del given["token"]
+        return given | {"every": int(given["every"]) if given["every"] else None}
+
+
+def _or_zero(seconds: int | None) -> int:
+    return seconds or 0
+
+
+def _initial(source: HubSource) -> dict[str, Any]:
+    return {
+        "revision": source.ref,
+        "every": source.every_seconds or "",
+        "allow_patterns": source.allow_patterns,
+        "ignore_patterns": source.ignore_patterns,
+        "expected": source.revision,
+    }
+
+
+class NewHubSourceForm(HubSourceForm):
+    endpoint = forms.ChoiceField(label="Hub", help_text="The operator of this server names them.")
+    repo_id = forms.CharField(
+        label="Repository",
+        max_length=200,
+        help_text="Its name on the hub, such as acme/tiny.",
+        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
+    )
+    field_order = ("endpoint", "repo_id")
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        del self.fields["expected"]
+        endpoint = self.fields["endpoint"]
+        assert isinstance(endpoint, forms.ChoiceField)  # noqa: S101
+        endpoint.choices = [(one, one) for one in settings.SLIPWAY_HUB_ENDPOINTS]
 
 
 class VersionChoice(forms.ModelChoiceField):  # type: ignore[type-arg]

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from models_registry.views import aliases, models, versions
+from models_registry.views import aliases, hubs, models, versions
 
 # A plus sign begins no name of a model, a version or an alias.
 urlpatterns = [
@@ -12,6 +12,13 @@ urlpatterns = [
     path("models/<str:name>/+aliases/delete/<str:alias>/", aliases.delete_alias, name="delete-alias"),
     path("models/<str:name>/+card/", models.model_card, name="model-card"),
     path("models/<str:name>/+compare/", models.compare, name="compare-versions"),
+    path("models/<str:name>/+hub/", hubs.hub_page, name="model-hub"),
+    path("models/<str:name>/+hub/+new/", hubs.new_source, name="new-hub-source"),
+    path("models/<str:name>/+hub/<int:pk>/", hubs.source_page, name="hub-source"),
+    path("models/<str:name>/+hub/<int:pk>/+sync/", hubs.start_sync, name="start-hub-sync"),
+    path("models/<str:name>/+hub/<int:pk>/+delete/", hubs.delete_source, name="delete-hub-source"),
+    path("models/<str:name>/+syncs/<int:pk>/", hubs.sync_page, name="hub-sync"),
+    path("models/<str:name>/+syncs/<int:pk>/+<str:wish>/", hubs.act, name="hub-sync-act"),
     path("models/<str:name>/+import/", versions.import_version, name="import-version"),
     path("models/<str:name>/+settings/", models.model_settings, name="model-settings"),
     path("models/<str:name>/+delete/", models.delete_model, name="delete-model"),

@@ -86,7 +86,7 @@ def model_page(request: HttpRequest, name: str) -> HttpResponse:
     context = frame(actor, model) | {
         "listing": listing,
         "cards": cards,
-        "is_moving": any(_is_moving(card.version) for card in cards),
+        "is_moving": any(is_moving(card.version) for card in cards),
     }
     return page(request, "models_registry/model.html", context, parts=("listing",))
 
@@ -222,5 +222,5 @@ def url_of(model: Model) -> str:
     return f"/models/{model.name}/"
 
 
-def _is_moving(version: Version) -> bool:
-    return version.state == VersionState.IMPORTING and version.stuck_at is None
+def is_moving(version: Version) -> bool:
+    return version.state == VersionState.IMPORTING and version.stuck_at is None and not version.is_paused

@@ -16,8 +16,7 @@ from common.pages.forms import blame, first_fault
 from models_registry import comparison, selectors, services
 from models_registry.forms import ImportForm, ReasonForm
 from models_registry.models import Model, Version
-from models_registry.states import VersionState
-from models_registry.views.models import frame, visible_model
+from models_registry.views.models import frame, is_moving, visible_model
 
 FILES_SHOWN = 500
 MOVES_SHOWN = 50
@@ -36,7 +35,11 @@ def import_version(request: HttpRequest, name: str) -> HttpResponse:
             blame(form, error, {"lineage": "parent"})
         else:
             return done(request, f"{version} is being imported.", to=url_of(version))
-    context = frame(actor, model) | {"form": form, "roots": settings.SLIPWAY_IMPORT_ROOTS}
+    context = frame(actor, model) | {
+        "form": form,
+        "roots": settings.SLIPWAY_IMPORT_ROOTS,
+        "hubs": settings.SLIPWAY_HUB_ENDPOINTS,
+    }
     status = UNPROCESSABLE if form.is_bound else 200
     return page(request, "models_registry/import.html", context, status=status)
 
@@ -52,7 +55,8 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
     context = frame(actor, model) | {
         "version": row,
         "card": selectors.version_card(row),
-        "is_moving": row.state == VersionState.IMPORTING and row.stuck_at is None,
+        "sync": selectors.hub_sync_behind(row),
+        "is_moving": is_moving(row),
         "files": files[:FILES_SHOWN],
         "has_more_files": len(files) > FILES_SHOWN,
         "config": sorted(comparison.flattened(row.config).items()),

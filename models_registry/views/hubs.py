@@ -1,0 +1,172 @@
+"""Where a model's versions come from on hubs: the sources, one of them, and a sync while it runs."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from accounts.actors import of_request
+from common.errors import Missing, SlipwayError
+from common.pages.access import signed_in
+from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
+from common.pages.forms import blame, first_fault
+from common.pages.listing import list_page
+from models_registry import selectors, services
+from models_registry.errors import SourceTaken
+from models_registry.forms import HubSourceForm, NewHubSourceForm, ReasonForm, every_in_words
+from models_registry.models import HubSource, HubSync, Model
+from models_registry.states import SyncState
+from models_registry.views.models import frame, visible_model
+
+SORTS = {"began": "began_at", "state": "state"}
+MOVING = {SyncState.RESOLVING, SyncState.FETCHING}
+
+
+@require_safe
+@signed_in
+def hub_page(request: HttpRequest, name: str) -> HttpResponse:
+    """Its sources and their syncs; asks again every second while one of them runs."""
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    sources = selectors.hub_source_cards(list(selectors.hub_sources(actor, model)))
+    listing = list_page(
+        request, selectors.hub_syncs(actor, model), sorts=SORTS, default_sort="-began", size=20
+    )
+    context = frame(actor, model) | {
+        "sources": [(card, every_in_words(card.source.every_seconds)) for card in sources],
+        "listing": listing,
+        "is_moving": any(card.last_sync and _is_moving(card.last_sync) for card in sources),
+    }
+    return page(request, "models_registry/hub.html", context, parts=("listing",))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def new_source(request: HttpRequest, name: str) -> HttpResponse:
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    form = NewHubSourceForm(request.POST if request.method == "POST" else None)
+    if form.is_bound and form.is_valid():
+        try:
+            source = services.create_hub_source(actor=actor, model=model, **form.wishes())
+            with suppress(SourceTaken):  # Its schedule was faster.
+                services.start_sync(actor=actor, source=source)
+        except (SlipwayError, ValidationError) as error:
+            blame(form, error)
+        else:
+            return done(request, f"{source} is followed, and synced now.", to=url_of(model))
+    context = frame(actor, model) | {"form": form}
+    status = UNPROCESSABLE if form.is_bound else 200
+    return page(request, "models_registry/new_hub_source.html", context, status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def source_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    source = _source(model, pk)
+    form = HubSourceForm(request.POST if request.method == "POST" else None, source=source)
+    if form.is_bound and form.is_valid():
+        given = form.wishes()
+        try:
+            services.change_hub_source(actor=actor, source=source, **given)
+        except (SlipwayError, ValidationError) as error:
+            blame(form, error)
+        else:
+            return done(request, "Saved.", to=url_of(model))
+    context = frame(actor, model) | {"form": form, "source": source}
+    status = UNPROCESSABLE if form.is_bound else 200
+    return page(request, "models_registry/hub_source.html", context, status=status)
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def start_sync(request: HttpRequest, name: str, pk: int) -> HttpResponse:
+    actor = of_request(request)
+    source = _source(visible_model(actor, name), pk)
+    services.start_sync(actor=actor, source=source)
+    return done(request, f"{source} is being synced.")
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def delete_source(request: HttpRequest, name: str, pk: int) -> HttpResponse:
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    source = _source(model, pk)
+    form = ReasonForm(request.POST)
+    if not form.is_valid():
+        return refused(request, first_fault(form))
+    services.delete_hub_source(actor=actor, source=source, reason=form.cleaned_data["reason"])
+    return done(request, f"{source} is followed no longer; its versions stay.", to=url_of(model))
+
+
+@require_safe
+@signed_in
+def sync_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    sync = _sync(model, pk)
+    context = frame(actor, model) | {
+        "sync": sync,
+        "source": sync.source,
+        "version": sync.version,
+        "is_moving": _is_moving(sync),
+        "every": every_in_words(sync.source.every_seconds),
+    }
+    return page(request, "models_registry/hub_sync.html", context, parts=("now",))
+
+
+Wish = Callable[..., Any]
+WISHES: dict[str, tuple[Wish, str]] = {
+    "pause": (services.pause_sync, "Paused: what has come is kept."),
+    "resume": (services.resume_sync, "It goes on."),
+    "cancel": (services.cancel_sync, "Cancelled: what has come is removed."),
+    "retry": (services.retry_sync, "It begins again."),
+}
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def act(request: HttpRequest, name: str, pk: int, wish: str) -> HttpResponse:
+    if wish not in WISHES:
+        raise Http404
+    actor = of_request(request)
+    sync = _sync(visible_model(actor, name), pk)
+    form = ReasonForm(request.POST)
+    form.fields["reason"].required = False
+    if not form.is_valid():
+        return refused(request, first_fault(form))
+    service, words = WISHES[wish]
+    service(actor=actor, sync=sync, reason=form.cleaned_data["reason"])
+    return done(request, words)
+
+
+def _is_moving(sync: HubSync) -> bool:
+    return sync.state in MOVING and sync.stuck_at is None
+
+
+def _source(model: Model, pk: int) -> HubSource:
+    try:
+        return selectors.hub_source_of(model, pk)
+    except Missing as error:
+        raise Http404(str(error)) from None
+
+
+def _sync(model: Model, pk: int) -> HubSync:
+    try:
+        return selectors.hub_sync_of(model, pk)
+    except Missing as error:
+        raise Http404(str(error)) from None
+
+
+def url_of(model: Model) -> str:
+    return reverse("model-hub", args=[model.name])
