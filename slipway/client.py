@@ -90,6 +90,9 @@ class Client:
     def put(self, path: str, body: Mapping[str, Any]) -> Document:
         return self._send("PUT", path, json=dict(body))
 
+    def patch(self, path: str, body: Mapping[str, Any]) -> Document:
+        return self._send("PATCH", path, json=dict(body))
+
     def delete(self, path: str) -> Document:
         return self._send("DELETE", path)
 

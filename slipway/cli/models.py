@@ -2,21 +2,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 
 from slipway.cli.context import Context, context_of, size
-from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently
+from slipway.cli.syncs import sync
+from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently, transfer_bar
 from slipway.client import Refused
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(help="Models and their versions.", no_args_is_help=True)
+app.command("sync")(sync)
 
 
 @app.command("push")
@@ -112,14 +106,7 @@ def _wait_until_ready(
     path = f"models/{model}/versions/{version['name']}/"
     label = f"{model}:{version['name']}"
     sleep = context.outside.sleep
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=context.progress, disable=not context.progress.is_terminal) as bar:
+    with transfer_bar(context.progress) as bar:
         task = bar.add_task(label, total=None)
         said = ""
         while version["state"] == "importing":

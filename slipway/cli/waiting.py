@@ -4,6 +4,16 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
 from slipway.client import Unreachable
 
 Answer = TypeVar("Answer")
@@ -32,3 +42,15 @@ def patiently(ask: Callable[[], Answer], deadline: Deadline, *, sleep: Callable[
             if patience.is_over or deadline.is_over:
                 raise
             sleep(POLL_SECONDS)
+
+
+def transfer_bar(console: Console) -> Progress:
+    """Bytes, speed and time left, where a person looks on."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, console=console, disable=not console.is_terminal)

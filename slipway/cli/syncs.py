@@ -1,0 +1,156 @@
+"""`slipway models sync`: a repository on a hub becomes a version, however far its last sync came."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slipway.cli.context import Context, context_of, size
+from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently, transfer_bar
+from slipway.client import Document, Refused
+from slipway.exits import CommandFailed, Exit
+
+OPEN = ("resolving", "fetching", "paused", "interrupted")
+DONE = ("done", "current")
+
+
+def sync(
+    typer_context: typer.Context,
+    model: Annotated[str, typer.Argument(help="Model that gets the version.")],
+    repository: Annotated[
+        str,
+        typer.Argument(help="org/name or org/name@revision; needed unless the model follows exactly one."),
+    ] = "",
+    endpoint: Annotated[
+        str, typer.Option("--endpoint", help="Address of the hub; empty: the server's default hub.")
+    ] = "",
+    every: Annotated[
+        int | None, typer.Option("--every", help="From now on look for a new commit so often, in seconds.")
+    ] = None,
+    allow: Annotated[
+        list[str] | None, typer.Option("--allow", help="Only files that match; may be repeated.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", help="Leave out files that match; may be repeated.")
+    ] = None,
+    hub_token_file: Annotated[
+        Path | None,
+        typer.Option("--hub-token-file", help="File with the hub's token; the server keeps it encrypted."),
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is over.")] = True,
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait at most.")] = 3600,
+) -> None:
+    """Follow a repository and sync it now; exit 0 when its commit is a ready version, 1 when it is not.
+
+    Asked again, it joins the sync that runs, resumes one that was paused or interrupted, or begins another.
+    """
+    context = context_of(typer_context)
+    given = {
+        name: value
+        for name, value in (
+            ("every", every),
+            ("allow_patterns", allow),
+            ("ignore_patterns", ignore),
+            ("token", _secret(hub_token_file)),
+        )
+        if value
+    }
+    document = _begun(context, _source(context, model, repository, endpoint, given))
+    if wait:
+        document = _wait_until_over(context, document, Deadline(timeout))
+    context.show(document)
+    context.say(_told(document))
+
+
+def _secret(path: Path | None) -> str:
+    if path is None:
+        return ""
+    try:
+        secret = path.read_text().strip()
+    except OSError as error:
+        raise CommandFailed(f"--hub-token-file {path}: {error.strerror}.", Exit.USAGE) from None
+    if not secret:
+        raise CommandFailed(f"--hub-token-file {path} is empty.", Exit.USAGE)
+    return secret
+
+
+def _source(context: Context, model: str, repository: str, endpoint: str, given: dict[str, Any]) -> Document:
+    """The model's source of that repository, with what was given; made if there is none."""
+    repo_id, _, revision = repository.removeprefix("hf://").partition("@")
+    followed = [
+        source
+        for source in context.client.each("hub-sources/", model=model)
+        if (not repo_id or (source["repo_id"], source["revision"]) == (repo_id, revision or "main"))
+        and (not endpoint or source["endpoint"] == endpoint.rstrip("/"))
+    ]
+    if len(followed) > 1:
+        named = ", ".join(f"{one['repo_id']}@{one['revision']} on {one['endpoint']}" for one in followed)
+        raise CommandFailed(f"Say which; {model} follows {named}.", Exit.USAGE)
+    if followed:
+        path = f"hub-sources/{followed[0]['id']}/"
+        return context.client.patch(path, given) if given else followed[0]
+    if not repo_id:
+        raise CommandFailed(f"{model} follows no repository. Name one, such as acme/tiny.", Exit.USAGE)
+    body = {"model": model, "repo_id": repo_id, "revision": revision or "main", "endpoint": endpoint}
+    return context.client.create("hub-sources/", body | given)
+
+
+def _begun(context: Context, source: Document) -> Document:
+    if not _is_open(source["last_sync"]):
+        try:
+            return context.client.create(f"hub-sources/{source['id']}/sync/", {})
+        except Refused as refused:
+            source = context.client.get(f"hub-sources/{source['id']}/")
+            if refused.status != 409 or not _is_open(source["last_sync"]):
+                raise
+            # The schedule was faster.
+    last = source["last_sync"]
+    if last["state"] in ("paused", "interrupted"):
+        return context.client.post(f"hub-syncs/{last['id']}/resume/", {})
+    return context.client.get(f"hub-syncs/{last['id']}/")
+
+
+def _is_open(sync: Document | None) -> bool:
+    return sync is not None and sync["state"] in OPEN
+
+
+def _wait_until_over(context: Context, document: Document, deadline: Deadline) -> Document:
+    path = f"hub-syncs/{document['id']}/"
+    sleep = context.outside.sleep
+    with transfer_bar(context.progress) as bar:
+        task = bar.add_task(document["repository"], total=None)
+        said = ""
+        while document["state"] in OPEN:
+            if document["state"] == "interrupted":
+                context.show(document)
+                raise CommandFailed(
+                    f"The sync of {document['repository']} is interrupted. {document['reason']} "
+                    "The same command goes on from there.",
+                    Exit.FAILED,
+                )
+            if deadline.is_over:
+                context.show(document)
+                raise CommandFailed(
+                    f"The sync of {document['repository']} is still {document['state']}.", Exit.TIMED_OUT
+                )
+            if (news := document["stuck"] or document["reason"]) and news != said:
+                said = news
+                bar.console.print(f"{document['repository']} is {document['state']}: {news}", markup=False)
+            sleep(POLL_SECONDS)
+            document = patiently(lambda: context.client.get(path), deadline, sleep=sleep)
+            if progress := document["progress"]:
+                bar.update(task, completed=progress["bytes_done"], total=progress["bytes_total"] or None)
+    if document["state"] not in DONE:
+        context.show(document)
+        raise CommandFailed(
+            f"The sync of {document['repository']} is {document['state']}. {document['reason']}", Exit.FAILED
+        )
+    return document
+
+
+def _told(document: Document) -> str:
+    progress = document["progress"] or {}
+    told = f"{document['repository']} {document['state']}"
+    if document["state"] in DONE:
+        told += f": {document['model']}:{document['version']}, {size(progress.get('bytes_total'))}"
+    return told
