@@ -1,5 +1,6 @@
 """What people fill in about models and versions. Fields only: services decide."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import django_filters
@@ -188,6 +189,18 @@ class HubSourceForm(forms.Form):
     forget_token = forms.BooleanField(
         label="Forget the stored token", required=False, help_text="A new one takes its place otherwise."
     )
+    release_to = forms.ChoiceField(
+        label="When a version is ready",
+        required=False,
+        help_text="A release is begun in your name; its approvals stay with others.",
+    )
+    release_plan = forms.CharField(
+        label="Release plan",
+        required=False,
+        max_length=60,
+        help_text="The service's own unless given.",
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+    )
     allow_patterns = PatternsField(
         label="Only these", help_text="Shell patterns over whole paths, one per line; none: all files."
     )
@@ -196,16 +209,22 @@ class HubSourceForm(forms.Form):
     )
     expected = forms.IntegerField(widget=forms.HiddenInput)
 
-    def __init__(self, *args: Any, source: HubSource | None = None, **options: Any) -> None:
-        super().__init__(*args, initial=source and _initial(source), **options)
+    def __init__(self, data: Any = None, *, services: Sequence[str], source: HubSource | None = None) -> None:
+        super().__init__(data, initial=_initial(source) if source else None)
         if source is None or not source.has_token:
             del self.fields["forget_token"]
-        every = self.fields["every"]
-        assert isinstance(every, forms.ChoiceField)  # noqa: S101
         known = {*EVERY, source.every_seconds if source else None}
-        every.choices = [
-            (seconds or "", every_in_words(seconds).capitalize()) for seconds in sorted(known, key=_or_zero)
+        choices = [
+            (one or "", every_in_words(one).capitalize()) for one in sorted(known, key=lambda one: one or 0)
         ]
+        _choose(self.fields["every"], choices)
+        names = sorted({*services, source.release_to if source else ""} - {""})
+        _choose(
+            self.fields["release_to"],
+            [("", "Register it only"), *((name, f"Release it to {name}") for name in names)],
+        )
+        if not names:
+            del self.fields["release_to"], self.fields["release_plan"]
 
     def wishes(self) -> dict[str, Any]:
         """As the services take them."""
@@ -216,14 +235,17 @@ class HubSourceForm(forms.Form):
         return given | {"every": int(given["every"]) if given["every"] else None}
 
 
-def _or_zero(seconds: int | None) -> int:
-    return seconds or 0
+def _choose(field: forms.Field, choices: Sequence[tuple[Any, str]]) -> None:
+    assert isinstance(field, forms.ChoiceField)  # noqa: S101
+    field.choices = choices
 
 
 def _initial(source: HubSource) -> dict[str, Any]:
     return {
         "revision": source.ref,
         "every": source.every_seconds or "",
+        "release_to": source.release_to,
+        "release_plan": source.release_plan,
         "allow_patterns": source.allow_patterns,
         "ignore_patterns": source.ignore_patterns,
         "expected": source.revision,
@@ -240,12 +262,10 @@ class NewHubSourceForm(HubSourceForm):
     )
     field_order = ("endpoint", "repo_id")
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, data: Any = None, *, services: Sequence[str]) -> None:
+        super().__init__(data, services=services)
         del self.fields["expected"]
-        endpoint = self.fields["endpoint"]
-        assert isinstance(endpoint, forms.ChoiceField)  # noqa: S101
-        endpoint.choices = [(one, one) for one in settings.SLIPWAY_HUB_ENDPOINTS]
+        _choose(self.fields["endpoint"], [(one, one) for one in settings.SLIPWAY_HUB_ENDPOINTS])
 
 
 class VersionChoice(forms.ModelChoiceField):  # type: ignore[type-arg]

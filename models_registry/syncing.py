@@ -159,7 +159,7 @@ class Follow(Step[HubSync]):
 
     def settle(self, row: HubSync, seen: Version, now: datetime) -> Outcome:
         if seen.state == VersionState.READY:
-            return _moved(row, SyncState.DONE, now, reason=f"{seen} is ready.")
+            return _done(row, seen, now)
         if seen.state == VersionState.REFUSED:
             return _moved(row, SyncState.REFUSED, now, reason=seen.reason)
         if seen.state != VersionState.IMPORTING:
@@ -169,6 +169,18 @@ class Follow(Step[HubSync]):
         if seen.is_paused and row.state == SyncState.FETCHING:
             return _moved(row, SyncState.INTERRUPTED, now, reason=seen.reason)
         return wait(LOOK_AT_PAUSED_EVERY if seen.is_paused else LOOK_EVERY)
+
+
+def _done(row: HubSync, version: Version, now: datetime) -> Outcome:
+    outcome = _moved(row, SyncState.DONE, now, reason=f"{version} is ready.")
+
+    def write() -> None:
+        if outcome.write:
+            outcome.write()
+        if told := hubs.hand_on(row.source, version):
+            HubSync.objects.filter(pk=row.pk).update(reason=f"{version} is ready. {told}")
+
+    return proceed(save=outcome.save, write=write)
 
 
 class HubSyncReconciler(Reconciler[HubSync]):

@@ -165,6 +165,8 @@ HUB_SOURCE = {
     "ignore_patterns": ["*.bin", "*.msgpack"],
     "every": 3600,
     "due_at": "2026-11-20T09:30:00Z",
+    "release_to": "chat",
+    "release_plan": "canary",
     "last_sync": {
         "id": 41,
         "state": "done",
@@ -184,6 +186,8 @@ NEW_HUB_SOURCE = {
     "token": "hf_secret",
     "ignore_patterns": ["*.bin", "*.msgpack"],
     "every": 3600,
+    "release_to": "chat",
+    "release_plan": "canary",
 }
 HUB_SOURCE_CHANGE = {"revision": "v2.0", "every": None}
 HUB_SYNC = {

@@ -58,6 +58,10 @@ class HubSourceSerializer(serializers.Serializer[HubSourceCard]):
     due_at = serializers.DateTimeField(
         source="source.due_at", allow_null=True, help_text="When the schedule looks at it next."
     )
+    release_to = serializers.CharField(
+        source="source.release_to", help_text="Service that gets every new version; empty: none."
+    )
+    release_plan = serializers.CharField(source="source.release_plan", help_text="Empty: the service's own.")
     last_sync = LastSyncSerializer(allow_null=True)
     created_at = serializers.DateTimeField(source="source.created_at")
     created_by = serializers.CharField(source="source.created_by_name")
@@ -88,6 +92,18 @@ class HubSourceChangeSerializer(serializers.Serializer[Any]):
     ignore_patterns = _patterns()
     every = serializers.IntegerField(
         required=False, allow_null=True, help_text="Sync so often, in seconds; null: only when asked for."
+    )
+    release_to = serializers.CharField(
+        max_length=50,
+        required=False,
+        allow_blank=True,
+        help_text="A service of the model: a new version is released to it, in your name. Empty: none is.",
+    )
+    release_plan = serializers.CharField(
+        max_length=60,
+        required=False,
+        allow_blank=True,
+        help_text="Of those releases; the service's unless given.",
     )
 
 

@@ -37,6 +37,14 @@ class HubSource(Revised, Reconciled):
     """None: it is synced when somebody asks for it."""
     due_at = models.DateTimeField(null=True, blank=True, editable=False)
     """When the schedule begins the next sync."""
+    release_to = models.CharField(max_length=50, blank=True)
+    """Service that gets a new version once it is ready; empty: none does."""
+    release_plan = models.CharField(max_length=60, blank=True)
+    """Empty: the plan of the service."""
+    released_by = models.ForeignKey(
+        "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    """Whoever asked for these releases: they are begun in that name, with what rights it has then."""
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     created_by_name = models.CharField(max_length=200, blank=True)
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)

@@ -11,12 +11,13 @@ from accounts.services import require
 from accounts.states import Right
 from common import audit
 from common.actor import Actor
-from common.errors import Invalid
+from common.errors import Invalid, SlipwayError
 from common.reconcile import kernel
 from common.sealed import seal, unseal
 from models_registry import names
 from models_registry.errors import InUse, SourceNotAllowed, SourceTaken, UnknownModel, WrongState
 from models_registry.models import HubSource, HubSync, Model, Version
+from models_registry.onward import onward
 from models_registry.services import checks, versions
 from models_registry.sources import HUB_VARIABLE, check_endpoint
 from models_registry.states import SYNC_MOVES, SyncState, VersionState
@@ -38,9 +39,12 @@ def create_hub_source(
     allow_patterns: Sequence[str] = (),
     ignore_patterns: Sequence[str] = (),
     every: int | None = None,
+    release_to: str = "",
+    release_plan: str = "",
 ) -> HubSource:
     """Follow a repository; with `every` (seconds) at once and then so often.
 
+    New versions are registered, and with `release_to` (a service) released as well, in the actor's name.
     Raises NotAllowed, Invalid, SourceNotAllowed (the endpoint), SourceTaken, UnknownModel.
     """
     require(actor, Right.MODELS_WRITE, model.team)
@@ -55,6 +59,7 @@ def create_hub_source(
         ignore_patterns=checks.patterns("ignore_patterns", ignore_patterns),
         every_seconds=_every(every),
         due_at=timezone.now() if every else None,
+        **_onward(actor, model, release_to, release_plan),
     )
     try:
         with transaction.atomic():
@@ -75,7 +80,8 @@ def change_hub_source(
 ) -> HubSource:
     """Change what is given, in the words of `create_hub_source`; an empty token removes the stored one.
 
-    Raises NotAllowed, Invalid, SourceTaken, Stale.
+    Releases are begun in the name of the actor who changes where to or by which plan. Raises NotAllowed,
+    Invalid, SourceTaken, Stale.
     """
     require(actor, Right.MODELS_WRITE, source.model.team)
     changes: dict[str, Any] = {}
@@ -86,8 +92,11 @@ def change_hub_source(
     for field in ("allow_patterns", "ignore_patterns"):
         if field in given:
             changes[field] = checks.patterns(field, given[field])
-    if "every" in given:
-        changes["every_seconds"] = _every(given["every"])
+    to, plan = (given.get(field, getattr(source, field)) for field in ("release_to", "release_plan"))
+    if (to, plan) != (source.release_to, source.release_plan):
+        changes |= _onward(actor, source.model, to, plan)
+    if "every" in given and _every(given["every"]) != source.every_seconds:
+        changes["every_seconds"] = given["every"]
         changes["due_at"] = timezone.now() if given["every"] else None
     try:
         with transaction.atomic():
@@ -239,7 +248,8 @@ def _read_again(sync: HubSync) -> HubSync:
 
 def _told(source: HubSource) -> dict[str, Any]:
     """For the audit: all but the token."""
-    fields = ("endpoint", "repo_id", "ref", "allow_patterns", "ignore_patterns", "every_seconds")
+    fields = ("endpoint", "repo_id", "ref", "allow_patterns", "ignore_patterns", "every_seconds",
+              "release_to", "release_plan")  # fmt: skip
     return {**{field: getattr(source, field) for field in fields}, "has_token": source.has_token}
 
 
@@ -250,6 +260,38 @@ def token_of(source: dict[str, Any]) -> str:
         found = HubSource.objects.filter(pk=source["hub_source"])
         sealed = found.values_list("sealed_token", flat=True).first() or ""
     return unseal(sealed, purpose=PURPOSE) if sealed else ""
+
+
+def hand_on(source: HubSource, version: Version) -> str:
+    """Release a version that has just become ready, if its source asks for that; what came of it, in words.
+
+    Inside the caller's transaction.
+    """
+    if not source.release_to:
+        return ""
+    person = source.released_by
+    if person is None:
+        return f"It was not released to {source.release_to}: whoever asked for that is gone."
+    try:
+        with transaction.atomic():
+            begun = onward().release(
+                Actor(name=person.username, user_id=person.pk, via="system"),
+                version,
+                service=source.release_to,
+                plan=source.release_plan,
+                reason=f"New commit {version.source['commit'][:12]} of {source}.",
+            )
+    except SlipwayError as error:
+        return f"It was not released to {source.release_to}: {error}"
+    return f"It goes on by {begun}."
+
+
+def _onward(actor: Actor, model: Model, service: str, plan: str) -> dict[str, Any]:
+    to, by = service.strip(), plan.strip()
+    if not to:
+        return {"release_to": "", "release_plan": "", "released_by_id": None}
+    onward().check(actor, model, service=to, plan=by)
+    return {"release_to": to, "release_plan": by, "released_by_id": actor.user_id}
 
 
 def _endpoint(given: str) -> str:

@@ -19,6 +19,7 @@ from models_registry import selectors, services
 from models_registry.errors import SourceTaken
 from models_registry.forms import HubSourceForm, NewHubSourceForm, ReasonForm, every_in_words
 from models_registry.models import HubSource, HubSync, Model
+from models_registry.onward import onward
 from models_registry.states import SyncState
 from models_registry.views.models import frame, visible_model
 
@@ -49,7 +50,8 @@ def hub_page(request: HttpRequest, name: str) -> HttpResponse:
 def new_source(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
-    form = NewHubSourceForm(request.POST if request.method == "POST" else None)
+    offered = onward().services(actor, model)
+    form = NewHubSourceForm(request.POST if request.method == "POST" else None, services=offered)
     if form.is_bound and form.is_valid():
         try:
             source = services.create_hub_source(actor=actor, model=model, **form.wishes())
@@ -70,7 +72,8 @@ def source_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
     source = _source(model, pk)
-    form = HubSourceForm(request.POST if request.method == "POST" else None, source=source)
+    offered = onward().services(actor, model)
+    form = HubSourceForm(request.POST if request.method == "POST" else None, source=source, services=offered)
     if form.is_bound and form.is_valid():
         given = form.wishes()
         try:

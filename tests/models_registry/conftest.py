@@ -11,6 +11,7 @@ from hypothesis import settings
 from accounts.actors import of_user
 from accounts.models import User
 from common.actor import Actor
+from common.errors import Conflict
 from common.reconcile import Kernel
 from models_registry import importer, services, uses
 from models_registry.hub.fetch import fetch_job
@@ -152,3 +153,30 @@ def hubs(library, settings, monkeypatch) -> Iterator[Hubs]:
 @pytest.fixture
 def source(hubs, actor, model) -> HubSource:
     return services.create_hub_source(actor=actor, model=model, repo_id=REPO)
+
+
+class Chat:
+    """A service above the registry: notes what is released to it, unless it is busy."""
+
+    def __init__(self) -> None:
+        self.released: list[tuple[str, str, str]] = []
+        self.is_busy = False
+
+    def services(self, actor, model) -> list[str]:
+        return ["chat"]
+
+    def check(self, actor, model, *, service, plan) -> None:
+        pass
+
+    def release(self, actor, version, *, service, plan, reason) -> str:
+        if self.is_busy:
+            raise Conflict("chat has a release in motion already.")
+        self.released.append((actor.name, str(version), plan))
+        return f"release {len(self.released)} of {service}"
+
+
+@pytest.fixture
+def chat(monkeypatch) -> Chat:
+    service = Chat()
+    monkeypatch.setattr("models_registry.onward._registered", [service])
+    return service

@@ -77,6 +77,17 @@ def test_a_source_is_changed_and_an_empty_token_keeps_the_stored_one(browser, hu
     assert "every hour" in text_of(browser.get("/models/tiny/+hub/"))
 
 
+def test_a_service_that_gets_new_versions_is_chosen_and_shown(browser, hubs, source, chat) -> None:
+    url = f"/models/tiny/+hub/{source.pk}/"
+    assert "Release it to chat" in text_of(browser.get(url))
+    given = {"revision": "main", "every": "", "expected": source.revision}
+    assert browser.post(url, {**given, "release_to": "elsewhere"}).status_code == 422
+    assert browser.post(url, {**given, "release_to": "chat", "release_plan": "canary"}).status_code == 302
+    source = HubSource.objects.get()
+    assert (source.release_to, source.release_plan, source.released_by.username) == ("chat", "canary", "ada")
+    assert "releases to chat" in text_of(browser.get("/models/tiny/+hub/"))
+
+
 def test_a_source_is_deleted_with_a_reason_once_nothing_runs(browser, hubs, actor, source) -> None:
     url = f"/models/tiny/+hub/{source.pk}/+delete/"
     sync = services.start_sync(actor=actor, source=source)

@@ -116,6 +116,7 @@ def test_a_schedule_syncs_when_it_is_due_and_only_then(hubs, actor, source) -> N
     hubs.sweep()
     assert [sync.state for sync in HubSync.objects.all()] == ["done"]
     hubs.library.clock.pass_(timedelta(minutes=30))
+    services.change_hub_source(actor=actor, source=source, every=3600)
     hubs.sweep()
     assert HubSync.objects.count() == 1
     hubs.library.clock.pass_(timedelta(hours=50))
@@ -209,6 +210,22 @@ def test_only_those_who_may_write_models_may_sync(hubs, actor, source, model) ->
     ):
         with pytest.raises(NotAllowed):
             wish()
+
+
+def test_a_new_version_is_released_once_where_its_source_says_so(hubs, actor, source, chat) -> None:
+    assert hubs.synced(source, actor).reason == "tiny:v1 is ready."
+    services.change_hub_source(actor=actor, source=source, release_to="chat", release_plan="canary")
+    assert hubs.synced(source, actor).state == "current"
+    assert chat.released == []
+    hubs.server.repository(REPO).commit(b.model_files(b"\x02"))
+    assert hubs.synced(source, actor).reason == "tiny:v2 is ready. It goes on by release 1 of chat."
+    assert hubs.synced(source, actor).state == "current"
+    assert chat.released == [("ada", "tiny:v2", "canary")]
+    chat.is_busy = True
+    hubs.server.repository(REPO).commit(b.model_files(b"\x03"))
+    sync = hubs.synced(source, actor)
+    assert sync.state == "done"
+    assert sync.reason.endswith("It was not released to chat: chat has a release in motion already.")
 
 
 def test_a_sync_survives_a_crash_at_any_point(hubs, library, actor, model, source) -> None:

@@ -1,0 +1,30 @@
+"""Where a version goes that a hub has brought: known to an app above, which the registry does not know."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from common.actor import Actor
+from models_registry.models import Model, Version
+
+
+class Onward(Protocol):
+    def services(self, actor: Actor, model: Model) -> Sequence[str]:
+        """Names of the services to which the actor may release versions of the model."""
+
+    def check(self, actor: Actor, model: Model, *, service: str, plan: str) -> None:
+        """Raises NotAllowed, or Invalid for `release_to` or `release_plan`."""
+
+    def release(self, actor: Actor, version: Version, *, service: str, plan: str, reason: str) -> str:
+        """Set the version on its way; returns the release in words. Raises SlipwayError."""
+
+
+_registered: list[Onward] = []
+
+
+def register_onward(onward: Onward) -> None:
+    """Let `onward` release what hubs bring; the last one counts."""
+    _registered[:] = [onward]
+
+
+def onward() -> Onward:
+    return _registered[0]
