@@ -18,13 +18,17 @@ from models_registry.states import FETCHING_SYNCS, OPEN_SYNCS, SYNC_MOVES, SyncS
 ACTOR = Actor.system("hub sync")
 LOOK_EVERY = timedelta(seconds=1)
 LOOK_AT_PAUSED_EVERY = timedelta(seconds=10)
+LOOK_AGAIN_AFTER = timedelta(seconds=10)
 ASK_AGAIN_AFTER = timedelta(seconds=10)
 PATIENCE = timedelta(minutes=5)
 """For a hub that does not say which commit a revision is."""
 
 
 class Schedule(Step[HubSource]):
-    """Begins the sync that is due. What is missed while nothing runs is made up for once."""
+    """Begins the sync that is due, by the clock or by a notice of the hub.
+
+    What is missed while nothing runs is made up for once.
+    """
 
     name = "schedule"
 
@@ -34,15 +38,20 @@ class Schedule(Step[HubSource]):
     def settle(self, row: HubSource, seen: HubSync | None, now: datetime) -> Outcome:
         if row.due_at is not None and row.due_at > now:
             return wait(row.due_at - now)
-        every = timedelta(seconds=row.every_seconds or 0)
+        if seen is not None and seen.state != SyncState.INTERRUPTED:
+            # It may have resolved its revision before the change that is to be fetched.
+            return wait(LOOK_AGAIN_AFTER)
 
         def write() -> None:
             if seen is None:
                 hubs.begin_sync(row, actor=ACTOR, is_scheduled=True)
-            elif seen.state == SyncState.INTERRUPTED:
+            else:
                 hubs.go_on(seen, actor=ACTOR)
 
-        return proceed(save={"due_at": now + every}, write=write, after=every)
+        if row.every_seconds:
+            every = timedelta(seconds=row.every_seconds)
+            return proceed(save={"due_at": now + every}, write=write, after=every)
+        return proceed(save={"due_at": None if seen is None else row.due_at}, write=write)
 
 
 class HubSourceReconciler(Reconciler[HubSource]):
@@ -50,7 +59,7 @@ class HubSourceReconciler(Reconciler[HubSource]):
     model = HubSource
 
     def next_step(self, row: HubSource, now: datetime) -> Step[HubSource] | None:
-        return Schedule() if row.every_seconds and row.deleted_at is None else None
+        return Schedule() if row.due_at is not None and row.deleted_at is None else None
 
 
 @dataclass(frozen=True, slots=True)

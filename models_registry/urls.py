@@ -1,9 +1,10 @@
 from django.urls import path
 
-from models_registry.views import aliases, hubs, models, versions
+from models_registry.views import aliases, hubs, models, notices, versions
 
 # A plus sign begins no name of a model, a version or an alias.
 urlpatterns = [
+    path("hub-notices/<int:pk>/", notices.hub_notice, name="hub-notice"),
     path("models/", models.model_list, name="models"),
     path("models/+new/", models.new_model, name="new-model"),
     path("models/<str:name>/", models.model_page, name="model"),
@@ -16,6 +17,7 @@ urlpatterns = [
     path("models/<str:name>/+hub/+new/", hubs.new_source, name="new-hub-source"),
     path("models/<str:name>/+hub/<int:pk>/", hubs.source_page, name="hub-source"),
     path("models/<str:name>/+hub/<int:pk>/+sync/", hubs.start_sync, name="start-hub-sync"),
+    path("models/<str:name>/+hub/<int:pk>/+secret/", hubs.new_secret, name="hub-notice-secret"),
     path("models/<str:name>/+hub/<int:pk>/+delete/", hubs.delete_source, name="delete-hub-source"),
     path("models/<str:name>/+syncs/<int:pk>/", hubs.sync_page, name="hub-sync"),
     path("models/<str:name>/+syncs/<int:pk>/+<str:wish>/", hubs.act, name="hub-sync-act"),

@@ -165,6 +165,7 @@ HUB_SOURCE = {
     "ignore_patterns": ["*.bin", "*.msgpack"],
     "every": 3600,
     "due_at": "2026-11-20T09:30:00Z",
+    "takes_notices": True,
     "release_to": "chat",
     "release_plan": "canary",
     "last_sync": {
@@ -190,6 +191,10 @@ NEW_HUB_SOURCE = {
     "release_plan": "canary",
 }
 HUB_SOURCE_CHANGE = {"revision": "v2.0", "every": None}
+NOTICE_SECRET = {
+    "address": "https://slipway.example.org/hub-notices/3/",
+    "secret": "p0Z1cXz0mJ7xkq0d3d1cS2m0r8wq6oXv3mJmQ2d9b1E",
+}
 HUB_SYNC = {
     "id": 42,
     "source": 3,

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import django_filters
 from django.db.models import QuerySet
 from django.http.response import HttpResponseBase
+from django.urls import reverse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
@@ -56,7 +57,10 @@ class HubSourceSerializer(serializers.Serializer[HubSourceCard]):
         source="source.every_seconds", allow_null=True, help_text="Seconds; null: only when asked for."
     )
     due_at = serializers.DateTimeField(
-        source="source.due_at", allow_null=True, help_text="When the schedule looks at it next."
+        source="source.due_at", allow_null=True, help_text="When it is looked at next."
+    )
+    takes_notices = serializers.BooleanField(
+        source="source.takes_notices", help_text="Of the hub's webhook; see `notice-secret/`."
     )
     release_to = serializers.CharField(
         source="source.release_to", help_text="Service that gets every new version; empty: none."
@@ -161,6 +165,12 @@ class HubSyncSerializer(serializers.ModelSerializer[HubSync]):
         return sync.last_error if sync.stuck_at else ""
 
 
+@example(examples.NOTICE_SECRET)
+class NoticeSecretSerializer(serializers.Serializer[Any]):
+    address = serializers.CharField(help_text="Where the hub's webhook sends its notices.")
+    secret = serializers.CharField(help_text="What it sends along (`X-Webhook-Secret`). Shown this once.")
+
+
 class HubSourceFilter(django_filters.FilterSet):  # type: ignore[misc]
     model = django_filters.CharFilter("model__name")
 
@@ -172,6 +182,7 @@ class HubSources(Shown, Listed, Created, Read, Changed, Deleted):
     serializer_class = HubSourceSerializer
     inputs = {"create": NewHubSourceSerializer, "partial_update": HubSourceChangeSerializer}
     outputs: ClassVar = {"sync": HubSyncSerializer}
+    secret_answers = frozenset({"notice_secret"})
     filterset_class = HubSourceFilter
     search_fields = ("repo_id", "model__name")
     lookup_field = "id"
@@ -202,6 +213,15 @@ class HubSources(Shown, Listed, Created, Read, Changed, Deleted):
     def sync(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Look at the repository now; a commit that is new becomes a version of the model."""
         return self.answer(services.start_sync(actor=self.actor, source=self.get_object()), status=202)
+
+    @extend_schema(responses=NoticeSecretSerializer)
+    @action(detail=True, methods=["post"], url_path="notice-secret")
+    def notice_secret(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Make the secret by which a webhook of the hub asks for a sync; one made before holds no longer."""
+        source = self.get_object()
+        secret = services.new_notice_secret(actor=self.actor, source=source)
+        address = request.build_absolute_uri(reverse("hub-notice", args=[source.pk]))
+        return Response(NoticeSecretSerializer({"address": address, "secret": secret}).data)
 
 
 class HubSyncFilter(django_filters.FilterSet):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from django.db import models
 from django.db.models import Q
@@ -8,6 +8,9 @@ from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
 from common.revisions import Revised
 from models_registry.states import OPEN_SYNCS, SyncState
+
+FORGOTTEN: dict[str, Any] = {"sealed_token": "", "notice_hash": "", "every_seconds": None, "due_at": None}
+"""Columns of a source that is deleted: no secret outlives it, and nothing is due."""
 
 
 class HubSources(TeamOwned["HubSource"]):
@@ -36,7 +39,9 @@ class HubSource(Revised, Reconciled):
     every_seconds = models.PositiveIntegerField(null=True, blank=True)
     """None: it is synced when somebody asks for it."""
     due_at = models.DateTimeField(null=True, blank=True, editable=False)
-    """When the schedule begins the next sync."""
+    """When the next sync begins, by the schedule or since the hub told of a change."""
+    notice_hash = models.CharField(max_length=64, blank=True, editable=False)
+    """Of the secret that the hub's notices carry; empty: none are taken."""
     release_to = models.CharField(max_length=50, blank=True)
     """Service that gets a new version once it is ready; empty: none does."""
     release_plan = models.CharField(max_length=60, blank=True)
@@ -66,6 +71,10 @@ class HubSource(Revised, Reconciled):
     @property
     def has_token(self) -> bool:
         return bool(self.sealed_token)
+
+    @property
+    def takes_notices(self) -> bool:
+        return bool(self.notice_hash)
 
 
 class HubSyncs(TeamOwned["HubSync"]):

@@ -2,6 +2,7 @@
 
 from models_registry.services.aliases import delete_alias, set_alias
 from models_registry.services.catalogue import change_model, create_model, delete_model
+from models_registry.services.hub_notices import new_notice_secret, take_notice
 from models_registry.services.hubs import (
     cancel_sync,
     change_hub_source,
@@ -31,10 +32,12 @@ __all__ = [
     "delete_model",
     "delete_version",
     "import_version",
+    "new_notice_secret",
     "pause_sync",
     "resume_sync",
     "retry_import",
     "retry_sync",
     "set_alias",
     "start_sync",
+    "take_notice",
 ]

@@ -12,6 +12,7 @@ from models_registry import names
 from models_registry.errors import InUse, NameTaken
 from models_registry.events import ModelChanged, ModelCreated, ModelDeleted
 from models_registry.models import Alias, HubSource, Model, Version
+from models_registry.models.hubs import FORGOTTEN
 from models_registry.services import checks
 from models_registry.services.versions import let_go
 from models_registry.states import VersionState
@@ -87,6 +88,6 @@ def delete_model(*, actor: Actor, model: Model, reason: str = "", expected: int 
                 raise InUse(f"{version} is still used by {', '.join(used[version.pk])}.")
         model.change(deleted_at=timezone.now())
         followed = HubSource.objects.live().filter(model=model)
-        followed.update(deleted_at=timezone.now(), sealed_token="", every_seconds=None)
+        followed.update(deleted_at=timezone.now(), **FORGOTTEN)
         audit.record(actor, "model.delete", subject=model, reason=why, team_id=model.team_id)
         events.publish(ModelDeleted(model.pk))

@@ -17,6 +17,7 @@ from common.sealed import seal, unseal
 from models_registry import names
 from models_registry.errors import InUse, SourceNotAllowed, SourceTaken, UnknownModel, WrongState
 from models_registry.models import HubSource, HubSync, Model, Version
+from models_registry.models.hubs import FORGOTTEN
 from models_registry.onward import onward
 from models_registry.services import checks, versions
 from models_registry.sources import HUB_VARIABLE, check_endpoint
@@ -122,7 +123,7 @@ def delete_hub_source(
     why = checks.text("reason", reason, limit=checks.MAX_REASON)
     with transaction.atomic():
         # Locks the row, as the beginning of a sync does.
-        source.change(expected=expected, deleted_at=timezone.now(), sealed_token="", every_seconds=None)
+        source.change(expected=expected, deleted_at=timezone.now(), **FORGOTTEN)
         if HubSync.objects.open().filter(source=source).exists():
             raise InUse(f"{source} is being synced. Cancel that first.")
         audit.record(actor, "hub-source.delete", subject=source, reason=why, team_id=source.model.team_id)

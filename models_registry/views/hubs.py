@@ -82,7 +82,11 @@ def source_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
             blame(form, error)
         else:
             return done(request, "Saved.", to=url_of(model))
-    context = frame(actor, model) | {"form": form, "source": source}
+    context = frame(actor, model) | {
+        "form": form,
+        "source": source,
+        "notice_address": _notice_address(request, source),
+    }
     status = UNPROCESSABLE if form.is_bound else 200
     return page(request, "models_registry/hub_source.html", context, status=status)
 
@@ -95,6 +99,24 @@ def start_sync(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     source = _source(visible_model(actor, name), pk)
     services.start_sync(actor=actor, source=source)
     return done(request, f"{source} is being synced.")
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def new_secret(request: HttpRequest, name: str, pk: int) -> HttpResponse:
+    """Its answer is the one place where the secret is shown."""
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    source = _source(model, pk)
+    context = frame(actor, model) | {
+        "source": source,
+        "secret": services.new_notice_secret(actor=actor, source=source),
+        "address": _notice_address(request, source),
+    }
+    answer = page(request, "models_registry/hub_notice_secret.html", context, status=201)
+    answer["Cache-Control"] = "no-store"
+    return answer
 
 
 @require_POST
@@ -169,6 +191,10 @@ def _sync(model: Model, pk: int) -> HubSync:
         return selectors.hub_sync_of(model, pk)
     except Missing as error:
         raise Http404(str(error)) from None
+
+
+def _notice_address(request: HttpRequest, source: HubSource) -> str:
+    return request.build_absolute_uri(reverse("hub-notice", args=[source.pk]))
 
 
 def url_of(model: Model) -> str:

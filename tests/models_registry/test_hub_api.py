@@ -39,6 +39,7 @@ def test_a_source_is_made_read_changed_and_deleted_and_keeps_its_token_to_itself
         "ignore_patterns": [],
         "every": None,
         "due_at": None,
+        "takes_notices": False,
         "release_to": "",
         "release_plan": "",
         "last_sync": None,

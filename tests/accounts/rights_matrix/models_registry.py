@@ -106,6 +106,7 @@ ROUTES = [
     Route("PATCH", HUB_SOURCE, Right.MODELS_WRITE, fill=_hub_source, body=lambda scene: {"every": 3600}),
     Route("DELETE", HUB_SOURCE, Right.MODELS_WRITE, fill=_hub_source, status=204),
     Route("POST", HUB_SOURCE + "sync/", Right.MODELS_WRITE, fill=_hub_source, status=202),
+    Route("POST", HUB_SOURCE + "notice-secret/", Right.MODELS_WRITE, fill=_hub_source),
     Route("GET", "hub-syncs/", Access.SIGNED_IN, owned=False),
     Route("GET", HUB_SYNC, Right.READ, fill=_sync("done")),
     Route("GET", HUB_SYNC + "events/", Right.READ, fill=_sync("done")),
