@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Any
 from django.contrib import admin
 from django.http import HttpRequest
 
-from models_registry.models import Alias, AliasMove, Model, Version, VersionFile, VersionMove
+from models_registry.models import (
+    Alias,
+    AliasMove,
+    HubSource,
+    HubSync,
+    Model,
+    Version,
+    VersionFile,
+    VersionMove,
+)
 
 if TYPE_CHECKING:
     ModelAdmin = admin.ModelAdmin[Any]
@@ -74,3 +83,17 @@ class AliasMoveRows(ReadOnly):
     list_display = ("at", "model", "alias", "from_version", "to_version", "by", "reason")
     list_select_related = ("model", "from_version__model", "to_version__model")
     search_fields = ("alias", "model__name")
+
+
+@admin.register(HubSource)
+class HubSourceRows(ReadOnly):
+    list_display = ("repo_id", "ref", "endpoint", "model", "every_seconds", "due_at", "deleted_at")
+    list_select_related = ("model",)
+    search_fields = ("repo_id", "model__name")
+
+
+@admin.register(HubSync)
+class HubSyncRows(ReadOnly):
+    list_display = ("source", "state", "commit", "version", "began_at", "ended_at", "stuck_at")
+    list_select_related = ("source", "version__model")
+    list_filter = ("state",)
