@@ -7,6 +7,7 @@ verified over the bytes that came, and what came earlier is hashed again before 
 import hashlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -143,10 +144,15 @@ class _Fetch:
         self._intake.reserve({_key(file): file.size for file in missing})
         # Two names of one content are one file on the way.
         contents = {_key(file): file for file in files}
+        names_of = Counter(_key(file) for file in files)
         sha256s = dict(
             zip(
                 contents,
-                side_by_side(self._fetched, list(contents.values()), threads=CONNECTIONS),
+                side_by_side(
+                    lambda file: self._counted(file, names_of[_key(file)]),
+                    list(contents.values()),
+                    threads=CONNECTIONS,
+                ),
                 strict=True,
             )
         )
@@ -180,6 +186,11 @@ class _Fetch:
         except _CannotLook:
             return None
         return None
+
+    def _counted(self, file: HubFile, names_of_it: int) -> tuple[str, bool]:
+        found = self._fetched(file)
+        self._meter.count(files=names_of_it)
+        return found
 
     def _fetched(self, file: HubFile) -> tuple[str, bool]:
         """The file's sha256 once the intake holds it, and whether the store held it before."""
@@ -241,7 +252,6 @@ class _Fetch:
                 identified = identify(file.path, content)
             except Refused as refusal:
                 return refusal
-        self._meter.count(files=1)
         return Copied(ManifestFile(file.path, file.size, sha256), identified, 0 if was_held else file.size)
 
 
