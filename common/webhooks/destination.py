@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address
 from urllib.parse import urlsplit
 
+from common.addresses import Address, Network, address_of, is_public, true_address
 from common.errors import Invalid, SlipwayError
 
-Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
 Resolve = Callable[[str, int], Sequence[str]]
 
 LONGEST_URL = 2_000
@@ -29,24 +28,6 @@ SETTING = "SLIPWAY_WEBHOOK_ALLOWED_HOSTS"
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(\.(?!-)[a-z0-9_-]{1,63}(?<!-))*\.?")
 _NUMBERS = re.compile(r"(0x[0-9a-f]*|\d+)(\.(0x[0-9a-f]*|\d+))*\.?")
 """Spellings that the resolver takes for an IPv4 address: 127.1, 0x7f000001, 2130706433, 0177.0.0.1."""
-_SPECIAL: tuple[Network, ...] = tuple(
-    ipaddress.ip_network(text)
-    for text in (
-        "0.0.0.0/8",
-        "100.64.0.0/10",
-        "168.63.129.16/32",  # Azure's metadata and DNS: a public number that never leaves the machine's host
-        "192.0.0.0/24",
-        "192.88.99.0/24",
-        "198.18.0.0/15",
-        "240.0.0.0/4",
-        "fec0::/10",
-        "2001::/23",
-        "3fff::/20",
-        "5f00::/16",
-    )
-)
-_NAT64 = tuple(ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "64:ff9b:1::/48"))
-_COMPATIBLE = ipaddress.IPv6Network("::/96")
 
 
 class Forbidden(SlipwayError):
@@ -126,7 +107,7 @@ def addresses(destination: Destination, allowed: Allowed, *, resolve: Resolve | 
     if literal is not None:
         found = [literal]
     else:
-        found = [_address(text) for text in (resolve or resolved)(destination.host, destination.port)]
+        found = [address_of(text) for text in (resolve or resolved)(destination.host, destination.port)]
     if not found:
         raise Unresolved(f"{destination.host} has no address.")
     judge(destination, found, allowed)
@@ -138,7 +119,7 @@ def judge(destination: Destination, found: Sequence[Address], allowed: Allowed) 
     if allowed.has_name(destination.host):
         return
     for address in found:
-        true = _true(address)
+        true = true_address(address)
         if allowed.has_address(true) or allowed.has_address(address):
             continue
         if not is_public(true):
@@ -151,16 +132,6 @@ def judge(destination: Destination, found: Sequence[Address], allowed: Allowed) 
             raise Forbidden(
                 f"Only https keeps what is sent from others' eyes. Or name the host in {SETTING}."
             )
-
-
-def is_public(address: Address) -> bool:
-    """Neither private, shared, loopback, link-local, multicast, reserved, nor a cloud's metadata service."""
-    return (
-        address.is_global
-        and not address.is_multicast
-        and not address.is_reserved
-        and not any(address in network for network in _SPECIAL if network.version == address.version)
-    )
 
 
 def resolved(host: str, port: int) -> Sequence[str]:
@@ -231,22 +202,3 @@ def _literal(host: str) -> Address | None:
         return IPv4Address(socket.inet_aton(host.rstrip(".")))
     except OSError:
         raise ValueError(f"{host} is no IPv4 address.") from None
-
-
-def _address(text: str) -> Address:
-    return ipaddress.ip_address(text.partition("%")[0])
-
-
-def _true(address: Address) -> Address:
-    """The IPv4 address to which an IPv6 one of a translator or a tunnel leads; else the address itself."""
-    if isinstance(address, IPv4Address):
-        return address
-    if address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    if address.sixtofour is not None:
-        return address.sixtofour
-    if address.teredo is not None:
-        return address.teredo[1]
-    if any(address in network for network in _NAT64) or (address in _COMPATIBLE and int(address) > 1):
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    return address

@@ -10,9 +10,10 @@ from typing import Any
 import httpcore2
 from httpcore2 import NetworkBackend, NetworkStream
 
+from common.addresses import Address
 from common.errors import SlipwayError
 from common.webhooks import destination as places
-from common.webhooks.destination import Address, Allowed, Resolve
+from common.webhooks.destination import Allowed, Resolve
 
 WITHIN_SECONDS = 10.0
 """From the connection to the last byte that we read; the kernel's lease is 30 s."""

@@ -5,7 +5,6 @@ resolves to something else a moment later (DNS rebinding) changes nothing. Redir
 each judged like the first, and no secret goes along to another origin.
 """
 
-import ipaddress
 import socket
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -14,6 +13,7 @@ from threading import Lock
 
 import httpx2
 
+from common.addresses import address_of, is_public, true_address
 from models_registry.hub.base import AddressForbidden, HubMisbehaves, HubUnreachable
 
 CONNECT_SECONDS, READ_SECONDS = 10.0, 30.0
@@ -129,9 +129,7 @@ def _addresses(host: str, port: int, *, is_trusted: bool) -> list[str]:
 
 
 def _is_public(address: str) -> bool:
-    parsed = ipaddress.ip_address(address.partition("%")[0])
-    inner = getattr(parsed, "ipv4_mapped", None) or getattr(parsed, "sixtofour", None)
-    return (inner or parsed).is_global and not parsed.is_multicast
+    return is_public(true_address(address_of(address)))
 
 
 def whole_body(response: httpx2.Response, *, limit_bytes: int, limit_seconds: float) -> bytes:
