@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.urls import reverse
+
 from accounts.states import Right
 from clusters.models import Deployment
 from common.actor import Actor
@@ -28,7 +30,7 @@ class Task:
 
 def inbox(actor: Actor) -> list[Task]:
     """Oldest first: who waits longest is served first."""
-    tasks = [*_releases(actor), *_deployments(actor), *_imports(actor)]
+    tasks = [*_releases(actor), *_deployments(actor), *_imports(actor), *_hubs(actor)]
     return sorted(tasks, key=lambda task: (task.since is None, task.since))
 
 
@@ -80,4 +82,33 @@ def _imports(actor: Actor) -> list[Task]:
             row.last_error,
         )
         for row in rows[:STUCK_SHOWN]
+    ]
+
+
+def _hubs(actor: Actor) -> list[Task]:
+    syncs = registry.hub_syncs(actor).filter(stuck_at__isnull=False)
+    sources = registry.hub_sources(actor).filter(stuck_at__isnull=False)
+    return [
+        *(
+            Task(
+                "stuck",
+                f"Sync of {row.source}",
+                reverse("hub-sync", args=[row.source.model.name, row.pk]),
+                row.stuck_at,
+                row.last_error,
+                f"model {row.source.model.name}",
+            )
+            for row in syncs[:STUCK_SHOWN]
+        ),
+        *(
+            Task(
+                "stuck",
+                f"Schedule of {row}",
+                reverse("model-hub", args=[row.model.name]),
+                row.stuck_at,
+                row.last_error,
+                f"model {row.model.name}",
+            )
+            for row in sources[:STUCK_SHOWN]
+        ),
     ]

@@ -168,6 +168,7 @@ HUB_SOURCE = {
     "takes_notices": True,
     "release_to": "chat",
     "release_plan": "canary",
+    "stuck": "",
     "last_sync": {
         "id": 41,
         "state": "done",

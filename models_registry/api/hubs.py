@@ -66,9 +66,15 @@ class HubSourceSerializer(serializers.Serializer[HubSourceCard]):
         source="source.release_to", help_text="Service that gets every new version; empty: none."
     )
     release_plan = serializers.CharField(source="source.release_plan", help_text="Empty: the service's own.")
+    stuck = serializers.SerializerMethodField(
+        help_text="Why its schedule waits for a person, who changes or syncs it; or empty."
+    )
     last_sync = LastSyncSerializer(allow_null=True)
     created_at = serializers.DateTimeField(source="source.created_at")
     created_by = serializers.CharField(source="source.created_by_name")
+
+    def get_stuck(self, card: HubSourceCard) -> str:
+        return card.source.last_error if card.source.stuck_at else ""
 
 
 def _patterns() -> serializers.ListField:

@@ -109,7 +109,8 @@ def change_hub_source(
                 detail=_told(source) | {"changed": sorted(given)},
                 team_id=source.model.team_id,
             )
-            kernel.wake(source)
+            # Wakes a source that is stuck, too.
+            kernel.interrupt(source)
     except IntegrityError:
         raise SourceTaken(f"{source.model} follows that revision already.") from None
     return source
@@ -134,6 +135,7 @@ def start_sync(*, actor: Actor, source: HubSource) -> HubSync:
     require(actor, Right.MODELS_WRITE, source.model.team)
     check_endpoint(source.endpoint)
     with transaction.atomic():
+        kernel.revive(source)
         return begin_sync(source, actor=actor)
 
 

@@ -16,7 +16,7 @@ from common.live import PUBLIC
 from controlplane.home.board import HomePage
 from controlplane.home.consumers import HomeTopic
 from controlplane.home.inbox import inbox
-from models_registry.models import Version
+from models_registry.models import HubSource, HubSync, Version
 from releases.models import Release
 from tests.accounts.rights_matrix import Scene
 from tests.cast import person
@@ -56,16 +56,27 @@ def test_what_is_stuck_waits_oldest_first_with_its_reason(scene: Scene) -> None:
     Version.objects.filter(pk=version.pk).update(
         stuck_at=now - timedelta(minutes=1), last_error="The directory is gone."
     )
+    sync = scene.sync("fetching")
+    HubSync.objects.filter(pk=sync.pk).update(
+        stuck_at=now - timedelta(seconds=9), last_error="The hub is gone."
+    )
+    HubSource.objects.filter(pk=scene.hub_source.pk).update(stuck_at=now, last_error="The clock is gone.")
 
     tasks = inbox(actor_of(scene))
 
-    assert [task.kind for task in tasks] == ["stuck"] * 3
+    assert [task.kind for task in tasks] == ["stuck"] * 5
     assert [task.why for task in tasks] == [
         "No ports left.",
         "The disk is full.",
         "The directory is gone.",
+        "The hub is gone.",
+        "The clock is gone.",
     ]
-    assert tasks[2].url == f"/models/{scene.model.name}/importing/"
+    assert [task.url for task in tasks[2:]] == [
+        f"/models/{scene.model.name}/importing/",
+        f"/models/{scene.model.name}/+syncs/{sync.pk}/",
+        f"/models/{scene.model.name}/+hub/",
+    ]
 
 
 def test_a_release_in_motion_stands_at_its_step(scene: Scene) -> None:

@@ -42,6 +42,7 @@ def test_a_source_is_made_read_changed_and_deleted_and_keeps_its_token_to_itself
         "takes_notices": False,
         "release_to": "",
         "release_plan": "",
+        "stuck": "",
         "last_sync": None,
         "created_at": made.json()["created_at"],
         "created_by": "ada",

@@ -162,6 +162,13 @@ def test_a_stuck_sync_says_why_and_stops_asking(browser, hubs, actor, source) ->
     assert "every 1s" not in page
 
 
+def test_a_stuck_schedule_says_why_and_a_sync_by_hand_wakes_it(browser, hubs, source) -> None:
+    HubSource.objects.update(every_seconds=3600, stuck_at=timezone.now(), last_error="ValueError: no clock")
+    assert "Stuck: ValueError: no clock" in text_of(browser.get("/models/tiny/+hub/"))
+    assert browser.post(f"/models/tiny/+hub/{source.pk}/+sync/", headers=PART).status_code == 204
+    assert HubSource.objects.get().stuck_at is None
+
+
 def test_a_viewer_is_offered_no_change_and_may_make_none(hubs, actor, source) -> None:
     client = Client()
     client.force_login(cast.person("vic", vision="viewer"))
