@@ -3,16 +3,20 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
 from models_registry.contents import Identified
-from models_registry.contents.gguf import Gguf
+from models_registry.contents.gguf import FILE_TYPES, TYPES, Gguf
+from models_registry.contents.safetensors import BITS, Tensors
+from models_registry.network import LARGEST_BYTES, Network, kv_cache_bytes, network_of_config, network_of_gguf
 
 MAX_CONFIG_BYTES = 65_536
 MAX_TEXT = 4_000
+WEIGHT_FORMATS = (("safetensors", "safetensors"), ("gguf", "GGUF"), ("onnx", "ONNX"))
+"""What `details_of` calls the format of a version's weights, and how people do."""
 _CONTEXT_KEYS = (
     "max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length", "n_ctx",
 )  # fmt: skip
@@ -20,10 +24,12 @@ _CONTEXT_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """`parameters` counts the elements of the weights that a loader would read; None where no header tells.
+    """`parameters` counts the weights that a loader would read, packed ones as what they are unpacked; None
+    where no header tells.
 
     `config` is config.json, or a GGUF's scalar keys, cleaned so that any database stores it; empty when
-    larger than 64 KiB. `notes` are sentences that an approver should read.
+    larger than 64 KiB. `details` is what `details_of` makes. `notes` are sentences that an approver should
+    read.
     """
 
     architecture: str = ""
@@ -32,27 +38,125 @@ class ModelFacts:
     dtype: str = ""
     quantization: str = ""
     config: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """How weights were made smaller; `bits` of one weight and `group_size` weights per scale, if told."""
+
+    method: str
+    bits: int | None = None
+    group_size: int | None = None
 
 
 def facts_of(files: Sequence[Identified]) -> ModelFacts:
     by_path = {file.path: file for file in files}
     found = by_path["config.json"].json if "config.json" in by_path else None
     config = found if isinstance(found, dict) else {}
-    weights = [file.tensors.elements_by_dtype for file in _weights(files, by_path) if file.tensors]
+    weights = [file.tensors for file in _weights(files, by_path) if file.tensors]
     ggufs = [file.gguf for file in files if file.gguf]
+    notes = _notes(config, files)
     if ggufs and not weights:
-        return _gguf_facts(ggufs, config, notes=_notes(config, files))
-    elements = _summed(weights)
+        return _gguf_facts(ggufs, config, notes=notes)
+    elements = _summed([tensors.elements_by_dtype for tensors in weights])
+    dtype = _most(elements)
+    quantization = quantization_of(config)
     return ModelFacts(
         architecture=_architecture(config),
-        parameters=sum(elements.values()) if weights else None,
+        parameters=_parameters(weights, quantization),
         context_length=_context_length(config),
-        dtype=_most(elements),
-        quantization=_quantization(config),
+        dtype=dtype,
+        quantization=quantization.method if quantization else "",
         config=_bounded(config),
-        notes=_notes(config, files),
+        details=details_of(
+            network_of_config(config, dtype=dtype),
+            format="safetensors" if weights else _other_format(files),
+            tensors=sum(tensors.count for tensors in weights),
+            elements=elements,
+            bytes_of=_safetensors_bytes,
+            quantization=quantization,
+        ),
+        notes=notes,
     )
+
+
+def details_of(
+    network: Network,
+    *,
+    format: str,
+    tensors: int,
+    elements: Mapping[str, int],
+    bytes_of: Callable[[str, int], int | None],
+    quantization: Quantization | None,
+) -> dict[str, Any]:
+    """What a version's `facts` hold, as JSON.
+
+    `memory.weights_bytes` is the GPU memory of the weights: the sum over all tensors of elements x bits / 8,
+    as they are stored. An engine that converts them while it loads takes more or less, and each adds a share
+    of its own (CUDA context, activations). `memory.kv_cache_bytes_per_1k_tokens`: see
+    `network.kv_cache_bytes`. What cannot be told is null, and `unknown` says why.
+    """
+    weights = [
+        {"dtype": dtype, "elements": _exact(count), "bytes": _exact(bytes_of(dtype, count))}
+        for dtype, count in sorted(elements.items(), key=lambda one: -one[1])
+    ]
+    sizes = [one["bytes"] for one in weights]
+    known = [size for size in sizes if size is not None]
+    weights_bytes = _exact(sum(known)) if known and len(known) == len(sizes) else None
+    cache_bytes, why_no_cache = kv_cache_bytes(network)
+    unknown = [why_no_cache] if why_no_cache else []
+    if weights_bytes is None:
+        unknown.insert(0, "The size of the weights is not known: no header tells all their tensors.")
+    shape = asdict(network)
+    for name in ("caching_layers", "cache_dtype", "other_cache", "value_head_dim"):
+        del shape[name]
+    details: dict[str, Any] = {
+        "format": format,
+        "tensors": tensors,
+        "weights": weights,
+        **shape,
+        "quantization": asdict(quantization) if quantization else None,
+        "memory": {
+            "weights_bytes": weights_bytes,
+            "kv_cache_bytes_per_1k_tokens": cache_bytes,
+            "kv_cache_dtype": network.cache_dtype if cache_bytes is not None else "",
+        },
+        "unknown": unknown,
+    }
+    cleaned: dict[str, Any] = storable(details)
+    return cleaned
+
+
+def _exact(count: int | None) -> int | None:
+    """None for what neither a database nor a browser counts exactly; no file of true weights comes near."""
+    return count if count is not None and count < LARGEST_BYTES else None
+
+
+def _safetensors_bytes(dtype: str, elements: int) -> int:
+    return elements * BITS[dtype] // 8
+
+
+def _gguf_bytes(kind: str, elements: int) -> int | None:
+    return next((elements // block * size for name, block, size in TYPES.values() if name == kind), None)
+
+
+def _parameters(weights: Sequence[Tensors], quantization: Quantization | None) -> int | None:
+    """Packed weights count by the bits of one; None where these are not told."""
+    packed_bits = sum(tensors.packed_bits for tensors in weights)
+    bits = quantization.bits if quantization else None
+    if not weights or (packed_bits and not bits):
+        return None
+    elements = sum(tensors.elements for tensors in weights)
+    if quantization is None:
+        return elements
+    unpacked = packed_bits // bits if packed_bits and bits else 0
+    return elements - sum(tensors.not_weights for tensors in weights) + unpacked
+
+
+def _other_format(files: Sequence[Identified]) -> str:
+    return "onnx" if any(file.format == "onnx" for file in files) else ""
 
 
 def _weights(files: Sequence[Identified], by_path: Mapping[str, Identified]) -> list[Identified]:
@@ -92,10 +196,33 @@ def _context_length(config: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _quantization(config: Mapping[str, Any]) -> str:
+def quantization_of(config: Mapping[str, Any]) -> Quantization | None:
+    """What `quantization_config` tells, in the words of transformers and of compressed-tensors."""
     described = config.get("quantization_config")
-    method = described.get("quant_method", "yes") if isinstance(described, dict) else ""
-    return storable(method)[:40] if isinstance(method, str) else "yes"
+    if not isinstance(described, dict):
+        return None
+    method = described.get("quant_method", "yes")
+    weights = _first_group(described)
+    named = [described.get("bits"), described.get("w_bit"), weights.get("num_bits")]
+    if described.get("load_in_4bit") is True or method == "mxfp4":
+        named.append(4)
+    if described.get("load_in_8bit") is True or method == "fp8":
+        named.append(8)
+    sizes = (described.get("group_size"), described.get("q_group_size"), weights.get("group_size"))
+    return Quantization(
+        method=storable(method)[:40] if isinstance(method, str) else "yes",
+        bits=next((bits for bits in named if _is_count(bits) and bits <= 64), None),
+        group_size=next((size for size in sizes if _is_count(size)), None),
+    )
+
+
+def _first_group(described: Mapping[str, Any]) -> Mapping[str, Any]:
+    groups = described.get("config_groups")
+    for group in groups.values() if isinstance(groups, dict) else ():
+        if isinstance(group, dict) and isinstance(group.get("weights"), dict):
+            weights: Mapping[str, Any] = group["weights"]
+            return weights
+    return {}
 
 
 def _is_count(value: Any) -> bool:
@@ -119,15 +246,27 @@ def _gguf_facts(ggufs: Sequence[Gguf], config: Mapping[str, Any], *, notes: tupl
     architecture = str(first.values.get("general.architecture", ""))
     context = first.values.get(f"{architecture}.context_length")
     is_split = _is_count(first.values.get("split.count")) and first.values["split.count"] != 1
-    elements = _summed([gguf.elements_by_type for gguf in (ggufs if is_split else [first])])
+    parts = ggufs if is_split else [first]
+    elements = _summed([gguf.elements_by_type for gguf in parts])
     dtype = _most(elements)
+    kind = first.values.get("general.file_type")
+    called = FILE_TYPES.get(kind, dtype) if type(kind) is int else dtype
+    quantization = Quantization(called) if "Q" in called or "MXFP4" in called else None
     return ModelFacts(
         architecture=storable(architecture)[:200],
-        parameters=sum(elements.values()),
+        parameters=_exact(sum(elements.values())),
         context_length=int(context) if isinstance(context, int) and _is_count(context) else None,
         dtype=dtype,
-        quantization=dtype if "Q" in dtype else "",
+        quantization=quantization.method if quantization else "",
         config=_bounded(config or first.values),
+        details=details_of(
+            network_of_gguf(first),
+            format="gguf",
+            tensors=sum(gguf.tensors for gguf in parts),
+            elements=elements,
+            bytes_of=_gguf_bytes,
+            quantization=quantization,
+        ),
         notes=notes,
     )
 

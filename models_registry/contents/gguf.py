@@ -39,18 +39,30 @@ TYPES = {
     39: ("MXFP4", 32, 17),
 }  # fmt: skip
 
+# llama.h: `llama_ftype`, what the whole file is called where its tensors are of several types.
+FILE_TYPES = {
+    0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K", 11: "Q3_K_S",
+    12: "Q3_K_M", 13: "Q3_K_L", 14: "Q4_K_S", 15: "Q4_K_M", 16: "Q5_K_S", 17: "Q5_K_M", 18: "Q6_K",
+    19: "IQ2_XXS", 20: "IQ2_XS", 21: "Q2_K_S", 22: "IQ3_XS", 23: "IQ3_XXS", 24: "IQ1_S", 25: "IQ4_NL",
+    26: "IQ3_S", 27: "IQ3_M", 28: "IQ2_S", 29: "IQ2_M", 30: "IQ4_XS", 31: "IQ1_M", 32: "BF16",
+    36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4_MOE",
+}  # fmt: skip
+
 Value = int | float | bool | str
 
 
 @dataclass(frozen=True, slots=True)
 class Gguf:
-    """What a header tells. `values` holds the scalar keys only; long strings are cut, arrays left out."""
+    """What a header tells. `values` holds the scalar keys only, long strings cut; of arrays, how many items
+    they have.
+    """
 
     version: int
     tensors: int
     elements: int
     elements_by_type: dict[str, int] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
+    array_items: dict[str, int] = field(default_factory=dict)
 
 
 def parse(content: Content) -> Gguf:
@@ -66,19 +78,23 @@ def parse(content: Content) -> Gguf:
     if tensors > MAX_TENSORS or keys > MAX_KEYS:
         raise Malformed(f"it claims {tensors:,} tensors and {keys:,} keys")
     values: dict[str, Value] = {}
+    array_items: dict[str, int] = {}
     seen = set()
     for _ in range(keys):
         key = _string(cursor, MAX_KEY_BYTES)
         if key in seen:
             raise Malformed(f"it has the key '{key[:80]}' twice")
         seen.add(key)
-        value = _value(cursor, int(cursor.unpack(_U32)), nesting=0)
-        if value is not None:
-            values[key] = value
+        kind = int(cursor.unpack(_U32))
+        if kind == _ARRAY:
+            array_items[key] = _skip_array(cursor, nesting=0)
+        else:
+            values[key] = _value(cursor, kind)
     alignment = values.get("general.alignment", DEFAULT_ALIGNMENT)
     if type(alignment) is not int or alignment <= 0 or alignment % 8:
         raise Malformed(f"its general.alignment is {alignment!r}")
-    return _tensors(cursor, tensors, alignment=alignment, version=version, values=values)
+    by_type = _tensors(cursor, tensors, alignment=alignment)
+    return Gguf(version, tensors, sum(by_type.values()), dict(by_type), values, array_items)
 
 
 def _string(cursor: Cursor, limit: int) -> str:
@@ -91,7 +107,7 @@ def _string(cursor: Cursor, limit: int) -> str:
         raise Malformed("one of its strings is not UTF-8") from None
 
 
-def _value(cursor: Cursor, kind: int, *, nesting: int) -> Value | None:
+def _value(cursor: Cursor, kind: int) -> Value:
     if kind == _BOOL:
         byte = cursor.take(1)
         if byte not in (b"\x00", b"\x01"):
@@ -104,13 +120,11 @@ def _value(cursor: Cursor, kind: int, *, nesting: int) -> Value | None:
         kept = cursor.take(min(length, MAX_KEPT_BYTES, cursor.left))
         cursor.skip(length - len(kept))
         return kept.decode("utf-8", "replace")
-    if kind == _ARRAY:
-        _skip_array(cursor, nesting=nesting)
-        return None
     raise Malformed(f"it has a value of the unknown type {kind}")
 
 
-def _skip_array(cursor: Cursor, *, nesting: int) -> None:
+def _skip_array(cursor: Cursor, *, nesting: int) -> int:
+    """How many items it had."""
     if nesting >= 4:
         raise Malformed("its arrays are nested too deeply")
     kind = int(cursor.unpack(_U32))
@@ -127,9 +141,11 @@ def _skip_array(cursor: Cursor, *, nesting: int) -> None:
             _skip_array(cursor, nesting=nesting + 1)
     else:
         raise Malformed(f"it has an array of the unknown type {kind}")
+    return items
 
 
-def _tensors(cursor: Cursor, count: int, *, alignment: int, version: int, values: dict[str, Value]) -> Gguf:
+def _tensors(cursor: Cursor, count: int, *, alignment: int) -> Counter[str]:
+    """Elements by type."""
     spans = []
     by_type: Counter[str] = Counter()
     seen = set()
@@ -155,4 +171,4 @@ def _tensors(cursor: Cursor, count: int, *, alignment: int, version: int, values
     for offset, length, name in spans:
         if start + offset + length > cursor.end:
             raise Malformed(f"tensor '{name[:80]}' reaches beyond the end of the file")
-    return Gguf(version, count, sum(by_type.values()), dict(by_type), values)
+    return by_type

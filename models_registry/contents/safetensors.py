@@ -20,14 +20,31 @@ BITS = {
 }  # fmt: skip
 
 
+# Tensors whose integers hold several quantised weights each, and those that say how to read them, by the
+# ends of their names: GPTQ and AWQ, compressed-tensors, MXFP4, bitsandbytes.
+_PACKED = (".qweight", ".weight_packed", "_blocks")
+_BESIDE = (
+    ".qzeros", ".scales", ".g_idx", ".weight_scale", ".weight_scale_inv", ".weight_zero_point",
+    ".weight_g_idx", ".weight_shape", ".weight_global_scale", ".input_scale", "_scales", ".absmax",
+    ".quant_map", ".nested_absmax", ".nested_quant_map", ".quant_state.bitsandbytes__nf4",
+    ".quant_state.bitsandbytes__fp4",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Tensors:
-    """What a header tells: number of tensors and elements, elements per dtype, the writer's metadata."""
+    """What a header tells: number of tensors and elements, elements per dtype, the writer's metadata.
+
+    `packed_bits` are the bits of tensors whose elements hold several weights each; these elements, and those
+    of scales and the like that go with quantised weights, are `not_weights`.
+    """
 
     count: int
     elements: int
     elements_by_dtype: dict[str, int] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
+    packed_bits: int = 0
+    not_weights: int = 0
 
 
 def parse(content: Content) -> Tensors:
@@ -74,10 +91,14 @@ def _no_constant(name: str) -> Any:
 def _check_layout(tensors: dict[str, Any], *, data_bytes: int, metadata: dict[str, str]) -> Tensors:
     spans = []
     by_dtype: Counter[str] = Counter()
+    packed_bits = not_weights = 0
     for name, tensor in tensors.items():
         begin, end, dtype, elements = _check_tensor(name, tensor)
         spans.append((begin, end, name))
         by_dtype[dtype] += elements
+        is_packed = _is_packed(name, dtype)
+        packed_bits += elements * BITS[dtype] if is_packed else 0
+        not_weights += elements if is_packed or name.endswith(_BESIDE) else 0
     expected = 0
     for begin, end, name in sorted(spans):
         if begin != expected:
@@ -85,7 +106,12 @@ def _check_layout(tensors: dict[str, Any], *, data_bytes: int, metadata: dict[st
         expected = end
     if expected != data_bytes:
         raise Malformed(f"its tensors cover {expected:,} bytes but {data_bytes:,} follow the header")
-    return Tensors(len(spans), sum(by_dtype.values()), dict(by_dtype), metadata)
+    elements = sum(by_dtype.values())
+    return Tensors(len(spans), elements, dict(by_dtype), metadata, packed_bits, not_weights)
+
+
+def _is_packed(name: str, dtype: str) -> bool:
+    return dtype in ("I32", "U8") and name.endswith((*_PACKED, ".weight"))
 
 
 def _check_tensor(name: str, tensor: Any) -> tuple[int, int, str, int]:

@@ -77,6 +77,10 @@ def sentencepiece(pieces: int = 3) -> bytes:
     return b"".join(field(1, one) for _ in range(pieces)) + field(2, field(4, pieces))
 
 
+def u32(value: int) -> bytes:
+    return struct.pack("<I", value)
+
+
 PNG = (
     b"\x89PNG\r\n\x1a\n" + b"\x00\x00\x00\rIHDR" + b"\x00" * 17 + b"\x00\x00\x00\x00IEND\xaeB`\x82"
 )  # fmt: skip
