@@ -31,6 +31,18 @@ class VersionReady:
 
 
 @dataclass(frozen=True, slots=True)
+class VersionArchived:
+    version_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRestored:
+    """It was archived and is ready again."""
+
+    version_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class VersionRefused:
     version_id: int
 

@@ -86,6 +86,11 @@ def guardian() -> psutil.Process:
         return psutil.Process()
 
 
+def environment() -> dict[str, str]:
+    """Of a process that reads what nobody trusts."""
+    return {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+
+
 _started: list[subprocess.Popen[bytes]] = []
 
 
@@ -97,7 +102,7 @@ def launch(job: Job, *, log: Path) -> None:
         process = subprocess.Popen(
             [sys.executable, "-m", job.module, job.as_json()],
             cwd=Path(__file__).resolve().parent.parent,
-            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=stderr,

@@ -8,11 +8,13 @@ from django.db.models import F
 from common import audit, events
 from common.actor import Actor
 from models_registry.events import (
+    VersionArchived,
     VersionDeleted,
     VersionFailed,
     VersionImporting,
     VersionReady,
     VersionRefused,
+    VersionRestored,
 )
 from models_registry.models import Model, Version, VersionFile, VersionMove
 from models_registry.states import FROZEN, MOVES, VersionState
@@ -20,6 +22,7 @@ from models_registry.states import FROZEN, MOVES, VersionState
 _TOLD = {
     VersionState.IMPORTING: ("version.import", VersionImporting),
     VersionState.READY: ("version.ready", VersionReady),
+    VersionState.ARCHIVED: ("version.archive", VersionArchived),
     VersionState.FAILED: ("version.failed", VersionFailed),
     VersionState.REFUSED: ("version.refused", VersionRefused),
     VersionState.DELETED: ("version.delete", VersionDeleted),
@@ -60,7 +63,8 @@ def record(
     came_from: str = "",
 ) -> None:
     """History, audit and event of a change of state. Inside its transaction."""
-    action, event = _TOLD[to]
+    is_back = came_from == VersionState.ARCHIVED and to == VersionState.READY
+    action, event = ("version.restore", VersionRestored) if is_back else _TOLD[to]
     if to in FROZEN:
         _point_at_newest(version.model_id)
     VersionMove.objects.create(

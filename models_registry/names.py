@@ -7,6 +7,7 @@ from models_registry.errors import InvalidName, Refused
 
 MODEL_PATTERN = r"[a-z0-9][a-z0-9._-]{0,94}"
 ALIAS_PATTERN = r"[a-z0-9][a-z0-9._-]{0,62}"
+TAG_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._:=/+-]{0,62}"
 VERSION_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,94}"
 NUMBER = re.compile(r"v([1-9][0-9]{0,5})")
 DIGEST_PREFIX = re.compile(r"[0-9a-f]{12,64}")
@@ -63,6 +64,17 @@ def check_version_name(name: str) -> str:
         raise InvalidName("version", f"'{name}' reads like a digest; choose another name.")
     if re.fullmatch(r"[vV][0-9]+", name) and not NUMBER.fullmatch(name):
         raise InvalidName("version", f"'{name}' reads like a version number; those are v1 to v999999.")
+    return name
+
+
+def check_tag(name: str) -> str:
+    """`name`, or InvalidName."""
+    if not re.fullmatch(TAG_PATTERN, name):
+        raise InvalidName(
+            "add",
+            "A tag has 1 to 63 characters of letters, digits, '.', '_', ':', '=', '/', '+' and '-', "
+            "and starts with a letter or digit.",
+        )
     return name
 
 

@@ -1,6 +1,7 @@
 """How a version's row advances: copy and judge its files, publish them, let go of what is left over."""
 
 import json
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,12 +19,16 @@ from models_registry.importer import PROGRESS, RESULT, STARTED, Job
 from models_registry.importing import ImportResult
 from models_registry.models import Version, VersionFile
 from models_registry.moves import moved
+from models_registry.rereading import NotReadable, read_facts
 from models_registry.services.hubs import token_of
 from models_registry.sources import source_of
 from models_registry.states import VersionState
 
+logger = logging.getLogger(__name__)
+
 ACTOR = Actor.system("importer")
 LOOK_EVERY = timedelta(seconds=1)
+READ_AGAIN_AFTER = timedelta(hours=1)
 TIDY_EVERY = timedelta(milliseconds=500)
 MAX_LAUNCHES = 10
 QUIET_AFTER_LAUNCH = timedelta(seconds=5)
@@ -183,6 +188,7 @@ def _judged(row: Version, result: ImportResult) -> Outcome:
             "dtype": facts.dtype,
             "quantization": facts.quantization,
             "config": facts.config,
+            "facts": facts.details or None,
         },
         write=write,
     )
@@ -245,6 +251,28 @@ class LetGo(Step[Version]):
         return wait(TIDY_EVERY) if seen else rest(save={"is_held": False})
 
 
+class ReadFacts(Step[Version]):
+    """A version from before facts were kept gets them, once, from its files."""
+
+    name = "read facts"
+
+    def observe(self, row: Version, operation: Operation) -> dict[str, Any] | NotReadable:
+        try:
+            return read_facts(Path(settings.SLIPWAY_STORE_DIR), files.manifest_of(row))
+        except NotReadable as error:
+            return error
+
+    def settle(self, row: Version, seen: dict[str, Any] | NotReadable, now: datetime) -> Outcome:
+        if isinstance(seen, NotReadable):
+            logger.warning("%s has no facts yet: %s", row, seen)
+            return wait(READ_AGAIN_AFTER)
+
+        def write() -> None:
+            Version.objects.filter(pk=row.pk).fill_in_facts(seen)
+
+        return rest(write=write)
+
+
 class VersionReconciler(Reconciler[Version]):
     kind = "version"
     model = Version
@@ -255,7 +283,9 @@ class VersionReconciler(Reconciler[Version]):
     def next_step(self, row: Version, now: datetime) -> Step[Version] | None:
         if row.state == VersionState.IMPORTING:
             return Publish() if row.file_count else Copy(self._start)
-        return LetGo() if row.is_held else None
+        if row.is_held:
+            return LetGo()
+        return ReadFacts() if row.state == VersionState.READY and row.facts is None else None
 
 
 def _check_fence(row: Version, operation: Operation) -> None:

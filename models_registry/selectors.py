@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db.models import (
     Count,
@@ -35,12 +36,13 @@ from models_registry.models import (
     Version,
     VersionFile,
     VersionMove,
+    VersionTag,
 )
 from models_registry.states import VersionState
 from models_registry.uses import uses
 
 MAX_WORDS = 8
-_JSON_COLUMNS = ("config", "scan", "source", "lineage", "signature")
+_JSON_COLUMNS = ("config", "facts", "scan", "source", "lineage", "signature")
 """What lists of models do without: parsing it takes longer than all the rest."""
 
 
@@ -67,6 +69,7 @@ class VersionCard:
     served: tuple[str, ...]
     same_content_as: str
     """Name of the first version of the model with the same digest; empty when it is this one."""
+    tags: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,24 @@ def models(actor: Actor, *, q: str = "") -> QuerySet[Model]:
     """
     found = Model.objects.for_actor(actor).live().select_related("team", "latest")
     return mentioning(found.defer(*(f"latest__{column}" for column in _JSON_COLUMNS)), q)
+
+
+def with_weights(
+    found: QuerySet[Model],
+    *,
+    architecture: str = "",
+    format: str = "",
+    parameters_min: int | None = None,
+    parameters_max: int | None = None,
+) -> QuerySet[Model]:
+    """Those whose newest ready version is so; a number that is not known is neither small nor large."""
+    wanted: dict[str, Any] = {
+        "latest__architecture__iexact": architecture,
+        "latest__facts__format": format,
+        "latest__parameters__gte": parameters_min,
+        "latest__parameters__lte": parameters_max,
+    }
+    return found.filter(**{name: value for name, value in wanted.items() if value not in ("", None)})
 
 
 def mentioning(found: QuerySet[Model], q: str) -> QuerySet[Model]:
@@ -156,16 +177,22 @@ def model_named(actor: Actor, name: str) -> Model:
 def versions(model: Model) -> QuerySet[Version]:
     """The model's versions, deleted ones left out, newest first, without their configs."""
     rows = Version.objects.live().filter(model=model).select_related("model", "parent__model")
-    return rows.defer("config").order_by("-number")
+    return rows.defer("config", "facts").order_by("-number")
+
+
+def without_archived(found: QuerySet[Version]) -> QuerySet[Version]:
+    """What lists show unless somebody asks for the archived ones."""
+    return found.exclude(state=VersionState.ARCHIVED)
 
 
 def versions_mentioning(found: QuerySet[Version], q: str) -> QuerySet[Version]:
-    """Those in which every word of `q` occurs in name, message, author, digest or architecture."""
+    """Those in which every word of `q` occurs in name, message, author, digest, architecture or a tag."""
     for word in q.split()[:MAX_WORDS]:
         mentioned = Q(digest__startswith=word.lower())
         for field in ("name", "message", "author_name", "architecture"):
             mentioned |= Q(**{f"{field}__icontains": word})
-        found = found.filter(mentioned)
+        tags = VersionTag.objects.filter(version=OuterRef("pk"), name__icontains=word)
+        found = found.filter(mentioned | Q(Exists(tags)))
     return found
 
 
@@ -183,6 +210,9 @@ def version_cards(versions: Sequence[Version]) -> list[VersionCard]:
         Alias.objects.filter(version__in=ids).order_by("name").values_list("version", "name")
     ):
         aliases.setdefault(version_id, []).append(name)
+    tags: dict[int, list[str]] = {}
+    for version_id, name in VersionTag.objects.filter(version__in=ids).values_list("version", "name"):
+        tags.setdefault(version_id, []).append(name)
     served = uses()
     firsts = _first_with_digest(versions)
     shown = []
@@ -190,7 +220,13 @@ def version_cards(versions: Sequence[Version]) -> list[VersionCard]:
         first = firsts.get((version.model_id, version.digest or ""), version.name)
         same = first if first != version.name else ""
         shown.append(
-            VersionCard(version, tuple(aliases.get(version.pk, ())), tuple(served.get(version.pk, ())), same)
+            VersionCard(
+                version,
+                tuple(aliases.get(version.pk, ())),
+                tuple(served.get(version.pk, ())),
+                same,
+                tuple(tags.get(version.pk, ())),
+            )
         )
     return shown
 

@@ -8,6 +8,8 @@ from common.transitions import Machine
 class VersionState(TextChoices):
     IMPORTING = "importing"
     READY = "ready"
+    ARCHIVED = "archived"
+    """Set aside: it keeps its files, but lists leave it out and no alias or release may name it."""
     FAILED = "failed"
     """Something stood in the way; the same import may succeed later."""
     REFUSED = "refused"
@@ -22,13 +24,14 @@ MOVES: Machine[VersionState] = Machine(
         _S.IMPORTING: {_S.READY, _S.FAILED, _S.REFUSED},
         _S.FAILED: {_S.IMPORTING, _S.DELETED},
         _S.REFUSED: {_S.IMPORTING, _S.DELETED},
-        _S.READY: {_S.DELETED},
+        _S.READY: {_S.ARCHIVED, _S.DELETED},
+        _S.ARCHIVED: {_S.READY, _S.DELETED},
         _S.DELETED: set(),
     }
 )
-FROZEN = frozenset({VersionState.READY, VersionState.DELETED})
-"""In these nothing but the state may change."""
-HOLDS_BLOBS = frozenset({VersionState.IMPORTING, VersionState.READY})
+FROZEN = frozenset({VersionState.READY, VersionState.ARCHIVED, VersionState.DELETED})
+"""In these nothing but the state and the tags may change."""
+HOLDS_BLOBS = frozenset({VersionState.IMPORTING, VersionState.READY, VersionState.ARCHIVED})
 """In these the files of a version keep their blobs in the store."""
 
 

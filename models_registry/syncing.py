@@ -152,6 +152,8 @@ def _is_enough(version: Version, *, is_scheduled: bool) -> str:
     """Why no version is made of a commit, as a sentence; empty: one is made."""
     if version.state == VersionState.READY:
         return f"{version} holds this commit."
+    if version.state == VersionState.ARCHIVED:
+        return f"{version} holds this commit; it is archived."
     # A person who asks gets another try; a schedule would refuse the same files every time.
     if is_scheduled and version.state in (VersionState.REFUSED, VersionState.DELETED):
         return f"{version} of this commit was {version.state}. A sync by hand tries it again."
@@ -169,6 +171,8 @@ class Follow(Step[HubSync]):
     def settle(self, row: HubSync, seen: Version, now: datetime) -> Outcome:
         if seen.state == VersionState.READY:
             return _done(row, seen, now)
+        if seen.state == VersionState.ARCHIVED:
+            return _moved(row, SyncState.DONE, now, reason=f"{seen} was ready, and is archived by now.")
         if seen.state == VersionState.REFUSED:
             return _moved(row, SyncState.REFUSED, now, reason=seen.reason)
         if seen.state != VersionState.IMPORTING:

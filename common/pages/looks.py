@@ -35,6 +35,7 @@ LOOKS: dict[str, dict[str, Look]] = {
     "version": {
         "importing": Look("Importing", "busy", "download"),
         "ready": Look("Ready", "good", "circle-check"),
+        "archived": Look("Archived", "idle", "archive"),
         "failed": Look("Failed", "bad", "circle-x"),
         "refused": Look("Refused", "bad", "shield-x"),
         "deleted": Look("Deleted", "idle", "trash"),

@@ -3,7 +3,7 @@
 from models_registry.models.aliases import Alias, AliasMove
 from models_registry.models.catalogue import Model
 from models_registry.models.hubs import HubSource, HubSync
-from models_registry.models.versions import FROZEN_FIELDS, Version, VersionFile, VersionMove
+from models_registry.models.versions import FROZEN_FIELDS, Version, VersionFile, VersionMove, VersionTag
 
 __all__ = [
     "FROZEN_FIELDS",
@@ -15,4 +15,5 @@ __all__ = [
     "Version",
     "VersionFile",
     "VersionMove",
+    "VersionTag",
 ]

@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 from django.db import models
@@ -14,7 +14,7 @@ FROZEN_FIELDS = frozenset(
     {
         "model_id", "number", "name", "source", "message", "author_id", "author_name", "created_at",
         "ready_at", "digest", "size_bytes", "file_count", "architecture", "parameters", "context_length",
-        "dtype", "quantization", "config", "scan", "lineage", "parent_id",
+        "dtype", "quantization", "config", "facts", "scan", "lineage", "parent_id",
     }
 )  # fmt: skip
 _FROZEN_COLUMNS = FROZEN_FIELDS | {"model", "author", "parent"}
@@ -33,6 +33,10 @@ class Versions(TeamOwned["Version"]):
         if _FROZEN_COLUMNS & columns.keys() and self.filter(state__in=FROZEN).exists():
             raise Frozen("A ready version never changes. Import another one.")
         return super().update(**columns)
+
+    def fill_in_facts(self, facts: Mapping[str, Any]) -> int:
+        """For versions from before facts were kept: once, from files that never change."""
+        return models.QuerySet.update(self.filter(facts__isnull=True), facts=facts)
 
     def delete(self) -> tuple[int, dict[str, int]]:
         raise Frozen("Versions are not removed; services.delete_version lets go of their files.")
@@ -74,6 +78,8 @@ class Version(Reconciled):
     dtype = models.CharField(max_length=40, blank=True, editable=False)
     quantization = models.CharField(max_length=40, blank=True, editable=False)
     config = models.JSONField(default=dict, blank=True, editable=False)
+    facts = models.JSONField(null=True, blank=True, editable=False)
+    """What `facts.details_of` makes; None: its files have not been read for it yet."""
     scan = models.JSONField(default=dict, blank=True, editable=False)
     """What the judgement of its files found: `{"verdict", "refusals", "skipped", "notes", "formats"}`."""
     signature = models.JSONField(null=True, blank=True, editable=False)
@@ -106,7 +112,7 @@ class Version(Reconciled):
             models.CheckConstraint(condition=Q(state__in=VersionState.values), name="version_state_known"),
             models.CheckConstraint(condition=Q(number__gte=1), name="version_number_from_one"),
             models.CheckConstraint(
-                condition=~Q(state=VersionState.READY)
+                condition=~Q(state__in=sorted({VersionState.READY, VersionState.ARCHIVED}))
                 | Q(digest__isnull=False, ready_at__isnull=False, file_count__gte=1),
                 name="version_ready_is_whole",
             ),
@@ -193,6 +199,23 @@ class VersionFile(models.Model):
 
     def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:
         return VersionFile.objects.filter(pk=self.pk).delete()
+
+
+class VersionTag(models.Model):
+    """A word that people put on a version and take away again."""
+
+    version = models.ForeignKey(Version, on_delete=models.PROTECT, related_name="tags")
+    name = models.CharField(max_length=63)
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["version", "name"], name="version_tag_once"),
+        ]
+        indexes: ClassVar = [models.Index(fields=["name"], name="version_tag_name")]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class VersionMove(models.Model):

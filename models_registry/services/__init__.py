@@ -13,6 +13,7 @@ from models_registry.services.hubs import (
     retry_sync,
     start_sync,
 )
+from models_registry.services.shelving import archive_version, restore_version, tag_version
 from models_registry.services.versions import (
     cancel_import,
     delete_version,
@@ -21,6 +22,7 @@ from models_registry.services.versions import (
 )
 
 __all__ = [
+    "archive_version",
     "cancel_import",
     "cancel_sync",
     "change_hub_source",
@@ -34,10 +36,12 @@ __all__ = [
     "import_version",
     "new_notice_secret",
     "pause_sync",
+    "restore_version",
     "resume_sync",
     "retry_import",
     "retry_sync",
     "set_alias",
     "start_sync",
+    "tag_version",
     "take_notice",
 ]

@@ -162,20 +162,20 @@ def again(version: Version, *, actor: Actor, source: dict[str, Any], reason: str
     with transaction.atomic():
         if not Model.objects.live().filter(pk=version.model_id).update(deleted_at=None):
             raise UnknownModel(f"There is no model {version.model} any more.")
-        _compare_and_set(version, columns | {"attempt": F("attempt") + 1})
+        compare_and_set(version, columns | {"attempt": F("attempt") + 1})
         write()
     version.refresh_from_db()
 
 
 def pause(version: Version) -> None:
     """Let no process work on an import; what it holds is kept. Raises WrongState."""
-    _compare_and_set(version, {"is_paused": True, "bytes_per_second": 0})
+    compare_and_set(version, {"is_paused": True, "bytes_per_second": 0})
 
 
 def resume(version: Version) -> None:
     """Let a paused import go on with what it holds. Raises WrongState."""
     fresh = {"is_paused": False, "launches": 0, "launched_at": None, "reason": ""}
-    _compare_and_set(version, {**fresh, "attempt": F("attempt") + 1})
+    compare_and_set(version, {**fresh, "attempt": F("attempt") + 1})
 
 
 def cancel_import(*, actor: Actor, version: Version, reason: str = "") -> Version:
@@ -195,7 +195,7 @@ def stop(version: Version, *, actor: Actor, reason: str) -> None:
         version, VersionState.FAILED, actor=actor, reason=sentence, is_held=True, size_bytes=0, file_count=0
     )
     with transaction.atomic():
-        _compare_and_set(version, columns)
+        compare_and_set(version, columns)
         write()
 
 
@@ -213,12 +213,17 @@ def delete_version(*, actor: Actor, version: Version, reason: str = "") -> None:
         # The row is locked by this change, and `set_alias` locks it too: of the two, the later one sees
         # what the earlier one did.
         let_go(version, actor=actor, reason=why)
-        aliases = list(Alias.objects.filter(version=version).values_list("name", flat=True))
-        if aliases:
-            raise InUse(f"{version} is {', '.join(sorted(aliases))}. Move or delete the alias first.")
-        if used := uses().get(version.pk):
-            raise InUse(f"{version} is still used by {', '.join(used)}.")
+        check_unneeded(version)
     version.refresh_from_db()
+
+
+def check_unneeded(version: Version) -> None:
+    """Raises InUse while an alias or a deployment needs the version, whose row the caller has locked."""
+    aliases = list(Alias.objects.filter(version=version).values_list("name", flat=True))
+    if aliases:
+        raise InUse(f"{version} is {', '.join(sorted(aliases))}. Move or delete the alias first.")
+    if used := uses().get(version.pk):
+        raise InUse(f"{version} is still used by {', '.join(used)}.")
 
 
 def let_go(version: Version, *, actor: Actor, reason: str) -> None:
@@ -226,12 +231,15 @@ def let_go(version: Version, *, actor: Actor, reason: str) -> None:
     checks.
     """
     columns, write = moves.moved(version, VersionState.DELETED, actor=actor, reason=reason, is_held=True)
-    _compare_and_set(version, columns)
+    compare_and_set(version, columns)
     write()
 
 
-def _compare_and_set(version: Version, columns: Mapping[str, Any]) -> None:
-    """Take the row away from whoever works on it, if its state is still the one that was read."""
+def compare_and_set(version: Version, columns: Mapping[str, Any]) -> None:
+    """Take the row away from whoever works on it and change it, if its state is still the one that was read.
+
+    Raises WrongState.
+    """
     if not kernel.interrupt(version, where={"state": version.state}, **columns):
         raise WrongState(f"{version} has just changed its state. Look again.")
 

@@ -24,6 +24,10 @@ def _importing(scene: Scene) -> Mapping[str, Any]:
     return {"model": scene.model.name, "version": scene.version("importing").name}
 
 
+def _archived(scene: Scene) -> Mapping[str, Any]:
+    return {"model": scene.model.name, "version": scene.version("archived").name}
+
+
 def _failed(scene: Scene) -> Mapping[str, Any]:
     return {"model": scene.model.name, "version": scene.version("failed").name}
 
@@ -81,6 +85,9 @@ ROUTES = [
     Route(
         "POST", VERSION + "cancel/", Right.MODELS_WRITE, fill=_importing, body=lambda scene: {}, status=202
     ),
+    Route("POST", VERSION + "archive/", Right.MODELS_WRITE, fill=_ready, body=lambda scene: {}),
+    Route("POST", VERSION + "restore/", Right.MODELS_WRITE, fill=_archived, body=lambda scene: {}),
+    Route("POST", VERSION + "tags/", Right.MODELS_WRITE, fill=_ready, body=lambda scene: {"add": ["good"]}),
     Route("POST", VERSION + "retry/", Right.MODELS_WRITE, fill=_failed, body=lambda scene: {}, status=202),
     Route("GET", "models/{model}/aliases/", Right.READ, fill=_model),
     Route("GET", ALIAS, Right.READ, fill=_alias),

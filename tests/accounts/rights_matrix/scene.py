@@ -114,7 +114,7 @@ class Scene:
     def version(self, state: str = "ready", name: str = "") -> Version:
         """The model's version of that name, `v1` if it is ready, made when asked for."""
         name = name or {"ready": "v1"}.get(state, state)
-        ready = {"digest": "0" * 64, "ready_at": timezone.now(), "file_count": 1} if state == "ready" else {}
+        whole = {"digest": "0" * 64, "ready_at": timezone.now(), "file_count": 1}
         return Version.objects.get_or_create(
             model=self.model,
             name=name,
@@ -126,7 +126,7 @@ class Scene:
                     roots=settings.SLIPWAY_IMPORT_ROOTS,
                     store=Path(settings.SLIPWAY_STORE_DIR),
                 ).as_json(ignore_patterns=[]),
-                **ready,
+                **(whole if state in ("ready", "archived") else {}),
             },
         )[0]
 

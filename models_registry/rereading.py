@@ -1,0 +1,82 @@
+"""The process that reads the facts of a version from its blobs, for versions from before facts were kept:
+`python -m models_registry.rereading <store>`, with the files as JSON on its standard input.
+
+Like `models_registry.importer`, which see: no database, no settings, bounded memory; it writes nothing.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from models_registry.contents import Identified, identify
+from models_registry.errors import BlobMissing, Refused
+from models_registry.facts import facts_of
+from models_registry.importer import MEMORY_BYTES, environment
+from models_registry.manifest import Manifest, ManifestFile
+from models_registry.store import LocalStore
+
+PATIENCE_SECONDS = 8.0
+"""Headers take a second; a kernel step may take twenty."""
+_READ = {"safetensors", "gguf"}
+
+
+class NotReadable(Exception):
+    """The facts cannot be had now; the message says why."""
+
+
+def read_facts(store: Path, manifest: Manifest) -> dict[str, Any]:
+    """`facts.details_of` of a version in the store, read by a process of its own. Raises NotReadable."""
+    files = json.dumps([asdict(file) for file in manifest.files])
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "models_registry.rereading", str(store)],
+            cwd=Path(__file__).resolve().parent.parent,
+            env=environment(),
+            input=files.encode(),
+            capture_output=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise NotReadable(f"Its headers took longer than {PATIENCE_SECONDS:.0f} s to read.") from None
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise NotReadable(f"Its headers cannot be read: {said[-1][:500] if said else done.returncode}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def details_of_files(store: LocalStore, files: Sequence[ManifestFile]) -> dict[str, Any]:
+    """What `facts.details_of` makes of these files. Raises BlobMissing, Refused, OSError."""
+    return facts_of([_identified(store, file) for file in files]).details
+
+
+def _identified(store: LocalStore, file: ManifestFile) -> Identified:
+    is_told = file.path in ("config.json", "model.safetensors.index.json")
+    if not is_told and file.format not in _READ:
+        return Identified(file.path, file.format)
+    with store.opened(file.sha256) as content:
+        return identify(file.path, content)
+
+
+def main(arguments: list[str]) -> int:
+    os.nice(10)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    files = [ManifestFile(**file) for file in json.load(sys.stdin)]
+    try:
+        json.dump(details_of_files(LocalStore(Path(arguments[0])), files), sys.stdout)
+    except (BlobMissing, Refused, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,93 @@
+"""Versions that are set aside without losing anything, and the tags that people put on them."""
+
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.db.models import F
+
+from accounts.services import require
+from accounts.states import Right
+from common import audit
+from common.actor import Actor
+from common.errors import Invalid
+from models_registry import moves, names
+from models_registry.errors import WrongState
+from models_registry.models import Version, VersionTag
+from models_registry.services import checks
+from models_registry.services.versions import check_unneeded, compare_and_set
+from models_registry.states import VersionState
+
+MAX_TAGS = 50
+
+
+def archive_version(*, actor: Actor, version: Version, reason: str = "") -> Version:
+    """Set a version aside: lists leave it out, no alias and no release may name it, its files stay.
+
+    Raises NotAllowed, WrongState unless it is ready, InUse while an alias or a deployment needs it.
+    """
+    if version.state != VersionState.READY:
+        raise WrongState(f"{version} is {version.state}; only a ready version can be archived.")
+    return _move(version, VersionState.ARCHIVED, actor=actor, reason=reason)
+
+
+def restore_version(*, actor: Actor, version: Version, reason: str = "") -> Version:
+    """Make an archived version ready again. Raises NotAllowed, WrongState."""
+    if version.state != VersionState.ARCHIVED:
+        raise WrongState(f"{version} is {version.state}; only an archived version can be restored.")
+    return _move(version, VersionState.READY, actor=actor, reason=reason)
+
+
+def _move(version: Version, to: VersionState, *, actor: Actor, reason: str) -> Version:
+    require(actor, Right.MODELS_WRITE, version.model.team)
+    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    columns, write = moves.moved(version, to, actor=actor, reason=why)
+    if to == VersionState.READY:
+        columns["reason"] = ""
+    with transaction.atomic():
+        # Locks the row, as `set_alias` does: whatever is found below is all there will be.
+        compare_and_set(version, columns)
+        write()
+        if to == VersionState.ARCHIVED:
+            check_unneeded(version)
+    version.refresh_from_db()
+    return version
+
+
+def tag_version(
+    *,
+    actor: Actor,
+    version: Version,
+    add: Sequence[str] = (),
+    remove: Sequence[str] = (),
+    reason: str = "",
+) -> Version:
+    """Put tags on a version and take others away; what is so already changes nothing.
+
+    Raises NotAllowed, InvalidName, Invalid for more than 50 tags, WrongState for a deleted version.
+    """
+    require(actor, Right.MODELS_WRITE, version.model.team)
+    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    wanted = {names.check_tag(name.strip()) for name in add}
+    if both := wanted & set(remove):
+        raise Invalid(fields={"add": [f"'{min(both)}' cannot be put on and taken away at once."]})
+    with transaction.atomic():
+        # Locks the row: tags of one version change one after the other.
+        if not Version.objects.live().filter(pk=version.pk).update(attempt=F("attempt")):
+            raise WrongState(f"{version} is deleted; its tags are history.")
+        present = set(VersionTag.objects.filter(version=version).values_list("name", flat=True))
+        added, removed = sorted(wanted - present), sorted(present & set(remove))
+        if len(present) + len(added) - len(removed) > MAX_TAGS:
+            raise Invalid(fields={"add": [f"A version has at most {MAX_TAGS} tags."]})
+        VersionTag.objects.filter(version=version, name__in=removed).delete()
+        VersionTag.objects.bulk_create(VersionTag(version=version, name=name) for name in added)
+        if added or removed:
+            detail = {"added": added, "removed": removed}
+            audit.record(
+                actor,
+                "version.tag",
+                subject=version,
+                reason=why,
+                detail=detail,
+                team_id=version.model.team_id,
+            )
+    return version

@@ -1,0 +1,137 @@
+"""Versions are set aside and taken back without losing anything; tags come and go, all else stays."""
+
+import pytest
+
+from accounts.actors import of_user
+from accounts.errors import NotAllowed
+from common.errors import Invalid
+from common.models import AuditRecord
+from models_registry import files, selectors, services, uses
+from models_registry.errors import InUse, InvalidName, WrongState
+from models_registry.models import Model, Version
+from tests import cast
+
+
+@pytest.fixture
+def version(library, actor, model) -> Version:
+    return library.ready(actor, model)
+
+
+def told() -> list[str]:
+    return list(AuditRecord.objects.order_by("pk").values_list("action", flat=True))
+
+
+def test_an_archived_version_keeps_its_files_and_cannot_be_named_by_an_alias(
+    library, actor, model, version
+) -> None:
+    services.archive_version(actor=actor, version=version, reason="Worse than v0.")
+    library.settle()
+    assert (version.state, version.reason) == ("archived", "Worse than v0.")
+    library.store.check(files.manifest_of(version))
+    with pytest.raises(WrongState, match="archived"):
+        services.set_alias(actor=actor, model=model, alias="production", version=version)
+    with pytest.raises(WrongState):
+        files.materialise(version)
+    assert told()[-1] == "version.archive"
+    assert Model.objects.get().latest is None
+
+
+def test_a_restored_version_is_as_it_was(library, actor, model, version) -> None:
+    before = Version.objects.get()
+    services.archive_version(actor=actor, version=version)
+    services.restore_version(actor=actor, version=version, reason="Needed again.")
+    after = Version.objects.get()
+    assert (after.state, after.reason, after.digest, after.ready_at) == (
+        "ready",
+        "",
+        before.digest,
+        before.ready_at,
+    )
+    services.set_alias(actor=actor, model=model, alias="production", version=after)
+    assert Model.objects.get().latest == after
+    assert told()[-3:] == ["version.archive", "version.restore", "alias.move"]
+    moves = selectors.version_moves(version).values_list("to_state", "reason")
+    assert list(moves)[-1] == ("ready", "Needed again.")
+
+
+def test_what_is_aliased_or_served_is_not_archived(actor, model, version) -> None:
+    alias = services.set_alias(actor=actor, model=model, alias="production", version=version)
+    with pytest.raises(InUse, match="is production"):
+        services.archive_version(actor=actor, version=version)
+    services.delete_alias(actor=actor, alias=alias)
+    uses.register_use_check(lambda: {version.pk: ["service chat"]})
+    with pytest.raises(InUse, match="service chat"):
+        services.archive_version(actor=actor, version=version)
+    assert Version.objects.get().state == "ready"
+
+
+def test_only_what_is_ready_is_archived_and_only_what_is_archived_restored(
+    library, actor, model, version
+) -> None:
+    with pytest.raises(WrongState, match="is ready"):
+        services.restore_version(actor=actor, version=version)
+    importing = services.import_version(actor=actor, model=model, source=str(library.directory("b")))
+    with pytest.raises(WrongState, match="is importing"):
+        services.archive_version(actor=actor, version=importing)
+
+
+def test_an_archived_version_holds_its_content_when_its_twin_is_deleted(
+    library, actor, model, version
+) -> None:
+    twin = library.ready(actor, model, "copy")
+    services.archive_version(actor=actor, version=version)
+    services.delete_version(actor=actor, version=twin)
+    library.settle()
+    library.store.check(files.manifest_of(version))
+    services.delete_version(actor=actor, version=version)
+    library.settle()
+    assert library.stored() == set()
+
+
+def test_tags_come_and_go_and_the_record_says_who_and_why(actor, version) -> None:
+    services.tag_version(actor=actor, version=version, add=["good", "lang=en"])
+    services.tag_version(actor=actor, version=version, add=["good"], remove=["lang=en", "x"], reason="Oops.")
+    assert selectors.version_card(version).tags == ("good",)
+    last = AuditRecord.objects.order_by("pk").last()
+    assert (last.action, last.reason, last.actor) == ("version.tag", "Oops.", "ada")
+    count = AuditRecord.objects.count()
+    services.tag_version(actor=actor, version=version, add=["good"], remove=["x"])
+    assert AuditRecord.objects.count() == count
+
+
+def test_tags_that_are_no_words_or_too_many_are_refused(actor, version) -> None:
+    with pytest.raises(InvalidName, match="A tag has"):
+        services.tag_version(actor=actor, version=version, add=["two words"])
+    with pytest.raises(Invalid, match="at once"):
+        services.tag_version(actor=actor, version=version, add=["a"], remove=["a"])
+    services.tag_version(actor=actor, version=version, add=[f"t{number}" for number in range(50)])
+    with pytest.raises(Invalid, match="at most 50"):
+        services.tag_version(actor=actor, version=version, add=["one-more"])
+
+
+def test_a_viewer_may_neither_archive_nor_tag(version) -> None:
+    viewer = of_user(cast.person("vic", vision="viewer"))
+    with pytest.raises(NotAllowed):
+        services.archive_version(actor=viewer, version=version)
+    with pytest.raises(NotAllowed):
+        services.tag_version(actor=viewer, version=version, add=["a"])
+    assert Version.objects.get().state == "ready"
+
+
+def test_lists_leave_archived_versions_out_unless_asked(library, ada, actor, model, version) -> None:
+    library.ready(actor, model, fill=b"\2")
+    api = cast.api(ada)
+    answer = api.post("models/tiny/versions/v1/archive/", {"reason": "old"})
+    assert (answer.status_code, answer.json()["state"]) == (200, "archived")
+    assert api.post("models/tiny/versions/v2/tags/", {"add": ["good"]}).json()["tags"] == ["good"]
+
+    def listed(query: str) -> list[str]:
+        return [one["name"] for one in api.get(f"models/tiny/versions/{query}").json()["results"]]
+
+    assert listed("") == ["v2"]
+    assert listed("?state=archived") == ["v1"]
+    assert listed("?state=archived&state=ready") == ["v2", "v1"]
+    assert listed("?tag=good") == listed("?q=goo") == ["v2"]
+    assert api.get("models/tiny/versions/v1/").json()["reason"] == "old"
+    assert api.post("models/tiny/versions/v1/restore/", {}).json()["state"] == "ready"
+    assert api.post("models/tiny/versions/v1/restore/", {}).status_code == 409
