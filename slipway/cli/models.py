@@ -4,6 +4,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import Context, context_of, size
+from slipway.cli.names import split_version
 from slipway.cli.syncs import sync
 from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently, transfer_bar
 from slipway.client import Refused
@@ -27,6 +28,16 @@ def push(
     create: Annotated[bool, typer.Option("--create", help="Create the model if it is not there.")] = False,
     task: Annotated[str, typer.Option("--task", help="With --create: the model's task.")] = "text-generation",
     team: Annotated[str, typer.Option("--team", help="With --create: the team that will own it.")] = "",
+    parent: Annotated[
+        str, typer.Option("--parent", help="The version that it was made from: v2, or MODEL:v2.")
+    ] = "",
+    base_model: Annotated[
+        str, typer.Option("--base-model", help="What it was tuned from: MODEL:v2, or hf://org/name@revision.")
+    ] = "",
+    job: Annotated[str, typer.Option("--job", help="Name or address of the job that made it.")] = "",
+    data: Annotated[
+        list[str] | None, typer.Option("--data", help="Name or address of data it learned from; repeatable.")
+    ] = None,
     alias: Annotated[
         str, typer.Option("--alias", help="Point this alias at the version once it is ready.")
     ] = "",
@@ -38,7 +49,10 @@ def push(
     context = context_of(typer_context)
     if create:
         _ensure_model(context, model, task=task, team=team)
-    body = {"source": str(directory.absolute()), "message": message} | ({"version": name} if name else {})
+    body: dict[str, Any] = {"source": str(directory.absolute()), "message": message}
+    told = {"parent": parent, "base_model": base_model, "job": job, "data": data}
+    lineage = {key: value for key, value in told.items() if value}
+    body |= ({"version": name} if name else {}) | ({"lineage": lineage} if lineage else {})
     version = context.client.create(f"models/{model}/versions/", body)
     if wait or alias:
         version = _wait_until_ready(context, model, version, Deadline(timeout))
@@ -88,6 +102,47 @@ def show(typer_context: typer.Context, model: str) -> None:
             for v in document["versions"]
         ),
     )
+
+
+@app.command("archive")
+def archive(
+    typer_context: typer.Context,
+    version: Annotated[str, typer.Argument(metavar="MODEL:VERSION")],
+    reason: Annotated[str, typer.Option("--reason", help="Why; asked for when it is missing.")] = "",
+) -> None:
+    """Set a version aside: lists leave it out and nothing may name it; its files stay."""
+    context = context_of(typer_context)
+    _move(context, version, "archive", {"reason": context.asked_for(reason)})
+
+
+@app.command("restore")
+def restore(
+    typer_context: typer.Context,
+    version: Annotated[str, typer.Argument(metavar="MODEL:VERSION")],
+    reason: Annotated[str, typer.Option("--reason", help="Why.")] = "",
+) -> None:
+    """Make an archived version ready again."""
+    _move(context_of(typer_context), version, "restore", {"reason": reason})
+
+
+@app.command("tag")
+def tag(
+    typer_context: typer.Context,
+    version: Annotated[str, typer.Argument(metavar="MODEL:VERSION")],
+    add: Annotated[list[str] | None, typer.Option("--add", "-a", help="Put on; repeatable.")] = None,
+    remove: Annotated[list[str] | None, typer.Option("--remove", "-r", help="Take away; repeatable.")] = None,
+    reason: Annotated[str, typer.Option("--reason", help="Why.")] = "",
+) -> None:
+    """Put tags on a version, and take others away."""
+    body = {"add": add or [], "remove": remove or [], "reason": reason}
+    _move(context_of(typer_context), version, "tags", body)
+
+
+def _move(context: Context, label: str, verb: str, body: dict[str, Any]) -> None:
+    model, name = split_version(label)
+    version = context.client.post(f"models/{model}/versions/{name}/{verb}/", body)
+    context.show(version)
+    context.say(f"{model}:{version['name']} {version['state']} {' '.join(version['tags'])}".rstrip())
 
 
 def _ensure_model(context: Context, model: str, *, task: str, team: str) -> None:

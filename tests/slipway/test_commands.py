@@ -229,3 +229,22 @@ def test_an_approver_sees_the_first_versions_model(terminal: Terminal, scene: Sc
     said = terminal("models", "list", "--search", "story", token=token_for(scene.approver))
 
     assert Model.objects.get().name in said.out
+
+
+def test_a_version_says_where_it_comes_from_and_is_tagged_archived_and_restored(
+    terminal: Terminal, developer: str, library: Library
+) -> None:
+    terminal.while_waiting = library.settle
+    pushed = terminal(
+        "models", "push", library.directory(), "--model", "tiny", "--create",
+        "--base-model", "hf://acme/base", "--job", "job 7", "--data", "s3://a", "--data", "s3://b",
+    )  # fmt: skip
+    assert pushed.status == 0, pushed
+    version = Version.objects.get(model__name="tiny")
+    assert version.lineage == {"base_model": "hf://acme/base", "job": "job 7", "data": ["s3://a", "s3://b"]}
+
+    assert "good" in terminal("models", "tag", "tiny:v1", "--add", "good").out
+    assert terminal("models", "archive", "tiny:v1").status == Exit.USAGE
+    assert terminal("models", "archive", "tiny:v1", "--reason", "old").out.startswith("tiny:v1 archived")
+    assert "v1" not in terminal("models", "show", "tiny").out
+    assert terminal("models", "restore", "tiny:v1").out.startswith("tiny:v1 ready")
