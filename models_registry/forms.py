@@ -16,9 +16,10 @@ from common.actor import Actor
 from common.pages import formats
 from common.pages.forms import SearchInput
 from models_registry import selectors
+from models_registry.facts import WEIGHT_FORMATS
 from models_registry.models import HubSource, Model, Version
 from models_registry.services.catalogue import MAX_DESCRIPTION, MAX_TASK
-from models_registry.services.checks import MAX_REASON
+from models_registry.services.checks import MAX_ORIGIN, MAX_REASON
 from models_registry.services.hubs import MAX_TOKEN
 from models_registry.services.versions import MAX_MESSAGE
 from models_registry.sources import MAX_LENGTH
@@ -39,6 +40,16 @@ class ModelFilter(django_filters.FilterSet):  # type: ignore[misc]
     team = django_filters.ModelChoiceFilter(
         field_name="team", to_field_name="name", queryset=_visible_teams, label="Team", empty_label="Any"
     )
+    architecture = django_filters.CharFilter(
+        method="of_latest",
+        label="Architecture",
+        widget=forms.TextInput(attrs={"placeholder": "LlamaForCausalLM", "autocomplete": "off"}),
+    )
+    format = django_filters.ChoiceFilter(
+        method="of_latest", label="Weights", empty_label="Any", choices=WEIGHT_FORMATS
+    )
+    parameters_min = django_filters.NumberFilter(method="of_latest", label="Parameters from", min_value=0)
+    parameters_max = django_filters.NumberFilter(method="of_latest", label="to", min_value=0)
     importing = django_filters.ChoiceFilter(
         method="with_versions_in",
         label="Versions",
@@ -53,6 +64,9 @@ class ModelFilter(django_filters.FilterSet):  # type: ignore[misc]
     def mentioning(self, rows: QuerySet[Model], _name: str, words: str) -> QuerySet[Model]:
         return selectors.mentioning(rows, words)
 
+    def of_latest(self, rows: QuerySet[Model], name: str, value: Any) -> QuerySet[Model]:
+        return selectors.with_weights(rows, **{name: value})
+
     def with_versions_in(self, rows: QuerySet[Model], _name: str, state: str) -> QuerySet[Model]:
         return rows.filter(pk__in=Version.objects.filter(state=state).values("model"))
 
@@ -63,12 +77,16 @@ class VersionFilter(django_filters.FilterSet):  # type: ignore[misc]
     )
     state = django_filters.ChoiceFilter(
         label="State",
-        empty_label="Any",
+        empty_label="All but archived",
         choices=[choice for choice in VersionState.choices if choice[0] != VersionState.DELETED],
     )
 
     def mentioning(self, rows: QuerySet[Version], _name: str, words: str) -> QuerySet[Version]:
         return selectors.versions_mentioning(rows, words)
+
+    def filter_queryset(self, rows: QuerySet[Version]) -> QuerySet[Version]:
+        found: QuerySet[Version] = super().filter_queryset(rows)
+        return found if self.form.cleaned_data.get("state") else selectors.without_archived(found)
 
 
 class TaskField(forms.CharField):
@@ -110,7 +128,7 @@ class NewModelForm(forms.Form):
 
 
 class PatternsField(forms.CharField):
-    """Shell patterns, one per line."""
+    """Shell patterns, or names, one per line."""
 
     def __init__(self, *, label: str, help_text: str) -> None:
         text = forms.Textarea(attrs={"rows": 2, "spellcheck": "false"})
@@ -140,6 +158,21 @@ class ImportForm(forms.Form):
         max_length=200,
         help_text="The version that it was made from: v2 of this model, or other-model:v2.",
     )
+    base_model = forms.CharField(
+        label="Base model",
+        required=False,
+        max_length=MAX_ORIGIN,
+        help_text="What it was fine-tuned or quantised from: model:v2, or hf://org/name@revision.",
+    )
+    job = forms.CharField(
+        label="Made by",
+        required=False,
+        max_length=MAX_ORIGIN,
+        help_text="Name or address of the job that made it.",
+    )
+    data = PatternsField(
+        label="Data", help_text="Names or addresses of the data it learned from, one per line."
+    )
     ignore_patterns = PatternsField(
         label="Leave out", help_text="Shell patterns over whole paths, one per line, such as *.bin"
     )
@@ -153,11 +186,12 @@ class ImportForm(forms.Form):
     def wishes(self) -> dict[str, Any]:
         """As `services.import_version` takes them."""
         given = self.cleaned_data
+        lineage = {key: given[key] for key in ("parent", "base_model", "job", "data") if given[key]}
         return {
             "source": given["source"],
             "version": given["version"],
             "message": given["message"],
-            "lineage": {"parent": given["parent"]} if given["parent"] else None,
+            "lineage": lineage,
             "ignore_patterns": given["ignore_patterns"],
         }
 
@@ -266,6 +300,18 @@ class NewHubSourceForm(HubSourceForm):
         super().__init__(data, services=services)
         del self.fields["expected"]
         _choose(self.fields["endpoint"], [(one, one) for one in settings.SLIPWAY_HUB_ENDPOINTS])
+
+
+class TagForm(forms.Form):
+    tags = forms.CharField(
+        required=False,
+        max_length=4_000,
+        help_text="Words with blanks between them, such as evaluated or language=en.",
+        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
+    )
+
+    def words(self) -> set[str]:
+        return set(self.cleaned_data["tags"].replace(",", " ").split())
 
 
 class VersionChoice(forms.ModelChoiceField):  # type: ignore[type-arg]

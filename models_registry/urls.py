@@ -25,5 +25,6 @@ urlpatterns = [
     path("models/<str:name>/+settings/", models.model_settings, name="model-settings"),
     path("models/<str:name>/+delete/", models.delete_model, name="delete-model"),
     path("models/<str:name>/<str:version>/", versions.version_page, name="version"),
+    path("models/<str:name>/<str:version>/+tags/", versions.tag_version, name="tag-version"),
     path("models/<str:name>/<str:version>/+<str:wish>/", versions.act, name="version-act"),
 ]

@@ -31,7 +31,12 @@ MODEL_CHANGE = {"description": "Answers questions about the standard library, in
 NEW_VERSION = {
     "source": "/srv/models/tiny-llama/run-8",
     "message": "Trained twice as long.",
-    "lineage": {"parent": "v1", "trained_by": "job 8"},
+    "lineage": {
+        "parent": "v1",
+        "base_model": "hf://acme/tiny-llama-base@main",
+        "job": "https://ci.example.org/jobs/8",
+        "data": ["hf://datasets/acme/questions", "s3://corpora/answers-2026-10"],
+    },
     "ignore_patterns": ["*.bin"],
 }
 VERSION = {
@@ -69,6 +74,7 @@ VERSION = {
         "seconds_left": None,
     },
     "aliases": ["staging"],
+    "tags": ["evaluated", "language=en"],
     "served": [],
     "same_content_as": "",
     "created_at": "2026-11-20T08:30:00Z",
@@ -90,6 +96,25 @@ VERSION_DETAIL = VERSION | {
         },
     ],
     "config": {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256},
+    "facts": {
+        "format": "safetensors",
+        "tensors": 39,
+        "weights": [{"dtype": "F32", "elements": 3_345_408, "bytes": 13_381_632}],
+        "layers": 4,
+        "hidden_size": 256,
+        "attention_heads": 8,
+        "kv_heads": 4,
+        "head_dim": 32,
+        "vocabulary": 2048,
+        "rope": {"theta": 500_000.0, "scaling": "", "factor": None, "original_context_length": None},
+        "quantization": None,
+        "memory": {
+            "weights_bytes": 13_381_632,
+            "kv_cache_bytes_per_1k_tokens": 4_096_000,
+            "kv_cache_dtype": "F32",
+        },
+        "unknown": [],
+    },
     "scan": {
         "verdict": "passed",
         "formats": {
@@ -100,7 +125,12 @@ VERSION_DETAIL = VERSION | {
         "skipped": ["optimizer.bin"],
         "notes": [],
     },
-    "lineage": {"parent": "tiny-llama:v1", "trained_by": "job 8"},
+    "lineage": {
+        "parent": "tiny-llama:v1",
+        "base_model": "hf://acme/tiny-llama-base@main",
+        "job": "https://ci.example.org/jobs/8",
+        "data": ["hf://datasets/acme/questions", "s3://corpora/answers-2026-10"],
+    },
     "history": [
         {
             "at": "2026-11-20T08:30:00Z",
@@ -118,6 +148,7 @@ VERSION_DETAIL = VERSION | {
         },
     ],
 }
+TAGGING = {"add": ["evaluated"], "remove": ["candidate"], "reason": "The evaluation is through."}
 REASON = {"reason": "The disk was full; it is not any more."}
 ALIAS = {
     "name": "production",

@@ -134,6 +134,7 @@ class VersionSerializer(serializers.Serializer[VersionCard]):
     )
     progress = ProgressSerializer(source="version")
     aliases = serializers.ListField(child=serializers.CharField())
+    tags = serializers.ListField(child=serializers.CharField())
     served = serializers.ListField(child=serializers.CharField(), help_text="Where it is in use.")
     same_content_as = serializers.CharField(
         help_text="Name of the first version of this model with the same digest; empty: this one."
@@ -143,6 +144,55 @@ class VersionSerializer(serializers.Serializer[VersionCard]):
 
     def get_stuck(self, card: VersionCard) -> str:
         return card.version.last_error if card.version.stuck_at else ""
+
+
+class RopeSerializer(serializers.Serializer[Any]):
+    theta = serializers.FloatField(allow_null=True)
+    scaling = serializers.CharField(help_text="Such as `llama3` or `yarn`; empty: none.")
+    factor = serializers.FloatField(allow_null=True)
+    original_context_length = serializers.IntegerField(allow_null=True)
+
+
+class QuantizationSerializer(serializers.Serializer[Any]):
+    method = serializers.CharField()
+    bits = serializers.IntegerField(allow_null=True, help_text="Of one weight.")
+    group_size = serializers.IntegerField(allow_null=True, help_text="Weights that share a scale.")
+
+
+class WeightsSerializer(serializers.Serializer[Any]):
+    dtype = serializers.CharField()
+    elements = serializers.IntegerField(allow_null=True)
+    bytes = serializers.IntegerField(allow_null=True)
+
+
+class MemorySerializer(serializers.Serializer[Any]):
+    weights_bytes = serializers.IntegerField(
+        allow_null=True, help_text="Sum over all tensors of elements x bits / 8, as they are stored."
+    )
+    kv_cache_bytes_per_1k_tokens = serializers.IntegerField(
+        allow_null=True, help_text="1,000 x 2 x layers x kv_heads x head_dim x bytes of `kv_cache_dtype`."
+    )
+    kv_cache_dtype = serializers.CharField()
+
+
+class FactsSerializer(serializers.Serializer[Any]):
+    """What the headers of the weights and the config tell; null: they do not."""
+
+    format = serializers.CharField(help_text="Of the weights: `safetensors`, `gguf`, `onnx` or empty.")
+    tensors = serializers.IntegerField()
+    weights = WeightsSerializer(many=True, help_text="By dtype, the most frequent first.")
+    layers = serializers.IntegerField(allow_null=True)
+    hidden_size = serializers.IntegerField(allow_null=True)
+    attention_heads = serializers.IntegerField(allow_null=True)
+    kv_heads = serializers.IntegerField(allow_null=True)
+    head_dim = serializers.IntegerField(allow_null=True)
+    vocabulary = serializers.IntegerField(allow_null=True)
+    rope = RopeSerializer(allow_null=True)
+    quantization = QuantizationSerializer(allow_null=True)
+    memory = MemorySerializer(help_text="GPU memory, estimated.")
+    unknown = serializers.ListField(
+        child=serializers.CharField(), help_text="Why parts of `memory` are null, as sentences."
+    )
 
 
 class FileSerializer(serializers.Serializer[Any]):
@@ -166,8 +216,13 @@ class VersionDetailSerializer(VersionSerializer):
 
     files = serializers.SerializerMethodField()
     config = serializers.JSONField(source="version.config")
+    facts = FactsSerializer(
+        source="version.facts", allow_null=True, help_text="Null: the files have not been read for it yet."
+    )
     scan = serializers.JSONField(source="version.scan")
-    lineage = serializers.SerializerMethodField(help_text="`parent` is a version, as `model:name`.")
+    lineage = serializers.SerializerMethodField(
+        help_text="`parent` is a version, as `model:name`; the rest is what its author said."
+    )
     history = serializers.SerializerMethodField()
 
     @extend_schema_field(FileSerializer(many=True))
@@ -198,7 +253,12 @@ class NewVersionSerializer(serializers.Serializer[Any]):
         max_length=95, required=False, allow_blank=True, help_text="Its name; the next v-number by default."
     )
     message = serializers.CharField(max_length=4_000, required=False, allow_blank=True)
-    lineage = serializers.DictField(required=False)
+    lineage = serializers.DictField(
+        required=False,
+        help_text="Where it comes from: `parent` (a version, as `v2` or `model:v2`), `base_model` "
+        "(`model:v2` or `hf://org/name@revision`), `job` (a name or an address), `data` (a list of them), "
+        "and whatever else belongs to it.",
+    )
     ignore_patterns = serializers.ListField(
         child=serializers.CharField(max_length=200),
         max_length=50,
@@ -209,6 +269,13 @@ class NewVersionSerializer(serializers.Serializer[Any]):
 
 @example(examples.REASON)
 class ReasonSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+
+
+@example(examples.TAGGING)
+class TaggingSerializer(serializers.Serializer[Any]):
+    add = serializers.ListField(child=serializers.CharField(max_length=63), required=False, max_length=50)
+    remove = serializers.ListField(child=serializers.CharField(max_length=63), required=False, max_length=50)
     reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
 
 

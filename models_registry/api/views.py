@@ -20,6 +20,7 @@ from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, R
 from common.errors import Invalid, Missing
 from models_registry import selectors, services
 from models_registry.api import serializers
+from models_registry.facts import WEIGHT_FORMATS
 from models_registry.models import Alias, AliasMove, Model, Version
 from models_registry.states import VersionState
 
@@ -48,6 +49,21 @@ class ModelFilter(django_filters.FilterSet):  # type: ignore[misc]
     )
     team = django_filters.CharFilter("team__name")
     task = django_filters.CharFilter("task")
+    architecture = django_filters.CharFilter(
+        method="of_latest", label="Of the newest ready version, such as `LlamaForCausalLM`."
+    )
+    format = django_filters.ChoiceFilter(
+        method="of_latest", choices=WEIGHT_FORMATS, label="Of the newest ready version's weights."
+    )
+    parameters_min = django_filters.NumberFilter(
+        method="of_latest", min_value=0, label="Of the newest ready version."
+    )
+    parameters_max = django_filters.NumberFilter(
+        method="of_latest", min_value=0, label="Of the newest ready version."
+    )
+
+    def of_latest(self, rows: QuerySet[Model], name: str, value: Any) -> QuerySet[Model]:
+        return selectors.with_weights(rows, **{name: value})
 
     def mentioning(self, rows: QuerySet[Model], name: str, words: str) -> QuerySet[Model]:
         return selectors.mentioning(rows, words)
@@ -101,13 +117,21 @@ class OfModel(Endpoint):
 
 
 class VersionFilter(django_filters.FilterSet):  # type: ignore[misc]
-    state = django_filters.MultipleChoiceFilter(choices=VersionState.choices)
+    state = django_filters.MultipleChoiceFilter(
+        choices=VersionState.choices, label="Archived ones are left out unless they are asked for."
+    )
+    tag = django_filters.CharFilter("tags__name")
     q = django_filters.CharFilter(
-        method="mentioning", label="Words that must occur in name, message, author, digest or architecture."
+        method="mentioning",
+        label="Words that must occur in name, message, author, digest, architecture or tags.",
     )
 
     def mentioning(self, rows: QuerySet[Version], name: str, words: str) -> QuerySet[Version]:
         return selectors.versions_mentioning(rows, words)
+
+    def filter_queryset(self, rows: QuerySet[Version]) -> QuerySet[Version]:
+        found: QuerySet[Version] = super().filter_queryset(rows)
+        return found if self.form.cleaned_data.get("state") else selectors.without_archived(found)
 
 
 @extend_schema(parameters=[MODEL, VERSION])
@@ -116,7 +140,13 @@ class VersionActions(Shown, OfModel, Read, Deleted):
 
     queryset = Version.objects.all()
     serializer_class = serializers.VersionDetailSerializer
-    inputs = {"retry": serializers.ReasonSerializer, "cancel": serializers.ReasonSerializer}
+    inputs = {
+        "retry": serializers.ReasonSerializer,
+        "cancel": serializers.ReasonSerializer,
+        "archive": serializers.ReasonSerializer,
+        "restore": serializers.ReasonSerializer,
+        "tags": serializers.TaggingSerializer,
+    }
     lookup_field = "name"
     lookup_url_kwarg = "version"
     lookup_value_converter = "str"
@@ -143,6 +173,28 @@ class VersionActions(Shown, OfModel, Read, Deleted):
         """Stop an import; what it has copied is removed."""
         version = services.cancel_import(actor=self.actor, version=self.get_object(), **self.given())
         return self.answer(version, status=202)
+
+    @extend_schema(responses={200: serializers.VersionDetailSerializer})
+    @action(detail=True, methods=["post"])
+    def archive(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Set a version aside: lists leave it out and nothing may name it; its files stay."""
+        return self.answer(
+            services.archive_version(actor=self.actor, version=self.get_object(), **self.given())
+        )
+
+    @extend_schema(responses={200: serializers.VersionDetailSerializer})
+    @action(detail=True, methods=["post"])
+    def restore(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Make an archived version ready again."""
+        return self.answer(
+            services.restore_version(actor=self.actor, version=self.get_object(), **self.given())
+        )
+
+    @extend_schema(responses={200: serializers.VersionDetailSerializer})
+    @action(detail=True, methods=["post"])
+    def tags(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Put tags on a version and take others away; all else of it stays as it is."""
+        return self.answer(services.tag_version(actor=self.actor, version=self.get_object(), **self.given()))
 
     @extend_schema(
         parameters=[

@@ -11,6 +11,7 @@ from models_registry.facts import storable
 MAX_REASON = 2_000
 MAX_LINEAGE_BYTES = 16_384
 MAX_PATTERNS, MAX_PATTERN = 50, 200
+MAX_DATA, MAX_ORIGIN = 100, 1_000
 
 
 def text(field: str, value: str, *, limit: int) -> str:
@@ -32,7 +33,9 @@ def patterns(field: str, given: Sequence[str]) -> list[str]:
 
 
 def lineage(value: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A JSON object of at most 16 KiB, without what databases choke on."""
+    """A JSON object of at most 16 KiB, without what databases choke on; `base_model` and `job` are words,
+    `data` is a list of them, whatever else it holds is its author's.
+    """
     if value is None:
         return {}
     try:
@@ -42,4 +45,20 @@ def lineage(value: Mapping[str, Any] | None) -> dict[str, Any]:
     if size > MAX_LINEAGE_BYTES:
         raise Invalid(fields={"lineage": [f"At most {MAX_LINEAGE_BYTES:,} bytes of JSON; it has {size:,}."]})
     cleaned: dict[str, Any] = storable(value)
-    return cleaned
+    for key in ("base_model", "job"):
+        if key in cleaned:
+            cleaned[key] = _origin(key, cleaned[key])
+    if "data" in cleaned:
+        listed = cleaned["data"]
+        if not isinstance(listed, list) or len(listed) > MAX_DATA:
+            raise Invalid(fields={"lineage": [f"`data` is a list of at most {MAX_DATA} names or addresses."]})
+        cleaned["data"] = [_origin("data", one) for one in listed]
+    return {key: item for key, item in cleaned.items() if item not in ("", [])}
+
+
+def _origin(key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise Invalid(fields={"lineage": [f"`{key}` is given as text: a name or an address."]})
+    if len(value) > MAX_ORIGIN:
+        raise Invalid(fields={"lineage": [f"`{key}` has at most {MAX_ORIGIN:,} characters."]})
+    return value.strip()

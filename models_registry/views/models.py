@@ -87,6 +87,7 @@ def model_page(request: HttpRequest, name: str) -> HttpResponse:
         "listing": listing,
         "cards": cards,
         "is_moving": any(is_moving(card.version) for card in cards),
+        "all_archived": not cards and selectors.versions(model).exists(),
     }
     return page(request, "models_registry/model.html", context, parts=("listing",))
 
@@ -174,7 +175,28 @@ def _facts(before: Version, after: Version) -> list[tuple[str, Any, Any, str]]:
         ("Weights", before.dtype, after.dtype, ""),
         ("Quantization", before.quantization, after.quantization, ""),
         ("Context", before.context_length, after.context_length, "count"),
+        *(
+            (label, _fact(before, path), _fact(after, path), how)
+            for label, path, how in (
+                ("Layers", "layers", "count"),
+                ("Hidden size", "hidden_size", "count"),
+                ("Heads", "attention_heads", "count"),
+                ("KV heads", "kv_heads", "count"),
+                ("Head size", "head_dim", "count"),
+                ("Vocabulary", "vocabulary", "count"),
+                ("Memory for weights", "memory.weights_bytes", "memory"),
+                ("KV cache of 1k tokens", "memory.kv_cache_bytes_per_1k_tokens", "memory"),
+            )
+        ),
     ]
+
+
+def _fact(version: Version, path: str) -> Any:
+    """None where its files do not tell, or have not been read for it yet."""
+    value: Any = version.facts
+    for key in path.split("."):
+        value = value[key] if value else None
+    return value
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

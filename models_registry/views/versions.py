@@ -13,13 +13,16 @@ from common.errors import Missing, SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
 from common.pages.forms import blame, first_fault
-from models_registry import comparison, selectors, services
-from models_registry.forms import ImportForm, ReasonForm
+from models_registry import comparison, lineage, selectors, services
+from models_registry.forms import ImportForm, ReasonForm, TagForm
 from models_registry.models import Model, Version
-from models_registry.views.models import frame, is_moving, visible_model
+from models_registry.states import VersionState
+from models_registry.views.models import card_of, frame, is_moving, visible_model
 
 FILES_SHOWN = 500
 MOVES_SHOWN = 50
+HAS_CARD = (VersionState.READY, VersionState.ARCHIVED)
+NEEDS_REASON = ("archive", "delete")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -50,27 +53,48 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
     row = _version(model, version)
+    card = selectors.version_card(row)
     files = list(selectors.version_files(row)[: FILES_SHOWN + 1])
     neighbours = Version.objects.ready().filter(model=model).exclude(pk=row.pk).order_by("-number")
     context = frame(actor, model) | {
         "version": row,
-        "card": selectors.version_card(row),
+        "card": card,
         "sync": selectors.hub_sync_behind(row),
         "is_moving": is_moving(row),
         "files": files[:FILES_SHOWN],
         "has_more_files": len(files) > FILES_SHOWN,
         "config": sorted(comparison.flattened(row.config).items()),
+        "facts": row.facts,
+        "kv_cache_at_full_context": _kv_cache_at_full_context(row),
+        "readme": card_of(row) if row.state in HAS_CARD else None,
+        "tag_form": TagForm(initial={"tags": " ".join(card.tags)}, auto_id="tag_%s"),
         "moves": list(selectors.version_moves(row).order_by("-pk")[:MOVES_SHOWN]),
-        "lineage": sorted(comparison.flattened(row.lineage).items()),
+        "origins": lineage.origins(row.lineage, hub=next(iter(settings.SLIPWAY_HUB_ENDPOINTS), "")),
+        "told": sorted(comparison.flattened(_told(row)).items()),
         "compare_with": neighbours.values_list("name", flat=True).first(),
     }
     return page(request, "models_registry/version.html", context, parts=("now",))
+
+
+def _told(version: Version) -> dict[str, Any]:
+    """What its author said beside what `lineage` knows the meaning of."""
+    return {key: value for key, value in version.lineage.items() if key not in lineage.TOLD}
+
+
+def _kv_cache_at_full_context(version: Version) -> int | None:
+    """GPU memory for one sequence of as many tokens as the model takes, in bytes."""
+    per_1k_tokens = version.facts and version.facts["memory"]["kv_cache_bytes_per_1k_tokens"]
+    if not per_1k_tokens or not version.context_length:
+        return None
+    return int(per_1k_tokens * version.context_length // 1_000)
 
 
 Wish = Callable[..., Any]
 WISHES: dict[str, tuple[Wish, str]] = {
     "retry": (services.retry_import, "{version} is being imported again."),
     "cancel": (services.cancel_import, "The import of {version} is cancelled."),
+    "archive": (services.archive_version, "{version} is archived."),
+    "restore": (services.restore_version, "{version} is ready again."),
     "delete": (services.delete_version, "{version} is deleted."),
 }
 
@@ -84,13 +108,36 @@ def act(request: HttpRequest, name: str, version: str, wish: str) -> HttpRespons
     actor = of_request(request)
     row = _version(visible_model(actor, name), version)
     form = ReasonForm(request.POST)
-    form.fields["reason"].required = wish == "delete"
+    form.fields["reason"].required = wish in NEEDS_REASON
     if not form.is_valid():
         return refused(request, first_fault(form))
     service, words = WISHES[wish]
     service(actor=actor, version=row, reason=form.cleaned_data["reason"])
     to = f"/models/{name}/" if wish == "delete" else None
     return done(request, words.format(version=row), to=to)
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def tag_version(request: HttpRequest, name: str, version: str) -> HttpResponse:
+    """The version has the tags of the form from now on, and no other."""
+    actor = of_request(request)
+    row = _version(visible_model(actor, name), version)
+    form, why = TagForm(request.POST), ReasonForm(request.POST)
+    why.fields["reason"].required = False
+    for one in (form, why):
+        if not one.is_valid():
+            return refused(request, first_fault(one))
+    wanted, present = form.words(), set(selectors.version_card(row).tags)
+    services.tag_version(
+        actor=actor,
+        version=row,
+        add=sorted(wanted - present),
+        remove=sorted(present - wanted),
+        reason=why.cleaned_data["reason"],
+    )
+    return done(request, f"The tags of {row} are changed.")
 
 
 def _version(model: Model, reference: str) -> Version:
