@@ -159,7 +159,7 @@ class QuantizationSerializer(serializers.Serializer[Any]):
     group_size = serializers.IntegerField(allow_null=True, help_text="Weights that share a scale.")
 
 
-class WeightsSerializer(serializers.Serializer[Any]):
+class TensorsOfDtypeSerializer(serializers.Serializer[Any]):
     dtype = serializers.CharField()
     elements = serializers.IntegerField(allow_null=True)
     bytes = serializers.IntegerField(allow_null=True)
@@ -180,7 +180,7 @@ class FactsSerializer(serializers.Serializer[Any]):
 
     format = serializers.CharField(help_text="Of the weights: `safetensors`, `gguf`, `onnx` or empty.")
     tensors = serializers.IntegerField()
-    weights = WeightsSerializer(many=True, help_text="By dtype, the most frequent first.")
+    weights = TensorsOfDtypeSerializer(many=True, help_text="By dtype, the most frequent first.")
     layers = serializers.IntegerField(allow_null=True)
     hidden_size = serializers.IntegerField(allow_null=True)
     attention_heads = serializers.IntegerField(allow_null=True)
