@@ -28,6 +28,14 @@ from models_registry.states import VersionState
 TASKS = ("text-generation", "feature-extraction", "text-classification", "automatic-speech-recognition",
          "text-to-image", "image-classification", "object-detection", "translation")  # fmt: skip
 
+SIZES: dict[str, tuple[int | None, int | None]] = {
+    "under 1 B": (None, 10**9 - 1),
+    "1 to 10 B": (10**9, 10**10),
+    "10 to 100 B": (10**10, 10**11),
+    "over 100 B": (10**11 + 1, None),
+}
+"""Least and most parameters."""
+
 
 def _visible_teams(request: Any) -> QuerySet[Team]:
     return teams_where(of_request(request), Right.READ).order_by("name")
@@ -40,16 +48,12 @@ class ModelFilter(django_filters.FilterSet):  # type: ignore[misc]
     team = django_filters.ModelChoiceFilter(
         field_name="team", to_field_name="name", queryset=_visible_teams, label="Team", empty_label="Any"
     )
-    architecture = django_filters.CharFilter(
-        method="of_latest",
-        label="Architecture",
-        widget=forms.TextInput(attrs={"placeholder": "LlamaForCausalLM", "autocomplete": "off"}),
-    )
     format = django_filters.ChoiceFilter(
-        method="of_latest", label="Weights", empty_label="Any", choices=WEIGHT_FORMATS
+        method="of_format", label="Weights", empty_label="Any", choices=WEIGHT_FORMATS
     )
-    parameters_min = django_filters.NumberFilter(method="of_latest", label="Parameters from", min_value=0)
-    parameters_max = django_filters.NumberFilter(method="of_latest", label="to", min_value=0)
+    parameters = django_filters.ChoiceFilter(
+        method="of_size", label="Parameters", empty_label="Any", choices=[(one, one) for one in SIZES]
+    )
     importing = django_filters.ChoiceFilter(
         method="with_versions_in",
         label="Versions",
@@ -64,8 +68,12 @@ class ModelFilter(django_filters.FilterSet):  # type: ignore[misc]
     def mentioning(self, rows: QuerySet[Model], _name: str, words: str) -> QuerySet[Model]:
         return selectors.mentioning(rows, words)
 
-    def of_latest(self, rows: QuerySet[Model], name: str, value: Any) -> QuerySet[Model]:
-        return selectors.with_weights(rows, **{name: value})
+    def of_format(self, rows: QuerySet[Model], _name: str, format: str) -> QuerySet[Model]:
+        return selectors.with_weights(rows, format=format)
+
+    def of_size(self, rows: QuerySet[Model], _name: str, size: str) -> QuerySet[Model]:
+        least, most = SIZES[size]
+        return selectors.with_weights(rows, parameters_min=least, parameters_max=most)
 
     def with_versions_in(self, rows: QuerySet[Model], _name: str, state: str) -> QuerySet[Model]:
         return rows.filter(pk__in=Version.objects.filter(state=state).values("model"))

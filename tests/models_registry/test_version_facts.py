@@ -121,7 +121,7 @@ def test_the_page_shows_memory_lineage_and_the_card_and_links_only_where_it_is_s
     library.ready(actor, model, lineage=lineage)
     library.ready(actor, model, "second", b"\2", lineage={"parent": "v1", "base_model": "tiny:v1"})
     page = browser.get("/models/tiny/v1/").content.decode()
-    assert "1,000\u00a0KiB" in page or "KiB" in page
+    assert "1,000\u00a0KiB" in page
     assert 'href="https://huggingface.co/acme/base/tree/main"' in page
     assert 'href="https://huggingface.co/datasets/acme/q"' in page
     assert 'href="https://data.example/&lt;x&gt;"' in page
@@ -182,6 +182,6 @@ def test_models_are_found_by_architecture_format_and_size(library, ada, actor, m
     assert api.get("models/?parameters_min=many").status_code == 400
     client = Client()
     client.force_login(ada)
-    page = client.get("/models/?parameters_max=100&format=safetensors").content.decode()
+    page = client.get("/models/?parameters=under+1+B&format=safetensors").content.decode()
     assert 'href="/models/tiny/"' in page
     assert 'href="/models/empty/"' not in page
