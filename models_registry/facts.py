@@ -102,9 +102,8 @@ def details_of(
         {"dtype": dtype, "elements": _exact(count), "bytes": _exact(bytes_of(dtype, count))}
         for dtype, count in sorted(elements.items(), key=lambda one: -one[1])
     ]
-    sizes = [one["bytes"] for one in weights]
-    known = [size for size in sizes if size is not None]
-    weights_bytes = _exact(sum(known)) if known and len(known) == len(sizes) else None
+    known = [size for dtype, count in elements.items() if (size := bytes_of(dtype, count)) is not None]
+    weights_bytes = _exact(sum(known)) if known and len(known) == len(elements) else None
     cache_bytes, why_no_cache = kv_cache_bytes(network)
     unknown = [why_no_cache] if why_no_cache else []
     if weights_bytes is None:
@@ -211,7 +210,7 @@ def quantization_of(config: Mapping[str, Any]) -> Quantization | None:
     sizes = (described.get("group_size"), described.get("q_group_size"), weights.get("group_size"))
     return Quantization(
         method=storable(method)[:40] if isinstance(method, str) else "yes",
-        bits=next((bits for bits in named if _is_count(bits) and bits <= 64), None),
+        bits=next((bits for bits in named if type(bits) is int and 0 < bits <= 64), None),
         group_size=next((size for size in sizes if _is_count(size)), None),
     )
 

@@ -178,7 +178,7 @@ class ImportForm(forms.Form):
         max_length=MAX_ORIGIN,
         help_text="Name or address of the job that made it.",
     )
-    data = PatternsField(
+    learned_from = PatternsField(
         label="Data", help_text="Names or addresses of the data it learned from, one per line."
     )
     ignore_patterns = PatternsField(
@@ -194,12 +194,13 @@ class ImportForm(forms.Form):
     def wishes(self) -> dict[str, Any]:
         """As `services.import_version` takes them."""
         given = self.cleaned_data
-        lineage = {key: given[key] for key in ("parent", "base_model", "job", "data") if given[key]}
+        told = {key: given[key] for key in ("parent", "base_model", "job")}
+        told["data"] = given["learned_from"]
         return {
             "source": given["source"],
             "version": given["version"],
             "message": given["message"],
-            "lineage": lineage,
+            "lineage": {key: value for key, value in told.items() if value},
             "ignore_patterns": given["ignore_patterns"],
         }
 

@@ -91,6 +91,16 @@ def test_rest_shows_facts_card_and_lineage_of_a_version(library, ada, actor, mod
     assert shown["facts"] == Version.objects.get().facts
 
 
+def test_the_form_of_an_import_asks_where_the_version_comes_from(browser, library, model) -> None:
+    given = {
+        "source": str(library.directory()),
+        "base_model": "hf://acme/base",
+        "learned_from": "s3://a\n\nb ",
+    }
+    assert browser.post("/models/tiny/+import/", given).status_code == 302
+    assert Version.objects.get().lineage == {"base_model": "hf://acme/base", "data": ["s3://a", "b"]}
+
+
 @pytest.mark.parametrize(
     ("lineage", "word"),
     [

@@ -8,6 +8,8 @@ from django.db import IntegrityError, transaction
 from accounts.errors import NotAllowed
 from common import audit
 from common.actor import Actor
+from models_registry.errors import InUse
+from models_registry.services import archive_version, restore_version
 from releases import selectors, services
 from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable, NotWaiting, SeparationOfDuties
 from releases.models import Approval, EvidencePoint, Release
@@ -191,6 +193,18 @@ def test_one_release_in_motion_per_service(scene: Scene) -> None:
 def test_what_already_serves_cannot_be_released(scene: Scene) -> None:
     with pytest.raises(NotReleasable, match="already serves"):
         scene.start(scene.v1)
+
+
+def test_an_archived_version_cannot_be_released_until_it_is_restored(scene: Scene) -> None:
+    archive_version(actor=scene.requester, version=scene.v2, reason="Worse.")
+    with pytest.raises(NotReleasable, match="is archived"):
+        scene.start()
+    with pytest.raises(InUse, match="is still used by"):
+        archive_version(actor=scene.requester, version=scene.v1)
+    restore_version(actor=scene.requester, version=scene.v2)
+    scene.start()
+    with pytest.raises(InUse, match="is still used by"):
+        archive_version(actor=scene.requester, version=scene.v2)
 
 
 def test_the_requester_cannot_approve_even_with_the_right(scene: Scene) -> None:
