@@ -25,7 +25,15 @@ from common.reconcile import StuckRow
 from common.webhooks.catalogue import EventType, Told, declare
 from models_registry import selectors as registry
 from models_registry.api.serializers import AliasMoveSerializer, VersionSerializer
-from models_registry.events import AliasMoved, VersionDeleted, VersionFailed, VersionReady, VersionRefused
+from models_registry.events import (
+    AliasMoved,
+    VersionArchived,
+    VersionDeleted,
+    VersionFailed,
+    VersionReady,
+    VersionRefused,
+    VersionRestored,
+)
 from models_registry.models import AliasMove, Version
 from releases.api.serializers import ReleaseSerializer
 from releases.events import ApprovalAsked, ReleaseEnded, ReleaseMoved
@@ -42,6 +50,8 @@ ANNOUNCED: Mapping[type[Any], Callable[[Any], None]] = {
         "release.ended", release_id=event.release_id, state=str(event.state)
     ),
     VersionReady: lambda event: announce("version.ready", version_id=event.version_id),
+    VersionArchived: lambda event: announce("version.archived", version_id=event.version_id),
+    VersionRestored: lambda event: announce("version.restored", version_id=event.version_id),
     VersionFailed: lambda event: announce("version.failed", version_id=event.version_id),
     VersionRefused: lambda event: announce("version.refused", version_id=event.version_id),
     VersionDeleted: lambda event: announce("version.deleted", version_id=event.version_id),
@@ -63,6 +73,8 @@ def declare_all() -> None:
         ("release.waiting_approval", "A release waits for a person's approval.", _release),
         ("release.ended", "A release was promoted, rolled back, rejected, aborted, or has failed.", _release),
         ("version.ready", "A version was imported and may be released.", _version),
+        ("version.archived", "A version was set aside: no alias and no release may name it.", _version),
+        ("version.restored", "An archived version is ready again.", _version),
         ("version.failed", "The import of a version failed.", _version),
         ("version.refused", "A version was refused for what it contains.", _version),
         ("version.deleted", "A version was deleted.", _version),

@@ -34,6 +34,8 @@ class Comparison:
     files: tuple[FileChange, ...]
     config: tuple[KeyChange, ...]
     """Only keys that differ."""
+    facts: tuple[KeyChange, ...] = ()
+    """As `config`, of what `facts.details_of` tells."""
 
     def bytes_of(self, change: Change) -> int:
         """Bytes in the second version of what is same, changed or added; in the first of what is removed."""
@@ -53,8 +55,14 @@ def compared(
     *,
     config_before: Mapping[str, Any],
     config_after: Mapping[str, Any],
+    facts_before: Mapping[str, Any] | None = None,
+    facts_after: Mapping[str, Any] | None = None,
 ) -> Comparison:
-    return Comparison(_files(before, after), _keys(flattened(config_before), flattened(config_after)))
+    return Comparison(
+        _files(before, after),
+        _keys(flattened(config_before), flattened(config_after)),
+        _keys(flattened(facts_before or {}), flattened(facts_after or {})),
+    )
 
 
 def _files(before: Sequence[ManifestFile], after: Sequence[ManifestFile]) -> tuple[FileChange, ...]:

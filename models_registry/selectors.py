@@ -335,6 +335,8 @@ def compare_versions(before: Version, after: Version) -> Comparison:
         files.manifest_of(after).files,
         config_before=before.config,
         config_after=after.config,
+        facts_before=before.facts,
+        facts_after=after.facts,
     )
 
 

@@ -183,6 +183,7 @@ COMPARISON = {
     ],
     "bytes": {"same": 0, "changed": 13_400_211, "added": 0, "removed": 0},
     "config": [{"key": "rope_theta", "change": "changed", "before": 10_000, "after": 500_000}],
+    "facts": [{"key": "rope.theta", "change": "changed", "before": 10_000.0, "after": 500_000.0}],
 }
 COMMIT = "4a6b1f0c6a2f4d0f9a1f0a5a3c2b1d0e9f8a7b6c"
 HUB_SOURCE = {

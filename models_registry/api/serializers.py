@@ -329,6 +329,7 @@ class ComparisonSerializer(serializers.Serializer[Any]):
     files = FileChangeSerializer(many=True)
     bytes = serializers.DictField(child=serializers.IntegerField(), help_text="Bytes per kind of change.")
     config = KeyChangeSerializer(many=True, help_text="Only the keys that differ.")
+    facts = KeyChangeSerializer(many=True, help_text="Likewise, of `facts`.")
 
 
 def card_of(row: Any) -> Any:

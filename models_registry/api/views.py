@@ -206,7 +206,7 @@ class VersionActions(Shown, OfModel, Read, Deleted):
     )
     @action(detail=True, url_path="compare/<str:other>")
     def compare(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """What changes from this version to another: files and config keys."""
+        """What changes from this version to another: files, config keys and facts."""
         before, after = self.get_object(), selectors.version_named(self.model, self.kwargs["other"])
         found = selectors.compare_versions(before, after)
         shown = {
@@ -215,6 +215,7 @@ class VersionActions(Shown, OfModel, Read, Deleted):
             "files": found.files,
             "bytes": {kind: found.bytes_of(kind) for kind in ("same", "changed", "added", "removed")},
             "config": found.config,
+            "facts": found.facts,
         }
         return Response(serializers.ComparisonSerializer(shown).data)
 

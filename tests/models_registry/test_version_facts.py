@@ -162,7 +162,7 @@ def test_a_version_is_archived_restored_and_tagged_from_its_page(browser, versio
     assert "good" in browser.get("/models/tiny/").content.decode()
 
 
-def test_two_versions_are_compared_by_their_facts(browser, library, actor, model, version) -> None:
+def test_two_versions_are_compared_by_their_facts(browser, library, ada, actor, model, version) -> None:
     held = b.model_files()
     held["config.json"] = json.dumps({**b.CONFIG, "num_hidden_layers": 3}).encode()
     source = b.write(library.root / "deeper", held)
@@ -172,6 +172,16 @@ def test_two_versions_are_compared_by_their_facts(browser, library, actor, model
     assert '<tr class="differs"><th scope="row">Layers</th><td>2</td><td>3</td></tr>' in page
     assert '<tr class="differs"><th scope="row">KV cache of 1k tokens</th>' in page
     assert '<tr><th scope="row">Heads</th><td>4</td><td>4</td></tr>' in page
+    found = cast.api(ada).get("models/tiny/versions/v1/compare/v2/").json()["facts"]
+    assert found == [
+        {"key": "layers", "change": "changed", "before": 2, "after": 3},
+        {
+            "key": "memory.kv_cache_bytes_per_1k_tokens",
+            "change": "changed",
+            "before": 1_024_000,
+            "after": 1_536_000,
+        },
+    ]
 
 
 def test_models_are_found_by_architecture_format_and_size(library, ada, actor, model, version) -> None:
