@@ -16,14 +16,19 @@ LARGEST_BYTES = 2**53
 TOKENS = 1_000
 
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
-_HIDDEN = ("hidden_size", "n_embd", "d_model", "dim")
-_HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
+_HIDDEN = ("hidden_size", "n_embd", "n_embed", "d_model", "dim")
+_HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads")
 _KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "multi_query_group_num")
 _TEXT_PARTS = ("text_config", "llm_config", "language_config")
 _GENERATES = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
-_HYBRID = ("attn_layer_period", "full_attention_interval", "hybrid_override_pattern", "layers_block_type",
-           "mamba_d_state", "ssm_cfg", "state_size")  # fmt: skip
+_HYBRID = (
+    "_block_types", "attn_layer_period", "attn_type_list", "block_types", "full_attention_interval",
+    "hybrid_override_pattern", "layers_block_type", "mamba_d_state", "ssm_cfg", "state_size",
+)  # fmt: skip
+"""Keys of networks with layers that keep a state instead, such as Jamba, MiniMax, Nemotron-H, Qwen3-Next."""
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "F32": 4, "F16": 2, "BF16": 2}
+_COMPRESSED = "The KV cache is not known: its attention keeps a compressed one (kv_lora_rank)."
+_NOT_ALL_LAYERS = "The KV cache is not known: not all of its layers keep keys and values of their own."
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,8 @@ def network_of_config(config: Mapping[str, Any], *, dtype: str) -> Network:
         caching_layers=_caching(types) if isinstance(types, list) else layers,
         hidden_size=hidden,
         attention_heads=heads,
-        kv_heads=_kv_heads(part) or heads,
+        # Code of its own may read other keys than these; transformers' own takes all heads then.
+        kv_heads=_kv_heads(part) or (None if config.get("auto_map") else heads),
         head_dim=head_dim,
         value_head_dim=_count(part, "v_head_dim") or head_dim,
         vocabulary=_count(part, "vocab_size") or _count(config, "vocab_size"),
@@ -133,7 +139,8 @@ def _kv_heads(part: Mapping[str, Any]) -> int | None:
     # Falcon names the number of its heads although all of them share one key and value.
     if part.get("multi_query") is True and part.get("new_decoder_architecture") is not True:
         return 1
-    return _count(part, *_KV_HEADS)
+    nested = part.get("attn_config")
+    return _count(part, *_KV_HEADS) or (_count(nested, "kv_n_heads") if isinstance(nested, dict) else None)
 
 
 def _caching(types: Sequence[Any]) -> int | None:
@@ -154,11 +161,13 @@ def _other_cache(config: Mapping[str, Any], part: Mapping[str, Any]) -> str:
     if config.get("is_encoder_decoder") is True:
         return "The KV cache is not known: an encoder-decoder keeps a second one, as large as its input."
     if not isinstance(first, str) or not first.endswith(_GENERATES):
-        return "It has no KV cache, as far as is known: its architecture is none that generates text."
-    if "kv_lora_rank" in part:
-        return "The KV cache is not known: its attention keeps a compressed one (kv_lora_rank)."
-    if "layer_types" not in part and any(key in part for key in _HYBRID):
-        return "The KV cache is not known: only some of its layers keep keys and values."
+        return "The KV cache is not known: its architecture is none that is known to generate text."
+    if part.get("kv_lora_rank"):
+        return _COMPRESSED
+    if part.get("num_kv_shared_layers") or (
+        not part.get("layer_types") and any(part.get(key) for key in _HYBRID)
+    ):
+        return _NOT_ALL_LAYERS
     return ""
 
 
@@ -214,7 +223,7 @@ def _other_gguf_cache(values: Mapping[str, Any]) -> str:
     if values.get("attention.causal") is False:
         return "It has no KV cache: its attention is not causal, so it does not generate text."
     if "attention.kv_lora_rank" in values:
-        return "The KV cache is not known: its attention keeps a compressed one (kv_lora_rank)."
-    if any(key.startswith("ssm.") for key in values):
-        return "The KV cache is not known: only some of its layers keep keys and values."
+        return _COMPRESSED
+    if values.get("attention.shared_kv_layers") or any(key.startswith("ssm.") for key in values):
+        return _NOT_ALL_LAYERS
     return ""

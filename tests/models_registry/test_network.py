@@ -127,9 +127,11 @@ def test_a_gguf_tells_the_same_of_its_header() -> None:
         ({"num_hidden_layers": None}, "the number of layers"),
         ({"num_attention_heads": "many", "num_key_value_heads": None}, "the number of KV heads, elements"),
         ({"is_encoder_decoder": True}, "encoder-decoder"),
-        ({"architectures": ["BertForMaskedLM"]}, "none that generates text"),
+        ({"architectures": ["BertForMaskedLM"]}, "known to generate text"),
         ({"kv_lora_rank": 512}, "compressed"),
-        ({"full_attention_interval": 4}, "only some of its layers"),
+        ({"full_attention_interval": 4}, "not all of its layers"),
+        ({"num_kv_shared_layers": 10, "layer_types": ["full_attention"] * 32}, "not all of its layers"),
+        ({"auto_map": {"AutoModel": "code.Model"}, "num_key_value_heads": None}, "KV heads"),
         ({"num_hidden_layers": 2**31 - 1, "head_dim": 2**31 - 1}, "absurd"),
     ],
 )
@@ -156,6 +158,7 @@ def test_the_language_part_of_a_model_for_pictures_counts() -> None:
 def test_heads_that_share_one_key_and_value_count_once() -> None:
     assert of_config(multi_query=True)["kv_heads"] == 1
     assert of_config(num_key_value_heads=None)["kv_heads"] == 32
+    assert of_config(num_key_value_heads=None, attn_config={"kv_n_heads": 8})["kv_heads"] == 8
 
 
 def test_packed_weights_count_as_what_they_are_unpacked() -> None:
