@@ -12,7 +12,7 @@ from models_registry.models import Version
 from models_registry.reconcilers import VersionReconciler
 from models_registry.rereading import NotReadable, read_facts
 from tests import cast
-from tests.crash.harness import run_until_rest, worker
+from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, crashes, die, run_until_rest, worker
 from tests.models_registry import builders as b
 
 
@@ -55,6 +55,25 @@ def test_a_version_from_before_gets_its_facts_from_its_files_once(library, versi
     version.refresh_from_db()
     assert version.facts == kept
     assert (version.next_at, version.stuck_at) == (None, None)
+
+
+@pytest.mark.stack
+def test_facts_are_there_in_the_end_wherever_the_worker_dies(library, version) -> None:
+    kept = version.facts
+    points = 0
+    for point in crashes():
+        forget_facts(version)
+        try:
+            library.worker(Checkpoints(at=point, then=die)).sweep()
+        except Crash:
+            points += 1
+            library.clock.pass_(LEASE_AND_A_BIT)
+            library.settle()
+        version.refresh_from_db()
+        assert (version.facts, version.next_at, version.stuck_at) == (kept, None, None)
+        if points < point:
+            break
+    assert points >= 3
 
 
 @pytest.mark.stack
