@@ -284,6 +284,12 @@ def version_files(version: Version) -> QuerySet[VersionFile]:
     return VersionFile.objects.filter(version=version).order_by("path")
 
 
+def made_from(actor: Actor, version: Version) -> QuerySet[Version]:
+    """The versions, of any model that the actor may see, whose parent this one is; newest first."""
+    rows = Version.objects.for_actor(actor).live().filter(parent=version, model__deleted_at=None)
+    return rows.select_related("model").defer(*_JSON_COLUMNS).order_by("-pk")
+
+
 def version_moves(version: Version) -> QuerySet[VersionMove]:
     """The history of its state, oldest first."""
     return VersionMove.objects.filter(version=version).order_by("pk")

@@ -21,6 +21,7 @@ from models_registry.views.models import card_of, frame, is_moving, visible_mode
 
 FILES_SHOWN = 500
 MOVES_SHOWN = 50
+CHILDREN_SHOWN = 20
 HAS_CARD = (VersionState.READY, VersionState.ARCHIVED)
 NEEDS_REASON = ("archive", "delete")
 
@@ -70,6 +71,7 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
         "tag_form": TagForm(initial={"tags": " ".join(card.tags)}, auto_id="tag_%s"),
         "moves": list(selectors.version_moves(row).order_by("-pk")[:MOVES_SHOWN]),
         "origins": lineage.origins(row.lineage, hub=next(iter(settings.SLIPWAY_HUB_ENDPOINTS), "")),
+        "children": list(selectors.made_from(actor, row)[:CHILDREN_SHOWN]),
         "told": sorted(comparison.flattened(_told(row)).items()),
         "compare_with": neighbours.values_list("name", flat=True).first(),
     }

@@ -150,6 +150,7 @@ def test_the_page_shows_memory_lineage_and_the_card_and_links_only_where_it_is_s
     library.ready(actor, model, lineage=lineage)
     library.ready(actor, model, "second", b"\2", lineage={"parent": "v1", "base_model": "tiny:v1"})
     page = browser.get("/models/tiny/v1/").content.decode()
+    assert '<a href="/models/tiny/v2/">tiny:v2</a>' in page
     assert "1,000\u00a0KiB" in page
     assert 'href="https://huggingface.co/acme/base/tree/main"' in page
     assert 'href="https://huggingface.co/datasets/acme/q"' in page
