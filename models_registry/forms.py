@@ -81,7 +81,7 @@ class ModelFilter(django_filters.FilterSet):  # type: ignore[misc]
 
 class VersionFilter(django_filters.FilterSet):  # type: ignore[misc]
     q = django_filters.CharFilter(
-        method="mentioning", label="Search", widget=SearchInput("Name, digest, message, author")
+        method="mentioning", label="Search", widget=SearchInput("Name, tag, digest, message, author")
     )
     state = django_filters.ChoiceFilter(
         label="State",
@@ -160,6 +160,12 @@ class ImportForm(forms.Form):
     version = forms.CharField(
         label="Version name", required=False, max_length=95, help_text="The next number unless given."
     )
+    message = forms.CharField(
+        required=False,
+        max_length=MAX_MESSAGE,
+        help_text="What is new, for those who decide about it.",
+        widget=forms.Textarea(attrs={"rows": 2}),
+    )
     parent = forms.CharField(
         label="Made from",
         required=False,
@@ -183,12 +189,6 @@ class ImportForm(forms.Form):
     )
     ignore_patterns = PatternsField(
         label="Leave out", help_text="Shell patterns over whole paths, one per line, such as *.bin"
-    )
-    message = forms.CharField(
-        required=False,
-        max_length=MAX_MESSAGE,
-        help_text="What is new, for those who decide about it.",
-        widget=forms.Textarea(attrs={"rows": 2}),
     )
 
     def wishes(self) -> dict[str, Any]:
