@@ -56,6 +56,18 @@ class Environment(BaseSettings):
         description="Comma-separated addresses of the model hubs that syncs may read; the first is the "
         "default. Those named here may lie in private networks; what they redirect to may not.",
     )
+    store_grace_hours: int = Field(
+        24,
+        ge=0,
+        le=8_760,
+        description="Hours that a file which no model version needs any more stays in the model store.",
+    )
+    store_check_days: int = Field(
+        30, ge=0, le=365, description="Days between two checks that read the whole model store. 0: never."
+    )
+    store_check_mib_per_second: int = Field(
+        100, ge=1, description="MiB per second at which such a check reads at most."
+    )
     database_url: str = Field(
         "",
         description="Database as a URL (`postgresql://user:password@host/name`). Required in production. "

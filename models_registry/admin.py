@@ -8,9 +8,13 @@ from django.http import HttpRequest
 from models_registry.models import (
     Alias,
     AliasMove,
+    Check,
+    Collection,
+    Finding,
     HubSource,
     HubSync,
     Model,
+    RetentionRule,
     Version,
     VersionFile,
     VersionMove,
@@ -97,3 +101,37 @@ class HubSyncRows(ReadOnly):
     list_display = ("source", "state", "commit", "version", "began_at", "ended_at", "stuck_at")
     list_select_related = ("source", "version__model")
     list_filter = ("state",)
+
+
+@admin.register(RetentionRule)
+class RetentionRuleRows(ReadOnly):
+    list_display = ("model", "keep_last", "keep_days", "is_daily", "due_at", "last_run_at", "stuck_at")
+    list_select_related = ("model",)
+    search_fields = ("model__name",)
+
+
+@admin.register(Collection)
+class CollectionRows(ReadOnly):
+    list_display = (
+        "began_at",
+        "ended_at",
+        "state",
+        "asked_by_name",
+        "deleted_blobs",
+        "deleted_bytes",
+        "stuck_at",
+    )
+    list_filter = ("state",)
+
+
+@admin.register(Check)
+class CheckRows(ReadOnly):
+    list_display = ("began_at", "ended_at", "state", "asked_by_name", "damaged", "missing", "stuck_at")
+    list_filter = ("state",)
+
+
+@admin.register(Finding)
+class FindingRows(ReadOnly):
+    list_display = ("found_at", "sha256", "size", "state", "detail", "reason", "stuck_at")
+    list_filter = ("state",)
+    search_fields = ("sha256",)

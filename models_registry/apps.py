@@ -1,4 +1,22 @@
+from typing import Any
+
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+
+
+def post_keeper(sender: AppConfig, using: str, **_: Any) -> None:
+    """Set up the one row that begins what the store needs."""
+    from datetime import timedelta
+
+    from django.conf import settings
+    from django.utils import timezone
+
+    tomorrow = timezone.now() + timedelta(days=1)
+    later = timezone.now() + timedelta(days=settings.SLIPWAY_STORE_CHECK_DAYS)
+    keeper = sender.get_model("StoreKeeper")
+    keeper._default_manager.using(using).get_or_create(
+        pk=1, defaults={"next_at": tomorrow, "collect_at": tomorrow, "check_at": later}
+    )
 
 
 class ModelsRegistryConfig(AppConfig):
@@ -8,11 +26,20 @@ class ModelsRegistryConfig(AppConfig):
     def ready(self) -> None:
         from common.pages import search
         from common.reconcile import kernel
+        from models_registry.checking import CheckReconciler, FindingReconciler
+        from models_registry.collecting import CollectionReconciler
         from models_registry.finder import find_models
+        from models_registry.keeping import RetentionReconciler, StoreKeeperReconciler
         from models_registry.reconcilers import VersionReconciler
         from models_registry.syncing import HubSourceReconciler, HubSyncReconciler
 
         kernel.register(VersionReconciler())
         kernel.register(HubSourceReconciler())
         kernel.register(HubSyncReconciler())
+        kernel.register(RetentionReconciler())
+        kernel.register(StoreKeeperReconciler())
+        kernel.register(CollectionReconciler())
+        kernel.register(CheckReconciler())
+        kernel.register(FindingReconciler())
+        post_migrate.connect(post_keeper, sender=self)
         search.offer("Models", find_models)

@@ -37,6 +37,14 @@ class Frozen(Conflict):
     """A ready version never changes."""
 
 
+class Unseen(Conflict):
+    """What would be deleted is not what the actor has seen."""
+
+
+class Busy(Conflict):
+    """The same is being done already."""
+
+
 class UnknownModel(Missing):
     """There is no such model, or the actor may not see it."""
 
@@ -51,6 +59,10 @@ class UnknownHubSource(Missing):
 
 class UnknownHubSync(Missing):
     """The model has no such sync, or the actor may not see it."""
+
+
+class UnknownRule(Missing):
+    """The model has no retention rule."""
 
 
 class UnknownAlias(Missing):
@@ -87,6 +99,10 @@ class StoreFull(SlipwayError):
 
 class BlobMissing(SlipwayError):
     """The store lacks a blob that a version needs, or holds it with another size."""
+
+
+class CheckFailed(SlipwayError):
+    """The process that reads the store does not come to its end."""
 
 
 class IntakeBusy(SlipwayError):

@@ -1,17 +1,22 @@
 """The files of versions: rows here, bytes in the store."""
 
+import re
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
+from django.db.models import Q
 
-from models_registry.errors import WrongState
+from models_registry.errors import IntakeBusy, WrongState
 from models_registry.manifest import Manifest, ManifestFile
-from models_registry.models import Version, VersionFile
-from models_registry.states import HOLDS_BLOBS, VersionState
+from models_registry.models import Check, Finding, UnreferencedBlob, Version, VersionFile
+from models_registry.states import HOLDS_BLOBS, FindingState, VersionState
 from models_registry.store import LocalStore, Store
 
 _AT_ONCE = 500
+_ROWS_KEY = re.compile(r"(?:check-|repair-)?\d+")
+"""Of the intakes that belong to rows: of versions, checks and findings."""
 
 
 def store() -> Store:
@@ -46,3 +51,27 @@ def referenced(blobs: Collection[str]) -> set[str]:
         )
         found.update(rows.values_list("sha256", flat=True).distinct())
     return found
+
+
+def needed(blobs: Collection[str]) -> set[str]:
+    """Those that a version needs, or needed until lately: when these go, collections decide."""
+    listed = list(blobs)
+    found = referenced(listed)
+    for start in range(0, len(listed), _AT_ONCE):
+        marked = UnreferencedBlob.objects.filter(sha256__in=listed[start : start + _AT_ONCE])
+        found.update(marked.values_list("sha256", flat=True))
+    return found
+
+
+def forget_orphans() -> None:
+    """Intakes whose row does not know of them, as after a database was restored from a backup."""
+    found = {key for key in store().intakes() if _ROWS_KEY.fullmatch(key)}
+    importing = map(int, filter(str.isdigit, found))
+    held = Version.objects.filter(pk__in=importing, is_held=True).values_list("pk", flat=True)
+    known = {str(pk) for pk in held}
+    if found - known:
+        at_work = Finding.objects.filter(Q(is_held=True) | Q(state=FindingState.ASIDE))
+        known |= {row.intake_key for row in (*Check.objects.running(), *at_work)}
+    for key in found - known:
+        with suppress(IntakeBusy):
+            store().discard(key, is_referenced=needed)

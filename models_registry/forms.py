@@ -21,6 +21,8 @@ from models_registry.models import HubSource, Model, Version
 from models_registry.services.catalogue import MAX_DESCRIPTION, MAX_TASK
 from models_registry.services.checks import MAX_ORIGIN, MAX_REASON
 from models_registry.services.hubs import MAX_TOKEN
+from models_registry.services.retention import MOST_DAYS, MOST_VERSIONS
+from models_registry.services.storage import MOST_GRACE_HOURS
 from models_registry.services.versions import MAX_MESSAGE
 from models_registry.sources import MAX_LENGTH
 from models_registry.states import VersionState
@@ -342,6 +344,44 @@ class AliasForm(forms.Form):
         super().__init__(*args, **options)
         ready = Version.objects.ready().filter(model=model).defer("config", "scan").order_by("-number")
         self.fields["version"].queryset = ready  # type: ignore[attr-defined]
+
+
+class RetentionForm(forms.Form):
+    keep_last = forms.IntegerField(
+        label="Keep the last",
+        min_value=1,
+        max_value=MOST_VERSIONS,
+        initial=10,
+        help_text="So many of the newest ready versions stay.",
+    )
+    keep_days = forms.IntegerField(
+        label="Keep for days",
+        required=False,
+        min_value=0,
+        max_value=MOST_DAYS,
+        help_text="What has been ready for less stays too.",
+    )
+
+    def clean_keep_days(self) -> int:
+        return self.cleaned_data["keep_days"] or 0
+
+
+class RetentionApplyForm(forms.Form):
+    preview = forms.CharField(max_length=64, widget=forms.HiddenInput)
+    daily = forms.BooleanField(
+        required=False,
+        label="And once a day from now on",
+        help_text="What falls under the rule later goes then.",
+    )
+
+
+class CollectionForm(forms.Form):
+    grace_hours = forms.IntegerField(
+        label="Unneeded for hours",
+        min_value=0,
+        max_value=MOST_GRACE_HOURS,
+        help_text="What nothing has needed for so long is deleted.",
+    )
 
 
 class ReasonForm(forms.Form):

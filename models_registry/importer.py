@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psutil
 
@@ -40,6 +40,26 @@ _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHON
 
 
 @dataclass(frozen=True, slots=True)
+class WholeStore:
+    """What a check reads, no faster than so."""
+
+    bytes_per_second: int
+
+
+_KINDS: tuple[tuple[str, type[Any]], ...] = (
+    ("repo_id", RepositorySource),
+    ("bytes_per_second", WholeStore),
+    ("root", DirectorySource),
+)
+"""By a field that no other has."""
+_MODULES = {
+    DirectorySource: "models_registry.importer",
+    RepositorySource: "models_registry.hub.fetch",
+    WholeStore: "models_registry.checker",
+}
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """`attempt` marks the result, so that one of an earlier try is never taken for it. `guardian_*`: see
     `guardian`.
@@ -48,7 +68,7 @@ class Job:
     store: str
     key: str
     attempt: int
-    source: DirectorySource | RepositorySource
+    source: DirectorySource | RepositorySource | WholeStore
     guardian_pid: int
     guardian_started: float
     secret: str = field(default="", repr=False)
@@ -65,14 +85,13 @@ class Job:
             name: tuple(value) if isinstance(value, list) else value
             for name, value in data.pop("source").items()
         }
-        kind: type[Any] = RepositorySource if "repo_id" in source else DirectorySource
+        kind = next(one for mark, one in _KINDS if mark in source)
         return cls(source=kind(**source), secret=secret, **data)
 
     @property
     def module(self) -> str:
         """What `python -m` runs for it."""
-        is_fetched = isinstance(self.source, RepositorySource)
-        return "models_registry.hub.fetch" if is_fetched else "models_registry.importer"
+        return _MODULES[type(self.source)]
 
 
 def guardian() -> psutil.Process:
@@ -119,7 +138,12 @@ def main(arguments: list[str]) -> int:
     return work(Job.from_json(arguments[0]), import_job)
 
 
-Work = Callable[[Job, Intake, Callable[[Progress], None]], ImportResult]
+class Result(Protocol):
+    def as_json(self) -> dict[str, Any]: ...
+
+
+Work = Callable[[Job, Intake, Callable[[Any], None]], Result]
+"""It reports dataclasses."""
 
 
 def work(job: Job, do: Work) -> int:
@@ -143,9 +167,10 @@ def import_job(job: Job, intake: Intake, report: Callable[[Progress], None]) -> 
 
 
 def run(job: Job, intake: Intake, do: Work) -> None:
-    def report(progress: Progress) -> None:
+    def report(progress: Any) -> None:
         _note(intake, job, PROGRESS, asdict(progress))
 
+    result: Result
     try:
         result = do(job, intake, report)
     except MemoryError:

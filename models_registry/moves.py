@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef
+from django.utils import timezone
 
 from common import audit, events
 from common.actor import Actor
@@ -16,8 +17,8 @@ from models_registry.events import (
     VersionRefused,
     VersionRestored,
 )
-from models_registry.models import Model, Version, VersionFile, VersionMove
-from models_registry.states import FROZEN, MOVES, VersionState
+from models_registry.models import Model, UnreferencedBlob, Version, VersionFile, VersionMove
+from models_registry.states import FROZEN, HOLDS_BLOBS, MOVES, VersionState
 
 _TOLD = {
     VersionState.IMPORTING: ("version.import", VersionImporting),
@@ -48,6 +49,8 @@ def moved(
         if to in (VersionState.FAILED, VersionState.REFUSED):
             # They were the version's hold on blobs.
             VersionFile.objects.filter(version=version.pk).delete()
+        if to == VersionState.DELETED:
+            _begin_grace(version)
         record(version, to, actor=actor, reason=reason, detail=detail, came_from=version.state)
 
     return {"state": to, "reason": reason, **columns}, write
@@ -72,6 +75,21 @@ def record(
     )
     audit.record(actor, action, subject=version, reason=reason, detail=detail, team_id=version.model.team_id)
     events.publish(event(version.pk))
+
+
+def _begin_grace(version: Version) -> None:
+    """From now on it counts how long nothing has needed the blobs that only this version needed."""
+    now = timezone.now()
+    others = VersionFile.objects.filter(sha256=OuterRef("sha256"), version__state__in=HOLDS_BLOBS)
+    alone = VersionFile.objects.filter(version=version.pk).exclude(Exists(others.exclude(version=version.pk)))
+    blobs = alone.values_list("sha256", "size").distinct()
+    UnreferencedBlob.objects.bulk_create(
+        (UnreferencedBlob(sha256=sha256, size=size, since=now) for sha256, size in blobs.order_by("sha256")),
+        batch_size=500,
+        update_conflicts=True,
+        unique_fields=["sha256"],
+        update_fields=["since"],
+    )
 
 
 def _point_at_newest(model_id: int) -> None:

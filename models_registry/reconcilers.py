@@ -74,7 +74,7 @@ class Copy(Step[Version]):
             return
         if row.launches >= MAX_LAUNCHES or _is_fresh(row, operation) or row.is_paused:
             return
-        self._forget_orphans()
+        files.forget_orphans()
         _check_fence(row, operation)
         guardian = importer.guardian()
         self._start(
@@ -89,16 +89,6 @@ class Copy(Step[Version]):
             )
         )
         self._has_launched = True
-
-    @staticmethod
-    def _forget_orphans() -> None:
-        """Intakes whose row does not know of them, as after a database was restored from a backup."""
-        store = files.store()
-        found = {key for key in store.intakes() if key.isdigit()}
-        known = Version.objects.filter(pk__in=map(int, found), is_held=True).values_list("pk", flat=True)
-        for key in found - {str(pk) for pk in known}:
-            with suppress(IntakeBusy):
-                store.discard(key, is_referenced=files.referenced)
 
     def observe(self, row: Version, operation: Operation) -> Seen:
         progress = _note(row, PROGRESS) or {}
@@ -224,7 +214,7 @@ class Publish(Step[Version]):
 
 
 class LetGo(Step[Version]):
-    """What the store holds for the row and no version needs is removed."""
+    """What the store holds for the row alone is removed; blobs are left to the collection."""
 
     name = "let go"
     effect = Effect.ABSOLUTE
@@ -236,12 +226,10 @@ class LetGo(Step[Version]):
             store.ask_to_stop(key)
             return
         with suppress(IntakeBusy):
-            store.discard(key, is_referenced=files.referenced)
-        if row.state == VersionState.DELETED and row.digest:
-            if not Version.objects.ready().filter(digest=row.digest).exists():
-                store.dematerialise(row.digest)
-            blobs = {file.sha256 for file in files.manifest_of(row).files}
-            store.reclaim(blobs, is_referenced=files.referenced)
+            store.discard(key, is_referenced=files.needed)
+        others = Version.objects.ready().filter(digest=row.digest)
+        if row.state == VersionState.DELETED and row.digest and not others.exists():
+            store.dematerialise(row.digest)
         last_words_path(key).unlink(missing_ok=True)
 
     def observe(self, row: Version, operation: Operation) -> bool:

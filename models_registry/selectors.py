@@ -1,6 +1,7 @@
 """Named reads of the registry. Everything that takes an actor shows only what that actor may see."""
 
-from collections.abc import Collection, Sequence
+from collections import abc
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -25,21 +26,28 @@ from models_registry.errors import (
     UnknownHubSource,
     UnknownHubSync,
     UnknownModel,
+    UnknownRule,
     UnknownVersion,
 )
 from models_registry.models import (
     Alias,
     AliasMove,
+    Check,
+    Collection,
+    Finding,
     HubSource,
     HubSync,
     Model,
+    RetentionRule,
+    UnreferencedBlob,
     Version,
     VersionFile,
     VersionMove,
     VersionTag,
 )
-from models_registry.states import VersionState
-from models_registry.uses import uses
+from models_registry.retention import Preview, fingerprint_of, judged
+from models_registry.states import HOLDS_BLOBS, WHOLE, VersionState
+from models_registry.uses import fallbacks, uses
 
 MAX_WORDS = 8
 _JSON_COLUMNS = ("config", "facts", "scan", "source", "lineage", "signature")
@@ -151,7 +159,7 @@ def cards(models: Sequence[Model]) -> list[ModelCard]:
     ]
 
 
-def _served_by_model(model_ids: Collection[int]) -> dict[int, list[str]]:
+def _served_by_model(model_ids: abc.Collection[int]) -> dict[int, list[str]]:
     used = uses()
     owners = Version.objects.filter(pk__in=used, model__in=model_ids).values_list("pk", "model_id")
     found: dict[int, list[str]] = {}
@@ -335,6 +343,39 @@ def moves_in_force(moves: QuerySet[AliasMove], at: datetime) -> QuerySet[AliasMo
     return moves.filter(pk=Subquery(earlier.order_by("-at", "-pk").values("pk")[:1]))
 
 
+def retention_rule(model: Model) -> RetentionRule:
+    """Raises UnknownRule."""
+    found = RetentionRule.objects.filter(model=model).select_related("model__team").first()
+    if found is None:
+        raise UnknownRule(f"{model} has no retention rule: it keeps every version.")
+    return found
+
+
+def retention_preview(rule: RetentionRule, now: datetime) -> Preview:
+    """What the rule would delete at that moment, what it would keep, and why."""
+    ready = Version.objects.ready().filter(model=rule.model_id).select_related("model__team")
+    versions = list(ready.defer("config", "scan").order_by("-number"))
+    needed: dict[int, list[str]] = {}
+    named = Alias.objects.filter(model=rule.model_id).order_by("name")
+    for version_id, alias in named.values_list("version", "name"):
+        needed.setdefault(version_id, []).append(f"alias {alias}")
+    for answers in (uses(), fallbacks()):
+        for version_id, words in answers.items():
+            needed.setdefault(version_id, []).extend(words)
+    limits = {"keep_last": rule.keep_last, "keep_days": rule.keep_days}
+    verdicts = judged(versions, **limits, needed=needed, now=now)
+    going = [one.version.pk for one in verdicts if one.goes]
+    return Preview(verdicts, fingerprint_of(verdicts, **limits), _held_alone(going))
+
+
+def _held_alone(version_ids: Sequence[int]) -> int:
+    """Bytes of the blobs that these versions need and no other does."""
+    others = VersionFile.objects.filter(sha256=OuterRef("sha256"), version__state__in=HOLDS_BLOBS)
+    files = VersionFile.objects.filter(version__in=version_ids)
+    alone = files.exclude(Exists(others.exclude(version__in=version_ids)))
+    return sum(size for _, size in alone.order_by().values_list("sha256", "size").distinct())
+
+
 def compare_versions(before: Version, after: Version) -> Comparison:
     return compared(
         files.manifest_of(before).files,
@@ -400,3 +441,91 @@ def hub_sync_behind(version: Version) -> HubSync | None:
     if version.source.get("kind") != "hub":
         return None
     return _with_version(HubSync.objects.filter(version=version)).order_by("-pk").first()
+
+
+@dataclass(frozen=True, slots=True)
+class StoreNow:
+    """What the store holds. Sizes in bytes."""
+
+    blobs: int
+    """That versions need, each once."""
+    bytes: int
+    version_bytes: int
+    """Of all versions that need them, each counted in full."""
+    waiting_blobs: int
+    """That nothing needs any more, until the grace time is over."""
+    waiting_bytes: int
+    free_bytes: int
+    last_collection: Collection | None
+    last_check: Check | None
+    open_findings: int
+
+    @property
+    def dedup_factor(self) -> float | None:
+        """How many times the bytes would be there if every version had files of its own."""
+        return self.version_bytes / self.bytes if self.bytes else None
+
+
+def store_now() -> StoreNow:
+    needed = VersionFile.objects.filter(version__state__in=HOLDS_BLOBS).order_by()
+    once = needed.values("sha256", "size").distinct().aggregate(blobs=Count("*"), bytes=Sum("size"))
+    waiting = UnreferencedBlob.objects.aggregate(blobs=Count("*"), bytes=Sum("size"))
+    return StoreNow(
+        blobs=once["blobs"],
+        bytes=once["bytes"] or 0,
+        version_bytes=needed.aggregate(bytes=Sum("size"))["bytes"] or 0,
+        waiting_blobs=waiting["blobs"],
+        waiting_bytes=waiting["bytes"] or 0,
+        free_bytes=files.store().free_bytes(),
+        last_collection=collections().first(),
+        last_check=checks().first(),
+        open_findings=Finding.objects.open().count(),
+    )
+
+
+def collections() -> QuerySet[Collection]:
+    """Newest first."""
+    return Collection.objects.order_by("-pk")
+
+
+def versions_needing(sha256: str) -> QuerySet[Version]:
+    """The versions that a blob belongs to, oldest first."""
+    holding = VersionFile.objects.filter(version=OuterRef("pk"), sha256=sha256)
+    found = Version.objects.filter(Exists(holding), state__in=WHOLE).select_related("model__team")
+    return found.defer("config", "scan").order_by("pk")
+
+
+@dataclass(frozen=True, slots=True)
+class FindingCard:
+    """A finding as lists show it, with the versions that it touches, oldest first."""
+
+    finding: Finding
+    versions: tuple[Version, ...]
+
+
+def finding_cards(findings: Sequence[Finding]) -> list[FindingCard]:
+    """What lists show of these findings, in their order: one query for any number of them."""
+    rows = VersionFile.objects.filter(
+        sha256__in={finding.sha256 for finding in findings}, version__state__in=WHOLE
+    )
+    heavy = [f"version__{column}" for column in _JSON_COLUMNS]
+    touched: dict[str, dict[int, Version]] = {}
+    for row in rows.select_related("version__model").defer(*heavy).order_by("version", "pk"):
+        touched.setdefault(row.sha256, {})[row.version_id] = row.version
+    return [FindingCard(one, tuple(touched.get(one.sha256, {}).values())) for one in findings]
+
+
+def checks() -> QuerySet[Check]:
+    """Newest first."""
+    return Check.objects.order_by("-pk")
+
+
+def findings() -> QuerySet[Finding]:
+    """Newest first."""
+    return Finding.objects.order_by("-pk")
+
+
+def damages(version: Version) -> list[Finding]:
+    """The open findings about files of the version: while there are any it cannot be released."""
+    own = VersionFile.objects.filter(version=version, sha256=OuterRef("sha256"))
+    return list(Finding.objects.open().filter(Exists(own)).order_by("pk"))

@@ -33,6 +33,8 @@ FROZEN = frozenset({VersionState.READY, VersionState.ARCHIVED, VersionState.DELE
 """In these nothing but the state and the tags may change."""
 HOLDS_BLOBS = frozenset({VersionState.IMPORTING, VersionState.READY, VersionState.ARCHIVED})
 """In these the files of a version keep their blobs in the store."""
+WHOLE = HOLDS_BLOBS - {VersionState.IMPORTING}
+"""In these all of its blobs must be there."""
 
 
 class SyncState(TextChoices):
@@ -72,3 +74,27 @@ SYNC_MOVES: Machine[SyncState] = Machine(
 OPEN_SYNCS = frozenset({_Y.RESOLVING, _Y.FETCHING, _Y.PAUSED, _Y.INTERRUPTED})
 FETCHING_SYNCS = OPEN_SYNCS - {_Y.RESOLVING}
 """In these a sync follows its version."""
+
+
+class FindingState(TextChoices):
+    FOUND = "found"
+    """A damaged file still lies among the blobs."""
+    ASIDE = "aside"
+    """It is moved aside, or was never there; it is fetched from where its versions came from."""
+    LOST = "lost"
+    """No source of its versions gives it any more."""
+    REPAIRED = "repaired"
+    UNNEEDED = "unneeded"
+    """No version needs it."""
+
+
+OPEN_FINDINGS = frozenset({FindingState.FOUND, FindingState.ASIDE, FindingState.LOST})
+"""In these the versions that need the file cannot be released."""
+
+
+class RunState(TextChoices):
+    """Of what is done to the whole store."""
+
+    RUNNING = "running"
+    DONE = "done"
+    STOPPED = "stopped"

@@ -1,12 +1,16 @@
 from django.urls import path
 
-from models_registry.views import aliases, hubs, models, notices, versions
+from models_registry.views import aliases, hubs, models, notices, retention, storage, versions
 
 # A plus sign begins no name of a model, a version or an alias.
 urlpatterns = [
     path("hub-notices/<int:pk>/", notices.hub_notice, name="hub-notice"),
     path("models/", models.model_list, name="models"),
     path("models/+new/", models.new_model, name="new-model"),
+    path("models/+store/", storage.store_page, name="store-page"),
+    path("models/+store/collect/", storage.collect, name="collect"),
+    path("models/+store/check/", storage.check, name="check-store"),
+    path("models/+store/repair/<int:pk>/", storage.repair, name="repair-blob"),
     path("models/<str:name>/", models.model_page, name="model"),
     path("models/<str:name>/+aliases/", aliases.alias_page, name="model-aliases"),
     path("models/<str:name>/+aliases/move/", aliases.move_alias, name="move-alias"),
@@ -22,6 +26,8 @@ urlpatterns = [
     path("models/<str:name>/+syncs/<int:pk>/", hubs.sync_page, name="hub-sync"),
     path("models/<str:name>/+syncs/<int:pk>/+<str:wish>/", hubs.act, name="hub-sync-act"),
     path("models/<str:name>/+import/", versions.import_version, name="import-version"),
+    path("models/<str:name>/+retention/", retention.retention_page, name="model-retention"),
+    path("models/<str:name>/+retention/<str:wish>/", retention.act, name="retention-act"),
     path("models/<str:name>/+settings/", models.model_settings, name="model-settings"),
     path("models/<str:name>/+delete/", models.delete_model, name="delete-model"),
     path("models/<str:name>/<str:version>/", versions.version_page, name="version"),

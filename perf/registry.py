@@ -1,13 +1,15 @@
-"""How fast the registry is: `python perf/registry.py [--gigabytes 1] [--models 2000] [--versions 50]`.
+"""How fast the registry is: `python perf/registry.py [--gigabytes 1] [--models 2000] [--versions 50]
+[--blobs 100000]`.
 
 Import: a directory of safetensors shards is hashed by coreutils' `sha256sum` on one core, imported by the
 process that Slipway starts for it, then imported again under another name; the store is on the same disk.
 Lists and search: REST answers over many models and versions on a database of their own (SQLite, or the
-server in `SLIPWAY_DATABASE_URL`), as a client sees them, with the number of queries. Every figure stands
-beside its limit.
+server in `SLIPWAY_DATABASE_URL`), as a client sees them, with the number of queries. Collection: a store of
+small blobs of which versions need every second one. Every figure stands beside its limit.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import re
@@ -17,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -198,8 +201,10 @@ def populate(models: int, versions: int) -> str:
     return key.text
 
 
-def measure_lists(models: int, versions: int, rounds: int) -> None:
-    home = Path(tempfile.mkdtemp(prefix="slipway-perf-"))
+@contextmanager
+def database() -> Iterator[None]:
+    """Django over a home of its own; once in a process."""
+    home = Path(tempfile.mkdtemp(prefix="slipway-perf-", dir=os.environ.get("SLIPWAY_PERF_DIR")))
     os.environ["SLIPWAY_HOME"] = str(home)
     os.environ["SLIPWAY_LOG_LEVEL"] = "ERROR"
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.test")
@@ -208,45 +213,113 @@ def measure_lists(models: int, versions: int, rounds: int) -> None:
 
         django.setup()
         from django.core.management import call_command
-        from django.db import connection
-        from django.test import Client
-        from django.test.utils import CaptureQueriesContext
 
         call_command("migrate", verbosity=0)
-        token = populate(models, versions)
-        client = Client(headers={"Authorization": f"Bearer {token}", "Host": "127.0.0.1"})
-        with connection.cursor() as cursor:
-            cursor.execute("ANALYZE")
-        print(
-            f"\nREST over {models:,} models x {versions} versions on {connection.vendor}, {rounds} rounds\n"
-        )
-        middle = client.get(f"/api/v1/models/?limit={min(1000, models // 2)}").json()["next"]
-        middle = re.sub(r"limit=\d+", "limit=100", middle.partition("127.0.0.1")[2])
-        for what, path in (
-            ("first page of 100 models", "/api/v1/models/"),
-            ("page from the middle", middle),
-            ("search: one word, many hits", "/api/v1/models/?q=chat"),
-            ("search: two words", "/api/v1/models/?q=vision+guard"),
-            ("search: architecture", "/api/v1/models/?q=mixtral"),
-            ("search: alias", "/api/v1/models/?q=production"),
-            ("search: no hit", "/api/v1/models/?q=nothing-like-this"),
-            ("versions of a model", "/api/v1/models/chat-00000/versions/"),
-            ("one model", "/api/v1/models/chat-00000/"),
-            ("one version", "/api/v1/models/chat-00000/versions/v1/"),
-        ):
-            with CaptureQueriesContext(connection) as queries:
-                assert client.get(path).status_code == 200, path
-            count = len(queries)  # now: the next request empties the log
-            taken = []
-            for _ in range(rounds):
-                began = time.perf_counter()
-                client.get(path)
-                taken.append((time.perf_counter() - began) * 1000)
-            p95 = statistics.quantiles(taken, n=20)[-1]
-            shown = f"{statistics.median(taken):.1f} / {p95:.1f} ms"
-            line(f"{what} ({count} queries), p50 / p95", shown, "p95 < 50 ms", holds=p95 < 50)
+        yield
     finally:
         shutil.rmtree(home)
+
+
+def measure_collection(blobs: int) -> None:
+    from django.conf import settings
+    from django.db import connection
+
+    from common.actor import Actor
+    from common.reconcile import kernel
+    from models_registry.models import Collection
+    from models_registry.services.storage import begin_collection
+
+    store = Path(settings.SLIPWAY_STORE_DIR)
+    names = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(blobs)]
+    for part in range(256):
+        (store / f"blobs/sha256/{part:02x}").mkdir(parents=True)
+    for name in names:
+        (store / "blobs/sha256" / name[:2] / name).write_bytes(b"x" * 100)
+    needed_by_a_version(names[::2])
+
+    def collected() -> tuple[float, Collection]:
+        began = time.monotonic()
+        row = begin_collection(actor=Actor.system("perf"), grace_seconds=0)
+        while kernel.advance("collection", row.pk):
+            pass
+        row.refresh_from_db()
+        assert row.state == "done", row.last_error
+        return time.monotonic() - began, row
+
+    print(f"\nCollection over {blobs:,} blobs on {connection.vendor}, every second one needed\n")
+    first, row = collected()
+    line("all: look, mark, delete", f"{first:.1f} s", "< 30 s", holds=first < 30)
+    line(
+        "  blobs deleted by it",
+        f"{row.deleted_blobs:,}",
+        f"{blobs // 2:,}",
+        holds=row.deleted_blobs == blobs // 2,
+    )
+    second, row = collected()
+    line("again, with nothing to delete", f"{second:.1f} s", "< 30 s", holds=second < 30)
+    left = sum(len(files) for _, _, files in os.walk(store / "blobs"))
+    line("  blobs left", f"{left:,}", f"{len(names[::2]):,}", holds=left == len(names[::2]))
+
+
+def needed_by_a_version(blobs: Sequence[str]) -> None:
+    from django.utils import timezone
+
+    from accounts.models import Team
+    from models_registry.models import Model, Version, VersionFile
+
+    model = Model.objects.create(team=Team.objects.create(name="perf"), name="perf")
+    version = Version.objects.create(
+        model=model,
+        number=1,
+        name="v1",
+        state="ready",
+        digest="0" * 64,
+        ready_at=timezone.now(),
+        file_count=len(blobs),
+        is_held=False,
+    )
+    rows = (
+        VersionFile(version=version, path=f"{number}.json", size=100, sha256=sha256, format="json")
+        for number, sha256 in enumerate(blobs)
+    )
+    VersionFile.objects.bulk_create(rows, batch_size=1000)
+
+
+def measure_lists(models: int, versions: int, rounds: int) -> None:
+    from django.db import connection
+    from django.test import Client
+    from django.test.utils import CaptureQueriesContext
+
+    token = populate(models, versions)
+    client = Client(headers={"Authorization": f"Bearer {token}", "Host": "127.0.0.1"})
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    print(f"\nREST over {models:,} models x {versions} versions on {connection.vendor}, {rounds} rounds\n")
+    middle = client.get(f"/api/v1/models/?limit={min(1000, models // 2)}").json()["next"]
+    middle = re.sub(r"limit=\d+", "limit=100", middle.partition("127.0.0.1")[2])
+    for what, path in (
+        ("first page of 100 models", "/api/v1/models/"),
+        ("page from the middle", middle),
+        ("search: one word, many hits", "/api/v1/models/?q=chat"),
+        ("search: two words", "/api/v1/models/?q=vision+guard"),
+        ("search: architecture", "/api/v1/models/?q=mixtral"),
+        ("search: alias", "/api/v1/models/?q=production"),
+        ("search: no hit", "/api/v1/models/?q=nothing-like-this"),
+        ("versions of a model", "/api/v1/models/chat-00000/versions/"),
+        ("one model", "/api/v1/models/chat-00000/"),
+        ("one version", "/api/v1/models/chat-00000/versions/v1/"),
+    ):
+        with CaptureQueriesContext(connection) as queries:
+            assert client.get(path).status_code == 200, path
+        count = len(queries)  # now: the next request empties the log
+        taken = []
+        for _ in range(rounds):
+            began = time.perf_counter()
+            client.get(path)
+            taken.append((time.perf_counter() - began) * 1000)
+        p95 = statistics.quantiles(taken, n=20)[-1]
+        shown = f"{statistics.median(taken):.1f} / {p95:.1f} ms"
+        line(f"{what} ({count} queries), p50 / p95", shown, "p95 < 50 ms", holds=p95 < 50)
 
 
 def main() -> None:
@@ -257,12 +330,18 @@ def main() -> None:
     parser.add_argument("--models", type=int, default=2000)
     parser.add_argument("--versions", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--only", choices=("import", "lists"))
+    parser.add_argument("--blobs", type=int, default=100_000)
+    parser.add_argument("--only", choices=("import", "lists", "collection"))
     options = parser.parse_args()
-    if options.only != "lists":
+    if options.only in (None, "import"):
         measure_import(options.gigabytes)
-    if options.only != "import":
-        measure_lists(options.models, options.versions, options.rounds)
+    if options.only == "import":
+        return
+    with database():
+        if options.only in (None, "lists"):
+            measure_lists(options.models, options.versions, options.rounds)
+        if options.only in (None, "collection"):
+            measure_collection(options.blobs)
 
 
 if __name__ == "__main__":

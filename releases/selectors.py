@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, QuerySet
+from django.db.models import Count, OuterRef, QuerySet, Subquery
 
 from accounts.models import Team
 from accounts.selectors import teams_where
@@ -243,4 +243,18 @@ def versions_in_use() -> dict[int, list[str]]:
     moving = Release.objects.filter(state__in=IN_MOTION).values_list("version_id", "service__name")
     for version_id, name in moving:
         found[version_id].append(f"service {name} (candidate)")
+    return dict(found)
+
+
+def ways_back() -> dict[int, list[str]]:
+    """Versions that a rollback would return to, or that served last: by id, of which services, in words."""
+    found: dict[int, list[str]] = defaultdict(list)
+    promoted = Release.objects.filter(service=OuterRef("service"), state=ReleaseState.PROMOTED)
+    newest = Release.objects.filter(pk=Subquery(promoted.order_by("-ended_at", "-pk").values("pk")[:1]))
+    rows = newest.values_list("service__name", "version_id", "from_version_id", "service__stable_version_id")
+    for name, version_id, before_id, stable_id in rows.order_by("service__name"):
+        if version_id != stable_id:
+            found[version_id].append(f"served last by service {name}")
+        if before_id is not None:
+            found[before_id].append(f"the way back of service {name}")
     return dict(found)

@@ -51,6 +51,22 @@ LOOKS: dict[str, dict[str, Look]] = {
         "refused": Look("Refused", "bad", "shield-x"),
         "cancelled": Look("Cancelled", "idle", "circle-off"),
     },
+    "run": {
+        "running": Look("Running", "busy", "progress"),
+        "done": Look("Done", "good", "circle-check"),
+        "stopped": Look("Stopped", "idle", "circle-off"),
+    },
+    "finding": {
+        "found": Look("Found", "warn", "alert-triangle"),
+        "aside": Look("Being repaired", "busy", "bandage"),
+        "lost": Look("Lost", "bad", "circle-x"),
+        "repaired": Look("Repaired", "good", "circle-check"),
+        "unneeded": Look("Not needed", "idle", "circle-off"),
+    },
+    "verdict_of_rule": {
+        "stays": Look("Stays", "good", "lock"),
+        "goes": Look("Goes", "warn", "trash"),
+    },
     "change": {
         "same": Look("Same", "idle", "equal"),
         "changed": Look("Changed", "warn", "pencil"),

@@ -5,10 +5,13 @@ from datetime import datetime
 
 from django.urls import reverse
 
+from accounts.selectors import may_everywhere
 from accounts.states import Right
 from clusters.models import Deployment
 from common.actor import Actor
 from models_registry import selectors as registry
+from models_registry.models import RetentionRule
+from models_registry.states import FindingState
 from releases import selectors as releases
 from releases.models import Release
 from releases.states import ReleaseState
@@ -30,7 +33,14 @@ class Task:
 
 def inbox(actor: Actor) -> list[Task]:
     """Oldest first: who waits longest is served first."""
-    tasks = [*_releases(actor), *_deployments(actor), *_imports(actor), *_hubs(actor)]
+    tasks = [
+        *_releases(actor),
+        *_deployments(actor),
+        *_imports(actor),
+        *_hubs(actor),
+        *_rules(actor),
+        *_store(actor),
+    ]
     return sorted(tasks, key=lambda task: (task.since is None, task.since))
 
 
@@ -110,5 +120,43 @@ def _hubs(actor: Actor) -> list[Task]:
                 f"model {row.model.name}",
             )
             for row in sources[:STUCK_SHOWN]
+        ),
+    ]
+
+
+def _rules(actor: Actor) -> list[Task]:
+    rows = RetentionRule.objects.for_actor(actor).filter(stuck_at__isnull=False).select_related("model")
+    return [
+        Task(
+            "stuck",
+            f"Retention rule of {row.model}",
+            reverse("model-retention", args=[row.model.name]),
+            row.stuck_at,
+            row.last_error,
+            f"model {row.model.name}",
+        )
+        for row in rows[:STUCK_SHOWN]
+    ]
+
+
+def _store(actor: Actor) -> list[Task]:
+    """For those who look after the store: what is stuck there, and what is lost."""
+    if not may_everywhere(actor, Right.FLEET_OPERATE):
+        return []
+    address = reverse("store-page")
+    stuck = [
+        row
+        for rows in (registry.collections(), registry.checks(), registry.findings())
+        for row in rows.filter(stuck_at__isnull=False)[:STUCK_SHOWN]
+    ]
+    lost = registry.findings().filter(state=FindingState.LOST, stuck_at__isnull=True)
+    return [
+        *(
+            Task("stuck", str(row).capitalize(), address, row.stuck_at, row.last_error, "store")
+            for row in stuck
+        ),
+        *(
+            Task("stuck", f"Lost file {row.sha256[:12]}", address, row.found_at, row.reason, "store")
+            for row in lost[:STUCK_SHOWN]
         ),
     ]

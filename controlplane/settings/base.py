@@ -10,6 +10,9 @@ SLIPWAY_HOME = env.home
 SLIPWAY_RUN_DIR = env.home / "run"
 SLIPWAY_LOG_DIR = env.home / "logs"
 SLIPWAY_STORE_DIR = env.home / "models"
+SLIPWAY_STORE_GRACE_SECONDS = env.store_grace_hours * 3600
+SLIPWAY_STORE_CHECK_DAYS = env.store_check_days
+SLIPWAY_STORE_CHECK_BYTES_PER_SECOND = env.store_check_mib_per_second * 1024 * 1024
 SLIPWAY_HUB_ENDPOINTS = env.hub_endpoints
 SLIPWAY_IMPORT_ROOTS = (*env.import_roots, env.home / "imports")
 SLIPWAY_BIND = env.bind
@@ -261,6 +264,8 @@ SPECTACULAR_SETTINGS = {
         "DeliveryState": "accounts.states.DeliveryState",
         "VersionState": "models_registry.states.VersionState",
         "SyncState": "models_registry.states.SyncState",
+        "RunState": "models_registry.states.RunState",
+        "FindingState": "models_registry.states.FindingState",
         "ClusterKind": "clusters.states.ClusterKind",
         "NodeState": "clusters.states.NodeState",
         "DeploymentState": "clusters.states.DeploymentState",

@@ -252,3 +252,102 @@ HUB_SYNC = {
     "began_at": "2026-11-20T09:30:00Z",
     "ended_at": None,
 }
+RETENTION = {
+    "model": "tiny-llama",
+    "keep_last": 3,
+    "keep_days": 30,
+    "daily": True,
+    "due_at": "2026-11-22T09:00:00Z",
+    "applying": False,
+    "stuck": "",
+    "changed_at": "2026-11-20T09:00:00Z",
+    "changed_by": "ada",
+    "last_run": {"at": "2026-11-21T09:00:00Z", "deleted_versions": 2, "deleted_bytes": 26_800_422},
+}
+RETENTION_PUT = {"keep_last": 3, "keep_days": 30, "reason": "Nightly builds fill the disk."}
+RETENTION_PREVIEW = {
+    "preview": "0f3a9c4e8b21d7f5",
+    "going_bytes": 13_400_211,
+    "freed_bytes": 13_399_493,
+    "versions": [
+        {
+            "version": "v2",
+            "bytes": 13_400_211,
+            "ready_at": "2026-11-20T08:30:02Z",
+            "goes": False,
+            "reasons": ["the newest", "ready for less than 30 days", "alias staging"],
+        },
+        {
+            "version": "v1",
+            "bytes": 13_400_211,
+            "ready_at": "2026-09-01T08:30:02Z",
+            "goes": True,
+            "reasons": [
+                "older than the newest version",
+                "ready for 30 days or more",
+                "no alias, service or release needs it",
+            ],
+        },
+    ],
+}
+RETENTION_APPLY = {"preview": "0f3a9c4e8b21d7f5", "daily": True, "reason": "Seen with bo."}
+COLLECTION = {
+    "id": 7,
+    "state": "done",
+    "stuck": "",
+    "asked_by": "ada",
+    "reason": "The disk fills up.",
+    "grace_hours": 24,
+    "began_at": "2026-11-21T09:00:00Z",
+    "ended_at": "2026-11-21T09:00:04Z",
+    "progress": 1.0,
+    "blobs": 4_012,
+    "bytes": 812_400_211_332,
+    "waiting_blobs": 3,
+    "waiting_bytes": 13_400_211,
+    "deleted_blobs": 12,
+    "deleted_bytes": 53_600_844,
+}
+NEW_COLLECTION = {"reason": "The disk fills up.", "grace_hours": 2}
+CHECK = {
+    "id": 2,
+    "state": "done",
+    "stuck": "",
+    "asked_by": "store keeper",
+    "reason": "",
+    "bytes_per_second": 104_857_600,
+    "began_at": "2026-11-21T01:00:00Z",
+    "ended_at": "2026-11-21T03:09:11Z",
+    "blobs_done": 4_012,
+    "blobs_total": 4_012,
+    "bytes_done": 812_400_211_332,
+    "bytes_total": 812_400_211_332,
+    "damaged": 1,
+    "missing": 0,
+}
+FINDING = {
+    "id": 5,
+    "state": "aside",
+    "reason": "",
+    "stuck": "",
+    "sha256": "7d08538860cb9392fd96df004bb918a14cd2fe5d5e6663f99d930c5655be83fe",
+    "bytes": 13_399_493,
+    "detail": "Its content has another sha256: 1ac1218cbaa9…",
+    "versions": ["tiny-llama:v2"],
+    "check": 2,
+    "found_at": "2026-11-21T02:11:00Z",
+    "ended_at": None,
+}
+STORE = {
+    "blobs": 4_009,
+    "bytes": 812_386_811_121,
+    "version_bytes": 3_412_024_606_708,
+    "dedup_factor": 4.2,
+    "waiting_blobs": 3,
+    "waiting_bytes": 13_400_211,
+    "free_bytes": 1_212_400_211_332,
+    "grace_hours": 24,
+    "last_collection": COLLECTION,
+    "last_check": CHECK,
+    "open_findings": 1,
+}

@@ -1,7 +1,7 @@
 from django.urls import path
 from rest_framework.routers import SimpleRouter
 
-from models_registry.api import hubs, views
+from models_registry.api import hubs, retention, store, views
 
 router = SimpleRouter(use_regex_path=False)
 router.register("models", views.Models, basename="model")
@@ -9,6 +9,9 @@ router.register("models/<str:model>/versions", views.Versions, basename="version
 router.register("models/<str:model>/aliases", views.Aliases, basename="alias")
 router.register("hub-sources", hubs.HubSources, basename="hub-source")
 router.register("hub-syncs", hubs.HubSyncs, basename="hub-sync")
+router.register("store/collections", store.Collections, basename="collection")
+router.register("store/checks", store.Checks, basename="store-check")
+router.register("store/findings", store.Findings, basename="finding")
 
 urlpatterns = [
     path("models/<str:model>/history/", views.ModelHistory.as_view({"get": "list"}), name="model-history"),
@@ -17,5 +20,10 @@ urlpatterns = [
         views.AliasHistory.as_view({"get": "list"}),
         name="alias-history",
     ),
+    path("models/<str:model>/retention/", retention.ONE, name="retention"),
+    path("models/<str:model>/retention/preview/", retention.PREVIEW, name="retention-preview"),
+    path("models/<str:model>/retention/apply/", retention.APPLY, name="retention-apply"),
+    path("models/<str:model>/retention/stop/", retention.STOP, name="retention-stop"),
+    path("store/", store.StoreState.as_view({"get": "show"}), name="store"),
     *router.urls,
 ]

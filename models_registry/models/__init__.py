@@ -3,15 +3,24 @@
 from models_registry.models.aliases import Alias, AliasMove
 from models_registry.models.catalogue import Model
 from models_registry.models.hubs import HubSource, HubSync
+from models_registry.models.retention import RetentionRule
+from models_registry.models.storage import Check, Collection, Finding, StoreKeeper, StoreRun, UnreferencedBlob
 from models_registry.models.versions import FROZEN_FIELDS, Version, VersionFile, VersionMove, VersionTag
 
 __all__ = [
     "FROZEN_FIELDS",
     "Alias",
     "AliasMove",
+    "Check",
+    "Collection",
+    "Finding",
     "HubSource",
     "HubSync",
     "Model",
+    "RetentionRule",
+    "StoreKeeper",
+    "StoreRun",
+    "UnreferencedBlob",
     "Version",
     "VersionFile",
     "VersionMove",

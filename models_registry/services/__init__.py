@@ -13,7 +13,14 @@ from models_registry.services.hubs import (
     retry_sync,
     start_sync,
 )
+from models_registry.services.retention import (
+    apply_retention,
+    delete_retention,
+    set_retention,
+    stop_retention,
+)
 from models_registry.services.shelving import archive_version, restore_version, tag_version
+from models_registry.services.storage import retry_repair, start_check, start_collection
 from models_registry.services.versions import (
     cancel_import,
     delete_version,
@@ -22,6 +29,7 @@ from models_registry.services.versions import (
 )
 
 __all__ = [
+    "apply_retention",
     "archive_version",
     "cancel_import",
     "cancel_sync",
@@ -32,6 +40,7 @@ __all__ = [
     "delete_alias",
     "delete_hub_source",
     "delete_model",
+    "delete_retention",
     "delete_version",
     "import_version",
     "new_notice_secret",
@@ -39,9 +48,14 @@ __all__ = [
     "restore_version",
     "resume_sync",
     "retry_import",
+    "retry_repair",
     "retry_sync",
     "set_alias",
+    "set_retention",
+    "start_check",
+    "start_collection",
     "start_sync",
+    "stop_retention",
     "tag_version",
     "take_notice",
 ]

@@ -124,8 +124,8 @@ def _source(model: Model, source: str, ignore_patterns: Sequence[str]) -> dict[s
     return allowed.as_json(ignore_patterns=patterns)
 
 
-def _again(version: Version) -> dict[str, Any]:
-    """The source of a version, if this server still reads it."""
+def readable_source(version: Version) -> dict[str, Any]:
+    """The source of a version, if this server still reads it. Raises SourceNotAllowed."""
     source: dict[str, Any] = version.source
     if source["kind"] == "hub":
         check_endpoint(source["endpoint"])
@@ -140,7 +140,7 @@ def retry_import(*, actor: Actor, version: Version, reason: str = "") -> Version
     """
     require(actor, Right.MODELS_WRITE, version.model.team)
     why = checks.text("reason", reason, limit=checks.MAX_REASON)
-    source = _again(version)
+    source = readable_source(version)
     if version.state == VersionState.IMPORTING and version.is_paused:
         resume(version)
         version.refresh_from_db()
@@ -209,12 +209,17 @@ def delete_version(*, actor: Actor, version: Version, reason: str = "") -> None:
     if version.state in (VersionState.IMPORTING, VersionState.DELETED):
         hint = " Cancel the import first." if version.state == VersionState.IMPORTING else ""
         raise WrongState(f"{version} is {version.state}.{hint}")
+    remove(version, actor=actor, reason=why)
+    version.refresh_from_db()
+
+
+def remove(version: Version, *, actor: Actor, reason: str) -> None:
+    """Delete a version that nothing needs. Raises WrongState, InUse."""
     with transaction.atomic():
         # The row is locked by this change, and `set_alias` locks it too: of the two, the later one sees
         # what the earlier one did.
-        let_go(version, actor=actor, reason=why)
+        let_go(version, actor=actor, reason=reason)
         check_unneeded(version)
-    version.refresh_from_db()
 
 
 def check_unneeded(version: Version) -> None:

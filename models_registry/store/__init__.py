@@ -3,7 +3,7 @@
 No Django in here: the importer, which reads what nobody trusts, runs without it.
 """
 
-from models_registry.store.base import Intake, Reclaimed, Store, Taken
+from models_registry.store.base import PARTS, Intake, Reclaimed, Store, Taken
 from models_registry.store.local import LocalStore
 
-__all__ = ["Intake", "LocalStore", "Reclaimed", "Store", "Taken"]
+__all__ = ["PARTS", "Intake", "LocalStore", "Reclaimed", "Store", "Taken"]

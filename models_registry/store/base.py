@@ -3,11 +3,15 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
 from models_registry.contents import Content
 from models_registry.manifest import Manifest
+
+PARTS = 256
+"""Into so many parts of about one size the blobs fall by their sha256: for work that goes part by part."""
 
 Counted = Callable[[int], None]
 """Told the number of bytes done since the last call; negative when some have to be done again."""
@@ -119,6 +123,12 @@ class Store(Protocol):
     ) -> Reclaimed:
         """Delete those of `blobs` that nothing refers to. No publication happens meanwhile."""
 
+    def quarantine(self, sha256: str, *, inode: int) -> None:
+        """Move a damaged blob aside, if it still is the file that was found to be damaged. Idempotent."""
+
+    def blobs(self, part: int) -> dict[str, int]:
+        """Sizes in bytes by sha256, of the blobs whose sha256 begins with the byte `part`."""
+
     def check(self, manifest: Manifest) -> None:
         """BlobMissing unless every blob is there with its size."""
 
@@ -131,5 +141,8 @@ class Store(Protocol):
         """
 
     def dematerialise(self, digest: str) -> None: ...
+
+    def materialised(self) -> dict[str, datetime]:
+        """Since when each version is materialised, by digest."""
 
     def free_bytes(self) -> int: ...

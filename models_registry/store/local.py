@@ -3,6 +3,7 @@
     blobs/sha256/ab/<sha256>     read-only, complete, never changed
     incoming/<key>/              one import's private files: held ones by sha256, `.part-*` while copied
     versions/<digest>/...        a version under its own file names, hard links into blobs
+    quarantine/<sha256>.<inode>  blobs that were found damaged, for people to look at
     locks/
 
 A file becomes visible by one rename or link of a complete, synced file, so a crash leaves a `.part-*`, an
@@ -16,6 +17,7 @@ import shutil
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
@@ -146,6 +148,29 @@ class LocalStore:
                         count, freed = count + 1, freed + size
         return Reclaimed(count, freed)
 
+    def quarantine(self, sha256: str, *, inode: int) -> None:
+        self._make()
+        blob, aside = self.blob_path(sha256), self.root / "quarantine" / f"{sha256}.{inode}"
+        with locks.held(self._blobs_lock), suppress(FileNotFoundError):
+            if blob.stat(follow_symlinks=False).st_ino != inode:
+                return
+            aside.parent.mkdir(exist_ok=True)
+            if aside.exists():
+                # A rename between two names of one file does nothing.
+                blob.unlink()
+            else:
+                blob.rename(aside)
+            sync_directory(blob.parent)
+            sync_directory(aside.parent)
+
+    def blobs(self, part: int) -> dict[str, int]:
+        found = {}
+        with suppress(FileNotFoundError), os.scandir(self._blobs / f"{part:02x}") as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    found[entry.name] = entry.stat(follow_symlinks=False).st_size
+        return found
+
     def check(self, manifest: Manifest) -> None:
         for file in manifest.files:
             size = _size(self.blob_path(file.sha256))
@@ -214,6 +239,14 @@ class LocalStore:
             with suppress(FileNotFoundError):
                 (self._versions / digest).rename(doomed)
                 shutil.rmtree(doomed)
+
+    def materialised(self) -> dict[str, datetime]:
+        self._make()
+        return {
+            entry.name: datetime.fromtimestamp(entry.stat(follow_symlinks=False).st_mtime, UTC)
+            for entry in os.scandir(self._versions)
+            if not entry.name.startswith(".")
+        }
 
     def free_bytes(self) -> int:
         """Bytes that this process may still write; the home may not exist yet."""

@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
-from accounts.selectors import may
+from accounts.selectors import may, may_everywhere
 from accounts.states import Right
 from common.actor import Actor
 from common.errors import Missing, SlipwayError
@@ -48,6 +48,7 @@ def model_list(request: HttpRequest) -> HttpResponse:
         "listing": listing,
         "cards": selectors.cards(listing.rows),
         "may_create": may(actor, Right.MODELS_WRITE),
+        "may_see_store": may_everywhere(actor, Right.FLEET_OPERATE),
     }
     return page(request, "models_registry/models.html", context, parts=("listing",))
 

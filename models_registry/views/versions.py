@@ -60,6 +60,7 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
     context = frame(actor, model) | {
         "version": row,
         "card": card,
+        "damages": selectors.damages(row),
         "sync": selectors.hub_sync_behind(row),
         "is_moving": is_moving(row),
         "files": files[:FILES_SHOWN],

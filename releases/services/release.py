@@ -5,6 +5,7 @@ from accounts.states import Right
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel
+from models_registry import selectors as registry
 from models_registry.models import Version
 from models_registry.states import VersionState
 from releases import plans, selectors
@@ -203,6 +204,11 @@ def _check_releasable(service: Service, version: Version) -> None:
         raise NotReleasable(f"{version} is not a version of {service.model}, which {service.name} serves.")
     if version.state != VersionState.READY:
         raise NotReleasable(f"{version} is {version.state}: only a ready version can be released.")
+    if damages := registry.damages(version):
+        raise NotReleasable(
+            f"{version} is damaged: {len(damages)} of its stored files are broken or missing. "
+            "It can be released when they are repaired, or imported anew."
+        )
     if service.stable_version_id == version.pk:
         raise NotReleasable(f"{version} already serves all traffic of {service.name}.")
 

@@ -16,7 +16,7 @@ from common.live import PUBLIC
 from controlplane.home.board import HomePage
 from controlplane.home.consumers import HomeTopic
 from controlplane.home.inbox import inbox
-from models_registry.models import HubSource, HubSync, Version
+from models_registry.models import Check, Collection, Finding, HubSource, HubSync, RetentionRule, Version
 from releases.models import Release
 from tests.accounts.rights_matrix import Scene
 from tests.cast import person
@@ -77,6 +77,28 @@ def test_what_is_stuck_waits_oldest_first_with_its_reason(scene: Scene) -> None:
         f"/models/{scene.model.name}/+syncs/{sync.pk}/",
         f"/models/{scene.model.name}/+hub/",
     ]
+
+
+def test_a_stuck_rule_waits_for_its_team_and_the_store_for_administrators(scene: Scene) -> None:
+    now = timezone.now()
+    RetentionRule.objects.filter(pk=scene.rule.pk).update(stuck_at=now, last_error="No answer.")
+    stuck = {
+        "asked_by_name": "ada",
+        "grace_seconds": 0,
+        "stuck_at": now,
+        "last_error": "The disk is read-only.",
+    }
+    Collection.objects.create(**stuck)
+    check = Check.objects.create(asked_by_name="ada", bytes_per_second=1, state="done")
+    lost = {"sha256": "d" * 64, "size": 1, "detail": "Gone.", "state": "lost", "reason": "No source has it."}
+    Finding.objects.create(found_by=check, **lost)
+
+    assert [(task.why, task.url) for task in inbox(actor_of(scene))] == [
+        ("No answer.", f"/models/{scene.model.name}/+retention/")
+    ]
+    found = inbox(actors.of_user(person("root", superuser=True)))
+    assert {task.why for task in found} == {"No answer.", "The disk is read-only.", "No source has it."}
+    assert {task.url for task in found if task.detail == "store"} == {"/models/+store/"}
 
 
 def test_a_release_in_motion_stands_at_its_step(scene: Scene) -> None:

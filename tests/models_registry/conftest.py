@@ -14,10 +14,13 @@ from common.actor import Actor
 from common.errors import Conflict
 from common.reconcile import Kernel
 from models_registry import importer, services, uses
+from models_registry.collecting import CollectionReconciler
 from models_registry.hub.fetch import fetch_job
 from models_registry.importer import Job
-from models_registry.models import HubSource, HubSync, Model, Version
+from models_registry.keeping import RetentionReconciler
+from models_registry.models import Collection, HubSource, HubSync, Model, Version
 from models_registry.reconcilers import VersionReconciler
+from models_registry.services.storage import begin_collection
 from models_registry.store import LocalStore
 from models_registry.syncing import HubSourceReconciler, HubSyncReconciler
 from tests import cast
@@ -55,6 +58,20 @@ class Library:
         """Sweep until every version is at rest."""
         run_until_rest(self.worker(), self.clock, tick=timedelta(seconds=4))
 
+    def retain(self) -> None:
+        """Let retention rules act until they are at rest."""
+        run_until_rest(worker([RetentionReconciler()], self.clock), self.clock)
+
+    def collect(self, *, grace_seconds: int = 0, checkpoints: Checkpoints | None = None) -> Collection:
+        """Begin a collection and see it through, unless a checkpoint ends the worker."""
+        begun = begin_collection(actor=Actor.system("test"), grace_seconds=grace_seconds)
+        return self.collected(begun, checkpoints)
+
+    def collected(self, begun: Collection, checkpoints: Checkpoints | None = None) -> Collection:
+        kernel = worker([CollectionReconciler()], self.clock, checkpoints)
+        run_until_rest(kernel, self.clock, tick=timedelta(seconds=4))
+        return Collection.objects.get(pk=begun.pk)
+
     def directory(self, name: str = "model", fill: bytes = b"\x01") -> Path:
         return b.model_directory(self.root / name, fill)
 
@@ -83,6 +100,7 @@ settings.load_profile("patient")
 def _registry_alone(monkeypatch) -> None:
     """Without the apps above, which tell where versions are in use, each with questions of its own."""
     monkeypatch.setattr(uses, "_checks", [])
+    monkeypatch.setattr(uses, "_fallbacks", [])
 
 
 @pytest.fixture

@@ -179,6 +179,7 @@ def test_cards_show_the_newest_ready_version_and_where_it_is_served(library, act
 def test_a_deleted_models_name_is_free_and_its_versions_gone(library, actor, model, pair) -> None:
     services.delete_model(actor=actor, model=model, reason="Not used.")
     library.settle()
+    library.collect()
     assert library.stored() == set()
     with pytest.raises(UnknownModel):
         selectors.model_named(actor, "tiny")

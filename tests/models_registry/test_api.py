@@ -247,6 +247,7 @@ def test_what_is_in_use_is_not_deleted(api, library, model) -> None:
     assert api.delete("models/tiny/versions/v1/").status_code == 204
     assert api.get("models/tiny/versions/v1/").status_code == 404
     library.settle()
+    library.collect()
     assert library.stored() == set()
 
 

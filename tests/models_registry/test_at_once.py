@@ -10,13 +10,16 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from accounts.actors import of_user
+from common.actor import Actor
 from common.errors import Conflict
 from common.reconcile import Kernel
-from models_registry import files, reconcilers, services
-from models_registry.models import Alias, Version
+from models_registry import files, reconcilers, selectors, services
+from models_registry.models import Alias, Collection, Version
 from models_registry.reconcilers import VersionReconciler
+from models_registry.services.storage import begin_collection
 from tests import cast
 from tests.models_registry import builders as b
 
@@ -83,6 +86,51 @@ def test_of_two_who_create_one_model_one_succeeds(ada) -> None:
     actor = of_user(ada)
     refusals = at_once(*[lambda: services.create_model(actor=actor, team=team, name="tiny")] * 2)
     assert len(refusals) == 1
+
+
+def test_imports_and_collections_at_once_lose_no_file_and_keep_none(library, actor, model) -> None:
+    """Each import takes content that the store has and that nothing needs, while it is being collected."""
+    for _ in range(4):
+        gone = [library.ready(actor, model, fill=bytes([fill])) for fill in (1, 2)]
+        for version in gone:
+            services.delete_version(actor=actor, version=version)
+        library.settle()
+        begun = begin_collection(actor=Actor.system("test"), grace_seconds=0)
+        again = services.import_version(actor=actor, model=model, source=str(library.directory()))
+
+        def collect(begun: Collection = begun) -> None:
+            library.collected(begun)
+
+        assert at_once(library.settle, collect) == []
+        library.settle()
+        again.refresh_from_db()
+        assert again.state == "ready", again.reason
+        library.store.check(files.manifest_of(again))
+        library.collect()
+        needed = {file.sha256 for file in files.manifest_of(again).files}
+        assert library.stored() == needed
+        services.delete_version(actor=actor, version=Version.objects.get(pk=again.pk))
+
+
+def test_an_alias_and_a_retention_rule_at_the_same_moment_agree(library, actor, model) -> None:
+    rule = services.set_retention(actor=actor, model=model, keep_last=1)
+    for _ in range(4):
+        version = library.ready(actor, model)
+        library.ready(actor, model, fill=b"\x02")
+        preview = selectors.retention_preview(rule, timezone.now())
+        services.apply_retention(actor=actor, rule=rule, preview=preview.fingerprint)
+        at_once(
+            library.retain,
+            lambda version=version: services.set_alias(
+                actor=actor, model=model, alias="production", version=version
+            ),
+        )
+        rule.refresh_from_db()
+        assert (rule.asked, rule.stuck_at) == (None, None)
+        state = Version.objects.get(pk=version.pk).state
+        pointed = Alias.objects.filter(version=version).exists()
+        assert (state, pointed) in {("ready", True), ("deleted", False)}
+        Alias.objects.all().delete()
 
 
 def settle(kernel: Kernel, version: Version, *, seconds: float = 60) -> Version:

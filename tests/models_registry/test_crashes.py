@@ -42,6 +42,7 @@ def check(library, kept: Version, version: Version, states: list[str]) -> None:
         assert files.manifest_of(version).digest == version.digest
     elif states[-1] != "deleted":
         assert not VersionFile.objects.filter(version=version).exists()
+    library.collect()
     library.store.check(files.manifest_of(kept))
     assert library.stored() == needed
     assert not version.is_held

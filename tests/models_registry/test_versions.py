@@ -319,6 +319,8 @@ def test_deleting_lets_go_of_files_that_nobody_else_needs_and_keeps_the_name_tak
     services.delete_version(actor=actor, version=first, reason="Too old.")
     library.settle()
     assert not directory.exists()
+    assert {file.sha256 for file in files.manifest_of(first).files} <= library.stored()
+    library.collect()
     assert library.stored() == {file.sha256 for file in files.manifest_of(second).files}
     first.refresh_from_db()
     assert (first.state, first.reason, first.is_held) == ("deleted", "Too old.", False)

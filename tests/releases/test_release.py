@@ -9,6 +9,7 @@ from accounts.errors import NotAllowed
 from common import audit
 from common.actor import Actor
 from models_registry.errors import InUse
+from models_registry.models import Check, Finding, VersionFile
 from models_registry.services import archive_version, restore_version
 from releases import selectors, services
 from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable, NotWaiting, SeparationOfDuties
@@ -205,6 +206,30 @@ def test_an_archived_version_cannot_be_released_until_it_is_restored(scene: Scen
     scene.start()
     with pytest.raises(InUse, match="is still used by"):
         archive_version(actor=scene.requester, version=scene.v2)
+
+
+def test_a_version_with_a_damaged_file_cannot_be_released(scene: Scene) -> None:
+    VersionFile.objects.bulk_create(
+        [VersionFile(version=scene.v2, path="model.gguf", size=1, sha256="d" * 64, format="gguf")]
+    )
+    check = Check.objects.create(asked_by_name="someone", bytes_per_second=1, state="done")
+    finding = Finding.objects.create(found_by=check, sha256="d" * 64, size=1, detail="Gone.", state="lost")
+    with pytest.raises(NotReleasable, match="1 of its stored files"):
+        scene.start()
+    Finding.objects.filter(pk=finding.pk).update(state="repaired")
+    scene.start()
+
+
+def test_a_service_keeps_its_way_back(scene: Scene) -> None:
+    assert selectors.ways_back() == {}
+    scene.start()
+    scene.run_until_state(S.WAITING_APPROVAL)
+    scene.approve()
+    scene.run_until_state(S.PROMOTED)
+    name = scene.service.name
+    assert selectors.ways_back() == {scene.v1.pk: [f"the way back of service {name}"]}
+    scene.service.change(stable_version=None)
+    assert selectors.ways_back()[scene.v2.pk] == [f"served last by service {name}"]
 
 
 def test_the_requester_cannot_approve_even_with_the_right(scene: Scene) -> None:

@@ -1,12 +1,17 @@
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import Any
 
 from django.conf import settings
+from django.utils import timezone
 
 from accounts.states import Right
+from models_registry.models import Check, Collection, Finding
+from models_registry.selectors import retention_preview
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 
 VERSION = "models/{model}/versions/{version}/"
+RETENTION = "models/{model}/retention/"
 ALIAS = "models/{model}/aliases/{alias}/"
 HUB_SOURCE = "hub-sources/{id}/"
 HUB_SYNC = "hub-syncs/{id}/"
@@ -53,6 +58,25 @@ def _wish(wish: str, state: str) -> Route:
         body=lambda scene: {"reason": "needed"},
         status=202,
     )
+
+
+def _ruled(scene: Scene) -> Mapping[str, Any]:
+    _ = scene.rule
+    return {"model": scene.model.name}
+
+
+def _collection(scene: Scene) -> Mapping[str, Any]:
+    return {"id": Collection.objects.create(asked_by_name="someone", grace_seconds=0, state="done").pk}
+
+
+def _check(scene: Scene) -> Mapping[str, Any]:
+    return {"id": Check.objects.create(asked_by_name="someone", bytes_per_second=1, state="done").pk}
+
+
+def _finding(scene: Scene) -> Mapping[str, Any]:
+    """One that waits for a person."""
+    told = {"found_by_id": _check(scene)["id"], "size": 1, "detail": "gone", "state": "lost"}
+    return {"id": Finding.objects.create(sha256=sha256(new_name().encode()).hexdigest(), **told).pk}
 
 
 ROUTES = [
@@ -121,4 +145,48 @@ ROUTES = [
     _wish("resume", "paused"),
     _wish("cancel", "fetching"),
     _wish("retry", "failed"),
+    Route("GET", RETENTION, Right.READ, fill=_ruled),
+    Route("PUT", RETENTION, Right.MODELS_WRITE, fill=_ruled, body=lambda scene: {"keep_last": 3}),
+    Route("DELETE", RETENTION, Right.MODELS_WRITE, fill=_ruled, status=204),
+    Route("GET", RETENTION + "preview/", Right.READ, fill=_ruled),
+    Route(
+        "POST",
+        RETENTION + "apply/",
+        Right.MODELS_WRITE,
+        fill=_ruled,
+        body=lambda scene: {"preview": retention_preview(scene.rule, timezone.now()).fingerprint},
+        status=202,
+    ),
+    Route(
+        "POST",
+        RETENTION + "stop/",
+        Right.MODELS_WRITE,
+        fill=lambda scene: {"model": scene.rule.model.name},
+        body=lambda scene: {},
+    ),
+    Route("GET", "store/", Access.ADMINISTRATOR, owned=False),
+    Route("GET", "store/collections/", Access.ADMINISTRATOR, owned=False),
+    Route(
+        "POST",
+        "store/collections/",
+        Access.ADMINISTRATOR,
+        body=lambda scene: {"reason": "full"},
+        status=202,
+        owned=False,
+    ),
+    Route("GET", "store/collections/{id}/", Access.ADMINISTRATOR, fill=_collection, owned=False),
+    Route("GET", "store/checks/", Access.ADMINISTRATOR, owned=False),
+    Route("POST", "store/checks/", Access.ADMINISTRATOR, body=lambda scene: {}, status=202, owned=False),
+    Route("GET", "store/checks/{id}/", Access.ADMINISTRATOR, fill=_check, owned=False),
+    Route("GET", "store/findings/", Access.ADMINISTRATOR, owned=False),
+    Route("GET", "store/findings/{id}/", Access.ADMINISTRATOR, fill=_finding, owned=False),
+    Route(
+        "POST",
+        "store/findings/{id}/retry/",
+        Access.ADMINISTRATOR,
+        fill=_finding,
+        body=lambda scene: {},
+        status=202,
+        owned=False,
+    ),
 ]

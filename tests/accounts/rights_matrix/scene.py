@@ -17,7 +17,7 @@ from accounts.states import DeliveryState, Right, Role
 from clusters.backends import backend_of
 from clusters.backends.base import DeploymentSpec, Fence
 from clusters.models import Cluster, Deployment, Node, Worker
-from models_registry.models import Alias, HubSource, HubSync, Model, Version
+from models_registry.models import Alias, HubSource, HubSync, Model, RetentionRule, Version
 from models_registry.sources import allowed_directory
 from releases.models import Plan, Release, Service
 from releases.plans import CANARY, Approval, plan_hash
@@ -149,6 +149,13 @@ class Scene:
         found = HubSync.objects.filter(source__model=self.model, state=state).first()
         return found or HubSync.objects.create(
             source=self._new_hub_source(), state=state, version=self.version("importing")
+        )
+
+    @cached_property
+    def rule(self) -> RetentionRule:
+        """One that is applied every day."""
+        return RetentionRule.objects.create(
+            model=self.model, keep_last=2, is_daily=True, due_at=timezone.now(), changed_by_name="someone"
         )
 
     @cached_property

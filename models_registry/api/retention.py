@@ -1,0 +1,135 @@
+"""Retention rules over REST."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from common.api.examples import example
+from common.api.views import Deleted, Put, Read
+from models_registry import selectors, services
+from models_registry.api import examples
+from models_registry.api.serializers import ReasonSerializer
+from models_registry.api.views import MODEL, OfModel
+from models_registry.models import RetentionRule
+from models_registry.services.checks import MAX_REASON
+
+
+class LastRunSerializer(serializers.Serializer[RetentionRule]):
+    at = serializers.DateTimeField(source="last_run_at")
+    deleted_versions = serializers.IntegerField(source="last_deleted_versions")
+    deleted_bytes = serializers.IntegerField(source="last_deleted_bytes")
+
+
+@example(examples.RETENTION)
+class RetentionSerializer(serializers.Serializer[RetentionRule]):
+    model = serializers.CharField(source="model.name")
+    keep_last = serializers.IntegerField(help_text="So many of the newest ready versions stay.")
+    keep_days = serializers.IntegerField(help_text="What has been ready for less than so many days stays.")
+    daily = serializers.BooleanField(source="is_daily", help_text="It is applied once a day.")
+    due_at = serializers.DateTimeField(allow_null=True)
+    applying = serializers.SerializerMethodField(help_text="What somebody asked for is being deleted.")
+    stuck = serializers.SerializerMethodField(
+        help_text="Why Slipway gave up and waits for a person; or empty."
+    )
+    changed_at = serializers.DateTimeField()
+    changed_by = serializers.CharField(source="changed_by_name")
+    last_run = serializers.SerializerMethodField(help_text="Null: it has never been applied.")
+
+    def get_applying(self, rule: RetentionRule) -> bool:
+        return rule.asked is not None
+
+    def get_stuck(self, rule: RetentionRule) -> str:
+        return rule.last_error if rule.stuck_at else ""
+
+    @extend_schema_field(LastRunSerializer(allow_null=True))
+    def get_last_run(self, rule: RetentionRule) -> Any:
+        return LastRunSerializer(rule).data if rule.last_run_at else None
+
+
+@example(examples.RETENTION_PUT)
+class RetentionPutSerializer(serializers.Serializer[Any]):
+    keep_last = serializers.IntegerField()
+    keep_days = serializers.IntegerField(required=False)
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+
+
+class RetentionVerdictSerializer(serializers.Serializer[Any]):
+    version = serializers.CharField(source="version.name")
+    bytes = serializers.IntegerField(source="version.size_bytes")
+    ready_at = serializers.DateTimeField(source="version.ready_at")
+    goes = serializers.BooleanField()
+    reasons = serializers.ListField(child=serializers.CharField(), help_text="Why it goes, or stays.")
+
+
+@example(examples.RETENTION_PREVIEW)
+class RetentionPreviewSerializer(serializers.Serializer[Any]):
+    preview = serializers.CharField(source="fingerprint", help_text="`apply` wants it back.")
+    going_bytes = serializers.IntegerField(help_text="Of the versions that go, each counted in full.")
+    freed_bytes = serializers.IntegerField(help_text="What no other version needs.")
+    versions = RetentionVerdictSerializer(source="verdicts", many=True, help_text="Newest first.")
+
+
+@example(examples.RETENTION_APPLY)
+class RetentionApplySerializer(serializers.Serializer[Any]):
+    preview = serializers.CharField(max_length=64)
+    daily = serializers.BooleanField(required=False)
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+
+
+@extend_schema(parameters=[MODEL])
+class Retention(OfModel, Read, Put, Deleted):
+    """Which versions of a model stay. A rule deletes nothing before what would go was looked at."""
+
+    queryset = RetentionRule.objects.all()
+    serializer_class = RetentionSerializer
+    inputs = {
+        "update": RetentionPutSerializer,
+        "apply": RetentionApplySerializer,
+        "stop": ReasonSerializer,
+    }
+    outputs = {"preview": RetentionPreviewSerializer}
+    pagination_class = None
+
+    def visible(self, rows: QuerySet[RetentionRule]) -> QuerySet[RetentionRule]:
+        return rows.filter(model=self.model).select_related("model__team")
+
+    def get_object(self) -> RetentionRule:
+        found: RetentionRule = get_object_or_404(self.get_queryset())
+        return found
+
+    def put_one(
+        self, instance: RetentionRule | None, given: dict[str, Any], expected: int | None
+    ) -> RetentionRule:
+        return services.set_retention(actor=self.actor, model=self.model, expected=expected, **given)
+
+    def delete_one(self, instance: RetentionRule, expected: int | None) -> None:
+        services.delete_retention(actor=self.actor, rule=instance, expected=expected)
+
+    def preview(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """What the rule would delete now, what it would keep, and why."""
+        return Response(
+            self.get_serializer(selectors.retention_preview(self.get_object(), timezone.now())).data
+        )
+
+    @extend_schema(responses={202: RetentionSerializer})
+    def apply(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Delete what the preview has shown; refused when something else would go by now."""
+        rule = services.apply_retention(actor=self.actor, rule=self.get_object(), **self.given())
+        return self.answer(rule, status=202)
+
+    @extend_schema(responses={200: RetentionSerializer})
+    def stop(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Delete nothing more; the rule stays."""
+        return self.answer(services.stop_retention(actor=self.actor, rule=self.get_object(), **self.given()))
+
+
+ONE = Retention.as_view({"get": "retrieve", "put": "update", "delete": "destroy"})
+PREVIEW = Retention.as_view({"get": "preview"})
+APPLY = Retention.as_view({"post": "apply"})
+STOP = Retention.as_view({"post": "stop"})

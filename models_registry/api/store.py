@@ -1,0 +1,220 @@
+"""The store over REST: for administrators of the installation, since all teams share it."""
+
+from typing import Any
+
+from django.conf import settings
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.services import require_everywhere
+from accounts.states import Right
+from common.api.examples import example
+from common.api.views import Created, Endpoint, Listed, Read
+from models_registry import selectors, services
+from models_registry.api import examples
+from models_registry.api.serializers import ReasonSerializer
+from models_registry.models import Check, Collection, Finding
+from models_registry.selectors import FindingCard
+from models_registry.services.checks import MAX_REASON
+from models_registry.services.storage import MOST_GRACE_HOURS
+from models_registry.states import FindingState, RunState
+from models_registry.store import PARTS
+
+
+@example(examples.COLLECTION)
+class CollectionSerializer(serializers.Serializer[Collection]):
+    id = serializers.IntegerField(source="pk")
+    state = serializers.ChoiceField(choices=RunState.choices)
+    stuck = serializers.SerializerMethodField(
+        help_text="Why Slipway gave up and waits for a person; or empty."
+    )
+    asked_by = serializers.CharField(source="asked_by_name")
+    reason = serializers.CharField()
+    grace_hours = serializers.SerializerMethodField()
+    began_at = serializers.DateTimeField()
+    ended_at = serializers.DateTimeField(allow_null=True)
+    progress = serializers.SerializerMethodField(help_text="The share of the store that it has been through.")
+    blobs = serializers.IntegerField(help_text="What it found.")
+    bytes = serializers.IntegerField()
+    waiting_blobs = serializers.IntegerField(help_text="Needed by nothing, but not for long enough.")
+    waiting_bytes = serializers.IntegerField()
+    deleted_blobs = serializers.IntegerField()
+    deleted_bytes = serializers.IntegerField()
+
+    def get_stuck(self, row: Collection) -> str:
+        return row.last_error if row.stuck_at else ""
+
+    def get_grace_hours(self, row: Collection) -> float:
+        return row.grace_seconds / 3600
+
+    def get_progress(self, row: Collection) -> float:
+        return row.place / PARTS
+
+
+@example(examples.CHECK)
+class CheckSerializer(serializers.Serializer[Check]):
+    id = serializers.IntegerField(source="pk")
+    state = serializers.ChoiceField(choices=RunState.choices)
+    stuck = serializers.SerializerMethodField(
+        help_text="Why Slipway gave up and waits for a person; or empty."
+    )
+    asked_by = serializers.CharField(source="asked_by_name")
+    reason = serializers.CharField()
+    bytes_per_second = serializers.IntegerField(help_text="It reads no faster.")
+    began_at = serializers.DateTimeField()
+    ended_at = serializers.DateTimeField(allow_null=True)
+    blobs_done = serializers.IntegerField()
+    blobs_total = serializers.IntegerField()
+    bytes_done = serializers.IntegerField()
+    bytes_total = serializers.IntegerField()
+    damaged = serializers.IntegerField(help_text="Blobs whose content is not what their name says.")
+    missing = serializers.IntegerField(help_text="Blobs that a ready version needs and that are not there.")
+
+    def get_stuck(self, row: Check) -> str:
+        return row.last_error if row.stuck_at else ""
+
+
+@example(examples.FINDING)
+class FindingSerializer(serializers.Serializer[FindingCard]):
+    id = serializers.IntegerField(source="finding.pk")
+    state = serializers.ChoiceField(source="finding.state", choices=FindingState.choices)
+    reason = serializers.CharField(source="finding.reason", help_text="Why it is where it is.")
+    stuck = serializers.SerializerMethodField(
+        help_text="Why Slipway gave up and waits for a person; or empty."
+    )
+    sha256 = serializers.CharField(source="finding.sha256", help_text="What its content should be.")
+    bytes = serializers.IntegerField(source="finding.size")
+    detail = serializers.CharField(source="finding.detail", help_text="What is wrong with it.")
+    versions = serializers.SerializerMethodField(
+        help_text="What it touches: while it is open, none is released."
+    )
+    check = serializers.IntegerField(source="finding.found_by_id")
+    found_at = serializers.DateTimeField(source="finding.found_at")
+    ended_at = serializers.DateTimeField(source="finding.ended_at", allow_null=True)
+
+    def get_stuck(self, card: FindingCard) -> str:
+        return card.finding.last_error if card.finding.stuck_at else ""
+
+    def get_versions(self, card: FindingCard) -> list[str]:
+        return [str(version) for version in card.versions]
+
+
+@example(examples.NEW_COLLECTION)
+class NewCollectionSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+    grace_hours = serializers.IntegerField(
+        min_value=0,
+        max_value=MOST_GRACE_HOURS,
+        required=False,
+        help_text="How long nothing must have needed what is deleted; the installation's unless given.",
+    )
+
+
+@example(examples.STORE)
+class StoreSerializer(serializers.Serializer[Any]):
+    blobs = serializers.IntegerField(help_text="Contents that versions need, each once.")
+    bytes = serializers.IntegerField()
+    version_bytes = serializers.IntegerField(help_text="Of all versions, each counted in full.")
+    dedup_factor = serializers.FloatField(allow_null=True, help_text="`version_bytes` by `bytes`.")
+    waiting_blobs = serializers.IntegerField(help_text="Needed by nothing, until the grace time is over.")
+    waiting_bytes = serializers.IntegerField()
+    free_bytes = serializers.IntegerField()
+    grace_hours = serializers.SerializerMethodField()
+    last_collection = CollectionSerializer(allow_null=True)
+    last_check = CheckSerializer(allow_null=True)
+    open_findings = serializers.IntegerField(help_text="Damaged or missing blobs that are not repaired yet.")
+
+    def get_grace_hours(self, _: Any) -> float:
+        return float(settings.SLIPWAY_STORE_GRACE_SECONDS / 3600)
+
+
+class OfStore(Endpoint):
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        require_everywhere(self.actor, Right.FLEET_OPERATE)
+
+
+class StoreState(OfStore):
+    """What the store holds."""
+
+    queryset = Collection.objects.all()
+    serializer_class = StoreSerializer
+    pagination_class = None
+
+    def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Bytes, blobs, what deduplication saves, the last collection and the last check."""
+        return Response(self.get_serializer(selectors.store_now()).data)
+
+
+class Collections(OfStore, Listed, Created, Read):
+    """Walks over the store that delete what no version has needed for the grace time."""
+
+    queryset = Collection.objects.all()
+    serializer_class = CollectionSerializer
+    inputs = {"create": NewCollectionSerializer}
+    lookup_field = "pk"
+    lookup_url_kwarg = "id"
+    lookup_value_converter = "int"
+    sort = ("-pk",)
+    created_status = 202
+
+    def visible(self, rows: QuerySet[Collection]) -> QuerySet[Collection]:
+        return selectors.collections()
+
+    def create_one(self, given: dict[str, Any]) -> Collection:
+        hours = given.pop("grace_hours", None)
+        seconds = None if hours is None else hours * 3600
+        return services.start_collection(actor=self.actor, grace_seconds=seconds, **given)
+
+
+class Checks(OfStore, Listed, Created, Read):
+    """Readings of the whole store that compare every blob with its name and with what versions need."""
+
+    queryset = Check.objects.all()
+    serializer_class = CheckSerializer
+    inputs = {"create": ReasonSerializer}
+    lookup_field = "pk"
+    lookup_url_kwarg = "id"
+    lookup_value_converter = "int"
+    sort = ("-pk",)
+    created_status = 202
+
+    def visible(self, rows: QuerySet[Check]) -> QuerySet[Check]:
+        return selectors.checks()
+
+    def create_one(self, given: dict[str, Any]) -> Check:
+        return services.start_check(actor=self.actor, **given)
+
+
+class Findings(OfStore, Listed, Read):
+    """Blobs that checks found damaged or missing, the versions that need them, and their repair."""
+
+    queryset = Finding.objects.all()
+    serializer_class = FindingSerializer
+    inputs = {"retry": ReasonSerializer}
+    filterset_fields = ("state",)
+    lookup_url_kwarg = "id"
+    lookup_value_converter = "int"
+    sort = ("-pk",)
+
+    def visible(self, rows: QuerySet[Finding]) -> QuerySet[Finding]:
+        return selectors.findings()
+
+    def get_serializer(self, *args: Any, **kwargs: Any) -> serializers.BaseSerializer[Any]:
+        if args and isinstance(args[0], Finding):
+            args = (*selectors.finding_cards([args[0]]), *args[1:])
+        return super().get_serializer(*args, **kwargs)
+
+    def shown(self, page: Any) -> Any:
+        return self.get_serializer(selectors.finding_cards(page), many=True).data
+
+    @extend_schema(responses={202: FindingSerializer})
+    @action(detail=True, methods=["post"])
+    def retry(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Ask the sources of a lost blob once more."""
+        finding = services.retry_repair(actor=self.actor, finding=self.get_object(), **self.given())
+        return self.answer(finding, status=202)

@@ -1,0 +1,156 @@
+"""The process that checks the store: `python -m models_registry.checker '<job>'`.
+
+Like `models_registry.importer`, which see. It reads every blob, no faster than it is told, and compares it
+with its name. After a crash it goes on with the part of the store in which it was.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from models_registry.importer import PROGRESS, Job, WholeStore, work
+from models_registry.store import PARTS, Intake, LocalStore
+
+CHUNK_BYTES = 1024 * 1024
+REPORT_EVERY_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A blob whose content is not what its name says, or that cannot be read. `inode` tells the file."""
+
+    sha256: str
+    size: int
+    inode: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckProgress:
+    """`place`: how many parts of the store are done; the figures stand for these and for the present one."""
+
+    place: int
+    blobs_done: int
+    blobs_total: int
+    bytes_done: int
+    bytes_total: int
+    damages: tuple[Damage, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "CheckProgress":
+        return cls(**{**data, "damages": tuple(Damage(**one) for one in data["damages"])})
+
+
+class Checker:
+    def __init__(
+        self,
+        store: LocalStore,
+        *,
+        bytes_per_second: int,
+        report: Callable[[CheckProgress], None],
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._store = store
+        self._rate = bytes_per_second
+        self._report = report
+        self._sleep = sleep
+        self._began = time.monotonic()
+        self._read = 0
+        self._reported = self._began
+
+    def run(self, done: CheckProgress | None) -> CheckProgress:
+        sizes = [self._store.blobs(part) for part in range(PARTS)]
+        blobs_total, bytes_total = sum(map(len, sizes)), sum(sum(part.values()) for part in sizes)
+        place = first = done.place if done else 0
+        damages = list(done.damages) if done else []
+        blobs = sum(map(len, sizes[:place]))
+        size_bytes = sum(sum(part.values()) for part in sizes[:place])
+
+        def progress() -> CheckProgress:
+            return CheckProgress(place, blobs, blobs_total, size_bytes, bytes_total, tuple(damages))
+
+        for place in range(first, PARTS):
+            found = []
+            for sha256, size in sorted(sizes[place].items()):
+                if (damage := self._check(sha256)) is not None:
+                    found.append(damage)
+                blobs, size_bytes = blobs + 1, size_bytes + size
+                if time.monotonic() - self._reported > REPORT_EVERY_SECONDS:
+                    self._reported = time.monotonic()
+                    self._report(progress())
+            damages += found
+        return replace(progress(), place=PARTS)
+
+    def _check(self, sha256: str) -> Damage | None:
+        """None: it is what its name says, or it was deleted meanwhile."""
+        path = self._store.blob_path(sha256)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return self._unreadable(path, error)
+        try:
+            status = os.fstat(descriptor)
+            found = self._hash(descriptor)
+        except OSError as error:
+            return self._unreadable(path, error)
+        finally:
+            os.close(descriptor)
+        if found == sha256:
+            return None
+        return Damage(sha256, status.st_size, status.st_ino, f"Its content has another sha256: {found[:12]}…")
+
+    @staticmethod
+    def _unreadable(path: Path, error: OSError) -> Damage:
+        status = path.stat(follow_symlinks=False)
+        words = f"It cannot be read: {os.strerror(error.errno or errno.EIO)}."
+        return Damage(path.name, status.st_size, status.st_ino, words)
+
+    def _hash(self, descriptor: int) -> str:
+        digest = hashlib.sha256()
+        buffer = memoryview(bytearray(CHUNK_BYTES))
+        offset = 0
+        while read := os.preadv(descriptor, [buffer], offset):
+            digest.update(buffer[:read])
+            offset += read
+            self._read += read
+            ahead = self._read / self._rate - (time.monotonic() - self._began)
+            if ahead > 0:
+                self._sleep(ahead)
+        # What serves models wants the page cache for what it reads.
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        return digest.hexdigest()
+
+
+def check_job(job: Job, _: Intake, report: Callable[[CheckProgress], None]) -> CheckProgress:
+    assert isinstance(job.source, WholeStore)  # noqa: S101
+    store = LocalStore(Path(job.store))
+    checker = Checker(store, bytes_per_second=job.source.bytes_per_second, report=report)
+    return checker.run(_done_before(store, job))
+
+
+def _done_before(store: LocalStore, job: Job) -> CheckProgress | None:
+    note = store.read_note(job.key, PROGRESS)
+    if note is None:
+        return None
+    data = json.loads(note)
+    return CheckProgress.from_json(data) if data.pop("attempt") == job.attempt else None
+
+
+def main(arguments: list[str]) -> int:
+    return work(Job.from_json(arguments[0]), check_job)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

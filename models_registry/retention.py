@@ -1,0 +1,88 @@
+"""Which versions of a model a retention rule keeps, and why: pure."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from models_registry.models import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a version goes, and why, or why not, in words."""
+
+    version: Version
+    goes: bool
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a rule would do now, newest version first."""
+
+    verdicts: tuple[Verdict, ...]
+    fingerprint: str
+    """Names what would go: an order to act carries it, so that nothing else goes than what was seen."""
+    freed_bytes: int
+    """What no other version holds too: the collection frees it when the grace time is over."""
+
+    @property
+    def going(self) -> tuple[Version, ...]:
+        return tuple(one.version for one in self.verdicts if one.goes)
+
+    @property
+    def staying(self) -> tuple[Verdict, ...]:
+        return tuple(one for one in self.verdicts if not one.goes)
+
+    @property
+    def going_bytes(self) -> int:
+        return sum(version.size_bytes for version in self.going)
+
+
+def judged(
+    versions: Sequence[Version],
+    *,
+    keep_last: int,
+    keep_days: int,
+    needed: Mapping[int, Sequence[str]],
+    now: datetime,
+) -> tuple[Verdict, ...]:
+    """`versions` are the ready ones of a model, newest first; `needed` says in words what needs which id.
+
+    One reason is enough to stay: among the last, ready for less than so many days, needed.
+    """
+    young = timedelta(days=keep_days)
+    goes = [f"older than {_last(keep_last)}", "no alias, service or release needs it"]
+    if keep_days:
+        goes.insert(1, f"ready for {_days(keep_days)} or more")
+    verdicts = []
+    for place, version in enumerate(versions):
+        stays = []
+        if place < keep_last:
+            stays.append("the newest" if place == 0 else f"among the last {keep_last}")
+        if keep_days and version.ready_at and now - version.ready_at < young:
+            stays.append(f"ready for less than {_days(keep_days)}")
+        stays += needed.get(version.pk, ())
+        verdicts.append(Verdict(version, goes=not stays, reasons=tuple(stays or goes)))
+    return tuple(verdicts)
+
+
+def fingerprint_of(verdicts: Sequence[Verdict], *, keep_last: int, keep_days: int) -> str:
+    going = sorted(one.version.pk for one in verdicts if one.goes)
+    return hashlib.sha256(f"{keep_last} {keep_days} {going}".encode()).hexdigest()[:16]
+
+
+def in_words(keep_last: int, keep_days: int) -> str:
+    """The rule as the end of a sentence: `keeps the last 3, and what is younger than 30 days`."""
+    return f"keeps {_last(keep_last)}" + (
+        f", and what is younger than {_days(keep_days)}" if keep_days else ""
+    )
+
+
+def _last(number: int) -> str:
+    return "the newest version" if number == 1 else f"the last {number} versions"
+
+
+def _days(number: int) -> str:
+    return "a day" if number == 1 else f"{number} days"

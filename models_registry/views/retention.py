@@ -1,0 +1,85 @@
+"""A model's retention rule: what it would delete, and letting it do so."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_POST
+
+from accounts.actors import of_request
+from common.errors import Missing, SlipwayError
+from common.pages.access import signed_in
+from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
+from common.pages.forms import blame, first_fault
+from models_registry import retention, selectors, services
+from models_registry.forms import ReasonForm, RetentionApplyForm, RetentionForm
+from models_registry.models import Model, RetentionRule
+from models_registry.views.models import frame, visible_model
+
+VERSIONS_SHOWN = 500
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def retention_page(request: HttpRequest, name: str) -> HttpResponse:
+    """The rule, and what it would do now."""
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    rule = _rule(model)
+    initial = {"keep_last": rule.keep_last, "keep_days": rule.keep_days} if rule else {"keep_days": 30}
+    form = RetentionForm(request.POST if request.method == "POST" else None, initial=initial)
+    if form.is_bound and form.is_valid():
+        try:
+            services.set_retention(actor=actor, model=model, **form.cleaned_data)
+        except (SlipwayError, ValidationError) as error:
+            blame(form, error)
+        else:
+            return done(request, "The rule is kept. Nothing goes before you apply it.", to=request.path)
+    context = frame(actor, model) | {"form": form, "rule": rule}
+    if rule:
+        preview = selectors.retention_preview(rule, timezone.now())
+        context |= {
+            "preview": preview,
+            "verdicts": preview.verdicts[:VERSIONS_SHOWN],
+            "says": retention.in_words(rule.keep_last, rule.keep_days),
+            "is_moving": rule.asked is not None and rule.stuck_at is None,
+            "apply_form": RetentionApplyForm(initial={"preview": preview.fingerprint}, auto_id="apply_%s"),
+        }
+    status = UNPROCESSABLE if form.is_bound else 200
+    return page(request, "models_registry/retention.html", context, parts=("now",), status=status)
+
+
+Wish = Callable[..., Any]
+WISHES: dict[str, tuple[Wish, str]] = {
+    "apply": (services.apply_retention, "The rule is being applied."),
+    "stop": (services.stop_retention, "Nothing more goes; the rule stays."),
+    "delete": (services.delete_retention, "The rule is gone: every version stays."),
+}
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def act(request: HttpRequest, name: str, wish: str) -> HttpResponse:
+    if wish not in WISHES:
+        raise Http404
+    actor = of_request(request)
+    rule = selectors.retention_rule(visible_model(actor, name))
+    why, given = ReasonForm(request.POST), RetentionApplyForm(request.POST)
+    why.fields["reason"].required = wish != "delete"
+    for form in (why, given) if wish == "apply" else (why,):
+        if not form.is_valid():
+            return refused(request, first_fault(form))
+    service, words = WISHES[wish]
+    options = given.cleaned_data if wish == "apply" else {}
+    service(actor=actor, rule=rule, reason=why.cleaned_data["reason"], **options)
+    return done(request, words, to=f"/models/{name}/+retention/")
+
+
+def _rule(model: Model) -> RetentionRule | None:
+    try:
+        return selectors.retention_rule(model)
+    except Missing:
+        return None

@@ -1,0 +1,83 @@
+"""The store: what it holds, and what was done to it."""
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.views.decorators.http import require_POST, require_safe
+
+from accounts.actors import of_request
+from accounts.selectors import may_everywhere
+from accounts.states import Right
+from common.pages.access import signed_in
+from common.pages.answers import done, page, refusals_at_the_form, refused
+from common.pages.forms import first_fault
+from common.pages.listing import list_page
+from models_registry import selectors, services
+from models_registry.forms import CollectionForm, ReasonForm
+from models_registry.models import Finding
+from models_registry.states import FindingState
+
+FINDINGS_SHOWN = 50
+SORTS = {"began": "began_at", "deleted": "deleted_bytes"}
+
+
+@require_safe
+@signed_in
+def store_page(request: HttpRequest) -> HttpResponse:
+    if not may_everywhere(of_request(request), Right.FLEET_OPERATE):
+        return page(request, "models_registry/store_closed.html", status=403)
+    grace_hours = settings.SLIPWAY_STORE_GRACE_SECONDS // 3600
+    now = selectors.store_now()
+    findings = list(selectors.findings()[:FINDINGS_SHOWN])
+    context = {
+        "findings": selectors.finding_cards(findings),
+        "last_check": now.last_check,
+        "check_days": settings.SLIPWAY_STORE_CHECK_DAYS,
+        "store": now,
+        "listing": list_page(request, selectors.collections(), sorts=SORTS, default_sort="-began", size=20),
+        "grace_hours": grace_hours,
+        "collection_form": CollectionForm(initial={"grace_hours": grace_hours}, auto_id="collect_%s"),
+        "is_moving": any(run and run.is_running for run in (now.last_collection, now.last_check))
+        or any(one.state in (FindingState.FOUND, FindingState.ASIDE) for one in findings),
+    }
+    return page(request, "models_registry/store.html", context, parts=("now",))
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def collect(request: HttpRequest) -> HttpResponse:
+    form, why = CollectionForm(request.POST), ReasonForm(request.POST)
+    for one in (form, why):
+        if not one.is_valid():
+            return refused(request, first_fault(one))
+    services.start_collection(
+        actor=of_request(request),
+        grace_seconds=form.cleaned_data["grace_hours"] * 3600,
+        reason=why.cleaned_data["reason"],
+    )
+    return done(request, "The collection has begun.", to="/models/+store/")
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def check(request: HttpRequest) -> HttpResponse:
+    form = ReasonForm(request.POST)
+    if not form.is_valid():
+        return refused(request, first_fault(form))
+    services.start_check(actor=of_request(request), reason=form.cleaned_data["reason"])
+    return done(request, "The check has begun.", to="/models/+store/")
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def repair(request: HttpRequest, pk: int) -> HttpResponse:
+    form = ReasonForm(request.POST)
+    form.fields["reason"].required = False
+    if not form.is_valid():
+        return refused(request, first_fault(form))
+    finding = get_object_or_404(Finding, pk=pk)
+    services.retry_repair(actor=of_request(request), finding=finding, reason=form.cleaned_data["reason"])
+    return done(request, "Its sources are asked once more.", to="/models/+store/")

@@ -1,0 +1,234 @@
+"""Checks of the store: what is damaged or missing is found, moved aside, named, and fetched again."""
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from accounts.actors import of_user
+from common import audit
+from common.actor import Actor
+from common.models import AuditRecord
+from models_registry import checker, files, importer, selectors, services
+from models_registry.checking import CheckReconciler, FindingReconciler
+from models_registry.errors import Busy, WrongState
+from models_registry.importer import Job, WholeStore
+from models_registry.models import Check, Finding, Version
+from models_registry.services.storage import begin_check
+from models_registry.store import LocalStore
+from tests import cast
+from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die, run_until_rest, worker
+from tests.models_registry.conftest import Library
+
+pytestmark = pytest.mark.django_db
+
+SYSTEM = Actor.system("test")
+
+
+def do_here(job: Job) -> None:
+    """What the checking or the importing process does, in this one."""
+    work = checker.check_job if isinstance(job.source, WholeStore) else importer.import_job
+    with LocalStore(Path(job.store)).intake(job.key) as intake:
+        importer.run(job, intake, work)
+
+
+def kernel_of(library: Library, checkpoints: Checkpoints | None = None):
+    return worker([CheckReconciler(do_here), FindingReconciler(do_here)], library.clock, checkpoints)
+
+
+def settled(library: Library) -> None:
+    run_until_rest(kernel_of(library), library.clock)
+
+
+def checked(library: Library) -> Check:
+    begun = begin_check(actor=SYSTEM)
+    settled(library)
+    return Check.objects.get(pk=begun.pk)
+
+
+def weights_of(version: Version) -> str:
+    return version.files.get(path="model.safetensors").sha256
+
+
+def damage(library: Library, version: Version) -> Path:
+    """Turn a byte of the weights around, as a disk may."""
+    blob = library.store.blob_path(weights_of(version))
+    content = bytearray(blob.read_bytes())
+    content[-1] ^= 0xFF
+    blob.chmod(0o644)
+    blob.write_bytes(bytes(content))
+    return blob
+
+
+@pytest.fixture
+def version(library, actor, model) -> Version:
+    return library.ready(actor, model)
+
+
+def test_a_whole_store_has_no_findings(library, version) -> None:
+    check = checked(library)
+    assert (check.state, check.damaged, check.missing) == ("done", 0, 0)
+    assert (check.blobs_done, check.blobs_total) == (5, 5)
+    assert check.bytes_done == check.bytes_total == version.size_bytes
+    assert not Finding.objects.exists()
+    assert library.store.intakes() == []
+
+
+def test_a_damaged_blob_is_moved_aside_and_comes_back_from_the_source(library, version) -> None:
+    directory = files.materialise(version)
+    blob = damage(library, version)
+    broken = blob.read_bytes()
+    check = checked(library)
+    finding = Finding.objects.get()
+    assert (check.damaged, finding.state) == (1, "repaired")
+    assert finding.reason == "From the source of tiny:v1."
+    assert "Its content has another sha256" in finding.detail
+    aside = list((library.store.root / "quarantine").iterdir())
+    assert [path.read_bytes() for path in aside] == [broken]
+    library.store.check(files.manifest_of(version))
+    assert checked(library).damaged == 0
+    assert files.materialise(version) == directory
+    assert (directory / "model.safetensors").read_bytes() != broken
+    found = AuditRecord.objects.get(action="finding.found")
+    assert found.detail["versions"] == ["tiny:v1"]
+
+
+def test_what_no_source_has_any_more_is_lost_and_its_versions_are_damaged(
+    library, actor, model, version
+) -> None:
+    damage(library, version)
+    source = library.root / "model"
+    source.rename(library.root / "elsewhere")
+    checked(library)
+    finding = Finding.objects.get()
+    assert finding.state == "lost"
+    assert "is not there" in finding.reason
+    assert selectors.damages(version) == [finding]
+    (library.root / "elsewhere").rename(source)
+    root = cast.person("root", superuser=True)
+    services.retry_repair(actor=of_user(root), finding=finding, reason="It is back.")
+    settled(library)
+    finding.refresh_from_db()
+    assert finding.state == "repaired"
+    assert selectors.damages(version) == []
+    with pytest.raises(WrongState):
+        services.retry_repair(actor=of_user(root), finding=finding)
+
+
+def test_a_source_that_holds_something_else_by_now_repairs_nothing(library, version) -> None:
+    blob = damage(library, version)
+    library.directory(fill=b"\x09")
+    checked(library)
+    finding = Finding.objects.get()
+    assert finding.state == "lost"
+    assert "other content" in finding.reason
+    assert not blob.exists()
+    assert library.store.intakes() == []
+
+
+def test_a_missing_blob_comes_back_from_the_source_of_another_version(library, actor, model, version) -> None:
+    other = library.ready(actor, model, "other")
+    shutil.rmtree(library.root / "model")
+    library.store.blob_path(weights_of(version)).unlink()
+    check = checked(library)
+    assert (check.damaged, check.missing) == (0, 1)
+    finding = Finding.objects.get()
+    assert (finding.state, finding.tried) == ("repaired", [version.pk])
+    assert finding.reason == f"From the source of {other}."
+    library.store.check(files.manifest_of(version))
+
+
+def test_a_damaged_blob_that_no_version_needs_is_only_moved_aside(library, actor, version) -> None:
+    damage(library, version)
+    services.delete_version(actor=actor, version=version)
+    library.settle()
+    checked(library)
+    assert Finding.objects.get().state == "unneeded"
+    assert library.collect().deleted_blobs == 4
+
+
+def test_a_check_and_a_repair_survive_a_crash_at_any_point(library, version) -> None:
+    point = 0
+    while True:
+        point += 1
+        damage(library, version)
+        begin_check(actor=SYSTEM)
+        checkpoints = Checkpoints(at=point, then=die)
+        kernel = kernel_of(library, checkpoints)
+        try:
+            run_until_rest(kernel, library.clock)
+        except Crash:
+            library.clock.pass_(LEASE_AND_A_BIT)
+        else:
+            break
+        settled(library)
+        assert not Check.objects.running().exists()
+        assert Finding.objects.count() == point
+        assert set(Finding.objects.values_list("state", flat=True)) == {"repaired"}
+        library.store.check(files.manifest_of(version))
+        assert library.store.intakes() == []
+    assert point > 20
+    assert audit.verify().intact
+
+
+def test_one_check_runs_at_a_time(library) -> None:
+    begin_check(actor=SYSTEM)
+    with pytest.raises(Busy):
+        begin_check(actor=SYSTEM)
+
+
+def test_a_check_reads_no_faster_than_it_is_told(library, version) -> None:
+    slept: list[float] = []
+    began = time.monotonic()
+    one = checker.Checker(library.store, bytes_per_second=1_000, report=lambda _: None, sleep=slept.append)
+    one.run(None)
+    expected = version.size_bytes / 1_000
+    assert expected - (time.monotonic() - began) <= max(slept) <= expected
+
+
+def test_a_check_goes_on_with_the_part_in_which_it_was(library, version) -> None:
+    whole = checker.Checker(library.store, bytes_per_second=10**9, report=lambda _: None).run(None)
+    blobs = sorted(file.sha256 for file in files.manifest_of(version).files)
+    place = int(blobs[2][:2], 16)
+    seen: list[str] = []
+
+    class Watched(checker.Checker):
+        def _check(self, sha256: str) -> checker.Damage | None:
+            seen.append(sha256)
+            return super()._check(sha256)
+
+    before = checker.CheckProgress(place, 0, 0, 0, 0)
+    again = Watched(library.store, bytes_per_second=10**9, report=lambda _: None).run(before)
+    assert seen == blobs[2:]
+    assert again == whole
+
+
+def test_a_blob_that_cannot_be_read_is_damaged(library, version, monkeypatch) -> None:
+    def fails(*_: object) -> int:
+        raise OSError(5, os.strerror(5))
+
+    monkeypatch.setattr(checker.os, "preadv", fails)
+    found = checker.Checker(library.store, bytes_per_second=10**9, report=lambda _: None).run(None)
+    assert {damage.detail for damage in found.damages} == {"It cannot be read: Input/output error."}
+
+
+def test_a_file_that_took_the_place_of_a_damaged_one_is_not_moved_aside(library, version) -> None:
+    sha256 = weights_of(version)
+    inode = library.store.blob_path(sha256).stat().st_ino
+    library.store.quarantine(sha256, inode=inode + 1)
+    library.store.check(files.manifest_of(version))
+    library.store.quarantine(sha256, inode=inode)
+    library.store.quarantine(sha256, inode=inode)
+    assert [path.name for path in (library.store.root / "quarantine").iterdir()] == [f"{sha256}.{inode}"]
+    assert not library.store.blob_path(sha256).exists()
+
+
+def test_a_collection_clears_away_what_checks_and_repairs_of_no_row_have_left(library, version) -> None:
+    running = begin_check(actor=SYSTEM)
+    for key in (running.intake_key, "check-99", "repair-99", "99", "somebody-elses"):
+        with library.store.intake(key):
+            pass
+    library.collect()
+    assert library.store.intakes() == [running.intake_key, "somebody-elses"]
