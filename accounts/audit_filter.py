@@ -3,17 +3,12 @@
 from typing import Any
 
 import django_filters
-from django import forms
 from django.db.models import Q, QuerySet
 
 from common.models import AuditRecord
-from common.pages.forms import SearchInput
+from common.pages.forms import MomentInput, SearchInput
 
 MAX_WORDS = 8
-
-
-class MomentInput(forms.DateTimeInput):
-    input_type = "datetime-local"
 
 
 class AuditFilter(django_filters.FilterSet):  # type: ignore[misc]

@@ -14,10 +14,10 @@ from accounts.selectors import teams_where
 from accounts.states import Right
 from common.actor import Actor
 from common.pages import formats
-from common.pages.forms import SearchInput
+from common.pages.forms import MomentInput, SearchInput
 from models_registry import selectors
 from models_registry.facts import WEIGHT_FORMATS
-from models_registry.models import HubSource, Model, Version
+from models_registry.models import AliasMove, HubSource, Model, Version
 from models_registry.services.catalogue import MAX_DESCRIPTION, MAX_TASK
 from models_registry.services.checks import MAX_ORIGIN, MAX_REASON
 from models_registry.services.hubs import MAX_TOKEN
@@ -113,10 +113,32 @@ class DescriptionField(forms.CharField):
         super().__init__(required=False, max_length=MAX_DESCRIPTION, widget=forms.Textarea(attrs={"rows": 3}))
 
 
+class AliasHistoryFilter(django_filters.FilterSet):  # type: ignore[misc]
+    alias = django_filters.CharFilter("alias", label="Alias", widget=SearchInput("production"))
+    at = django_filters.IsoDateTimeFilter(method="in_force", label="In force at (UTC)", widget=MomentInput)
+
+    def in_force(self, rows: QuerySet[AliasMove], _name: str, at: Any) -> QuerySet[AliasMove]:
+        return selectors.moves_in_force(rows, at)
+
+
 class ModelChangeForm(forms.Form):
     task = TaskField()
     description = DescriptionField()
+    protected_aliases = forms.CharField(
+        required=False,
+        help_text="Such as production, one per line: only approvers and administrators move or delete these. "
+        "A release moves its service's alias all the same.",
+        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
+    )
     revision = forms.IntegerField(widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, may_protect: bool, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["protected_aliases"].disabled = not may_protect
+
+    def wishes(self) -> dict[str, Any]:
+        """As `services.change_model` takes them."""
+        return self.cleaned_data | {"protected_aliases": self.cleaned_data["protected_aliases"].split()}
 
 
 class NewModelForm(forms.Form):

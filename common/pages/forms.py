@@ -13,6 +13,10 @@ class SearchInput(forms.SearchInput):
         super().__init__(attrs={"placeholder": placeholder, "autocomplete": "off", "spellcheck": "false"})
 
 
+class MomentInput(forms.DateTimeInput):
+    input_type = "datetime-local"
+
+
 def blame(
     form: forms.Form, error: SlipwayError | ValidationError, names: Mapping[str, str] | None = None
 ) -> None:

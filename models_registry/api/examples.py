@@ -15,6 +15,7 @@ MODEL = {
         "created_at": "2026-11-20T08:30:00Z",
     },
     "aliases": [{"name": "production", "version": "v1"}],
+    "protected_aliases": ["production"],
     "version_count": 2,
     "size_bytes": 26_800_422,
     "served": ["service chat (stable)"],
@@ -27,7 +28,10 @@ NEW_MODEL = {
     "description": "Answers questions about the standard library.",
     "team": "language",
 }
-MODEL_CHANGE = {"description": "Answers questions about the standard library, in English."}
+MODEL_CHANGE = {
+    "description": "Answers questions about the standard library, in English.",
+    "protected_aliases": ["production"],
+}
 NEW_VERSION = {
     "source": "/srv/models/tiny-llama/run-8",
     "message": "Trained twice as long.",

@@ -36,6 +36,11 @@ class ModelSerializer(serializers.Serializer[ModelCard]):
         source="latest", allow_null=True, help_text="The newest ready one."
     )
     aliases = AliasOfModelSerializer(many=True)
+    protected_aliases = serializers.ListField(
+        source="model.protected_aliases",
+        child=serializers.CharField(),
+        help_text="Only the right `aliases.protected` creates, moves or deletes these.",
+    )
     version_count = serializers.IntegerField(help_text="Ready versions.")
     size_bytes = serializers.IntegerField(help_text="Of all ready versions, each counted in full.")
     served = serializers.ListField(child=serializers.CharField(), help_text="Where its versions are in use.")
@@ -60,6 +65,7 @@ def model_shown(card: ModelCard) -> dict[str, Any]:
         "description": card.model.description,
         "latest_version": latest,
         "aliases": [{"name": alias.name, "version": alias.version.name} for alias in card.aliases],
+        "protected_aliases": card.model.protected_aliases,
         "version_count": card.version_count,
         "size_bytes": card.size_bytes,
         "served": card.served,
@@ -84,6 +90,9 @@ class NewModelSerializer(serializers.Serializer[Any]):
 class ModelChangeSerializer(serializers.Serializer[Any]):
     task = serializers.CharField(max_length=100, required=False, allow_blank=True)
     description = serializers.CharField(max_length=10_000, required=False, allow_blank=True)
+    protected_aliases = serializers.ListField(
+        child=serializers.CharField(max_length=63), required=False, help_text="Instead of those so far."
+    )
 
 
 class ProgressSerializer(serializers.Serializer[Version]):

@@ -27,6 +27,8 @@ class Model(Revised):
     task = models.CharField(max_length=100, blank=True)
     """What it is for, in the words of the hub: `text-generation`, `feature-extraction` ..."""
     description = models.TextField(max_length=10_000, blank=True)
+    protected_aliases = models.JSONField(default=list, blank=True)
+    """Names that only the right `aliases.protected` creates, moves and deletes, such as `production`."""
     latest = models.ForeignKey(
         "models_registry.Version",
         null=True,

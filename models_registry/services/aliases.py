@@ -29,7 +29,7 @@ def set_alias(
     Pointing it where it points already changes nothing. `expected` is the alias's revision as it was read.
     Raises NotAllowed, InvalidName, Invalid, WrongState, Stale when somebody else has moved it meanwhile.
     """
-    require(actor, Right.MODELS_WRITE, model.team)
+    _require(actor, model, alias)
     names.check_alias_name(alias)
     why = checks.text("reason", reason, limit=checks.MAX_REASON)
     if version.model_id != model.pk:
@@ -59,12 +59,18 @@ def set_alias(
 
 def delete_alias(*, actor: Actor, alias: Alias, reason: str = "", expected: int | None = None) -> None:
     """Delete an alias; its history stays. Raises NotAllowed, Stale."""
-    require(actor, Right.MODELS_WRITE, alias.model.team)
+    _require(actor, alias.model, alias.name)
     why = checks.text("reason", reason, limit=checks.MAX_REASON)
     with transaction.atomic():
         alias.change(expected=alias.revision if expected is None else expected)
         _remember(actor, alias, alias.version_id, None, reason=why, release_id=None)
         Alias.objects.filter(pk=alias.pk).delete()
+
+
+def _require(actor: Actor, model: Model, alias: str) -> None:
+    require(actor, Right.MODELS_WRITE, model.team)
+    if alias in model.protected_aliases:
+        require(actor, Right.ALIASES_PROTECTED, model.team)
 
 
 def _remember(

@@ -1,3 +1,4 @@
+from collections.abc import Collection
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -8,8 +9,9 @@ from accounts.services import require
 from accounts.states import Right
 from common import audit, events
 from common.actor import Actor
+from common.errors import Invalid
 from models_registry import names
-from models_registry.errors import InUse, NameTaken
+from models_registry.errors import InUse, InvalidName, NameTaken
 from models_registry.events import ModelChanged, ModelCreated, ModelDeleted
 from models_registry.models import Alias, HubSource, Model, Version
 from models_registry.models.hubs import FORGOTTEN
@@ -19,6 +21,7 @@ from models_registry.states import VersionState
 from models_registry.uses import uses
 
 MAX_TASK, MAX_DESCRIPTION = 100, 10_000
+MAX_PROTECTED = 20
 
 
 def create_model(*, actor: Actor, team: Team, name: str, task: str = "", description: str = "") -> Model:
@@ -48,20 +51,36 @@ def change_model(
     model: Model,
     task: str | None = None,
     description: str | None = None,
+    protected_aliases: Collection[str] | None = None,
     expected: int | None = None,
 ) -> Model:
-    """Change what is given. Raises NotAllowed, Invalid, Stale when the revision is not the `expected` one."""
+    """Change what is given; which aliases are protected only those may change who may move such ones.
+
+    Raises NotAllowed, Invalid, Stale when the revision is not the `expected` one.
+    """
     require(actor, Right.MODELS_WRITE, model.team)
     changes: dict[str, Any] = {}
     if task is not None:
         changes["task"] = checks.text("task", task, limit=MAX_TASK)
     if description is not None:
         changes["description"] = checks.text("description", description, limit=MAX_DESCRIPTION)
+    if protected_aliases is not None and (wanted := _protected(protected_aliases)) != model.protected_aliases:
+        require(actor, Right.ALIASES_PROTECTED, model.team)
+        changes["protected_aliases"] = wanted
     with transaction.atomic():
         model.change(expected=expected, **changes)
         audit.record(actor, "model.change", subject=model, detail=changes, team_id=model.team_id)
         events.publish(ModelChanged(model.pk))
     return model
+
+
+def _protected(aliases: Collection[str]) -> list[str]:
+    if len(aliases) > MAX_PROTECTED:
+        raise Invalid(fields={"protected_aliases": [f"At most {MAX_PROTECTED} aliases can be protected."]})
+    try:
+        return sorted({names.check_alias_name(alias) for alias in aliases})
+    except InvalidName as error:
+        raise Invalid(fields={"protected_aliases": error.fields["alias"]}) from None
 
 
 def delete_model(*, actor: Actor, model: Model, reason: str = "", expected: int | None = None) -> None:

@@ -9,7 +9,7 @@ from common.pages.answers import done, page, refusals_at_the_form, refused
 from common.pages.forms import first_fault
 from common.pages.listing import list_page
 from models_registry import selectors, services
-from models_registry.forms import AliasForm, ReasonForm
+from models_registry.forms import AliasForm, AliasHistoryFilter, ReasonForm
 from models_registry.views.models import frame, visible_model
 
 SORTS = {"at": "at", "alias": "alias", "by": "by"}
@@ -18,13 +18,12 @@ SORTS = {"at": "at", "alias": "alias", "by": "by"}
 @require_safe
 @signed_in
 def alias_page(request: HttpRequest, name: str) -> HttpResponse:
-    """Its aliases, and every move of them; `?alias=` shows the moves of one."""
+    """Its aliases, and every move of them; `?alias=` shows the moves of one, `?at=` those in force then."""
     actor = of_request(request)
     model = visible_model(actor, name)
-    chosen = request.GET.get("alias", "")
-    moves = selectors.alias_history(model, chosen or None)
-    listing = list_page(request, moves, sorts=SORTS, default_sort="-at")
-    context = frame(actor, model) | {"listing": listing, "chosen": chosen}
+    moves = selectors.alias_history(model)
+    listing = list_page(request, moves, sorts=SORTS, default_sort="-at", filters=AliasHistoryFilter)
+    context = frame(actor, model) | {"listing": listing}
     return page(request, "models_registry/aliases.html", context, parts=("listing",))
 
 

@@ -206,9 +206,13 @@ def model_settings(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
     initial = {"task": model.task, "description": model.description, "revision": model.revision}
-    form = ModelChangeForm(request.POST if request.method == "POST" else None, initial=initial)
+    form = ModelChangeForm(
+        request.POST if request.method == "POST" else None,
+        initial=initial | {"protected_aliases": "\n".join(model.protected_aliases)},
+        may_protect=may(actor, Right.ALIASES_PROTECTED, model.team_id),
+    )
     if form.is_bound and form.is_valid():
-        given = dict(form.cleaned_data)
+        given = form.wishes()
         try:
             services.change_model(actor=actor, model=model, expected=given.pop("revision"), **given)
         except (SlipwayError, ValidationError) as error:

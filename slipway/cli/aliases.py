@@ -1,4 +1,5 @@
 from typing import Annotated
+from urllib.parse import urlencode
 
 import typer
 
@@ -29,10 +30,12 @@ def history(
     typer_context: typer.Context,
     alias: str,
     model: Annotated[str, typer.Option("--model", "-m")],
+    at: Annotated[str, typer.Option(help="Only what was in force then, such as 2026-03-03T14:00Z.")] = "",
 ) -> None:
     """Who pointed the alias at what, when, and why."""
     context = context_of(typer_context)
-    rows = list(context.client.each(f"models/{model}/aliases/{alias}/history/"))
+    query = f"?{urlencode({'at': at})}" if at else ""
+    rows = list(context.client.each(f"models/{model}/aliases/{alias}/history/{query}"))
     context.show(rows)
     context.table(
         ("AT", "FROM", "TO", "BY", "WHY"),

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from accounts.actors import of_user
 from common import events
-from common.errors import NotAllowed, Stale
+from common.errors import Invalid, NotAllowed, Stale
 from models_registry import selectors, services, uses
 from models_registry.errors import InUse, InvalidName, UnknownModel, UnknownVersion, WrongState
 from models_registry.events import AliasMoved, VersionReady
@@ -186,3 +186,39 @@ def test_a_deleted_models_name_is_free_and_its_versions_gone(library, actor, mod
     again = services.create_model(actor=actor, team=model.team, name="tiny")
     assert list(selectors.versions(again)) == []
     assert list(selectors.models(actor)) == [again]
+
+
+def test_only_approvers_and_administrators_move_or_delete_a_protected_alias(actor, model, pair) -> None:
+    first, second = pair
+    dora = of_user(cast.person("dora", vision="developer"))
+    bo = of_user(cast.person("bo", vision="approver"))
+    services.change_model(actor=bo, model=model, protected_aliases=["production", "production"])
+    assert model.protected_aliases == ["production"]
+
+    with pytest.raises(NotAllowed, match=r"protected ones in team vision.*roles approver, admin"):
+        move(dora, model, first)
+    assert not AliasMove.objects.exists()
+
+    moved = move(bo, model, first)
+    with pytest.raises(NotAllowed, match=r"aliases\.protected"):
+        services.delete_alias(actor=dora, alias=moved)
+    services.set_alias(actor=dora, model=model, alias="staging", version=second)
+    assert move(cast.SYSTEM, model, second, release_id=7).version == second
+
+
+def test_who_may_not_move_protected_aliases_cannot_lift_the_protection(actor, model) -> None:
+    dora = of_user(cast.person("dora", vision="developer"))
+    services.change_model(
+        actor=of_user(cast.person("bo", vision="approver")), model=model, protected_aliases=["a"]
+    )
+    with pytest.raises(NotAllowed, match=r"aliases\.protected"):
+        services.change_model(actor=dora, model=model, protected_aliases=[])
+    services.change_model(actor=dora, model=model, task="text-generation", protected_aliases=["a"])
+    assert (model.task, model.protected_aliases) == ("text-generation", ["a"])
+
+
+@pytest.mark.parametrize("names", [["v1"], ["UPPER"], [f"a{number}" for number in range(21)]])
+def test_names_that_cannot_be_protected_are_named(actor, model, names) -> None:
+    with pytest.raises(Invalid) as refusal:
+        services.change_model(actor=cast.SYSTEM, model=model, protected_aliases=names)
+    assert refusal.value.fields.keys() == {"protected_aliases"}

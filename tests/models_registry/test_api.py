@@ -41,6 +41,7 @@ def test_a_model_is_created_read_changed_and_deleted(api, library) -> None:
         "description": "Small.",
         "latest_version": None,
         "aliases": [],
+        "protected_aliases": [],
         "version_count": 0,
         "size_bytes": 0,
         "served": [],

@@ -5,7 +5,7 @@ from django.test import Client
 from django.utils import timezone
 
 from models_registry import readme, services
-from models_registry.models import Alias, Check, Collection, Finding, Model, Version
+from models_registry.models import Alias, AliasMove, Check, Collection, Finding, Model, Version
 from tests import cast
 from tests.models_registry import builders as b
 
@@ -334,3 +334,35 @@ def test_a_damaged_version_says_so_and_what_the_store_found(browser, library, ac
     assert "only what is lost" in text_of(keeper.post(address, {"reason": ""}, headers=PART))
     assert keeper.post("/models/+store/check/", {"reason": "Now."}, headers=PART).status_code == 204
     assert "Reading the store" in text_of(keeper.get("/models/+store/"))
+
+
+def test_the_aliases_page_tells_what_was_in_force_at_a_moment(browser, library, actor, model):
+    first, second = library.ready(actor, model), library.ready(actor, model, "two", b"\x02")
+    for version in (first, second):
+        services.set_alias(
+            actor=actor, model=model, alias="production", version=version, reason=f"for {version}"
+        )
+    AliasMove.objects.filter(to_version=first).update(at="2026-03-01T00:00:00Z")
+    then = text_of(
+        browser.get("/models/tiny/+aliases/?at=2026-03-03T14:00", headers={**PART, "HX-Target": "listing"})
+    )
+    assert "for tiny:v1" in then
+    assert "for tiny:v2" not in then
+    before = text_of(browser.get("/models/tiny/+aliases/?alias=production&at=2026-02-01T00:00"))
+    assert "Nothing in force" in before
+
+
+def test_protection_is_set_on_the_models_settings_by_those_who_may(browser, library, actor, model):
+    version = library.ready(actor, model)
+    page = "/models/tiny/+settings/"
+    assert "disabled" in text_of(browser.get(page)).split('name="protected_aliases"')[1].split(">")[0]
+    bo = Client()
+    bo.force_login(cast.person("bo", vision="approver"))
+    assert bo.post(page, {"protected_aliases": "production\nstaging", "revision": 1}).status_code == 302
+    model.refresh_from_db()
+    assert model.protected_aliases == ["production", "staging"]
+    wish = {"alias": "production", "version": version.name, "reason": "y"}
+    refused = browser.post("/models/tiny/+aliases/move/", wish, headers=PART)
+    assert "aliases.protected" in text_of(refused)
+    assert bo.post("/models/tiny/+aliases/move/", wish).status_code == 302
+    assert "protected</span>" in text_of(browser.get("/models/tiny/+aliases/"))
