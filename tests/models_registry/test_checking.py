@@ -149,6 +149,7 @@ def test_a_damaged_blob_that_no_version_needs_is_only_moved_aside(library, actor
     assert library.collect().deleted_blobs == 4
 
 
+@pytest.mark.slow
 def test_a_check_and_a_repair_survive_a_crash_at_any_point(library, version) -> None:
     point = 0
     while True:

@@ -228,6 +228,7 @@ def test_a_new_version_is_released_once_where_its_source_says_so(hubs, actor, so
     assert sync.reason.endswith("It was not released to chat: chat has a release in motion already.")
 
 
+@pytest.mark.slow
 def test_a_sync_survives_a_crash_at_any_point(hubs, library, actor, model, source) -> None:
     point = 0
     while True:

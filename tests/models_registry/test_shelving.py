@@ -81,10 +81,10 @@ def test_an_archived_version_holds_its_content_when_its_twin_is_deleted(
     twin = library.ready(actor, model, "copy")
     services.archive_version(actor=actor, version=version)
     services.delete_version(actor=actor, version=twin)
-    library.settle()
+    library.collect()
     library.store.check(files.manifest_of(version))
     services.delete_version(actor=actor, version=version)
-    library.settle()
+    library.collect()
     assert library.stored() == set()
 
 
