@@ -180,6 +180,7 @@ def test_a_mistake_in_a_plan_is_told_while_one_types_and_keeps_it_from_being_sav
     page.wait_for_url("**/settings/plans/default/hasty/")
 
 
+@pytest.mark.slow
 def test_every_page_fits_a_laptop_and_a_phone_and_hears_the_shortcuts(
     scene: Scene, page: Page, brief: str
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.patience import eventually
 from tests.webhooks.receiver import Received, Receiver, Reply
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(180)]
 PROJECT = Path(__file__).resolve().parents[2]
 MAKE = """
 import django, sys
