@@ -50,6 +50,13 @@ def dies_at(stack: EnvoyStack, point: int, call: str, **data: Any) -> bool:
     return False
 
 
+def serves(stack: EnvoyStack) -> bool:
+    return all(
+        stack.get("/chat/v1", **({"x_release": side} if side else {})).status == 200
+        for side in ("stable", "canary", "")
+    )
+
+
 def all_serve(stack: EnvoyStack) -> None:
     for side in ("stable", "canary", ""):
         answer = stack.get("/chat/v1", **({"x_release": side} if side else {}))
@@ -130,12 +137,12 @@ def test_a_writer_killed_anywhere_in_an_endpoint_change_is_repaired_by_the_next(
             )
             if not was_killed:
                 break
-            all_serve(stack)
+            eventually(lambda: serves(stack))  # once Envoy has found the new endpoint well
             stack.tell_endpoints(STABLE)
             eventually(lambda: stack.gateway.ready_endpoints(STABLE.name) == {endpoint_of(stack, STABLE)})
         assert point == 5
         eventually(lambda: stack.gateway.ready_endpoints(STABLE.name) == {Endpoint("127.0.0.1", spare.port)})
-        all_serve(stack)
+        eventually(lambda: serves(stack))
     finally:
         spare.kill()
 
