@@ -19,6 +19,7 @@ class Right(TextChoices):
     FLEET_REPORT = "fleet.report", "report heartbeats for workers"
     PEOPLE_ADMIN = "people.admin", "manage people and roles"
     AUDIT_READ = "audit.read", "read the audit record"
+    CODE_EXEMPT = "code.exempt", "exempt models whose versions carry code"
     WEBHOOKS_WRITE = "webhooks.write", "see and change webhooks"
 
 

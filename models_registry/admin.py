@@ -9,6 +9,7 @@ from models_registry.models import (
     Alias,
     AliasMove,
     Check,
+    CodeExemption,
     Collection,
     Finding,
     HubSource,
@@ -87,6 +88,12 @@ class AliasMoveRows(ReadOnly):
     list_display = ("at", "model", "alias", "from_version", "to_version", "by", "reason")
     list_select_related = ("model", "from_version__model", "to_version__model")
     search_fields = ("alias", "model__name")
+
+
+@admin.register(CodeExemption)
+class CodeExemptionRows(ReadOnly):
+    list_display = ("team", "model", "given_at", "given_by", "until", "ended_at", "reason")
+    list_select_related = ("team", "model")
 
 
 @admin.register(HubSource)

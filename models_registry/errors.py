@@ -33,6 +33,10 @@ class WrongState(Conflict):
     """The version's state does not allow this."""
 
 
+class CodeNotAllowed(Conflict):
+    """The version carries code, and no exemption of its team lets it be served."""
+
+
 class Frozen(Conflict):
     """A ready version never changes."""
 

@@ -57,7 +57,7 @@ def facts_of(files: Sequence[Identified]) -> ModelFacts:
     config = found if isinstance(found, dict) else {}
     weights = [file.tensors for file in _weights(files, by_path) if file.tensors]
     ggufs = [file.gguf for file in files if file.gguf]
-    notes = _notes(config, files)
+    notes = _notes(files)
     if ggufs and not weights:
         return _gguf_facts(ggufs, config, notes=notes)
     elements = _summed([tensors.elements_by_dtype for tensors in weights])
@@ -228,10 +228,8 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and 0 < value < 2**53
 
 
-def _notes(config: Mapping[str, Any], files: Sequence[Identified]) -> tuple[str, ...]:
+def _notes(files: Sequence[Identified]) -> tuple[str, ...]:
     notes = []
-    if config.get("auto_map"):
-        notes.append("config.json names code of its own (auto_map); workers never run it.")
     if not any(file.tensors or file.gguf or file.format == "onnx" for file in files):
         notes.append("No weights: no safetensors, GGUF or ONNX file.")
     if not any(PurePosixPath(file.path).name.lower() == "readme.md" for file in files):

@@ -20,6 +20,7 @@ from models_registry.facts import WEIGHT_FORMATS
 from models_registry.models import AliasMove, HubSource, Model, Version
 from models_registry.services.catalogue import MAX_DESCRIPTION, MAX_TASK
 from models_registry.services.checks import MAX_ORIGIN, MAX_REASON
+from models_registry.services.exemptions import LONGEST
 from models_registry.services.hubs import MAX_TOKEN
 from models_registry.services.retention import MOST_DAYS, MOST_VERSIONS
 from models_registry.services.storage import MOST_GRACE_HOURS
@@ -404,6 +405,26 @@ class CollectionForm(forms.Form):
         max_value=MOST_GRACE_HOURS,
         help_text="What nothing has needed for so long is deleted.",
     )
+
+
+class ExemptionForm(forms.Form):
+    """Of one model or all that the team has; the reason is asked for by the dialog."""
+
+    model = forms.ModelChoiceField(
+        Model.objects.none(), to_field_name="name", required=False, empty_label="Every model of the team"
+    )
+    days = forms.IntegerField(
+        label="Days",
+        min_value=1,
+        max_value=LONGEST.days,
+        initial=30,
+        help_text=f"At most {LONGEST.days}; then it is over by itself.",
+    )
+
+    def __init__(self, *args: Any, team: Team, **options: Any) -> None:
+        super().__init__(*args, **options)
+        models = Model.objects.live().filter(team=team).order_by("name")
+        self.fields["model"].queryset = models  # type: ignore[attr-defined]
 
 
 class ReasonForm(forms.Form):

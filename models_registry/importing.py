@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from models_registry import source_tree
-from models_registry.contents import Identified, OpenFile, check_together, identify
+from models_registry.contents import Identified, OpenFile, check_together, code, identify
 from models_registry.errors import Refused, SourceChanged, SourceUnreadable, StoreFull
-from models_registry.facts import ModelFacts, facts_of
+from models_registry.facts import ModelFacts, facts_of, storable
 from models_registry.manifest import Manifest, ManifestFile, manifest_of
 from models_registry.store.base import Intake
 
 THREADS = 2
 REPORT_EVERY_SECONDS = 0.5
 MAX_REFUSALS = 50
+MAX_CODE = 500
 
 F = TypeVar("F")
 T = TypeVar("T")
@@ -64,6 +65,8 @@ class ImportResult:
     files: tuple[ManifestFile, ...] = ()
     refusals: tuple[tuple[str, str], ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
+    code: tuple[tuple[str, str], ...] = ()
+    """Files that carry or name code, and how: it keeps the version from being served, see `exemptions`."""
     facts: ModelFacts = field(default_factory=ModelFacts)
     copied_bytes: int = 0
     seconds: float = 0.0
@@ -82,6 +85,7 @@ class ImportResult:
                 "files": tuple(ManifestFile(**file) for file in data["files"]),
                 "refusals": tuple((path, reason) for path, reason in data["refusals"]),
                 "skipped": tuple((path, reason) for path, reason in data["skipped"]),
+                "code": tuple((path, how) for path, how in data["code"]),
                 "facts": ModelFacts(**{**data["facts"], "notes": tuple(data["facts"]["notes"])}),
             }
         )
@@ -190,9 +194,20 @@ def judged_together(copied: Sequence[Copied], *, skipped: Sequence[tuple[str, st
         "accepted",
         files=manifest.files,
         skipped=tuple(skipped),
+        code=_code(settled),
         facts=facts_of(settled),
         copied_bytes=sum(one.copied_bytes for one in copied),
     )
+
+
+def _code(files: Sequence[Identified]) -> tuple[tuple[str, str], ...]:
+    carried = [(file.path, code.CARRIED) for file in files if file.format == code.FORMAT]
+    named = [
+        (file.path, storable(f"Its auto_map names {', '.join(file.names_code)}."))
+        for file in files
+        if file.names_code
+    ]
+    return tuple(sorted(carried + named)[:MAX_CODE])
 
 
 class _Import:

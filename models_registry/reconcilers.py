@@ -139,6 +139,7 @@ def _judged(row: Version, result: ImportResult) -> Outcome:
         "formats": formats,
         "refusals": [{"path": path, "reason": reason} for path, reason in result.refusals],
         "skipped": [{"path": path, "reason": reason} for path, reason in result.skipped],
+        "code": [{"path": path, "reason": how} for path, how in result.code],
         "notes": list(result.facts.notes),
         "copied_bytes": result.copied_bytes,
         "seconds": result.seconds,

@@ -1,10 +1,22 @@
 from django.urls import path
 
-from models_registry.views import aliases, hubs, models, notices, retention, storage, versions
+from models_registry.views import (
+    aliases,
+    exemptions,
+    hubs,
+    models,
+    notices,
+    retention,
+    storage,
+    versions,
+)
 
 # A plus sign begins no name of a model, a version or an alias.
 urlpatterns = [
     path("hub-notices/<int:pk>/", notices.hub_notice, name="hub-notice"),
+    path("settings/teams/<str:name>/code/", exemptions.exemption_page, name="code-exemptions"),
+    path("settings/teams/<str:name>/code/+new/", exemptions.exempt, name="exempt-code"),
+    path("settings/teams/<str:name>/code/<int:pk>/+end/", exemptions.end, name="end-exemption"),
     path("models/", models.model_list, name="models"),
     path("models/+new/", models.new_model, name="new-model"),
     path("models/+store/", storage.store_page, name="store-page"),

@@ -16,6 +16,7 @@ from common import audit, events, live
 from common.actor import Actor
 from common.errors import Missing
 from common.reconcile import kernel
+from models_registry.exemptions import check_code
 from models_registry.models import Version
 
 
@@ -39,7 +40,7 @@ def ensure_deployment(
 
     What the same `op_key` has made is returned as it is now, however often it is asked for. Raises NameTaken
     when another operation made one of this name, DeploymentGone when it was removed since, ValidationError,
-    NotAllowed, Missing when the cluster is another team's.
+    NotAllowed, Missing when the cluster is another team's, CodeNotAllowed.
     """
     require(actor, Right.FLEET_OPERATE, team)
     if cluster.team_id not in (None, team.pk):
@@ -67,6 +68,7 @@ def ensure_deployment(
     with transaction.atomic():
         existing = Deployment.objects.filter(name=name).first()
         if existing is None:
+            check_code(version, at=now)
             existing = _create(wanted, actor=actor)
     if existing is None:
         wanted.refresh_from_db()

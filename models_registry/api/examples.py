@@ -126,6 +126,9 @@ VERSION_DETAIL = VERSION | {
             "safetensors": {"files": 1, "bytes": 13_399_493},
         },
         "refusals": [],
+        "code": [
+            {"path": "modeling_tiny.py", "reason": "Python code, which loaders run with trust_remote_code."}
+        ],
         "skipped": ["optimizer.bin"],
         "notes": [],
     },
@@ -173,6 +176,25 @@ ALIAS_MOVE = {
     "reason": "Promoted on chat: longer training",
     "release_id": 12,
 }
+CODE_EXEMPTION = {
+    "id": 5,
+    "team": "vision",
+    "model": "tiny-llama",
+    "reason": "Bo has read the code of this commit; the architecture is not in transformers yet.",
+    "given_at": "2026-11-20T09:00:00Z",
+    "given_by": "cleo",
+    "until": "2027-02-01T00:00:00Z",
+    "in_force": True,
+    "ended_at": None,
+    "ended_by": "",
+}
+NEW_CODE_EXEMPTION = {
+    "team": "vision",
+    "model": "tiny-llama",
+    "reason": "Bo has read the code of this commit; the architecture is not in transformers yet.",
+    "until": "2027-02-01T00:00:00Z",
+}
+EXEMPTION_END = {"reason": "The architecture is in transformers now."}
 COMPARISON = {
     "before": "tiny-llama:v1",
     "after": "tiny-llama:v2",

@@ -1,12 +1,13 @@
 from django.urls import path
 from rest_framework.routers import SimpleRouter
 
-from models_registry.api import hubs, retention, store, views
+from models_registry.api import exemptions, hubs, retention, store, views
 
 router = SimpleRouter(use_regex_path=False)
 router.register("models", views.Models, basename="model")
 router.register("models/<str:model>/versions", views.Versions, basename="version")
 router.register("models/<str:model>/aliases", views.Aliases, basename="alias")
+router.register("code-exemptions", exemptions.CodeExemptions, basename="code-exemption")
 router.register("hub-sources", hubs.HubSources, basename="hub-source")
 router.register("hub-syncs", hubs.HubSyncs, basename="hub-sync")
 router.register("store/collections", store.Collections, basename="collection")

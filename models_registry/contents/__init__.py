@@ -2,14 +2,15 @@
 
 Only formats that carry data and cannot carry code pass: safetensors, GGUF, ONNX, SentencePiece, text and the
 pictures of a model card. Nothing is unpickled, unpacked, rendered or executed. What is not recognised is
-refused, with a reason that says what it seems to be and what to do instead.
+refused, with a reason that says what it seems to be and what to do instead. Python is told apart from text:
+it enters, and keeps its version from being served until the team exempts it.
 """
 
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from models_registry.contents import gguf, images, onnx, safetensors, sentencepiece, text
+from models_registry.contents import code, gguf, images, onnx, safetensors, sentencepiece, text
 from models_registry.contents.gguf import Gguf
 from models_registry.contents.reading import Content, InMemory, Malformed, OpenFile
 from models_registry.contents.safetensors import Tensors
@@ -25,7 +26,7 @@ _FORMAT_BY_SUFFIX = {
     ".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".gif": "gif", ".webp": "webp",
 }  # fmt: skip
 _SUFFIXES_OF_CODE = {
-    ".py", ".pyi", ".pyx", ".pyc", ".pyo", ".pyd", ".so", ".dll", ".dylib", ".exe", ".com", ".scr", ".msi",
+    ".pyi", ".pyx", ".pyc", ".pyo", ".pyd", ".so", ".dll", ".dylib", ".exe", ".com", ".scr", ".msi",
     ".sh", ".bash", ".zsh", ".fish", ".bat", ".cmd", ".ps1", ".vbs", ".js", ".mjs", ".cjs", ".ts", ".jar",
     ".class", ".rb", ".pl", ".php", ".lua", ".r", ".jl", ".wasm", ".cu", ".cpp", ".cc", ".c", ".h", ".hpp",
     ".rs", ".go",
@@ -80,7 +81,7 @@ _KEPT_JSON = {
 @dataclass(frozen=True, slots=True)
 class Identified:
     """What one file is. `json` is kept for configs and shard indexes only; `external_data` are paths in the
-    version.
+    version; `names_code` is what its `auto_map` names.
     """
 
     path: str
@@ -89,6 +90,7 @@ class Identified:
     gguf: Gguf | None = None
     json: Any = None
     external_data: frozenset[str] = field(default=frozenset())
+    names_code: tuple[str, ...] = ()
 
 
 def check_name(path: str) -> None:
@@ -102,7 +104,7 @@ def check_name(path: str) -> None:
 
 def _is_code(path: str, suffix: str) -> Refused:
     return Refused(
-        path, f"it is program code ({suffix}), as loaders run with trust_remote_code; {_DATA_ONLY}"
+        path, f"it is program code ({suffix}); of code, only Python modules (.py) may enter: {_DATA_ONLY}"
     )
 
 
@@ -119,7 +121,7 @@ def identify(path: str, content: Content) -> Identified:
         return _identify(path, content)
     except Malformed as fault:
         suffix = PurePosixPath(path).suffix.lower()
-        claimed = _FORMAT_BY_SUFFIX.get(suffix, "text")
+        claimed = "Python" if suffix == code.SUFFIX else _FORMAT_BY_SUFFIX.get(suffix, "text")
         raise Refused(path, f"it is not valid {_words(claimed)}: {fault}{_seems(content)}") from None
 
 
@@ -166,7 +168,7 @@ def _text_or_raw(path: str, content: Content, *, suffix: str, head: bytes) -> Id
         kept = name.endswith(_SHARD_INDEX_SUFFIXES) or (
             name in _KEPT_JSON and content.size <= _KEPT_JSON_BYTES
         )
-        return Identified(path, "json", json=value if kept else None)
+        return Identified(path, "json", json=value if kept else None, names_code=code.named_in(value))
     try:
         text.check(content)
     except Malformed:
@@ -174,7 +176,12 @@ def _text_or_raw(path: str, content: Content, *, suffix: str, head: bytes) -> Id
             sentencepiece.parse(_not_also_zip(content))
             return Identified(path, "sentencepiece")
         _not_also_zip(content)
+        if suffix == code.SUFFIX:
+            raise
         return Identified(path, RAW)
+    if suffix == code.SUFFIX:
+        _not_also_zip(content)
+        return Identified(path, code.FORMAT)
     if head.startswith(b"#!"):
         raise Refused(path, f"it begins with '#!', so it is a script: {_DATA_ONLY}")
     return Identified(path, "text")

@@ -2,6 +2,7 @@
 
 from models_registry.models.aliases import Alias, AliasMove
 from models_registry.models.catalogue import Model
+from models_registry.models.exemptions import CodeExemption
 from models_registry.models.hubs import HubSource, HubSync
 from models_registry.models.retention import RetentionRule
 from models_registry.models.storage import Check, Collection, Finding, StoreKeeper, StoreRun, UnreferencedBlob
@@ -12,6 +13,7 @@ __all__ = [
     "Alias",
     "AliasMove",
     "Check",
+    "CodeExemption",
     "Collection",
     "Finding",
     "HubSource",

@@ -2,6 +2,7 @@
 
 from models_registry.services.aliases import delete_alias, set_alias
 from models_registry.services.catalogue import change_model, create_model, delete_model
+from models_registry.services.exemptions import end_exemption, exempt_code
 from models_registry.services.hub_notices import new_notice_secret, take_notice
 from models_registry.services.hubs import (
     cancel_sync,
@@ -42,6 +43,8 @@ __all__ = [
     "delete_model",
     "delete_retention",
     "delete_version",
+    "end_exemption",
+    "exempt_code",
     "import_version",
     "new_notice_secret",
     "pause_sync",

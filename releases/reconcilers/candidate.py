@@ -11,6 +11,9 @@ from clusters import services as clusters
 from clusters.selectors import DeploymentStatus
 from clusters.states import DeploymentState
 from common.reconcile import Effect, Operation, Outcome
+from models_registry.errors import CodeNotAllowed
+from models_registry.exemptions import check_code, code_of, exemption_of
+from models_registry.models import Version
 from models_registry.states import VersionState
 from releases import plans, smoke
 from releases.models import Release
@@ -30,8 +33,21 @@ class ScanVersion(PlanStep[plans.Scan]):
         version = row.version
         if version.state != VersionState.READY:
             return halt(row, f"{version} is {version.state}, not ready.", kind=Halt.FAIL)
-        note = f"{version.file_count} files, all of formats that run no code."
+        try:
+            check_code(version, at=now)
+        except CodeNotAllowed as error:
+            return halt(row, str(error), kind=Halt.FAIL)
+        note = f"{version.file_count} files, {_code_in_words(version, now)}."
         return self.go_on(row, note=note, detail={"digest": version.digest})
+
+
+def _code_in_words(version: Version, now: datetime) -> str:
+    code = code_of(version)
+    if not code:
+        return "all of formats that run no code"
+    exemption = exemption_of(version, at=now)
+    by = f" by {exemption.given_by} until {exemption.until:%-d %B %Y}" if exemption else ""
+    return f"{len(code)} of them with code, exempted{by}"
 
 
 class DeployCandidate(PlanStep[plans.Deploy]):
@@ -40,26 +56,34 @@ class DeployCandidate(PlanStep[plans.Deploy]):
     name = "deploy"
     effect = Effect.ABSOLUTE
 
+    def __init__(self, spec: plans.Deploy) -> None:
+        super().__init__(spec)
+        self._refusal = ""
+
     def intent(self, row: Release) -> Mapping[str, Any]:
         return {"deployment": row.candidate_deployment, "replicas": self._replicas(row)}
 
     def act(self, row: Release, operation: Operation) -> None:
         service = row.service
-        clusters.ensure_deployment(
-            name=row.candidate_deployment,
-            cluster=service.cluster,
-            team=service.team,
-            service=service.name,
-            version=row.version,
-            replicas=self._replicas(row),
-            slots=service.slots,
-            engine=service.engine,
-            device=service.device,
-            resources=service.resources,
-            settings=service.settings,
-            op_key=f"release:{row.pk}",
-            actor=ACTOR,
-        )
+        try:
+            clusters.ensure_deployment(
+                name=row.candidate_deployment,
+                cluster=service.cluster,
+                team=service.team,
+                service=service.name,
+                version=row.version,
+                replicas=self._replicas(row),
+                slots=service.slots,
+                engine=service.engine,
+                device=service.device,
+                resources=service.resources,
+                settings=service.settings,
+                op_key=f"release:{row.pk}",
+                actor=ACTOR,
+            )
+        except CodeNotAllowed as error:
+            self._refusal = str(error)
+            return
         clusters.scale_deployment(
             actor=ACTOR,
             name=row.candidate_deployment,
@@ -68,10 +92,12 @@ class DeployCandidate(PlanStep[plans.Deploy]):
             reason="The plan says so.",
         )
 
-    def observe(self, row: Release, operation: Operation) -> DeploymentStatus:
-        return fleet.deployment_status(row.candidate_deployment)
+    def observe(self, row: Release, operation: Operation) -> DeploymentStatus | str:
+        return self._refusal or fleet.deployment_status(row.candidate_deployment)
 
-    def settle(self, row: Release, seen: DeploymentStatus, now: datetime) -> Outcome:
+    def settle(self, row: Release, seen: DeploymentStatus | str, now: datetime) -> Outcome:
+        if isinstance(seen, str):
+            return halt(row, seen, kind=Halt.FAIL)
         progress = {"ready": seen.ready, "wanted": seen.wanted}
         if seen.state == DeploymentState.FAILING:
             return halt(row, f"The candidate's workers do not start: {seen.reason}", kind=Halt.FAIL)

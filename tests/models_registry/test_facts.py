@@ -48,11 +48,10 @@ def test_a_gguf_tells_its_architecture_context_and_quantisation() -> None:
     assert facts.config["qwen2.context_length"] == 32768
 
 
-def test_quantisation_and_code_of_its_own_are_told() -> None:
-    config = {**b.CONFIG, "quantization_config": {"quant_method": "gptq"}, "auto_map": {"AutoModel": "a.B"}}
+def test_quantisation_is_told() -> None:
+    config = {**b.CONFIG, "quantization_config": {"quant_method": "gptq"}}
     facts = facts_of(identified({**b.model_files(), "config.json": json.dumps(config).encode()}))
     assert facts.quantization == "gptq"
-    assert "auto_map" in facts.notes[0]
 
 
 def test_a_config_that_lies_about_its_types_is_no_trouble() -> None:

@@ -172,7 +172,7 @@ def test_hostile_names_are_refused_before_a_byte_is_fetched(hub, store, name: st
     ("name", "content", "words"),
     [
         ("pytorch_model.bin", b"\x80\x04" + bytes(5000), "pickle"),
-        ("modeling_tiny.py", b"import os\n", "program code"),
+        ("run.sh", b"rm -rf /\n", "program code"),
         ("other.safetensors", b"\xff" * 5000, "it is not valid safetensors"),
         ("notes.txt", b"PK\x03\x04" + bytes(100), "ZIP archive"),
     ],

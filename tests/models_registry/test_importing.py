@@ -71,10 +71,10 @@ def test_a_result_survives_its_way_through_json(root, store) -> None:
 
 
 def test_a_refusal_names_every_fault_and_copies_nothing(root, store) -> None:
-    b.write(root / "model", {"evil.pkl": pickle.dumps(1), "tool": b"\x7fELF" + b"\0" * 60, "m.py": b""})
+    b.write(root / "model", {"evil.pkl": pickle.dumps(1), "tool": b"\x7fELF" + b"\0" * 60, "m.so": b""})
     result = run(root, store)
     assert result.outcome == "refused"
-    assert sorted(path for path, _ in result.refusals) == ["evil.pkl", "m.py", "tool"]
+    assert sorted(path for path, _ in result.refusals) == ["evil.pkl", "m.so", "tool"]
     assert "and 2 more" in result.reason
     assert held(store) == 0
 

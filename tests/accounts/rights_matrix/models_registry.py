@@ -41,6 +41,10 @@ def _alias(scene: Scene) -> Mapping[str, Any]:
     return {"model": scene.model.name, "alias": scene.alias.name}
 
 
+def _exemption(scene: Scene) -> Mapping[str, Any]:
+    return {"id": scene.exemption.pk}
+
+
 def _hub_source(scene: Scene) -> Mapping[str, Any]:
     return {"id": scene.hub_source.pk}
 
@@ -124,6 +128,23 @@ ROUTES = [
     ),
     Route("DELETE", ALIAS, Right.MODELS_WRITE, fill=_alias, status=204),
     Route("GET", ALIAS + "history/", Right.READ, fill=_alias),
+    Route("GET", "code-exemptions/", Access.SIGNED_IN, owned=False),
+    Route(
+        "POST",
+        "code-exemptions/",
+        Right.CODE_EXEMPT,
+        body=lambda scene: {"team": scene.team.name, "reason": "read", "until": scene.soon},
+        status=201,
+        owned=False,
+    ),
+    Route("GET", "code-exemptions/{id}/", Right.READ, fill=_exemption),
+    Route(
+        "POST",
+        "code-exemptions/{id}/end/",
+        Right.CODE_EXEMPT,
+        fill=_exemption,
+        body=lambda scene: {"reason": "needed no more"},
+    ),
     Route("GET", "hub-sources/", Access.SIGNED_IN, owned=False),
     Route(
         "POST",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import Enum
 from functools import cached_property
 from itertools import count
@@ -17,7 +18,7 @@ from accounts.states import DeliveryState, Right, Role
 from clusters.backends import backend_of
 from clusters.backends.base import DeploymentSpec, Fence
 from clusters.models import Cluster, Deployment, Node, Worker
-from models_registry.models import Alias, HubSource, HubSync, Model, RetentionRule, Version
+from models_registry.models import Alias, CodeExemption, HubSource, HubSync, Model, RetentionRule, Version
 from models_registry.sources import allowed_directory
 from releases.models import Plan, Release, Service
 from releases.plans import CANARY, Approval, plan_hash
@@ -135,6 +136,15 @@ class Scene:
         return Alias.objects.create(
             model=self.model, name="production", version=self.version(), moved_by="someone"
         )
+
+    @property
+    def soon(self) -> str:
+        return (timezone.now() + timedelta(days=1)).isoformat()
+
+    @cached_property
+    def exemption(self) -> CodeExemption:
+        until = timezone.now() + timedelta(days=1)
+        return CodeExemption.objects.create(team=self.team, reason="read", until=until)
 
     @cached_property
     def hub_source(self) -> HubSource:

@@ -1,0 +1,108 @@
+"""Exemptions: which versions that carry code may be served, and until when."""
+
+from typing import Any, ClassVar
+
+import django_filters
+from django.db.models import QuerySet
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts import selectors as accounts
+from accounts.states import Right
+from common.api.examples import example
+from common.api.views import Created, Listed, Read
+from common.errors import Invalid
+from models_registry import exemptions, selectors, services
+from models_registry.api import examples
+from models_registry.errors import UnknownModel
+from models_registry.models import CodeExemption
+from models_registry.services.checks import MAX_REASON
+
+
+@example(examples.CODE_EXEMPTION)
+class CodeExemptionSerializer(serializers.ModelSerializer[CodeExemption]):
+    team = serializers.CharField(source="team.name")
+    model = serializers.CharField(
+        source="model.name", default=None, allow_null=True, help_text="Null: every model of the team."
+    )
+    in_force = serializers.BooleanField(source="is_in_force")
+    ended_at = serializers.DateTimeField(
+        allow_null=True, help_text="When somebody ended it before its time; null: nobody did."
+    )
+
+    class Meta:
+        model = CodeExemption
+        fields = (
+            "id",
+            "team",
+            "model",
+            "reason",
+            "given_at",
+            "given_by",
+            "until",
+            "in_force",
+            "ended_at",
+            "ended_by",
+        )
+
+
+@example(examples.NEW_CODE_EXEMPTION)
+class NewCodeExemptionSerializer(serializers.Serializer[Any]):
+    team = serializers.CharField(max_length=63)
+    model = serializers.CharField(
+        max_length=95, required=False, allow_null=True, help_text="Every model of the team unless given."
+    )
+    reason = serializers.CharField(max_length=MAX_REASON)
+    until = serializers.DateTimeField(help_text="At most 180 days from now; it ends by itself.")
+
+
+@example(examples.EXEMPTION_END)
+class ExemptionEndSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=MAX_REASON)
+
+
+class ExemptionFilter(django_filters.FilterSet):  # type: ignore[misc]
+    team = django_filters.CharFilter("team__name")
+    model = django_filters.CharFilter("model__name")
+    in_force = django_filters.BooleanFilter(method="now", label="Only those that hold, or that do not.")
+
+    def now(self, rows: QuerySet[CodeExemption], name: str, wanted: bool) -> QuerySet[CodeExemption]:
+        holding = CodeExemption.objects.in_force(timezone.now()).values("pk")
+        return rows.filter(pk__in=holding) if wanted else rows.exclude(pk__in=holding)
+
+
+class CodeExemptions(Listed, Created, Read):
+    """Exemptions of a team, by which its versions that carry code may be served for a while."""
+
+    queryset = CodeExemption.objects.all()
+    serializer_class = CodeExemptionSerializer
+    inputs: ClassVar = {"create": NewCodeExemptionSerializer, "end": ExemptionEndSerializer}
+    filterset_class = ExemptionFilter
+    lookup_field = "id"
+    lookup_value_converter = "int"
+    sort = ("-given_at", "until")
+
+    def visible(self, rows: QuerySet[CodeExemption]) -> QuerySet[CodeExemption]:
+        return exemptions.exemptions(self.actor)
+
+    def create_one(self, given: dict[str, Any]) -> CodeExemption:
+        team = accounts.teams_where(self.actor, Right.READ).filter(name=given.pop("team")).first()
+        if team is None:
+            raise Invalid(fields={"team": ["There is no such team, or none that you may see."]})
+        name = given.pop("model", None)
+        try:
+            model = selectors.model_named(self.actor, name) if name else None
+        except UnknownModel as error:
+            raise Invalid(fields={"model": [str(error)]}) from None
+        return services.exempt_code(actor=self.actor, team=team, model=model, **given)
+
+    @extend_schema(responses={200: CodeExemptionSerializer})
+    @action(detail=True, methods=["post"])
+    def end(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """End it before its time. What is served already goes on; nothing new is released."""
+        row = services.end_exemption(actor=self.actor, exemption=self.get_object(), **self.given())
+        return self.answer(row)

@@ -1,0 +1,53 @@
+"""Which versions carry code, and which of them a team lets be served all the same."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from accounts.states import Right
+from common.actor import Actor
+from models_registry.errors import CodeNotAllowed
+from models_registry.models import CodeExemption, Version
+
+_NAMED = 3
+
+
+def code_of(version: Version) -> list[dict[str, str]]:
+    """The files that carry or name code, as `[{"path", "reason"}]`.
+
+    Versions from before code was listed could hold none; their config may name some.
+    """
+    scan: dict[str, Any] = version.scan
+    if "code" in scan:
+        return list(scan["code"])
+    if version.config.get("auto_map"):
+        return [{"path": "config.json", "reason": "Its auto_map names code."}]
+    return []
+
+
+def exemption_of(version: Version, *, at: datetime | None = None) -> CodeExemption | None:
+    """The one in force for the version's model that lasts longest."""
+    team, model = version.model.team_id, version.model_id
+    rows = CodeExemption.objects.in_force(at or timezone.now()).filter(Q(model=None) | Q(model=model))
+    return rows.filter(team=team).order_by("-until").first()
+
+
+def check_code(version: Version, *, at: datetime | None = None) -> None:
+    """Raises CodeNotAllowed for a version that carries code and has no exemption at that time, now."""
+    code = code_of(version)
+    if not code or exemption_of(version, at=at):
+        return
+    paths = [one["path"] for one in code]
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    raise CodeNotAllowed(
+        f"{version} carries code that loaders may run: {', '.join(paths[:_NAMED])}{more}. Import it again "
+        f"without, or ask an admin of team {version.model.team.name} to exempt its model for a while."
+    )
+
+
+def exemptions(actor: Actor, right: Right = Right.READ) -> QuerySet[CodeExemption]:
+    """Those of the teams in which the actor has the right, ended ones too."""
+    rows: QuerySet[CodeExemption] = CodeExemption.objects.for_actor(actor, right)
+    return rows.select_related("team", "model")

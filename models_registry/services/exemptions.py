@@ -1,0 +1,67 @@
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.models import Team
+from accounts.services import require
+from accounts.states import Right
+from common import audit
+from common.actor import Actor
+from common.errors import Invalid
+from models_registry.errors import WrongState
+from models_registry.models import CodeExemption, Model
+from models_registry.services import checks
+
+LONGEST = timedelta(days=180)
+
+
+def exempt_code(
+    *, actor: Actor, team: Team, until: datetime, reason: str, model: Model | None = None
+) -> CodeExemption:
+    """Let versions with code be served until then: of one model, or of all that the team has.
+
+    Raises NotAllowed, Invalid without a reason, for a time that is past or more than 180 days away, or for
+    another team's model.
+    """
+    require(actor, Right.CODE_EXEMPT, team)
+    why, now = _why(reason), timezone.now()
+    if until <= now:
+        raise Invalid(fields={"until": ["It must lie in the future."]})
+    if until > now + LONGEST:
+        raise Invalid(fields={"until": [f"At most {LONGEST.days} days from now."]})
+    if model is not None and model.team_id != team.pk:
+        raise Invalid(fields={"model": [f"Team {team.name} has no model {model.name}."]})
+    with transaction.atomic():
+        row = CodeExemption.objects.create(
+            team=team,
+            model=model,
+            reason=why,
+            given_at=now,
+            given_by=actor.name,
+            user_id=actor.user_id,
+            until=until,
+        )
+        detail = {"model": model.name if model else None, "until": until.isoformat()}
+        audit.record(actor, "code.exempt", subject=row, reason=why, detail=detail, team_id=team.pk)
+    return row
+
+
+def end_exemption(*, actor: Actor, exemption: CodeExemption, reason: str) -> CodeExemption:
+    """End it before its time; what is served goes on. Raises NotAllowed, Invalid, WrongState."""
+    require(actor, Right.CODE_EXEMPT, exemption.team)
+    why, now = _why(reason), timezone.now()
+    with transaction.atomic():
+        rows = CodeExemption.objects.in_force(now).filter(pk=exemption.pk)
+        if not rows.update(ended_at=now, ended_by=actor.name):
+            raise WrongState("This exemption has ended already.")
+        audit.record(actor, "code.exempt_end", subject=exemption, reason=why, team_id=exemption.team_id)
+    exemption.refresh_from_db()
+    return exemption
+
+
+def _why(reason: str) -> str:
+    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    if not why:
+        raise Invalid(fields={"reason": ["Say why."]})
+    return why
