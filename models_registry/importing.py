@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from models_registry import source_tree
 from models_registry.contents import Identified, OpenFile, check_together, code, identify
+from models_registry.contents.warnings import Warned, warnings_of
 from models_registry.errors import Refused, SourceChanged, SourceUnreadable, StoreFull
 from models_registry.facts import ModelFacts, facts_of, storable
 from models_registry.manifest import Manifest, ManifestFile, manifest_of
@@ -24,6 +25,7 @@ THREADS = 2
 REPORT_EVERY_SECONDS = 0.5
 MAX_REFUSALS = 50
 MAX_CODE = 500
+MAX_WARNINGS = 200
 
 F = TypeVar("F")
 T = TypeVar("T")
@@ -67,6 +69,7 @@ class ImportResult:
     skipped: tuple[tuple[str, str], ...] = ()
     code: tuple[tuple[str, str], ...] = ()
     """Files that carry or name code, and how: it keeps the version from being served, see `exemptions`."""
+    warnings: tuple[Warned, ...] = ()
     facts: ModelFacts = field(default_factory=ModelFacts)
     copied_bytes: int = 0
     seconds: float = 0.0
@@ -86,6 +89,7 @@ class ImportResult:
                 "refusals": tuple((path, reason) for path, reason in data["refusals"]),
                 "skipped": tuple((path, reason) for path, reason in data["skipped"]),
                 "code": tuple((path, how) for path, how in data["code"]),
+                "warnings": tuple(Warned(**warned) for warned in data["warnings"]),
                 "facts": ModelFacts(**{**data["facts"], "notes": tuple(data["facts"]["notes"])}),
             }
         )
@@ -181,6 +185,7 @@ class Copied:
     file: ManifestFile
     identified: Identified
     copied_bytes: int
+    warnings: tuple[Warned, ...] = ()
 
 
 def judged_together(copied: Sequence[Copied], *, skipped: Sequence[tuple[str, str]]) -> ImportResult:
@@ -195,6 +200,7 @@ def judged_together(copied: Sequence[Copied], *, skipped: Sequence[tuple[str, st
         files=manifest.files,
         skipped=tuple(skipped),
         code=_code(settled),
+        warnings=tuple(warned for one in copied for warned in one.warnings)[:MAX_WARNINGS],
         facts=facts_of(settled),
         copied_bytes=sum(one.copied_bytes for one in copied),
     )
@@ -257,5 +263,7 @@ class _Import:
             taken = self._intake.take(descriptor, file.size, counted=self._meter.count)
         with self._intake.opened(taken.sha256) as content:
             identified = identify(file.path, content)
+            warnings = warnings_of(file.path, identified.format, content)
         self._meter.count(files=1)
-        return Copied(ManifestFile(file.path, taken.size, taken.sha256), identified, taken.copied_bytes)
+        entry = ManifestFile(file.path, taken.size, taken.sha256)
+        return Copied(entry, identified, taken.copied_bytes, warnings)

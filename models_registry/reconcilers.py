@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from common.actor import Actor
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
 from models_registry import files, importer
 from models_registry.errors import IntakeBusy
+from models_registry.facts import storable
 from models_registry.importer import PROGRESS, RESULT, STARTED, Job
 from models_registry.importing import ImportResult
 from models_registry.models import Version, VersionFile
@@ -140,6 +141,7 @@ def _judged(row: Version, result: ImportResult) -> Outcome:
         "refusals": [{"path": path, "reason": reason} for path, reason in result.refusals],
         "skipped": [{"path": path, "reason": reason} for path, reason in result.skipped],
         "code": [{"path": path, "reason": how} for path, how in result.code],
+        "warnings": [storable(asdict(warned)) for warned in result.warnings],
         "notes": list(result.facts.notes),
         "copied_bytes": result.copied_bytes,
         "seconds": result.seconds,

@@ -126,6 +126,9 @@ VERSION_DETAIL = VERSION | {
             "safetensors": {"files": 1, "bytes": 13_399_493},
         },
         "refusals": [],
+        "warnings": [
+            {"kind": "secret", "path": "README.md", "line": 31, "reason": "It seems to hold a key of AWS."}
+        ],
         "code": [
             {"path": "modeling_tiny.py", "reason": "Python code, which loaders run with trust_remote_code."}
         ],

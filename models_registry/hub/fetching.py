@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from models_registry import names
 from models_registry.contents import check_name, identify
+from models_registry.contents.warnings import warnings_of
 from models_registry.errors import Refused, StoreFull
 from models_registry.hub.base import Hub, HubError, HubFile, HubMisbehaves, HubUnreachable, RateLimited
 from models_registry.hub.source import RepositorySource
@@ -252,7 +253,9 @@ class _Fetch:
                 identified = identify(file.path, content)
             except Refused as refusal:
                 return refusal
-        return Copied(ManifestFile(file.path, file.size, sha256), identified, 0 if was_held else file.size)
+            warnings = warnings_of(file.path, identified.format, content)
+        entry = ManifestFile(file.path, file.size, sha256)
+        return Copied(entry, identified, 0 if was_held else file.size, warnings)
 
 
 def _key(file: HubFile) -> str:
