@@ -16,7 +16,6 @@ from common.actor import Actor
 from common.pages.forms import SearchInput
 from common.webhooks import catalogue
 
-MAX_REASON = 2_000
 LIVES = (7, 30, USUAL.days, 180, LONGEST.days)
 
 
@@ -205,7 +204,3 @@ class NewWebhookForm(WebhookForm):
         team.queryset = teams_where(actor, Right.WEBHOOKS_WRITE).order_by("name")
         if may_everywhere(actor, Right.WEBHOOKS_WRITE):
             team.required, team.empty_label = False, "The whole installation"
-
-
-class ReasonForm(forms.Form):
-    reason = forms.CharField(max_length=MAX_REASON, error_messages={"required": "Say why."})

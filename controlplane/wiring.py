@@ -13,7 +13,6 @@ from common.reconcile import Due
 from controlplane import webhook_events
 from gateway import services as gateway
 from gateway.errors import GatewayError
-from models_registry.uses import register_fallback_check
 from releases import selectors as releases
 from releases.events import ReleaseMoved, ServiceChanged
 
@@ -30,7 +29,6 @@ def connect() -> None:
     webhook_events.declare_all()
     for event_type, announce in webhook_events.ANNOUNCED.items():
         witness(event_type, announce)
-    register_fallback_check(releases.ways_back)
 
 
 def tell_gateway_of_workers(event: WorkersChanged) -> None:

@@ -9,14 +9,15 @@ class ReleasesConfig(AppConfig):
         from common.pages import search
         from common.reconcile import kernel
         from models_registry.onward import register_onward
-        from models_registry.uses import register_use_check
+        from models_registry.uses import register_fallback_check, register_use_check
         from releases import consumers, finders
         from releases.onward import ReleaseOnward
         from releases.reconcilers import ReleaseReconciler
-        from releases.selectors import versions_in_use
+        from releases.selectors import versions_in_use, ways_back
 
         kernel.register(ReleaseReconciler())
         register_use_check(versions_in_use)
+        register_fallback_check(ways_back)
         register_onward(ReleaseOnward())
         for topic in (consumers.ReleaseTopic(), consumers.ServiceTopic(), consumers.ReleasesTopic()):
             live.register(topic)

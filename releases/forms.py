@@ -13,6 +13,7 @@ from accounts.selectors import teams_where
 from accounts.states import Right
 from clusters.models import Cluster
 from common.actor import Actor
+from common.audit import MAX_REASON
 from models_registry.models import Model, Version
 from models_registry.states import VersionState
 from releases import plans, selectors
@@ -133,7 +134,7 @@ class ReleaseForm(forms.Form):
     version = VersionChoice(queryset=Version.objects.none(), empty_label=None, to_field_name="name")
     plan = forms.ChoiceField(help_text="How it gets its traffic. The release keeps the plan as it is now.")
     reason = forms.CharField(
-        max_length=2_000,
+        max_length=MAX_REASON,
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "placeholder": "What should be better with it?"}),
         help_text="Whoever approves reads this first.",

@@ -26,11 +26,11 @@ MAX_WORKERS_PER_BATCH = 1_000
 ENGINES = ("transformers", "vllm", "echo")
 DEVICES = ("auto", "cpu", "cuda")
 
-# Nothing that a worker loads may reach for a hub, and a worker that cannot keep its byte code compiles
-# transformers anew at every start (14 s instead of 6 s on two cores).
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_PORT_TAKEN = 0, 1, 2, 3
 """How a worker ends: see `WorkerCommand`."""
 
+# Nothing that a worker loads may reach for a hub, and a worker that cannot keep its byte code compiles
+# transformers anew at every start (14 s instead of 6 s on two cores).
 WORKER_ENVIRONMENT: Mapping[str, str] = {
     "DO_NOT_TRACK": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",

@@ -8,14 +8,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts import actors, selectors, services
-from accounts.forms import NewPersonForm, PasswordForm, PersonFilter, PersonForm, ReasonForm
+from accounts.forms import NewPersonForm, PasswordForm, PersonFilter, PersonForm
 from accounts.models import Membership, User
 from accounts.states import Right
 from common.actor import Actor
 from common.errors import SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
-from common.pages.forms import blame, first_fault
+from common.pages.forms import ReasonForm, blame, first_fault
 from common.pages.listing import list_page
 
 SORTS = {"name": "username", "email": "email", "joined": "date_joined", "login": "last_login"}

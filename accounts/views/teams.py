@@ -6,14 +6,15 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts import actors, selectors, services
-from accounts.forms import MemberForm, NewTeamForm, ReasonForm, TeamForm
+from accounts.forms import MemberForm, NewTeamForm, TeamForm
 from accounts.models import Team, User
 from accounts.states import RIGHTS, Right, Role
 from common.actor import Actor
+from common.audit import MAX_REASON
 from common.errors import SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
-from common.pages.forms import blame, first_fault
+from common.pages.forms import ReasonForm, blame, first_fault
 from common.pages.listing import list_page
 
 SORTS = {"name": "name", "members": "member_count", "created": "created_at"}
@@ -96,7 +97,7 @@ def set_member(request: HttpRequest, name: str) -> HttpResponse:
     user = User.objects.filter(username=form.cleaned_data["username"]).first()
     if user is None:
         return refused(request, f"There is no person named {form.cleaned_data['username']}.")
-    reason = request.POST.get("reason", "").strip()[:2_000]
+    reason = request.POST.get("reason", "").strip()[:MAX_REASON]
     services.set_role(actor=actor, user=user, team=shown, role=form.cleaned_data["role"], reason=reason)
     return done(request, f"{user} is {Role(form.cleaned_data['role']).label.lower()} of {shown} now.")
 

@@ -8,15 +8,16 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts import actors, selectors, services
-from accounts.forms import DeliveryFilter, NewWebhookForm, ReasonForm, WebhookForm
+from accounts.forms import DeliveryFilter, NewWebhookForm, WebhookForm
 from accounts.models import WebhookDelivery, WebhookEndpoint
 from accounts.services import IssuedWebhook
 from accounts.states import Right
 from common.actor import Actor
+from common.audit import MAX_REASON
 from common.errors import SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
-from common.pages.forms import blame, first_fault
+from common.pages.forms import ReasonForm, blame, first_fault
 from common.pages.listing import list_page
 
 SORTS = {"url": "url", "team": "team__name", "delivered": "delivered_at", "created": "created_at"}
@@ -92,7 +93,7 @@ def rotate(request: HttpRequest, pk: int) -> HttpResponse:
     shown = _endpoint(actor, pk)
     if request.method != "POST":
         return page(request, "accounts/webhook_rotate.html", {"shown": shown})
-    reason = request.POST.get("reason", "").strip()[:2_000]
+    reason = request.POST.get("reason", "").strip()[:MAX_REASON]
     return _issued(
         request, services.rotate_webhook_secret(actor=actor, endpoint=shown, reason=reason), is_first=False
     )

@@ -2,4 +2,7 @@
 
 from common.audit.chain import Broken, Verdict, length, record, verify
 
-__all__ = ["Broken", "Verdict", "length", "record", "verify"]
+MAX_REASON = 2_000
+"""Characters of the words that say why."""
+
+__all__ = ["MAX_REASON", "Broken", "Verdict", "length", "record", "verify"]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from django import forms
 from django.core.exceptions import ValidationError
 
+from common.audit import MAX_REASON
 from common.errors import Invalid, SlipwayError
 
 
@@ -15,6 +16,12 @@ class SearchInput(forms.SearchInput):
 
 class MomentInput(forms.DateTimeInput):
     input_type = "datetime-local"
+
+
+class ReasonForm(forms.Form):
+    """Why somebody does what a dialog asks about; goes into the audit log."""
+
+    reason = forms.CharField(max_length=MAX_REASON, error_messages={"required": "Say why."})
 
 
 def blame(

@@ -15,12 +15,12 @@ from accounts import selectors as accounts
 from accounts.states import Right
 from common.api.examples import example
 from common.api.views import Created, Listed, Read
+from common.audit import MAX_REASON
 from common.errors import Invalid
 from models_registry import exemptions, selectors, services
 from models_registry.api import examples
 from models_registry.errors import UnknownModel
 from models_registry.models import CodeExemption
-from models_registry.services.checks import MAX_REASON
 
 
 @example(examples.CODE_EXEMPTION)

@@ -12,12 +12,12 @@ from rest_framework.response import Response
 
 from common.api.examples import example
 from common.api.views import Deleted, Put, Read
+from common.audit import MAX_REASON
 from models_registry import selectors, services
 from models_registry.api import examples
 from models_registry.api.serializers import ReasonSerializer
 from models_registry.api.views import MODEL, OfModel
 from models_registry.models import RetentionRule
-from models_registry.services.checks import MAX_REASON
 
 
 class LastRunSerializer(serializers.Serializer[RetentionRule]):

@@ -4,11 +4,11 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from common.api.examples import example
+from common.audit import MAX_REASON
 from models_registry import selectors
 from models_registry.api import examples
 from models_registry.models import Alias, AliasMove, HubSource, Model, Version
 from models_registry.selectors import ModelCard, VersionCard
-from models_registry.services.checks import MAX_REASON
 from models_registry.states import VersionState
 
 

@@ -14,12 +14,12 @@ from accounts.services import require_everywhere
 from accounts.states import Right
 from common.api.examples import example
 from common.api.views import Created, Endpoint, Listed, Read
+from common.audit import MAX_REASON
 from models_registry import selectors, services
 from models_registry.api import examples
 from models_registry.api.serializers import ReasonSerializer
 from models_registry.models import Check, Collection, Finding
 from models_registry.selectors import FindingCard
-from models_registry.services.checks import MAX_REASON
 from models_registry.services.storage import MOST_GRACE_HOURS
 from models_registry.states import FindingState, RunState
 from models_registry.store import PARTS

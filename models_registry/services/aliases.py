@@ -31,7 +31,7 @@ def set_alias(
     """
     _require(actor, model, alias)
     names.check_alias_name(alias)
-    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    why = checks.reason(reason)
     if version.model_id != model.pk:
         raise UnknownVersion(f"{version} is not a version of {model}.")
     stale = Stale(
@@ -60,7 +60,7 @@ def set_alias(
 def delete_alias(*, actor: Actor, alias: Alias, reason: str = "", expected: int | None = None) -> None:
     """Delete an alias; its history stays. Raises NotAllowed, Stale."""
     _require(actor, alias.model, alias.name)
-    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    why = checks.reason(reason)
     with transaction.atomic():
         alias.change(expected=alias.revision if expected is None else expected)
         _remember(actor, alias, alias.version_id, None, reason=why, release_id=None)

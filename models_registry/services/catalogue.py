@@ -86,7 +86,7 @@ def _protected(aliases: Collection[str]) -> list[str]:
 def delete_model(*, actor: Actor, model: Model, reason: str = "", expected: int | None = None) -> None:
     """Delete a model with all its versions. Raises NotAllowed, Stale, InUse while anything needs it."""
     require(actor, Right.MODELS_WRITE, model.team)
-    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    why = checks.reason(reason)
     with transaction.atomic():
         # Locks the row: nobody adds a version until this commits.
         model.change(expected=expected)

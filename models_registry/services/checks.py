@@ -5,10 +5,10 @@ from typing import Any
 
 import orjson
 
+from common.audit import MAX_REASON
 from common.errors import Invalid
 from models_registry.facts import storable
 
-MAX_REASON = 2_000
 MAX_LINEAGE_BYTES = 16_384
 MAX_PATTERNS, MAX_PATTERN = 50, 200
 MAX_DATA, MAX_ORIGIN = 100, 1_000
@@ -22,6 +22,11 @@ def text(field: str, value: str, *, limit: int) -> str:
     if storable(stripped) != stripped[:4_000] or "\x00" in stripped:
         raise Invalid(fields={field: ["It has characters that cannot be stored."]})
     return stripped
+
+
+def reason(value: str) -> str:
+    """Why somebody does something, for the audit log; Invalid as of `text`."""
+    return text("reason", value, limit=MAX_REASON)
 
 
 def patterns(field: str, given: Sequence[str]) -> list[str]:

@@ -61,7 +61,7 @@ def end_exemption(*, actor: Actor, exemption: CodeExemption, reason: str) -> Cod
 
 
 def _why(reason: str) -> str:
-    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    why = checks.reason(reason)
     if not why:
         raise Invalid(fields={"reason": ["Say why."]})
     return why

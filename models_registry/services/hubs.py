@@ -121,7 +121,7 @@ def delete_hub_source(
 ) -> None:
     """Follow it no longer; its token is forgotten, its versions stay. Raises NotAllowed, InUse, Stale."""
     require(actor, Right.MODELS_WRITE, source.model.team)
-    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    why = checks.reason(reason)
     with transaction.atomic():
         # Locks the row, as the beginning of a sync does.
         source.change(expected=expected, deleted_at=timezone.now(), **FORGOTTEN)
@@ -218,7 +218,7 @@ def retry_sync(*, actor: Actor, sync: HubSync, reason: str = "") -> HubSync:
 
 def _move(sync: HubSync, to: SyncState, *, actor: Actor, wish: str, reason: str, **columns: Any) -> None:
     """Take the row away from whoever works on it, if it still is what was read. In a transaction."""
-    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    why = checks.reason(reason)
     if not SYNC_MOVES.allows(SyncState(sync.state), to):
         raise WrongState(f"The {sync} is {sync.state}; it cannot be told to {wish} now.")
     sentence = "" if to in (SyncState.RESOLVING, SyncState.FETCHING) else f"By {actor.name}. {why}".strip()

@@ -33,7 +33,7 @@ def set_retention(
     Raises NotAllowed, Invalid, Stale.
     """
     require(actor, Right.MODELS_WRITE, model.team)
-    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    why = checks.reason(reason)
     limits = {
         "keep_last": _number("keep_last", keep_last, least=1, most=MOST_VERSIONS),
         "keep_days": _number("keep_days", keep_days, least=0, most=MOST_DAYS),
@@ -61,7 +61,7 @@ def apply_retention(
     Raises NotAllowed, Busy, Unseen when something else would go by now.
     """
     require(actor, Right.MODELS_WRITE, rule.model.team)
-    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    why = checks.reason(reason)
     now = timezone.now()
     with transaction.atomic():
         seen = selectors.retention_preview(rule, now)
@@ -86,7 +86,7 @@ def apply_retention(
 def stop_retention(*, actor: Actor, rule: RetentionRule, reason: str = "") -> RetentionRule:
     """Delete nothing more; the rule stays. Raises NotAllowed, WrongState."""
     require(actor, Right.MODELS_WRITE, rule.model.team)
-    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    why = checks.reason(reason)
     if not rule.is_daily and rule.asked is None:
         raise WrongState(f"The {rule} is not at work.")
     with transaction.atomic():
@@ -101,7 +101,7 @@ def delete_retention(
 ) -> None:
     """Keep every version from now on. Raises NotAllowed, Stale."""
     require(actor, Right.MODELS_WRITE, rule.model.team)
-    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    why = checks.reason(reason)
     with transaction.atomic():
         rule.change(expected=expected)
         audit.record(actor, "retention.delete", subject=rule, reason=why, team_id=rule.model.team_id)

@@ -39,7 +39,7 @@ def restore_version(*, actor: Actor, version: Version, reason: str = "") -> Vers
 
 def _move(version: Version, to: VersionState, *, actor: Actor, reason: str) -> Version:
     require(actor, Right.MODELS_WRITE, version.model.team)
-    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    why = checks.reason(reason)
     columns, write = moves.moved(version, to, actor=actor, reason=why)
     if to == VersionState.READY:
         columns["reason"] = ""
@@ -66,7 +66,7 @@ def tag_version(
     Raises NotAllowed, InvalidName, Invalid for more than 50 tags, WrongState for a deleted version.
     """
     require(actor, Right.MODELS_WRITE, version.model.team)
-    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    why = checks.reason(reason)
     wanted = {names.check_tag(name.strip()) for name in add}
     if both := wanted & set(remove):
         raise Invalid(fields={"add": [f"'{min(both)}' cannot be put on and taken away at once."]})

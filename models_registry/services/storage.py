@@ -25,7 +25,7 @@ def start_collection(*, actor: Actor, reason: str = "", grace_seconds: int | Non
     NotAdministrator, Busy.
     """
     require_everywhere(actor, Right.FLEET_OPERATE)
-    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    why = checks.reason(reason)
     stuck = Collection.objects.running().filter(stuck_at__isnull=False).first()
     if stuck is not None:
         with transaction.atomic():
@@ -56,7 +56,7 @@ def start_check(*, actor: Actor, reason: str = "") -> Check:
     Raises NotAdministrator, Busy.
     """
     require_everywhere(actor, Right.FLEET_OPERATE)
-    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    why = checks.reason(reason)
     stuck = Check.objects.running().filter(stuck_at__isnull=False).first()
     if stuck is not None:
         with transaction.atomic():
@@ -91,7 +91,7 @@ def retry_repair(*, actor: Actor, finding: Finding, reason: str = "") -> Finding
     Raises NotAdministrator, WrongState.
     """
     require_everywhere(actor, Right.FLEET_OPERATE)
-    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    why = checks.reason(reason)
     with transaction.atomic():
         fresh: dict[str, Any] = {"launches": 0, "launched_at": None}
         aside = {"state": FindingState.ASIDE, "reason": "", "tried": [], **fresh}

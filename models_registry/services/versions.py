@@ -139,7 +139,7 @@ def retry_import(*, actor: Actor, version: Version, reason: str = "") -> Version
     Raises NotAllowed, SourceNotAllowed, WrongState.
     """
     require(actor, Right.MODELS_WRITE, version.model.team)
-    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    why = checks.reason(reason)
     source = readable_source(version)
     if version.state == VersionState.IMPORTING and version.is_paused:
         resume(version)
@@ -181,7 +181,7 @@ def resume(version: Version) -> None:
 def cancel_import(*, actor: Actor, version: Version, reason: str = "") -> Version:
     """Stop an import; what it has copied is removed. Raises NotAllowed, WrongState."""
     require(actor, Right.MODELS_WRITE, version.model.team)
-    stop(version, actor=actor, reason=checks.text("reason", reason, limit=checks.MAX_REASON))
+    stop(version, actor=actor, reason=checks.reason(reason))
     version.refresh_from_db()
     return version
 
@@ -205,7 +205,7 @@ def delete_version(*, actor: Actor, version: Version, reason: str = "") -> None:
     Raises NotAllowed, WrongState while it is importing, InUse while an alias or a deployment needs it.
     """
     require(actor, Right.MODELS_WRITE, version.model.team)
-    why = checks.text("reason", reason, limit=checks.MAX_REASON)
+    why = checks.reason(reason)
     if version.state in (VersionState.IMPORTING, VersionState.DELETED):
         hint = " Cancel the import first." if version.state == VersionState.IMPORTING else ""
         raise WrongState(f"{version} is {version.state}.{hint}")

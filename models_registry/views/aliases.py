@@ -6,10 +6,10 @@ from django.views.decorators.http import require_POST, require_safe
 from accounts.actors import of_request
 from common.pages.access import signed_in
 from common.pages.answers import done, page, refusals_at_the_form, refused
-from common.pages.forms import first_fault
+from common.pages.forms import ReasonForm, first_fault
 from common.pages.listing import list_page
 from models_registry import selectors, services
-from models_registry.forms import AliasForm, AliasHistoryFilter, ReasonForm
+from models_registry.forms import AliasForm, AliasHistoryFilter
 from models_registry.views.models import frame, visible_model
 
 SORTS = {"at": "at", "alias": "alias", "by": "by"}

@@ -13,10 +13,10 @@ from accounts.states import Right
 from common.actor import Actor
 from common.pages.access import signed_in
 from common.pages.answers import done, page, refusals_at_the_form, refused
-from common.pages.forms import first_fault
+from common.pages.forms import ReasonForm, first_fault
 from common.pages.listing import list_page
 from models_registry import exemptions, services
-from models_registry.forms import ExemptionForm, ReasonForm
+from models_registry.forms import ExemptionForm
 
 SORTS = {"given": "given_at", "until": "until", "model": "model__name"}
 

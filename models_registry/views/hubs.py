@@ -13,11 +13,11 @@ from accounts.actors import of_request
 from common.errors import Missing, SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
-from common.pages.forms import blame, first_fault
+from common.pages.forms import ReasonForm, blame, first_fault
 from common.pages.listing import list_page
 from models_registry import selectors, services
 from models_registry.errors import SourceTaken
-from models_registry.forms import HubSourceForm, NewHubSourceForm, ReasonForm, every_in_words
+from models_registry.forms import HubSourceForm, NewHubSourceForm, every_in_words
 from models_registry.models import HubSource, HubSync, Model
 from models_registry.onward import onward
 from models_registry.states import SyncState

@@ -13,7 +13,7 @@ from common.actor import Actor
 from common.errors import Missing, SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
-from common.pages.forms import blame, first_fault
+from common.pages.forms import ReasonForm, blame, first_fault
 from common.pages.listing import list_page
 from models_registry import readme, selectors, services
 from models_registry.errors import BlobMissing
@@ -22,7 +22,6 @@ from models_registry.forms import (
     ModelChangeForm,
     ModelFilter,
     NewModelForm,
-    ReasonForm,
     VersionFilter,
 )
 from models_registry.models import Model, Version

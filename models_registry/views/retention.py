@@ -12,9 +12,9 @@ from accounts.actors import of_request
 from common.errors import Missing, SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
-from common.pages.forms import blame, first_fault
+from common.pages.forms import ReasonForm, blame, first_fault
 from models_registry import retention, selectors, services
-from models_registry.forms import ReasonForm, RetentionApplyForm, RetentionForm
+from models_registry.forms import RetentionApplyForm, RetentionForm
 from models_registry.models import Model, RetentionRule
 from models_registry.views.models import frame, visible_model
 

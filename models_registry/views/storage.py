@@ -10,10 +10,10 @@ from accounts.selectors import may_everywhere
 from accounts.states import Right
 from common.pages.access import signed_in
 from common.pages.answers import done, page, refusals_at_the_form, refused
-from common.pages.forms import first_fault
+from common.pages.forms import ReasonForm, first_fault
 from common.pages.listing import list_page
 from models_registry import selectors, services
-from models_registry.forms import CollectionForm, ReasonForm
+from models_registry.forms import CollectionForm
 from models_registry.models import Finding
 from models_registry.states import FindingState
 

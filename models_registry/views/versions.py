@@ -12,9 +12,9 @@ from accounts.actors import of_request
 from common.errors import Missing, SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
-from common.pages.forms import blame, first_fault
+from common.pages.forms import ReasonForm, blame, first_fault
 from models_registry import comparison, exemptions, lineage, selectors, services
-from models_registry.forms import ImportForm, ReasonForm, TagForm
+from models_registry.forms import ImportForm, TagForm
 from models_registry.models import Model, Version
 from models_registry.states import VersionState
 from models_registry.views.models import card_of, frame, is_moving, visible_model

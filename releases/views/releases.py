@@ -9,6 +9,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from accounts.actors import of_request
 from common.actor import Actor
+from common.audit import MAX_REASON
 from common.pages.access import signed_in
 from common.pages.answers import done, is_part_request, page, refusals_at_the_form, refused
 from common.pages.listing import list_page
@@ -17,7 +18,6 @@ from releases.forms import ReleaseFilter
 from releases.models import Release, ReleaseStep
 from releases.pages.release import ReleasePage
 
-LONGEST_REASON = 2_000
 """As over REST."""
 
 SORTS = {
@@ -88,8 +88,8 @@ def act(request: HttpRequest, pk: int, wish: str) -> HttpResponse:
     reason = request.POST.get("reason", "").strip()
     if needs_reason and not reason:
         return refused(request, "Say why.", advice="The reason is kept in the audit record.")
-    if len(reason) > LONGEST_REASON:
-        return refused(request, f"The reason is longer than {LONGEST_REASON:,} characters.")
+    if len(reason) > MAX_REASON:
+        return refused(request, f"The reason is longer than {MAX_REASON:,} characters.")
     answer = service(release, actor=actor, reason=reason)
     other = answer.pk if wish == "rollback" and answer.pk != pk else None
     return done(request, words.format(pk=pk), to=f"/releases/{other}/" if other else None)

@@ -58,6 +58,13 @@ class Library:
         """Sweep until every version is at rest."""
         run_until_rest(self.worker(), self.clock, tick=timedelta(seconds=4))
 
+    def push(self, api: cast.Api, directory: Path, model: str = "tiny", **body: object) -> dict:
+        """Import a directory over REST; what REST then says of the version."""
+        answer = api.post(f"models/{model}/versions/", {"source": str(directory), **body})
+        assert answer.status_code == 202, answer.json()
+        self.settle()
+        return api.get(f"models/{model}/versions/{answer.json()['name']}/").json()
+
     def retain(self) -> None:
         """Let retention rules act until they are at rest."""
         run_until_rest(worker([RetentionReconciler()], self.clock), self.clock)
@@ -198,3 +205,8 @@ def chat(monkeypatch) -> Chat:
     service = Chat()
     monkeypatch.setattr("models_registry.onward._registered", [service])
     return service
+
+
+@pytest.fixture
+def api(ada) -> cast.Api:
+    return cast.api(ada)

@@ -8,7 +8,6 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.db import connections
 
-from common.models import AuditRecord
 from models_registry import services, uses
 from models_registry.api.views import _version_events
 from models_registry.models import Version
@@ -16,18 +15,6 @@ from tests import cast
 from tests.models_registry import builders as b
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def api(ada) -> cast.Api:
-    return cast.api(ada)
-
-
-def pushed(api: cast.Api, library, directory, model: str = "tiny", **body) -> dict:
-    answer = api.post(f"models/{model}/versions/", {"source": str(directory), **body})
-    assert answer.status_code == 202, answer.json()
-    library.settle()
-    return api.get(f"models/{model}/versions/{answer.json()['name']}/").json()
 
 
 def test_a_model_is_created_read_changed_and_deleted(api, library) -> None:
@@ -119,7 +106,7 @@ def test_a_version_goes_from_202_to_ready_with_its_files(api, library, model) ->
 def test_a_refused_version_says_why_and_can_be_retried(api, library, model) -> None:
     evil = library.directory() / "evil.pkl"
     evil.write_bytes(pickle.dumps(1))
-    version = pushed(api, library, library.root / "model")
+    version = library.push(api, library.root / "model")
     assert version["state"] == "refused"
     assert "evil.pkl" in version["reason"]
     assert version["scan"]["refusals"][0]["path"] == "evil.pkl"
@@ -173,63 +160,8 @@ def test_a_creation_repeated_with_its_idempotency_key_happens_once(api, library,
     )
 
 
-def test_an_alias_is_put_moved_and_deleted_and_remembers_all_of_it(api, library, model) -> None:
-    for name, fill in (("one", b"\x01"), ("two", b"\x02")):
-        pushed(api, library, library.directory(name, fill))
-    made = api.put("models/tiny/aliases/production/", {"version": "v1", "reason": "First release."})
-    assert made.status_code == 201
-    assert (made.json()["version"], made.json()["moved_by"]) == ("v1", "ada")
-    moved = api.put(
-        "models/tiny/aliases/production/", {"version": "v2", "reason": "Better."}, If_Match=made["ETag"]
-    )
-    assert (moved.status_code, moved.json()["version"]) == (200, "v2")
-    late = api.put("models/tiny/aliases/production/", {"version": "v1"}, If_Match=made["ETag"])
-    assert late.status_code == 412
-    assert api.get("models/tiny/").json()["aliases"] == [{"name": "production", "version": "v2"}]
-    assert api.get("models/tiny/versions/v2/").json()["aliases"] == ["production"]
-    assert api.delete("models/tiny/aliases/production/").status_code == 204
-    assert api.get("models/tiny/aliases/production/").status_code == 404
-    rows = api.get("models/tiny/aliases/production/history/").json()["results"]
-    assert [(row["from_version"], row["to_version"], row["by"], row["reason"]) for row in rows] == [
-        ("v2", None, "ada", ""),
-        ("v1", "v2", "ada", "Better."),
-        (None, "v1", "ada", "First release."),
-    ]
-    assert api.get("models/tiny/history/").json()["results"] == rows
-    for row, version in ((rows[2], "v1"), (rows[1], "v2")):
-        found = api.get(f"models/tiny/history/?at={row['at'].replace('+', '%2B')}").json()["results"]
-        assert [move["to_version"] for move in found] == [version]
-    assert list(
-        AuditRecord.objects.filter(action__startswith="alias")
-        .order_by("seq")
-        .values_list("action", flat=True)
-    ) == ["alias.move", "alias.move", "alias.delete"]
-
-
-def test_putting_an_alias_where_it_points_already_changes_nothing(api, library, model) -> None:
-    pushed(api, library, library.directory())
-    api.put("models/tiny/aliases/production/", {"version": "v1", "reason": "First."})
-    again = api.put("models/tiny/aliases/production/", {"version": "v1", "reason": "Second."})
-    assert (again.status_code, again.json()["reason"]) == (200, "First.")
-    assert len(api.get("models/tiny/aliases/production/history/").json()["results"]) == 1
-
-
-def test_aliases_that_cannot_be_put_say_why(api, library, model) -> None:
-    pushed(api, library, library.directory())
-    api.post("models/tiny/versions/", {"source": str(library.root / "model")})
-    for alias, body, status in (
-        ("v2", {"version": "v1"}, 400),
-        ("Production", {"version": "v1"}, 400),
-        ("production", {}, 400),
-        ("production", {"version": "v9"}, 400),
-        ("production", {"version": "v2"}, 409),
-    ):
-        assert api.put(f"models/tiny/aliases/{alias}/", body).status_code == status, (alias, body)
-    assert api.get("models/tiny/aliases/").json()["results"] == []
-
-
 def test_what_is_in_use_is_not_deleted(api, library, model) -> None:
-    pushed(api, library, library.directory())
+    library.push(api, library.directory())
     api.put("models/tiny/aliases/production/", {"version": "v1"})
     refused = api.delete("models/tiny/versions/v1/")
     assert (refused.status_code, "production" in refused.json()["detail"]) == (409, True)
@@ -253,7 +185,7 @@ def test_what_is_in_use_is_not_deleted(api, library, model) -> None:
 
 
 def test_viewers_read_and_strangers_do_not_even_that(api, library, model) -> None:
-    pushed(api, library, library.directory())
+    library.push(api, library.directory())
     api.put("models/tiny/aliases/production/", {"version": "v1"})
     viewer, stranger = (
         cast.api(cast.person("vic", vision="viewer")),
@@ -288,12 +220,12 @@ def test_viewers_read_and_strangers_do_not_even_that(api, library, model) -> Non
 
 
 def test_two_versions_are_compared_by_files_and_config(api, library, model) -> None:
-    pushed(api, library, library.directory())
+    library.push(api, library.directory())
     other = library.directory("other", b"\x02")
     (other / "README.md").unlink()
     (other / "chat_template.jinja").write_text("{{ messages }}")
     (other / "config.json").write_bytes(orjson.dumps({**b.CONFIG, "hidden_size": 128, "new": 1}))
-    pushed(api, library, other)
+    library.push(api, other)
     found = api.get("models/tiny/versions/v1/compare/v2/").json()
     assert (found["before"], found["after"]) == ("tiny:v1", "tiny:v2")
     assert {file["path"]: file["change"] for file in found["files"]} == {
@@ -315,7 +247,7 @@ def test_two_versions_are_compared_by_files_and_config(api, library, model) -> N
 def test_lists_page_filter_and_search(api, library, model) -> None:
     for name in ("chat", "embedder", "whisper"):
         api.post("models/", {"name": name, "task": f"task-{name}", "description": f"About {name}s."})
-    pushed(api, library, library.directory())
+    library.push(api, library.directory())
     api.put("models/tiny/aliases/champion/", {"version": "v1"})
 
     def found(query: str) -> list[str]:
@@ -343,7 +275,7 @@ def test_lists_page_filter_and_search(api, library, model) -> None:
 
 
 def test_a_model_in_a_list_looks_as_it_does_alone(api, library, model) -> None:
-    pushed(api, library, library.directory())
+    library.push(api, library.directory())
     api.put("models/tiny/aliases/production/", {"version": "v1"})
     api.post("models/", {"name": "zero"})
     for shown in api.get("models/").json()["results"]:
@@ -357,13 +289,13 @@ def test_lists_take_the_same_number_of_queries_for_any_number_of_rows(
         with django_assert_num_queries(count):
             assert api.get(path).status_code == 200
 
-    version = pushed(api, library, library.directory())
+    version = library.push(api, library.directory())
     api.put("models/tiny/aliases/production/", {"version": "v1"})
     for path, count in (("models/", 5), ("models/tiny/versions/", 7), ("models/tiny/aliases/", 4)):
         measured(path, count)
     for number in range(5):
         services.create_model(actor=actor, team=cast.team("vision"), name=f"other-{number}")
-        pushed(api, library, library.directory())
+        library.push(api, library.directory())
         api.put(f"models/tiny/aliases/a{number}/", {"version": "v1"})
     for path, count in (("models/", 5), ("models/tiny/versions/", 7), ("models/tiny/aliases/", 4)):
         measured(path, count)
@@ -371,8 +303,8 @@ def test_lists_take_the_same_number_of_queries_for_any_number_of_rows(
 
 
 def test_a_version_that_repeats_an_earlier_one_says_so(api, library, model) -> None:
-    pushed(api, library, library.directory())
-    repeated = pushed(api, library, library.directory("copy"))
+    library.push(api, library.directory())
+    repeated = library.push(api, library.directory("copy"))
     assert repeated["same_content_as"] == "v1"
     listed = api.get("models/tiny/versions/").json()["results"]
     assert [version["same_content_as"] for version in listed] == ["v1", ""]
@@ -394,7 +326,7 @@ def test_an_import_is_followed_by_events_until_it_is_over(api, library, model) -
 def test_the_event_stream_of_a_finished_import_tells_its_state_and_ends(library, ada) -> None:
     api = cast.api(ada)
     api.post("models/", {"name": "tiny"})
-    pushed(api, library, library.directory())
+    library.push(api, library.directory())
 
     async def all_of(response) -> bytes:
         try:

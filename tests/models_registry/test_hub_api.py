@@ -12,11 +12,6 @@ from tests.models_registry.conftest import REPO
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def api(ada) -> cast.Api:
-    return cast.api(ada)
-
-
 def begun(api: cast.Api, source: HubSource) -> int:
     answer = api.post(f"hub-sources/{source.pk}/sync/")
     assert answer.status_code == 202, answer.json()

@@ -12,11 +12,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def api(ada) -> cast.Api:
-    return cast.Api(cast.token_of(ada))
-
-
-@pytest.fixture
 def admin(db) -> cast.Api:
     return cast.Api(cast.token_of(cast.person("root", superuser=True)))
 

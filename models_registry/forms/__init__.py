@@ -1,0 +1,36 @@
+"""What people fill in about models and versions. Fields only: services decide."""
+
+from models_registry.forms.aliases import AliasForm, AliasHistoryFilter, VersionChoice
+from models_registry.forms.exemptions import ExemptionForm
+from models_registry.forms.hubs import HubSourceForm, NewHubSourceForm, every_in_words
+from models_registry.forms.models import (
+    DescriptionField,
+    ModelChangeForm,
+    ModelFilter,
+    NewModelForm,
+    TaskField,
+)
+from models_registry.forms.storage import CollectionForm, RetentionApplyForm, RetentionForm
+from models_registry.forms.versions import ImportForm, PatternsField, TagForm, VersionFilter
+
+__all__ = [
+    "AliasForm",
+    "AliasHistoryFilter",
+    "CollectionForm",
+    "DescriptionField",
+    "ExemptionForm",
+    "HubSourceForm",
+    "ImportForm",
+    "ModelChangeForm",
+    "ModelFilter",
+    "NewHubSourceForm",
+    "NewModelForm",
+    "PatternsField",
+    "RetentionApplyForm",
+    "RetentionForm",
+    "TagForm",
+    "TaskField",
+    "VersionChoice",
+    "VersionFilter",
+    "every_in_words",
+]

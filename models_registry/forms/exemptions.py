@@ -1,0 +1,29 @@
+"""What people fill in about exemptions."""
+
+from typing import Any
+
+from django import forms
+
+from accounts.models import Team
+from models_registry.models import Model
+from models_registry.services.exemptions import LONGEST
+
+
+class ExemptionForm(forms.Form):
+    """Of one model or all that the team has; the reason is asked for by the dialog."""
+
+    model = forms.ModelChoiceField(
+        Model.objects.none(), to_field_name="name", required=False, empty_label="Every model of the team"
+    )
+    days = forms.IntegerField(
+        label="Days",
+        min_value=1,
+        max_value=LONGEST.days,
+        initial=30,
+        help_text=f"At most {LONGEST.days}; then it is over by itself.",
+    )
+
+    def __init__(self, *args: Any, team: Team, **options: Any) -> None:
+        super().__init__(*args, **options)
+        models = Model.objects.live().filter(team=team).order_by("name")
+        self.fields["model"].queryset = models  # type: ignore[attr-defined]

@@ -1,0 +1,117 @@
+"""What people fill in about sources on hubs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.conf import settings
+
+from common.pages import formats
+from models_registry.forms.versions import PatternsField
+from models_registry.models import HubSource
+from models_registry.services.hubs import MAX_TOKEN
+
+EVERY = {None: "when asked for", 3_600: "every hour", 21_600: "every 6 hours", 86_400: "every day",
+         604_800: "every week"}  # fmt: skip
+
+
+def every_in_words(seconds: int | None) -> str:
+    return EVERY.get(seconds) or f"every {formats.span(seconds)}"
+
+
+class HubSourceForm(forms.Form):
+    """What can be changed of a source. An empty token keeps the one that is stored."""
+
+    revision = forms.CharField(
+        max_length=200,
+        initial="main",
+        help_text="A branch or tag to follow, or a commit.",
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+    )
+    every = forms.ChoiceField(label="Look for a new commit", required=False)
+    token = forms.CharField(
+        required=False,
+        max_length=MAX_TOKEN,
+        help_text="For private and gated repositories. It is stored encrypted and never shown.",
+        widget=forms.PasswordInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+    )
+    forget_token = forms.BooleanField(
+        label="Forget the stored token", required=False, help_text="A new one takes its place otherwise."
+    )
+    release_to = forms.ChoiceField(
+        label="When a version is ready",
+        required=False,
+        help_text="A release is begun in your name; its approvals stay with others.",
+    )
+    release_plan = forms.CharField(
+        label="Release plan",
+        required=False,
+        max_length=60,
+        help_text="The service's own unless given.",
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+    )
+    allow_patterns = PatternsField(
+        label="Only these", help_text="Shell patterns over whole paths, one per line; none: all files."
+    )
+    ignore_patterns = PatternsField(
+        label="Leave out", help_text="Such as *.bin, where the same weights are there as safetensors."
+    )
+    expected = forms.IntegerField(widget=forms.HiddenInput)
+
+    def __init__(self, data: Any = None, *, services: Sequence[str], source: HubSource | None = None) -> None:
+        super().__init__(data, initial=_initial(source) if source else None)
+        if source is None or not source.has_token:
+            del self.fields["forget_token"]
+        known = {*EVERY, source.every_seconds if source else None}
+        choices = [
+            (one or "", every_in_words(one).capitalize()) for one in sorted(known, key=lambda one: one or 0)
+        ]
+        _choose(self.fields["every"], choices)
+        names = sorted({*services, source.release_to if source else ""} - {""})
+        _choose(
+            self.fields["release_to"],
+            [("", "Register it only"), *((name, f"Release it to {name}") for name in names)],
+        )
+        if not names:
+            del self.fields["release_to"], self.fields["release_plan"]
+
+    def wishes(self) -> dict[str, Any]:
+        """As the services take them."""
+        given = dict(self.cleaned_data)
+        is_forgotten = given.pop("forget_token", False)
+        if not given["token"] and not is_forgotten:
+            del given["token"]
+        return given | {"every": int(given["every"]) if given["every"] else None}
+
+
+def _choose(field: forms.Field, choices: Sequence[tuple[Any, str]]) -> None:
+    assert isinstance(field, forms.ChoiceField)  # noqa: S101
+    field.choices = choices
+
+
+def _initial(source: HubSource) -> dict[str, Any]:
+    return {
+        "revision": source.ref,
+        "every": source.every_seconds or "",
+        "release_to": source.release_to,
+        "release_plan": source.release_plan,
+        "allow_patterns": source.allow_patterns,
+        "ignore_patterns": source.ignore_patterns,
+        "expected": source.revision,
+    }
+
+
+class NewHubSourceForm(HubSourceForm):
+    endpoint = forms.ChoiceField(label="Hub", help_text="The operator of this server names them.")
+    repo_id = forms.CharField(
+        label="Repository",
+        max_length=200,
+        help_text="Its name on the hub, such as acme/tiny.",
+        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
+    )
+    field_order = ("endpoint", "repo_id")
+
+    def __init__(self, data: Any = None, *, services: Sequence[str]) -> None:
+        super().__init__(data, services=services)
+        del self.fields["expected"]
+        _choose(self.fields["endpoint"], [(one, one) for one in settings.SLIPWAY_HUB_ENDPOINTS])

@@ -1,0 +1,115 @@
+"""What people fill in about versions and their import."""
+
+from typing import Any
+
+import django_filters
+from django import forms
+from django.db.models import QuerySet
+
+from common.pages.forms import SearchInput
+from models_registry import selectors
+from models_registry.models import Version
+from models_registry.services.checks import MAX_ORIGIN
+from models_registry.services.versions import MAX_MESSAGE
+from models_registry.sources import MAX_LENGTH
+from models_registry.states import VersionState
+
+
+class VersionFilter(django_filters.FilterSet):  # type: ignore[misc]
+    q = django_filters.CharFilter(
+        method="mentioning", label="Search", widget=SearchInput("Name, tag, digest, message, author")
+    )
+    state = django_filters.ChoiceFilter(
+        label="State",
+        empty_label="All but archived",
+        choices=[choice for choice in VersionState.choices if choice[0] != VersionState.DELETED],
+    )
+
+    def mentioning(self, rows: QuerySet[Version], _name: str, words: str) -> QuerySet[Version]:
+        return selectors.versions_mentioning(rows, words)
+
+    def filter_queryset(self, rows: QuerySet[Version]) -> QuerySet[Version]:
+        found: QuerySet[Version] = super().filter_queryset(rows)
+        return found if self.form.cleaned_data.get("state") else selectors.without_archived(found)
+
+
+class PatternsField(forms.CharField):
+    """Shell patterns, or names, one per line."""
+
+    def __init__(self, *, label: str, help_text: str) -> None:
+        text = forms.Textarea(attrs={"rows": 2, "spellcheck": "false"})
+        super().__init__(label=label, help_text=help_text, required=False, widget=text)
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> list[str]:
+        return [line.strip() for line in super().clean(value).splitlines() if line.strip()]
+
+
+class ImportForm(forms.Form):
+    source = forms.CharField(
+        label="Directory or repository",
+        max_length=MAX_LENGTH,
+        help_text="Absolute path on the server, in one of the directories on the right; "
+        "or hf://org/name@revision.",
+        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
+    )
+    version = forms.CharField(
+        label="Version name", required=False, max_length=95, help_text="The next number unless given."
+    )
+    message = forms.CharField(
+        required=False,
+        max_length=MAX_MESSAGE,
+        help_text="What is new, for those who decide about it.",
+        widget=forms.Textarea(attrs={"rows": 2}),
+    )
+    parent = forms.CharField(
+        label="Made from",
+        required=False,
+        max_length=200,
+        help_text="The version that it was made from: v2 of this model, or other-model:v2.",
+    )
+    base_model = forms.CharField(
+        label="Base model",
+        required=False,
+        max_length=MAX_ORIGIN,
+        help_text="What it was fine-tuned or quantised from: model:v2, or hf://org/name@revision.",
+    )
+    job = forms.CharField(
+        label="Made by",
+        required=False,
+        max_length=MAX_ORIGIN,
+        help_text="Name or address of the job that made it.",
+    )
+    learned_from = PatternsField(
+        label="Data", help_text="Names or addresses of the data it learned from, one per line."
+    )
+    ignore_patterns = PatternsField(
+        label="Leave out", help_text="Shell patterns over whole paths, one per line, such as *.bin"
+    )
+
+    def wishes(self) -> dict[str, Any]:
+        """As `services.import_version` takes them."""
+        given = self.cleaned_data
+        told = {key: given[key] for key in ("parent", "base_model", "job")}
+        told["data"] = given["learned_from"]
+        return {
+            "source": given["source"],
+            "version": given["version"],
+            "message": given["message"],
+            "lineage": {key: value for key, value in told.items() if value},
+            "ignore_patterns": given["ignore_patterns"],
+        }
+
+
+class TagForm(forms.Form):
+    tags = forms.CharField(
+        required=False,
+        max_length=4_000,
+        help_text="Words with blanks between them, such as evaluated or language=en.",
+        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
+    )
+
+    def words(self) -> set[str]:
+        return set(self.cleaned_data["tags"].replace(",", " ").split())

@@ -1,0 +1,42 @@
+"""Aliases, and where they pointed when."""
+
+from datetime import datetime
+
+from django.db.models import OuterRef, QuerySet, Subquery
+
+from models_registry.errors import UnknownAlias
+from models_registry.models import Alias, AliasMove, Model
+
+
+def aliases(model: Model) -> QuerySet[Alias]:
+    return Alias.objects.filter(model=model).select_related("model__team", "version").order_by("name")
+
+
+def alias_named(model: Model, name: str) -> Alias:
+    """Raises UnknownAlias."""
+    found = aliases(model).filter(name=name).first()
+    if found is None:
+        raise UnknownAlias(f"{model} has no alias '{name[:63]}'.")
+    return found
+
+
+def alias_history(model: Model, alias: str | None = None) -> QuerySet[AliasMove]:
+    """Who pointed the model's aliases, or one of them, at what, when and why; newest first."""
+    rows = AliasMove.objects.filter(model=model)
+    rows = rows if alias is None else rows.filter(alias=alias)
+    return rows.select_related("from_version", "to_version").order_by("-at", "-pk")
+
+
+def alias_at(model: Model, alias: str, at: datetime) -> AliasMove | None:
+    """The move that was in force at that moment, which tells the version, who put it there and why.
+
+    None when the alias did not exist then, or had been deleted.
+    """
+    move = alias_history(model, alias).filter(at__lte=at).select_related("to_version__model").first()
+    return move if move and move.to_version_id else None
+
+
+def moves_in_force(moves: QuerySet[AliasMove], at: datetime) -> QuerySet[AliasMove]:
+    """Of `moves`, the last one of each alias up to that moment."""
+    earlier = AliasMove.objects.filter(model=OuterRef("model"), alias=OuterRef("alias"), at__lte=at)
+    return moves.filter(pk=Subquery(earlier.order_by("-at", "-pk").values("pk")[:1]))

@@ -1,0 +1,131 @@
+"""The list of models, what it shows of each, and one of them."""
+
+from collections import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Sum, prefetch_related_objects
+
+from common.actor import Actor
+from models_registry.errors import UnknownModel
+from models_registry.models import Alias, Model, Version
+from models_registry.uses import uses
+
+MAX_WORDS = 8
+JSON_COLUMNS = ("config", "facts", "scan", "source", "lineage", "signature")
+"""What lists of models do without: parsing it takes longer than all the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """A model as lists show it. Sizes in bytes, over its ready versions, each counted in full."""
+
+    model: Model
+    latest: Version | None
+    """Its newest ready version."""
+    aliases: tuple[Alias, ...]
+    version_count: int
+    size_bytes: int
+    served: tuple[str, ...]
+    """Where its versions are used, in words."""
+
+
+def models(actor: Actor, *, q: str = "") -> QuerySet[Model]:
+    """The models that the actor may see; every word of `q` must occur somewhere.
+
+    Looked at are name, task, description, team, aliases and the architecture of the newest ready version.
+    """
+    found = Model.objects.for_actor(actor).live().select_related("team", "latest")
+    return mentioning(found.defer(*(f"latest__{column}" for column in JSON_COLUMNS)), q)
+
+
+def with_weights(
+    found: QuerySet[Model],
+    *,
+    architecture: str = "",
+    format: str = "",
+    parameters_min: int | None = None,
+    parameters_max: int | None = None,
+) -> QuerySet[Model]:
+    """Those whose newest ready version is so; a number that is not known is neither small nor large."""
+    wanted: dict[str, Any] = {
+        "latest__architecture__iexact": architecture,
+        "latest__facts__format": format,
+        "latest__parameters__gte": parameters_min,
+        "latest__parameters__lte": parameters_max,
+    }
+    return found.filter(**{name: value for name, value in wanted.items() if value not in ("", None)})
+
+
+def mentioning(found: QuerySet[Model], q: str) -> QuerySet[Model]:
+    """Those in which every word of `q` occurs somewhere; see `models`."""
+    for word in q.split()[:MAX_WORDS]:
+        found = found.filter(_mentions(word))
+    return found
+
+
+def _mentions(word: str) -> Q:
+    aliases = Alias.objects.filter(model=OuterRef("pk"), name__icontains=word)
+    own = Q()
+    for field in ("name", "task", "description", "team__name", "latest__architecture"):
+        own |= Q(**{f"{field}__icontains": word})
+    return own | Q(Exists(aliases))
+
+
+def cards(models: Sequence[Model]) -> list[ModelCard]:
+    """What lists show of these models, in their order: a fixed number of queries for any number of them."""
+    ids = [model.pk for model in models]
+    prefetch_related_objects(models, "latest", "team")
+    totals = {
+        row["model_id"]: (row["versions"], row["bytes"])
+        for row in Version.objects.ready()
+        .filter(model__in=ids)
+        .values("model_id")
+        .annotate(versions=Count("pk"), bytes=Sum("size_bytes"))
+    }
+    aliases: dict[int, list[Alias]] = {}
+    rows = Alias.objects.filter(model__in=ids).select_related("version").order_by("name")
+    own = ("name", "model", "moved_at", "moved_by", "reason", "revision")
+    for alias in rows.only(*own, "version__name", "version__model"):
+        aliases.setdefault(alias.model_id, []).append(alias)
+    served = _served_by_model(ids)
+    return [
+        ModelCard(
+            model,
+            model.latest,
+            tuple(aliases.get(model.pk, ())),
+            *totals.get(model.pk, (0, 0)),
+            tuple(served.get(model.pk, ())),
+        )
+        for model in models
+    ]
+
+
+def _served_by_model(model_ids: abc.Collection[int]) -> dict[int, list[str]]:
+    used = uses()
+    owners = Version.objects.filter(pk__in=used, model__in=model_ids).values_list("pk", "model_id")
+    found: dict[int, list[str]] = {}
+    for version_id, model_id in owners:
+        found.setdefault(model_id, []).extend(used[version_id])
+    return found
+
+
+def card(model: Model) -> ModelCard:
+    # Whoever has just written may hold the row as it was before.
+    model.refresh_from_db(fields=["latest"])
+    return cards([model])[0]
+
+
+def model_named(actor: Actor, name: str) -> Model:
+    """Raises UnknownModel."""
+    found = models(actor).filter(name=name).first()
+    if found is None:
+        raise UnknownModel(f"There is no model '{name[:95]}', or you may not see it.")
+    return found
+
+
+def with_bytes(found: QuerySet[Model]) -> QuerySet[Model]:
+    """With `bytes`, the size of its ready versions: to sort by."""
+    ready = Version.objects.ready().filter(model=OuterRef("pk")).order_by().values("model")
+    return found.annotate(bytes=Subquery(ready.annotate(total=Sum("size_bytes")).values("total")))

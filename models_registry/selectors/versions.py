@@ -1,0 +1,159 @@
+"""Versions of a model, what lists show of them, and one of them by any of its names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from common.actor import Actor
+from models_registry import files, names
+from models_registry.comparison import Comparison, compared
+from models_registry.errors import UnknownVersion
+from models_registry.models import Alias, Model, Version, VersionFile, VersionMove, VersionTag
+from models_registry.selectors.catalogue import JSON_COLUMNS, MAX_WORDS, model_named
+from models_registry.states import VersionState
+from models_registry.uses import uses
+
+
+@dataclass(frozen=True, slots=True)
+class VersionCard:
+    """A version as lists show it, without its config."""
+
+    version: Version
+    aliases: tuple[str, ...]
+    served: tuple[str, ...]
+    same_content_as: str
+    """Name of the first version of the model with the same digest; empty when it is this one."""
+    tags: tuple[str, ...]
+
+
+def versions(model: Model) -> QuerySet[Version]:
+    """The model's versions, deleted ones left out, newest first, without their configs."""
+    rows = Version.objects.live().filter(model=model).select_related("model", "parent__model")
+    return rows.defer("config", "facts").order_by("-number")
+
+
+def without_archived(found: QuerySet[Version]) -> QuerySet[Version]:
+    """What lists show unless somebody asks for the archived ones."""
+    return found.exclude(state=VersionState.ARCHIVED)
+
+
+def versions_mentioning(found: QuerySet[Version], q: str) -> QuerySet[Version]:
+    """Those in which every word of `q` occurs in name, message, author, digest, architecture or a tag."""
+    for word in q.split()[:MAX_WORDS]:
+        mentioned = Q(digest__startswith=word.lower())
+        for field in ("name", "message", "author_name", "architecture"):
+            mentioned |= Q(**{f"{field}__icontains": word})
+        tags = VersionTag.objects.filter(version=OuterRef("pk"), name__icontains=word)
+        found = found.filter(mentioned | Q(Exists(tags)))
+    return found
+
+
+def version_cards(versions: Sequence[Version]) -> list[VersionCard]:
+    """What lists show of these versions, in their order: a fixed number of queries for any number of them."""
+    ids = [version.pk for version in versions]
+    aliases: dict[int, list[str]] = {}
+    for version_id, name in (
+        Alias.objects.filter(version__in=ids).order_by("name").values_list("version", "name")
+    ):
+        aliases.setdefault(version_id, []).append(name)
+    tags: dict[int, list[str]] = {}
+    for version_id, name in VersionTag.objects.filter(version__in=ids).values_list("version", "name"):
+        tags.setdefault(version_id, []).append(name)
+    served = uses()
+    firsts = _first_with_digest(versions)
+    shown = []
+    for version in versions:
+        first = firsts.get((version.model_id, version.digest or ""), version.name)
+        same = first if first != version.name else ""
+        shown.append(
+            VersionCard(
+                version,
+                tuple(aliases.get(version.pk, ())),
+                tuple(served.get(version.pk, ())),
+                same,
+                tuple(tags.get(version.pk, ())),
+            )
+        )
+    return shown
+
+
+def _first_with_digest(versions: Sequence[Version]) -> dict[tuple[int, str], str]:
+    """Name of the oldest version with each digest, per model."""
+    digests = {version.digest for version in versions if version.digest}
+    rows = Version.objects.ready().filter(
+        model__in={version.model_id for version in versions}, digest__in=digests
+    )
+    found: dict[tuple[int, str], str] = {}
+    for model_id, digest, name in rows.order_by("-number").values_list("model_id", "digest", "name"):
+        found[model_id, digest or ""] = name
+    return found
+
+
+def version_card(version: Version) -> VersionCard:
+    return version_cards([version])[0]
+
+
+def version_named(model: Model, reference: str) -> Version:
+    """By `v3`, by the name its author gave, or by at least 12 hex digits of its digest. Raises
+    UnknownVersion.
+
+    Versions that were deleted are not found. Of several with one digest it is the newest.
+    """
+    rows = Version.objects.live().filter(model=model).select_related("model__team", "parent__model")
+    wanted = Q(name=reference)
+    if number := names.NUMBER.fullmatch(reference):
+        wanted |= Q(number=int(number[1]))
+    if names.DIGEST_PREFIX.fullmatch(reference):
+        wanted |= Q(digest__startswith=reference)
+    listed = list(rows.filter(wanted).order_by("-number")[:50])
+    if len({version.digest for version in listed if version.digest}) > 1:
+        raise UnknownVersion(
+            f"{model} has several versions whose digest begins with {reference}. Give more of it."
+        )
+    if not listed:
+        raise UnknownVersion(f"{model} has no version '{reference[:95]}'.")
+    return listed[0]
+
+
+def resolve(actor: Actor, reference: str) -> Version:
+    """`model:v3`, `model:<digest>` or `model:<alias>`. Raises UnknownModel, UnknownVersion."""
+    name, colon, part = reference.partition(":")
+    if not colon:
+        raise UnknownVersion(f"'{reference[:200]}' is not of the form model:version.")
+    model = model_named(actor, name)
+    alias = Alias.objects.filter(model=model, name=part).select_related("version").first()
+    return alias.version if alias else version_named(model, part)
+
+
+def version_files(version: Version) -> QuerySet[VersionFile]:
+    """Its files by path."""
+    return VersionFile.objects.filter(version=version).order_by("path")
+
+
+def made_from(actor: Actor, version: Version) -> QuerySet[Version]:
+    """The versions, of any model that the actor may see, whose parent this one is; newest first."""
+    rows = Version.objects.for_actor(actor).live().filter(parent=version, model__deleted_at=None)
+    return rows.select_related("model").defer(*JSON_COLUMNS).order_by("-pk")
+
+
+def version_moves(version: Version) -> QuerySet[VersionMove]:
+    """The history of its state, oldest first."""
+    return VersionMove.objects.filter(version=version).order_by("pk")
+
+
+def importing(actor: Actor) -> QuerySet[Version]:
+    """Imports that run, or that are stuck, newest first."""
+    rows = Version.objects.for_actor(actor).filter(state=VersionState.IMPORTING)
+    return rows.select_related("model").defer("config", "scan").order_by("-pk")
+
+
+def compare_versions(before: Version, after: Version) -> Comparison:
+    return compared(
+        files.manifest_of(before).files,
+        files.manifest_of(after).files,
+        config_before=before.config,
+        config_after=after.config,
+        facts_before=before.facts,
+        facts_after=after.facts,
+    )
