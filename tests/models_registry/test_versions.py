@@ -69,13 +69,13 @@ def test_history_audit_and_author_tell_who_imported_and_when(library, actor, mod
 
 
 def test_a_refusal_is_told_with_every_fault_and_leaves_nothing_in_the_store(library, actor, model) -> None:
-    b.write(library.directory(), {"evil.pkl": pickle.dumps(1), "m.py": b""})
+    b.write(library.directory(), {"evil.pkl": pickle.dumps(1), "m.so": b"\x7fELF"})
     version = begun(library, actor, model)
     library.settle()
     version.refresh_from_db()
     assert version.state == "refused"
     assert "evil.pkl" in version.reason
-    assert {refusal["path"] for refusal in version.scan["refusals"]} == {"evil.pkl", "m.py"}
+    assert {refusal["path"] for refusal in version.scan["refusals"]} == {"evil.pkl", "m.so"}
     assert version.digest is None
     assert history(version) == ["importing", "refused"]
     assert library.stored() == set()
