@@ -101,7 +101,7 @@ def needed(home: Path) -> set[str]:
 
 
 def test_a_collecting_process_is_killed_again_and_again(home, needed) -> None:
-    for share in (0.9, 0.6, 0.3):
+    for share in (0.8, 0.4):
         sweeper = subprocess.Popen(
             [sys.executable, "manage.py", "sweep", "--every", "0.1"],
             cwd=PROJECT,
