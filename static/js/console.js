@@ -50,6 +50,11 @@ function firstFault() {
   fault?.scrollIntoView({ block: "nearest" });
 }
 
+// On a narrow screen the tabs scroll: the one that is open comes into sight.
+function openTab() {
+  document.querySelector(".tab[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+}
+
 function logs(root) {
   for (const log of root.querySelectorAll("[data-follow]")) log.scrollTop = log.scrollHeight;
 }
@@ -118,6 +123,7 @@ copyButtons();
 themeChoice();
 menus();
 answers();
+openTab();
 firstFault();
 logs(document);
 charts(document);
