@@ -1,6 +1,6 @@
 from typing import ClassVar, Self, TypeVar
 
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 
 from accounts.actors import grants_of, of_user
 from accounts.models import User
@@ -32,3 +32,16 @@ class TeamOwned(QuerySet[Owned]):
 
     def for_user(self, user: User, right: Right = Right.READ) -> Self:
         return self.for_actor(of_user(user), right)
+
+
+class TeamOrShared(TeamOwned[Owned]):
+    """What belongs to a team, or to nobody: that is for all to see, and for administrators to change."""
+
+    def for_actor(self, actor: Actor, right: Right = Right.READ) -> Self:
+        grants = grants_of(actor)
+        if right in grants.everywhere:
+            return self
+        own = Q(**{f"{self.team_path}__in": grants.team_ids(right)})
+        if right == Right.READ and grants.may(right):
+            own |= Q(**{f"{self.team_path}__isnull": True})
+        return self.filter(own)

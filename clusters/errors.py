@@ -25,6 +25,10 @@ class InvalidDeployment(Invalid):
     """No cluster could run this."""
 
 
+class NoImageFits(Conflict):
+    """No image of the catalogue runs this version there; the message says why for each."""
+
+
 class UnknownKind(Invalid):
     """There is no backend for this kind of cluster."""
 

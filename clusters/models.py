@@ -1,15 +1,11 @@
-from typing import ClassVar, Self, TypeVar
+from typing import ClassVar
 
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
-from django.db.models import Q
 from django.utils import timezone
 
-from accounts.actors import grants_of
-from accounts.querysets import TeamOwned
-from accounts.states import Right
+from accounts.querysets import TeamOrShared, TeamOwned
 from clusters.states import Alert, ClusterKind, DeploymentState, Group, NodeState, WorkerState
-from common.actor import Actor
 from common.reconcile import Reconciled
 from common.revisions import Revised
 
@@ -17,23 +13,8 @@ slug = RegexValidator(
     r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?\Z",
     "Use lower-case letters, digits and hyphens; start and end with a letter or digit.",
 )
-Shared = TypeVar("Shared", bound=models.Model, covariant=True)
-
 MAX_REPLICAS = 256
 MAX_SLOTS = 4_096
-
-
-class TeamOrShared(TeamOwned[Shared]):
-    """What belongs to a team, or to nobody: that is for all to see, and for administrators to change."""
-
-    def for_actor(self, actor: Actor, right: Right = Right.READ) -> Self:
-        grants = grants_of(actor)
-        if right in grants.everywhere:
-            return self
-        own = Q(**{f"{self.team_path}__in": grants.team_ids(right)})
-        if right == Right.READ and grants.may(right):
-            own |= Q(**{f"{self.team_path}__isnull": True})
-        return self.filter(own)
 
 
 class ClusterRows(TeamOrShared["Cluster"]):
@@ -53,6 +34,8 @@ class Cluster(Reconciled, Revised):
         "accounts.Team", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )
     """The one that it belongs to; None: shared by all."""
+    region = models.CharField(max_length=63, blank=True)
+    """Where it stands, in the words of the images' mirrors; blank: nowhere in particular."""
     settings = models.JSONField(default=dict, blank=True)
     """What the backend of this kind needs to reach it."""
     problem = models.TextField(blank=True, editable=False)
@@ -98,6 +81,8 @@ class Gpu(models.Model):
     index = models.PositiveSmallIntegerField()
     name = models.CharField(max_length=100)
     memory_bytes = models.PositiveBigIntegerField(default=0)
+    driver = models.CharField(max_length=20, blank=True)
+    """Version of the driver that runs it; blank: not known."""
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["node", "index"], name="gpu_once")]
@@ -132,6 +117,13 @@ class Deployment(Reconciled):
     resources = models.JSONField(default=dict)
     settings = models.JSONField(default=dict)
     """The engine's."""
+    image = models.ForeignKey(
+        "images.RuntimeImage", on_delete=models.PROTECT, null=True, related_name="+", editable=False
+    )
+    image_reference = models.CharField(max_length=600, blank=True, editable=False)
+    """What the cluster pulls: with the digest, from the mirror of its region where there is one."""
+    image_reason = models.TextField(blank=True, editable=False)
+    """Why it is this image, or why there is none."""
 
     state = models.CharField(
         max_length=20, choices=DeploymentState.choices, default=DeploymentState.STARTING, editable=False

@@ -17,6 +17,7 @@ from clusters.models import Cluster, Deployment, Gpu, Node, Worker
 from clusters.states import GONE, DeploymentState, WorkerState
 from common.actor import Actor
 from common.live import EVERYONE, PUBLIC, Audience, NotShared
+from images.models import RuntimeImage
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,9 @@ class DeploymentStatus:
     """None: never yet."""
     is_stuck: bool
     """The kernel has given up on it: a person has to look."""
+    image_reference: str
+    image_reason: str
+    """What its workers run, and why that; see `models.Deployment`."""
 
     @property
     def is_ready(self) -> bool:
@@ -86,6 +90,12 @@ def deployment_name(deployment_id: int) -> str:
     return name
 
 
+def image_of(deployment_name: str) -> RuntimeImage | None:
+    """What its workers run or ran; None where they need none, or there is no such deployment."""
+    found = Deployment.objects.select_related("image").filter(name=deployment_name).first()
+    return found.image if found else None
+
+
 def deployments_of(service: str) -> QuerySet[Deployment]:
     """Those of a service that still have, or may have, workers; oldest first."""
     found = Deployment.objects.filter(service=service).exclude(state=DeploymentState.REMOVED)
@@ -119,6 +129,8 @@ def deployment_status(name: str) -> DeploymentStatus:
         log_tail=row.log_tail,
         observed_at=row.observed_at,
         is_stuck=row.stuck_at is not None,
+        image_reference=row.image_reference,
+        image_reason=row.image_reason,
     )
 
 

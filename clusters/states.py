@@ -8,6 +8,10 @@ class ClusterKind(TextChoices):
     KUBERNETES = "kubernetes"
 
 
+WITHOUT_IMAGES = frozenset({ClusterKind.EMBEDDED})
+"""Their workers are processes of the machine itself, which need no image."""
+
+
 class Group(TextChoices):
     """What a machine is for at the moment."""
 

@@ -5,6 +5,7 @@ from django.urls import include, path
 urlpatterns = [
     path("", include("accounts.api.urls")),
     path("", include("models_registry.api.urls")),
+    path("", include("images.api.urls")),
     path("", include("clusters.api.urls")),
     path("", include("releases.api.urls")),
 ]

@@ -16,6 +16,7 @@ urlpatterns = [
     path("", include("common.pages.urls")),
     path("", include("accounts.page_urls")),
     path("", include("clusters.urls")),
+    path("", include("images.urls")),
     path("", include("models_registry.urls")),
     path("", include("releases.urls")),
     path("accounts/", include("accounts.urls")),

@@ -4,10 +4,12 @@ CLUSTER = {
     "name": "local",
     "kind": "embedded",
     "team": None,
+    "region": "eu-central",
     "problem": "",
     "surveyed_at": "2026-11-20T08:30:00Z",
     "created_at": "2026-11-20T08:00:00Z",
 }
+CLUSTER_CHANGE = {"region": "eu-central"}
 NODE = {
     "id": 7,
     "name": "box-1",
@@ -17,7 +19,9 @@ NODE = {
     "group": "online",
     "state": "ready",
     "seen_at": "2026-11-20T08:30:00Z",
-    "gpus": [{"index": 0, "name": "NVIDIA H100 80GB HBM3", "memory_bytes": 85520809984}],
+    "gpus": [
+        {"index": 0, "name": "NVIDIA H100 80GB HBM3", "memory_bytes": 85520809984, "driver": "550.54.15"}
+    ],
 }
 LOAD = {"busy": 0.42, "in_flight": 3, "slots": 8, "workers": 2, "ready": 2, "lost": 0, "stuck": 0}
 BUSY = {
@@ -58,6 +62,11 @@ DEPLOYMENT = {
     "replicas": 1,
     "slots": 4,
     "device": "auto",
+    "image": "torch-2.9",
+    "image_reference": "registry.example.org/serving/torch"
+    "@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "image_reason": "torch-2.9: transformers 5.2 with CUDA 12.8 is the only one that fits "
+    "NVIDIA H100 80GB HBM3 (compute capability 9.0, driver 550.54.15).",
     "state": "failing",
     "state_since": "2026-11-20T08:30:00Z",
     "reason": "chat-r12-0 exited 3 times in 20 s: exit status 1: RuntimeError: CUDA out of memory",

@@ -14,17 +14,27 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
     team = serializers.CharField(
         source="team.name", default=None, allow_null=True, help_text="null: shared by all teams."
     )
+    region = serializers.CharField(help_text="Images come from the mirror of this region; empty: from none.")
     problem = serializers.CharField(help_text="Why it cannot be used now; empty while it can.")
 
     class Meta:
         model = Cluster
-        fields = ("name", "kind", "team", "problem", "surveyed_at", "created_at")
+        fields = ("name", "kind", "team", "region", "problem", "surveyed_at", "created_at")
+
+
+@example(examples.CLUSTER_CHANGE)
+class ClusterChangeSerializer(serializers.Serializer[Any]):
+    region = serializers.CharField(
+        max_length=63, allow_blank=True, required=False, help_text="As the images' mirrors name it."
+    )
 
 
 class GpuSerializer(serializers.ModelSerializer[Gpu]):
+    driver = serializers.CharField(help_text="Version of its driver; empty: not known.")
+
     class Meta:
         model = Gpu
-        fields = ("index", "name", "memory_bytes")
+        fields = ("index", "name", "memory_bytes", "driver")
 
 
 @example(examples.NODE)
@@ -113,6 +123,13 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
     cluster = serializers.CharField(source="cluster.name")
     team = serializers.CharField(source="team.name")
     version = serializers.CharField(source="version_label")
+    image = serializers.CharField(
+        source="image.name", default=None, allow_null=True, help_text="null: its workers need none."
+    )
+    image_reference = serializers.CharField(
+        help_text="What the cluster pulls: with the digest, from the mirror of its region if there is one."
+    )
+    image_reason = serializers.CharField(help_text="Why it is this image, or why there is none.")
     workers = WorkerSerializer(many=True)
 
     class Meta:
@@ -127,6 +144,9 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
             "replicas",
             "slots",
             "device",
+            "image",
+            "image_reference",
+            "image_reason",
             "state",
             "state_since",
             "reason",

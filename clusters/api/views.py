@@ -17,12 +17,12 @@ from rest_framework.response import Response
 from clusters import selectors, services
 from clusters.api import serializers
 from clusters.models import Cluster, Deployment, Node, Worker
-from common.api.views import Endpoint, Listed, Read
+from common.api.views import Changed, Endpoint, Listed, Read
 
 LOG_LINES = 200
 
 
-class Clusters(Listed, Read):
+class Clusters(Listed, Read, Changed):
     """Places that run workers: those of your teams, and those that all teams share."""
 
     queryset = Cluster.objects.select_related("team")
@@ -33,8 +33,12 @@ class Clusters(Listed, Read):
     sort = ("name", "-created_at")
     search_fields = ("name",)
     filterset_fields = ("kind",)
+    inputs = {"partial_update": serializers.ClusterChangeSerializer}
     outputs = {"busy": serializers.BusySerializer}
     parameters = {"busy": ("since",)}
+
+    def change_one(self, instance: Cluster, given: dict[str, Any], expected: int | None) -> Cluster:
+        return services.change_cluster(actor=self.actor, cluster=instance, expected=expected, **given)
 
     @extend_schema(
         parameters=[
@@ -88,7 +92,7 @@ class DeploymentFilter(django_filters.FilterSet):  # type: ignore[misc]
 class Deployments(Listed, Read):
     """Workers that serve one version for one service: how many there should be, and how they are."""
 
-    queryset = Deployment.objects.select_related("cluster", "team").prefetch_related("workers__node")
+    queryset = Deployment.objects.select_related("cluster", "team", "image").prefetch_related("workers__node")
     serializer_class = serializers.DeploymentSerializer
     lookup_field = "name"
     lookup_url_kwarg = "deployment"

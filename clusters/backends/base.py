@@ -70,6 +70,8 @@ class DeploymentSpec:
     device: str = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The engine's; JSON."""
+    image: str = ""
+    """What a worker's container is made from, `repository@sha256:...`; plain processes have none."""
     gpus_per_worker: int = 1
     """Set aside for each worker where there are GPUs and the device is not `cpu`."""
     heartbeat_url: str = ""
@@ -113,6 +115,8 @@ class GpuSeen:
     index: int
     name: str
     memory_bytes: int
+    driver: str = ""
+    """Version of the driver that runs it; empty: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from clusters.backends import backend_of
-from clusters.backends.base import BackendError, ClusterBackend, NodeSeen
+from clusters.backends.base import BackendError, ClusterBackend, GpuSeen, NodeSeen
 from clusters.models import Cluster, Gpu, Node
 from clusters.states import NodeState
 from common import live
@@ -84,11 +84,18 @@ def _record_node(node: Node, seen: NodeSeen, now: datetime) -> bool:
     if is_news or now - node.seen_at >= SEEN_AT_WITHIN:
         node.seen_at = now
         node.save()
-    gpus = [(gpu.index, gpu.name, gpu.memory_bytes) for gpu in seen.gpus]
-    if gpus != ([(gpu.index, gpu.name, gpu.memory_bytes) for gpu in node.gpus.all()] if before[0] else []):
+    gpus = [_columns(gpu) for gpu in seen.gpus]
+    if gpus != ([_columns(gpu) for gpu in node.gpus.all()] if before[0] else []):
         node.gpus.all().delete()
-        Gpu.objects.bulk_create(
-            Gpu(node=node, index=index, name=name, memory_bytes=size) for index, name, size in gpus
-        )
+        Gpu.objects.bulk_create(Gpu(node=node, **columns) for columns in gpus)
         return True
     return is_news
+
+
+def _columns(gpu: GpuSeen | Gpu) -> dict[str, Any]:
+    return {
+        "index": gpu.index,
+        "name": gpu.name,
+        "memory_bytes": gpu.memory_bytes,
+        "driver": gpu.driver,
+    }

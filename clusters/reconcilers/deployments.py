@@ -232,6 +232,7 @@ def spec_of(row: Deployment, *, model_dir: Path) -> DeploymentSpec:
         slots=row.slots,
         device=row.device,
         settings=row.settings,
+        image=row.image_reference,
         gpus_per_worker=row.resources.get("gpus_per_worker", 1),
         heartbeat_url=settings.SLIPWAY_HEARTBEAT_URL,
         heartbeat_token_file=str(settings.SLIPWAY_WORKER_TOKEN_FILE),

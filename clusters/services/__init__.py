@@ -1,6 +1,6 @@
 """Every write of clusters and deployments, each with its audit row; and the door for heartbeats."""
 
-from clusters.services.clusters import register_cluster
+from clusters.services.clusters import change_cluster, register_cluster
 from clusters.services.deployments import ensure_deployment, remove_deployment, scale_deployment
 from clusters.services.heartbeats import Receipt, Refusal, accept_heartbeats
 from clusters.services.logs import MAX_LINES, worker_log
@@ -10,6 +10,7 @@ __all__ = [
     "Receipt",
     "Refusal",
     "accept_heartbeats",
+    "change_cluster",
     "ensure_deployment",
     "register_cluster",
     "remove_deployment",

@@ -50,3 +50,25 @@ def register_cluster(
         )
         live.touch("fleet")
     return cluster
+
+
+def change_cluster(
+    *, actor: Actor, cluster: Cluster, region: str | None = None, expected: int | None = None
+) -> Cluster:
+    """Change what is given; deployments that were made before keep their images.
+
+    Raises NotAllowed, ValidationError, Stale when the revision is not the `expected` one.
+    """
+    if cluster.team is None:
+        require_everywhere(actor, Right.FLEET_OPERATE)
+    else:
+        require(actor, Right.FLEET_OPERATE, cluster.team)
+    changes = {} if region is None else {"region": region.strip()}
+    for name, value in changes.items():
+        setattr(cluster, name, value)
+    cluster.clean_fields()
+    with transaction.atomic():
+        cluster.change(expected=expected, **changes)
+        audit.record(actor, "cluster.change", subject=cluster, detail=changes, team_id=cluster.team_id)
+        live.touch("fleet")
+    return cluster

@@ -10,12 +10,14 @@ from accounts.states import Right
 from clusters import selectors
 from clusters.errors import DeploymentGone, InvalidDeployment, NameTaken, StaleWish
 from clusters.events import WorkersChanged
+from clusters.images import pick_image
 from clusters.models import MAX_REPLICAS, Cluster, Deployment
 from clusters.states import GONE, DeploymentState
 from common import audit, events, live
 from common.actor import Actor
 from common.errors import Missing
 from common.reconcile import kernel
+from images.models import RuntimeImage
 from models_registry.exemptions import check_code
 from models_registry.models import Version
 
@@ -35,12 +37,15 @@ def ensure_deployment(
     device: str = "auto",
     resources: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    image: RuntimeImage | None = None,
 ) -> Deployment:
     """Create the deployment under its deterministic name; its workers follow.
 
     What the same `op_key` has made is returned as it is now, however often it is asked for. Raises NameTaken
     when another operation made one of this name, DeploymentGone when it was removed since, ValidationError,
-    NotAllowed, Missing when the cluster is another team's, CodeNotAllowed.
+    NotAllowed, Missing when the cluster is another team's, CodeNotAllowed, NoImageFits.
+
+    Its workers run `image`, or the one of the catalogue that fits best; the row keeps which and why.
     """
     require(actor, Right.FLEET_OPERATE, team)
     if cluster.team_id not in (None, team.pk):
@@ -69,6 +74,9 @@ def ensure_deployment(
         existing = Deployment.objects.filter(name=name).first()
         if existing is None:
             check_code(version, at=now)
+            picked = pick_image(wanted, named=image)
+            wanted.image, wanted.image_reference = picked.image, picked.reference
+            wanted.image_reason = picked.reason
             existing = _create(wanted, actor=actor)
     if existing is None:
         wanted.refresh_from_db()
@@ -91,7 +99,12 @@ def _create(wanted: Deployment, *, actor: Actor) -> Deployment | None:
             raise
         return existing
     kernel.wake(wanted)
-    detail = {"version": wanted.version_label, "replicas": wanted.replicas, "engine": wanted.engine}
+    detail = {
+        "version": wanted.version_label,
+        "replicas": wanted.replicas,
+        "engine": wanted.engine,
+        "image": wanted.image_reference,
+    }
     audit.record(actor, "deployment.create", subject=wanted, detail=detail, team_id=wanted.team_id)
     live.touch("fleet")
     return None

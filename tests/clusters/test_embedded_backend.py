@@ -258,9 +258,11 @@ def test_a_worker_with_several_gpus_gets_them_all(
 
 
 def test_gpus_are_read_as_the_driver_lists_them() -> None:
-    listed = "0, NVIDIA H100 80GB HBM3, 81559\n1, NVIDIA GB10, [N/A]\n\nNo devices were found\n"
+    listed = (
+        "0, NVIDIA H100 80GB HBM3, 81559, 550.54.15\n1, NVIDIA GB10, [N/A], [N/A]\n\nNo devices were found\n"
+    )
 
     assert parse_gpus(listed) == [
-        GpuSeen(index=0, name="NVIDIA H100 80GB HBM3", memory_bytes=81559 * 2**20),
+        GpuSeen(index=0, name="NVIDIA H100 80GB HBM3", memory_bytes=81559 * 2**20, driver="550.54.15"),
         GpuSeen(index=1, name="NVIDIA GB10", memory_bytes=0),
     ]

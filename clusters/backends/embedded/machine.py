@@ -31,7 +31,7 @@ def gpus() -> tuple[GpuSeen, ...]:
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return ()
-    command = [tool, "--query-gpu=index,name,memory.total", "--format=csv,noheader,nounits"]
+    command = [tool, "--query-gpu=index,name,memory.total,driver_version", "--format=csv,noheader,nounits"]
     try:
         listed = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout
     except (OSError, subprocess.SubprocessError):
@@ -40,12 +40,13 @@ def gpus() -> tuple[GpuSeen, ...]:
 
 
 def parse_gpus(listed: str) -> list[GpuSeen]:
-    """`index, name, MiB` per line; a field that the driver cannot tell reads `[N/A]`."""
+    """`index, name, MiB, driver` per line; a field that the driver cannot tell reads `[N/A]`."""
     found = []
     for row in csv.reader(listed.splitlines(), skipinitialspace=True):
-        if len(row) == 3 and row[0].isdecimal():
+        if len(row) == 4 and row[0].isdecimal():
             memory_bytes = int(row[2]) * MIB if row[2].isdecimal() else 0
-            found.append(GpuSeen(index=int(row[0]), name=row[1], memory_bytes=memory_bytes))
+            driver = "" if row[3].startswith("[") else row[3]
+            found.append(GpuSeen(index=int(row[0]), name=row[1], memory_bytes=memory_bytes, driver=driver))
     return found
 
 

@@ -24,6 +24,13 @@ def _worker(scene: Scene) -> Mapping[str, Any]:
 ROUTES = [
     Route("GET", "clusters/", Access.SIGNED_IN, owned=False),
     Route("GET", "clusters/{cluster}/", Right.READ, fill=_cluster),
+    Route(
+        "PATCH",
+        "clusters/{cluster}/",
+        Right.FLEET_OPERATE,
+        fill=_cluster,
+        body=lambda scene: {"region": "eu"},
+    ),
     Route("GET", "clusters/{cluster}/busy/", Right.READ, fill=_cluster),
     Route("GET", "clusters/{cluster}/nodes/", Right.READ, fill=_cluster),
     Route("GET", "clusters/{cluster}/nodes/{id}/", Right.READ, fill=_node),

@@ -18,12 +18,15 @@ from accounts.states import DeliveryState, Right, Role
 from clusters.backends import backend_of
 from clusters.backends.base import DeploymentSpec, Fence
 from clusters.models import Cluster, Deployment, Node, Worker
+from images.models import RuntimeImage
+from images.services import deprecate_image
 from models_registry.models import Alias, CodeExemption, HubSource, HubSync, Model, RetentionRule, Version
 from models_registry.sources import allowed_directory
 from releases.models import Plan, Release, Service
 from releases.plans import CANARY, Approval, plan_hash
 from tests.cast import SYSTEM, Api, person, team, token_of
 from tests.clusters.world import version_of
+from tests.images.builders import image
 
 _numbers = count()
 
@@ -169,6 +172,14 @@ class Scene:
         )
 
     @cached_property
+    def image(self) -> RuntimeImage:
+        return image(new_name(), self.team)
+
+    @cached_property
+    def deprecated_image(self) -> RuntimeImage:
+        return deprecate_image(actor=SYSTEM, image=self.image, reason="old")
+
+    @cached_property
     def plan(self) -> Plan:
         body = CANARY.model_dump(mode="json")
         return Plan.objects.create(
@@ -240,9 +251,10 @@ class Route:
     status: int = 200
     owned: bool = True
     """The path leads to something of a team, so that another team's members get a 404."""
+    query: str = ""
 
     def path_in(self, scene: Scene) -> str:
-        return self.path.format_map(dict(self.fill(scene)))
+        return self.path.format_map(dict(self.fill(scene))) + self.query
 
     def body_in(self, scene: Scene) -> Any:
         return self.body(scene)

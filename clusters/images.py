@@ -1,0 +1,103 @@
+"""Which image the workers of a deployment run."""
+
+from dataclasses import dataclass
+
+from clusters.errors import NoImageFits
+from clusters.models import Cluster, Deployment, Gpu, Node
+from clusters.states import WITHOUT_IMAGES, ClusterKind, Group
+from images import rules
+from images import selectors as catalogue
+from images.choosing import Choice, judge
+from images.models import RuntimeImage
+from images.rules import Fact, Wish
+
+SHOWN = 5
+"""Images of which a message says why they do not fit; the rest are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    image: RuntimeImage | None
+    reference: str
+    """With the digest, from the mirror of the cluster's region where there is one; empty without an image."""
+    reason: str
+
+
+def pick_image(wanted: Deployment, *, named: RuntimeImage | None = None) -> Picked:
+    """The one that is named, else the best of those that the team may use.
+
+    Raises NoImageFits, with why each does not; not where workers need no image and the catalogue has none of
+    the engine.
+    """
+    wish = wish_of(wanted)
+    if named is not None:
+        return _named(wanted, named, wish)
+    choice = catalogue.chosen(catalogue.usable_by(wanted.team), wish)
+    where = f"on cluster {wanted.cluster.name}"
+    if choice.best is not None:
+        image = RuntimeImage.objects.get(pk=choice.best.image.key)
+        return _picked(wanted, image, f"{choice.best.image.name}: {choice.best.why}")
+    if choice.others:
+        raise NoImageFits(f"No image runs {wanted.version} with {wanted.engine} {where}. {_told(choice)}")
+    if wanted.cluster.kind in WITHOUT_IMAGES:
+        return Picked(
+            None,
+            "",
+            f"The catalogue has no image of {wanted.engine}; cluster {wanted.cluster.name} runs workers as "
+            "processes of its machine, which need none.",
+        )
+    raise NoImageFits(
+        f"The catalogue has no image of {wanted.engine} that team {wanted.team.name} may use {where}. "
+        "Add one: slipway images add."
+    )
+
+
+def wish_of(wanted: Deployment) -> Wish:
+    """What the deployment asks of an image, with what is known of its cluster's GPUs."""
+    per_worker = wanted.resources.get("gpus_per_worker", 1)
+    return Wish(
+        engine=wanted.engine,
+        gpus=() if wanted.device == "cpu" else gpus_of(wanted.cluster),
+        gpus_per_worker=per_worker if isinstance(per_worker, int) else 1,
+        model=catalogue.model_of(wanted.version),
+    )
+
+
+def gpus_of(cluster: Cluster) -> tuple[rules.Gpu, ...] | None:
+    """One of each kind that its machines for requests have, as last seen; None: no machine was seen yet."""
+    nodes = Node.objects.filter(cluster=cluster, group=Group.ONLINE)
+    found = Gpu.objects.filter(node__in=nodes).values_list("name", "driver", "memory_bytes")
+    kinds = catalogue.one_of_each(rules.Gpu(*row) for row in found)
+    return kinds or (() if nodes.exists() else None)
+
+
+def _named(wanted: Deployment, image: RuntimeImage, wish: Wish) -> Picked:
+    if image.team_id not in (None, wanted.team_id):
+        raise NoImageFits(f"Team {wanted.team.name} may not use image {image}: it belongs to another team.")
+    judged = judge(catalogue.facts_of(image), wish)
+    # Whoever names a deprecated one means it.
+    obstacles = [one.sentence for one in judged.refusals if one.fact != Fact.DEPRECATED]
+    if obstacles:
+        raise NoImageFits(f"Image {image} does not run {wanted.version}: it {'; it '.join(obstacles)}.")
+    doubted = f" Open: {'; '.join(judged.doubts)}." if judged.doubts else ""
+    deprecated = catalogue.deprecation(image)
+    return _picked(
+        wanted, image, f"{image} was named{f', though it {deprecated}' if deprecated else ''}.{doubted}"
+    )
+
+
+def _picked(wanted: Deployment, image: RuntimeImage, reason: str) -> Picked:
+    region = wanted.cluster.region
+    if region in image.mirrors:
+        reason += f" From the mirror of region {region}."
+    if wanted.cluster.kind in WITHOUT_IMAGES:
+        kind = ClusterKind(wanted.cluster.kind).label.lower()
+        reason += f" A cluster of kind {kind} runs workers as processes of its machine: it pulls nothing."
+    return Picked(image, image.reference_in(region), reason)
+
+
+def _told(choice: Choice) -> str:
+    sentences = list(choice.sentences[:SHOWN])
+    if more := len(choice.sentences) - SHOWN:
+        sentences += [f"{more} more do not fit either."] if more > 0 else []
+    return " ".join(sentences)

@@ -1,0 +1,202 @@
+"""What images look like over REST."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from common.api.examples import example
+from common.audit import MAX_REASON
+from images.api import examples
+from images.models import ImageTrial, RuntimeImage
+from images.references import MAX_REFERENCE
+from images.rules import Fact
+from images.services import FORMATS, MAX_CODE
+from images.states import ENGINES, Acceleration, ImageState, Outcome
+
+CODE = (
+    "Compute capabilities that it was compiled for: `9.0`, `9.0a`, `9.0+PTX`, or `sm_90` as "
+    "`torch.cuda.get_arch_list()` prints them; empty: not known."
+)
+ACCELERATION = "How a cluster should get it onto a machine sooner; empty: it is pulled as a whole."
+
+
+class MirrorsField(serializers.DictField):
+    """Of the rows, repositories; shown, whole references."""
+
+    child = serializers.CharField(max_length=MAX_REFERENCE + 80)
+
+
+@example(examples.IMAGE)
+class ImageSerializer(serializers.ModelSerializer[RuntimeImage]):
+    team = serializers.CharField(
+        source="team.name", default=None, allow_null=True, help_text="null: the whole installation."
+    )
+    engine = serializers.ChoiceField(choices=ENGINES)
+    reference = serializers.CharField(help_text="`repository@sha256:...`")
+    cuda_version = serializers.CharField(help_text="Empty: it brings no CUDA.")
+    least_driver = serializers.CharField(help_text="Empty: what its CUDA needs.")
+    code = serializers.ListField(child=serializers.CharField(), help_text=CODE)
+    formats = serializers.ListField(
+        child=serializers.ChoiceField(choices=FORMATS),
+        help_text="Of weights that it loads; empty: not known.",
+    )
+    size_bytes = serializers.IntegerField(help_text="To be pulled, compressed; 0: not known.")
+    mirrors = serializers.SerializerMethodField(help_text="From a region to the reference there.")
+    acceleration = serializers.ChoiceField(choices=Acceleration.choices, help_text=ACCELERATION)
+    state = serializers.ChoiceField(choices=ImageState.choices)
+    replaced_by = serializers.CharField(source="replaced_by.name", default=None, allow_null=True)
+
+    class Meta:
+        model = RuntimeImage
+        fields: tuple[str, ...] = (
+            "name",
+            "team",
+            "engine",
+            "engine_version",
+            "reference",
+            "cuda_version",
+            "least_driver",
+            "code",
+            "formats",
+            "runs_on_cpu",
+            "size_bytes",
+            "description",
+            "mirrors",
+            "acceleration",
+            "acceleration_why",
+            "state",
+            "deprecated_at",
+            "deprecated_by",
+            "deprecated_why",
+            "replaced_by",
+            "created_at",
+            "created_by",
+        )
+
+    def get_mirrors(self, row: RuntimeImage) -> dict[str, str]:
+        return {region: row.reference_in(region) for region in row.mirrors}
+
+
+@example(examples.TRIAL)
+class TrialSerializer(serializers.ModelSerializer[ImageTrial]):
+    outcome = serializers.ChoiceField(choices=Outcome.choices)
+
+    class Meta:
+        model = ImageTrial
+        fields = ("gpu", "driver", "architecture", "outcome", "words", "at", "by")
+
+
+@example(examples.IMAGE_DETAIL)
+class ImageDetailSerializer(ImageSerializer):
+    trials = TrialSerializer(many=True, help_text="Who ran it on what, the newest first.")
+
+    class Meta(ImageSerializer.Meta):
+        fields = (*ImageSerializer.Meta.fields, "trials")
+
+
+class _ChangeableSerializer(serializers.Serializer[Any]):
+    description = serializers.CharField(max_length=500, required=False, allow_blank=True)
+    mirrors = MirrorsField(
+        required=False,
+        help_text="From a region to the repository there, or to a reference with the image's own digest.",
+    )
+    acceleration = serializers.ChoiceField(
+        choices=Acceleration.choices, required=False, allow_blank=True, help_text=ACCELERATION
+    )
+    acceleration_why = serializers.CharField(
+        max_length=500, required=False, allow_blank=True, help_text="Why a cluster should; needed with one."
+    )
+
+
+@example(examples.NEW_IMAGE)
+class NewImageSerializer(_ChangeableSerializer):
+    name = serializers.CharField(max_length=95)
+    team = serializers.CharField(
+        max_length=63,
+        required=False,
+        allow_null=True,
+        help_text="Whose releases may use it; for the whole installation unless given.",
+    )
+    engine = serializers.ChoiceField(choices=ENGINES)
+    reference = serializers.CharField(
+        max_length=MAX_REFERENCE + 80, help_text="`repository@sha256:...`; a tag alone is refused."
+    )
+    engine_version = serializers.CharField(max_length=50)
+    cuda_version = serializers.CharField(max_length=20, required=False, allow_blank=True)
+    least_driver = serializers.CharField(
+        max_length=20,
+        required=False,
+        allow_blank=True,
+        help_text="Where it differs from what its CUDA needs.",
+    )
+    code = serializers.ListField(
+        child=serializers.CharField(max_length=20), max_length=MAX_CODE, required=False, help_text=CODE
+    )
+    formats = serializers.ListField(child=serializers.ChoiceField(choices=FORMATS), required=False)
+    runs_on_cpu = serializers.BooleanField(required=False)
+    size_bytes = serializers.IntegerField(min_value=0, max_value=2**50, required=False)
+
+
+@example(examples.IMAGE_CHANGE)
+class ImageChangeSerializer(_ChangeableSerializer):
+    pass
+
+
+@example(examples.DEPRECATION)
+class DeprecationSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=MAX_REASON)
+    replaced_by = serializers.CharField(
+        max_length=95, required=False, allow_null=True, help_text="Name of an image of the same engine."
+    )
+
+
+@example(examples.REINSTATEMENT)
+class ReinstatementSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=MAX_REASON)
+
+
+@example(examples.NEW_TRIAL)
+class NewTrialSerializer(serializers.Serializer[Any]):
+    gpu = serializers.CharField(max_length=100, help_text="As `nvidia-smi` names it, or shorter: `H100`.")
+    driver = serializers.CharField(max_length=20, required=False, allow_blank=True)
+    architecture = serializers.CharField(
+        max_length=200, required=False, allow_blank=True, help_text="Of the model; empty: any."
+    )
+    outcome = serializers.ChoiceField(choices=Outcome.choices)
+    words = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+
+
+class AskedGpuSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    driver = serializers.CharField()
+    compute_capability = serializers.CharField(source="capability", help_text="Empty: not known.")
+
+
+class AskedModelSerializer(serializers.Serializer[Any]):
+    format = serializers.CharField()
+    architecture = serializers.CharField()
+    dtype = serializers.CharField()
+    quantization = serializers.CharField()
+    weights_bytes = serializers.IntegerField(allow_null=True)
+
+
+class ImageRefusalSerializer(serializers.Serializer[Any]):
+    fact = serializers.ChoiceField(choices=[fact.value for fact in Fact])
+    sentence = serializers.CharField()
+
+
+class JudgedImageSerializer(serializers.Serializer[Any]):
+    image = serializers.CharField(source="image.name")
+    fits = serializers.BooleanField()
+    why = serializers.CharField(help_text="Why it was chosen, or why not.")
+    refusals = ImageRefusalSerializer(many=True, help_text="Facts that keep it from running; empty: it fits.")
+    doubts = serializers.ListField(child=serializers.CharField(), help_text="What could not be checked.")
+
+
+@example(examples.FIT)
+class FitSerializer(serializers.Serializer[Any]):
+    engine = serializers.CharField(source="wish.engine")
+    gpus = AskedGpuSerializer(source="wish.gpus", many=True, allow_null=True, help_text="null: not known.")
+    model = AskedModelSerializer(source="wish.model")
+    best = JudgedImageSerializer(allow_null=True, help_text="null: none fits.")
+    others = JudgedImageSerializer(many=True, help_text="Those that fit first, from the better to the worse.")

@@ -1,0 +1,132 @@
+from typing import Any, ClassVar
+
+import django_filters
+from django.db.models import QuerySet
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts import selectors as accounts
+from accounts.states import Right
+from common.api.views import Changed, Created, Listed, Read
+from common.errors import Invalid
+from images import selectors, services
+from images.api import serializers
+from images.errors import UnknownImage
+from images.models import RuntimeImage
+from images.states import ENGINES, ImageState
+from images.wishing import wish_of
+
+
+def _asked(name: str, says: str) -> OpenApiParameter:
+    return OpenApiParameter(name, OpenApiTypes.STR, description=says, required=name == "engine")
+
+
+FIT = (
+    _asked("engine", f"One of {', '.join(ENGINES)}."),
+    _asked("engine_version", "`0.10` asks for any 0.10.x, `>=0.10` for that or newer."),
+    _asked("gpu", "As `nvidia-smi` names it, a compute capability, or `none`; not known unless given."),
+    _asked("driver", "Of that GPU; not known unless given."),
+    _asked("model", "A model of the registry."),
+    _asked("version", "Of the model: a name, an alias, the beginning of a digest; else the newest."),
+    _asked("team", "Only what releases of this team may use."),
+)  # fmt: skip
+
+
+class ImageFilter(django_filters.FilterSet):  # type: ignore[misc]
+    q = django_filters.CharFilter(
+        method="mentioning",
+        label="Words that must occur in name, engine, versions, repository, digest, description.",
+    )
+    engine = django_filters.ChoiceFilter(choices=[(engine, engine) for engine in ENGINES])
+    team = django_filters.CharFilter("team__name")
+    state = django_filters.ChoiceFilter(choices=ImageState.choices, method="in_state")
+    shared = django_filters.BooleanFilter(
+        "team", lookup_expr="isnull", label="Those of the whole installation."
+    )
+
+    def mentioning(self, rows: QuerySet[RuntimeImage], name: str, words: str) -> QuerySet[RuntimeImage]:
+        return selectors.mentioning(rows, words)
+
+    def in_state(self, rows: QuerySet[RuntimeImage], name: str, state: str) -> QuerySet[RuntimeImage]:
+        return rows.filter(deprecated_at__isnull=state == ImageState.CURRENT)
+
+
+class Images(Listed, Created, Read, Changed):
+    """Runtime images: what engines run in, by digest, and what they need of a GPU."""
+
+    queryset = RuntimeImage.objects.all()
+    serializer_class = serializers.ImageDetailSerializer
+    inputs: ClassVar = {
+        "create": serializers.NewImageSerializer,
+        "partial_update": serializers.ImageChangeSerializer,
+        "deprecate": serializers.DeprecationSerializer,
+        "reinstate": serializers.ReinstatementSerializer,
+        "trials": serializers.NewTrialSerializer,
+    }
+    outputs: ClassVar = {"list": serializers.ImageSerializer, "fit": serializers.FitSerializer}
+    parameters: ClassVar = {"fit": tuple(one.name for one in FIT)}
+    filterset_class = ImageFilter
+    lookup_field = "name"
+    lookup_url_kwarg = "image"
+    lookup_value_converter = "str"
+    sort = ("name", "-created_at", "engine")
+
+    def visible(self, rows: QuerySet[RuntimeImage]) -> QuerySet[RuntimeImage]:
+        found = selectors.images(self.actor)
+        return found if self.action == "list" else found.prefetch_related("trials")
+
+    def create_one(self, given: dict[str, Any]) -> RuntimeImage:
+        name = given.pop("team", None)
+        team = accounts.teams_where(self.actor, Right.READ).filter(name=name).first() if name else None
+        if name and team is None:
+            raise Invalid(fields={"team": ["There is no such team, or none that you may see."]})
+        return services.add_image(actor=self.actor, team=team, **given)
+
+    def change_one(self, instance: RuntimeImage, given: dict[str, Any], expected: int | None) -> RuntimeImage:
+        return services.change_image(actor=self.actor, image=instance, expected=expected, **given)
+
+    @extend_schema(responses={200: serializers.ImageDetailSerializer})
+    @action(detail=True, methods=["post"])
+    def deprecate(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Let no release pick it by itself any more. What runs goes on."""
+        given = self.given()
+        instead = None
+        if name := given.get("replaced_by"):
+            try:
+                instead = selectors.image_named(self.actor, name)
+            except UnknownImage as error:
+                raise Invalid(fields={"replaced_by": [str(error)]}) from None
+        image = services.deprecate_image(
+            actor=self.actor, image=self.get_object(), reason=given["reason"], replaced_by=instead
+        )
+        return self.answer(image)
+
+    @extend_schema(responses={200: serializers.ImageDetailSerializer})
+    @action(detail=True, methods=["post"])
+    def reinstate(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Let releases pick a deprecated image again."""
+        image = services.reinstate_image(actor=self.actor, image=self.get_object(), **self.given())
+        return self.answer(image)
+
+    @extend_schema(responses={200: serializers.ImageDetailSerializer})
+    @action(detail=True, methods=["post"])
+    def trials(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Note what came of running it; the last word about a GPU and an architecture counts."""
+        services.note_trial(actor=self.actor, image=self.get_object(), **self.given())
+        return self.answer(self.get_object())
+
+    @extend_schema(parameters=list(FIT), responses={200: serializers.FitSerializer})
+    @action(detail=False)
+    def fit(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Which image fits best, and why each of the others is not it."""
+        asked = {name: request.query_params.get(name, "") for name in self.parameters["fit"]}
+        found = selectors.images(self.actor)
+        if name := asked.pop("team"):
+            team = accounts.teams_where(self.actor, Right.READ).filter(name=name).first()
+            if team is None:
+                raise Invalid(fields={"team": ["There is no such team, or none that you may see."]})
+            found = selectors.usable_by(team)
+        return Response(self.get_serializer(selectors.chosen(found, wish_of(self.actor, **asked))).data)

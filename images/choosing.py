@@ -1,0 +1,120 @@
+"""Which image runs a model best, and in words why it is this one and none of the others. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from images import rules, versions
+from images.rules import Image, Refusal, Wish
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    image: Image
+    refusals: tuple[Refusal, ...]
+    """Empty: it fits."""
+    doubts: tuple[str, ...]
+    why: str = ""
+    """One sentence: why it was chosen, or why not."""
+
+    @property
+    def fits(self) -> bool:
+        return not self.refusals
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    wish: Wish
+    best: Judged | None
+    others: tuple[Judged, ...]
+    """Those that fit first, from the better to the worse."""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Why each of the others is not it, with its name."""
+        return tuple(f"{one.image.name}: {one.why}" for one in self.others)
+
+
+def choose(images: Iterable[Image], wish: Wish) -> Choice:
+    """The order does not matter, and one image more makes no choice worse: each is judged by itself."""
+    judged = sorted((judge(image, wish) for image in images), key=lambda one: _place(one, wish), reverse=True)
+    best = judged[0] if judged and judged[0].fits else None
+    others = [one for one in judged if one is not best]
+    fitting = sum(one.fits for one in judged)
+    return Choice(
+        wish=wish,
+        best=_told(best, _praise(best, wish, of=fitting)) if best else None,
+        others=tuple(_told(one, _why_not(one, best, wish)) for one in others),
+    )
+
+
+def judge(image: Image, wish: Wish) -> Judged:
+    return Judged(image, tuple(rules.refusals(image, wish)), tuple(rules.doubts(image, wish)))
+
+
+def merits(judged: Judged, wish: Wish) -> tuple[object, ...]:
+    """What one that fits is better by, the most important first, to be compared place by place."""
+    image = judged.image
+    return (
+        _tried(image, wish),
+        -len(judged.doubts),
+        image.is_own,
+        versions.numbers(image.engine_version),
+        versions.numbers(image.cuda_version),
+        image.key,
+    )
+
+
+_BETTER_BY = (
+    "has been tried on this GPU and works",
+    "leaves fewer questions open",
+    "is your team's own",
+    "has the newer engine, {image.engine_version}",
+    "has the newer CUDA, {image.cuda_version}",
+    "was added later",
+)
+"""In the order of `merits`."""
+
+
+def _place(judged: Judged, wish: Wish) -> tuple[object, ...]:
+    # Of those that do not fit, first the one with the fewest obstacles, then as the others.
+    return (judged.fits, -len(judged.refusals), *merits(judged, wish))
+
+
+def _tried(image: Image, wish: Wish) -> int:
+    """2: works on every kind of GPU with this architecture; 1: with some other that the trial left open."""
+    found = [rules.trial_on(image, gpu, wish.model.architecture) for gpu in wish.gpus or ()]
+    if not found or not all(trial is not None and trial.works for trial in found):
+        return 0
+    return 2 if all(trial is not None and trial.architecture for trial in found) else 1
+
+
+def _told(judged: Judged, why: str) -> Judged:
+    return Judged(judged.image, judged.refusals, judged.doubts, why)
+
+
+def _praise(best: Judged, wish: Wish, *, of: int) -> str:
+    image = best.image
+    what = " ".join(word for word in (image.engine, image.engine_version) if word)
+    cuda = f" with CUDA {image.cuda_version}" if image.cuda_version else ""
+    where = (
+        "a worker without a GPU" if wish.gpus == () else " and ".join(_seen(gpu) for gpu in wish.gpus or ())
+    )
+    among = "the only one that fits" if of == 1 else f"the best of {of} that fit"
+    tried = ", and has been tried there" if _tried(image, wish) else ""
+    doubted = f" Open: {'; '.join(best.doubts)}." if best.doubts else ""
+    return f"{what}{cuda} is {among}{f' {where}' if where else ''}{tried}.{doubted}"
+
+
+def _seen(gpu: rules.Gpu) -> str:
+    known = [f"compute capability {gpu.capability}" if gpu.capability else "", f"driver {gpu.driver}"]
+    told = ", ".join(one for one in known if one and (gpu.driver or not one.startswith("driver")))
+    return f"{gpu} ({told})" if told else gpu.name
+
+
+def _why_not(judged: Judged, best: Judged | None, wish: Wish) -> str:
+    if judged.refusals:
+        return "; ".join(one.sentence for one in judged.refusals) + "."
+    assert best is not None  # noqa: S101  (one that fits is in its place otherwise)
+    pairs = zip(merits(best, wish), merits(judged, wish), _BETTER_BY, strict=True)
+    better = next(words for mine, theirs, words in pairs if mine != theirs)
+    return f"fits, but {best.image.name} {better.format(image=best.image)}."

@@ -1,0 +1,16 @@
+"""What the search box finds of images."""
+
+from collections.abc import Iterator
+
+from accounts.actors import of_user
+from accounts.models import User
+from common.pages.search import Hit, Person
+from images import selectors
+
+
+def find_images(person: Person, text: str, limit: int) -> Iterator[Hit]:
+    if not isinstance(person, User):
+        return
+    found = selectors.mentioning(selectors.images(of_user(person)), text)
+    for row in found.order_by("deprecated_at", "name")[:limit]:
+        yield Hit(row.name, f"/images/{row.name}/", "container", f"{row.engine} {row.engine_version}")

@@ -1,0 +1,264 @@
+"""What keeps an image from running a model on a GPU, rule by rule, and where each rule comes from."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+
+from images import cuda, gpus, versions
+
+
+class Fact(StrEnum):
+    """What a refusal is about."""
+
+    ENGINE = "engine"
+    ENGINE_VERSION = "engine_version"
+    DEPRECATED = "deprecated"
+    GPU = "gpu"
+    CODE = "code"
+    DRIVER = "driver"
+    FORMAT = "format"
+    QUANTIZATION = "quantization"
+    TRIED = "tried"
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """As `nvidia-smi` names it; empty fields are not known. `memory_bytes` is 0 when not known."""
+
+    name: str
+    driver: str = ""
+    memory_bytes: int = 0
+
+    @property
+    def capability(self) -> str:
+        return gpus.compute_capability(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What the registry read of a version's files; empty fields are not known."""
+
+    format: str = ""
+    architecture: str = ""
+    dtype: str = ""
+    quantization: str = ""
+    weights_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    engine: str
+    engine_version: str = ""
+    """As `versions.answers` reads it."""
+    gpus: tuple[Gpu, ...] | None = None
+    """One of each kind on which a worker may land; empty: there is none; None: not known."""
+    gpus_per_worker: int = 1
+    model: Model = Model()
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Somebody ran it: what came of it, newest first in `Image.trials`."""
+
+    gpu: str
+    architecture: str
+    works: bool
+    words: str
+    by: str
+    on: date
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    key: int
+    name: str
+    engine: str
+    engine_version: str = ""
+    cuda_version: str = ""
+    """Empty: it brings no CUDA."""
+    least_driver: str = ""
+    """What the image itself demands; empty: what its CUDA demands."""
+    code: tuple[str, ...] = ()
+    """As `cuda.code_of` reads it; empty: not known."""
+    formats: tuple[str, ...] = ()
+    runs_on_cpu: bool = False
+    is_own: bool = False
+    """Of the team that asks, rather than of the whole installation."""
+    deprecation: str = ""
+    """Since when and by what it is replaced, in words; empty: it is current."""
+    trials: tuple[Trial, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    fact: Fact
+    sentence: str
+
+
+FP8_LEAST = "8.9"
+"""docs.vllm.ai, "FP8 W8A8": FP8 computation needs compute capability 8.9 (Ada Lovelace and later)."""
+FP8_FALLBACKS: Mapping[str, tuple[str, str]] = {
+    # docs.vllm.ai, the same page: "weight-only W8A16, utilizing FP8 Marlin".
+    "vllm": ("7.5", "keeps its FP8 weights, but computes in 16 bits (older releases: from 8.0 on only)"),
+    # transformers, quantizer_finegrained_fp8: "We will default to dequantizing the model to bf16".
+    "transformers": ("5.0", "unpacks FP8 weights to bfloat16: twice the memory"),
+}
+LEAST_FOR: Mapping[tuple[str, str], str] = {
+    # docs.vllm.ai, "Quantization: Supported Hardware"; Volta is 7.0, Turing 7.5.
+    ("vllm", "awq"): "7.5",
+    ("vllm", "gptq"): "7.0",
+    ("vllm", "bitsandbytes"): "7.0",
+    # transformers, quantizer_fbgemm_fp8: raises below 9.0.
+    ("transformers", "fbgemm_fp8"): "9.0",
+}
+BF16_LEAST = "8.0"
+"""CUDA Programming Guide, "Compute Capabilities": bfloat16 in tensor cores from 8.0 on; older GPUs imitate it
+(transformers) or compute in float16 instead (vLLM)."""
+
+
+def refusals(image: Image, wish: Wish) -> list[Refusal]:
+    """Every reason why it cannot be; what is not known refuses nothing."""
+    if image.engine != wish.engine:
+        return [Refusal(Fact.ENGINE, f"is an image of {image.engine}, not of {wish.engine}")]
+    found = [*_of_engine_version(image, wish), *_of_format(image, wish.model)]
+    if image.deprecation:
+        found.append(Refusal(Fact.DEPRECATED, image.deprecation))
+    if wish.gpus == () and not image.runs_on_cpu:
+        found.append(Refusal(Fact.GPU, "needs a GPU; there is none"))
+    for gpu in wish.gpus or ():
+        found += _on(image, wish, gpu)
+    return list(dict.fromkeys(found))
+
+
+def doubts(image: Image, wish: Wish) -> list[str]:
+    """What could not be checked, or will be slower or tighter than it might."""
+    found: list[str] = []
+    if wish.gpus is None:
+        found.append("the GPUs are not known")
+    if wish.engine_version and not versions.numbers(image.engine_version):
+        found.append("its engine's version cannot be compared")
+    if wish.model.format and not image.formats:
+        found.append("which formats it loads is not known")
+    for gpu in wish.gpus or ():
+        found += _doubts_on(image, wish, gpu)
+    return list(dict.fromkeys(found))
+
+
+def trial_on(image: Image, gpu: Gpu, architecture: str) -> Trial | None:
+    """The last one on this kind of GPU with models of this architecture."""
+    for trial in image.trials:
+        if gpus.is_same(trial.gpu, gpu.name) and trial.architecture.lower() in ("", architecture.lower()):
+            return trial
+    return None
+
+
+def way_on(image: Image, gpu: Gpu) -> str:
+    """How its code runs there: `as it is`, or `compiled` by the driver; empty: not, or not known."""
+    codes = [code for text in image.code if (code := cuda.code_of(text))]
+    ways = {code.runs_on(gpu.capability) for code in codes} if gpu.capability else set()
+    return "as it is" if "as it is" in ways else "compiled" if "compiled" in ways else ""
+
+
+def _of_engine_version(image: Image, wish: Wish) -> Iterator[Refusal]:
+    if image.engine_version and not versions.answers(wish.engine_version, image.engine_version):
+        yield Refusal(
+            Fact.ENGINE_VERSION, f"has {image.engine} {image.engine_version}; asked is {wish.engine_version}"
+        )
+
+
+def _of_format(image: Image, model: Model) -> Iterator[Refusal]:
+    if model.format and image.formats and model.format not in image.formats:
+        yield Refusal(Fact.FORMAT, f"loads {_listed(image.formats)}; the model is {model.format}")
+
+
+def _on(image: Image, wish: Wish, gpu: Gpu) -> Iterator[Refusal]:
+    if not image.cuda_version:
+        yield Refusal(Fact.GPU, f"brings no CUDA; the worker gets {gpu}")
+        return
+    if gpu.capability and image.code and not way_on(image, gpu):
+        yield Refusal(
+            Fact.CODE,
+            f"is compiled for {_listed(image.code)}; {gpu} has compute capability {gpu.capability}",
+        )
+    least, why = _driver_for(image, gpu)
+    if least and gpu.driver and versions.at_least(gpu.driver, least) is False:
+        yield Refusal(Fact.DRIVER, f"needs driver {least} or newer{why}; {gpu} has {gpu.driver}")
+    if (capability := _least_for(wish)) and gpu.capability and _less(gpu.capability, capability):
+        yield Refusal(
+            Fact.QUANTIZATION,
+            f"{wish.engine} needs compute capability {capability} for {_quantization(wish.model)}; "
+            f"{gpu} has {gpu.capability}",
+        )
+    trial = trial_on(image, gpu, wish.model.architecture)
+    if trial is not None and not trial.works:
+        of = f" with {trial.architecture}" if trial.architecture else ""
+        yield Refusal(
+            Fact.TRIED,
+            f"failed on {trial.gpu}{of}, says {trial.by} of {trial.on:%-d %B %Y}"
+            f"{f': {trial.words}' if trial.words else ''}",
+        )
+
+
+def _doubts_on(image: Image, wish: Wish, gpu: Gpu) -> Iterator[str]:
+    if not gpu.capability:
+        yield f"the compute capability of {gpu} is not known"
+    elif not image.code:
+        yield "what it was compiled for is not known"
+    elif way_on(image, gpu) == "compiled":
+        yield f"its code is compiled for {gpu} by the driver, at every first start"
+    if not gpu.driver:
+        yield f"the driver of {gpu} is not known"
+    elif not _driver_for(image, gpu)[0]:
+        yield f"which driver CUDA {image.cuda_version} needs is not known"
+    model, fallback = wish.model, FP8_FALLBACKS.get(wish.engine)
+    if gpu.capability and _is_fp8(model) and fallback and _less(gpu.capability, FP8_LEAST):
+        yield f"on {gpu} {wish.engine} {fallback[1]}"
+    if gpu.capability and model.dtype.upper() == "BF16" and _less(gpu.capability, BF16_LEAST):
+        yield f"{gpu} has no bfloat16, in which the weights are"
+    room = gpu.memory_bytes * max(1, wish.gpus_per_worker)
+    if room and model.weights_bytes and model.weights_bytes > room:
+        yield (
+            f"the weights take {model.weights_bytes / 2**30:.0f} GiB as they are stored; "
+            f"a worker has {room / 2**30:.0f} GiB of GPU memory"
+        )
+
+
+def _driver_for(image: Image, gpu: Gpu) -> tuple[str, str]:
+    """What the image demands, else what its CUDA demands; and why, where that is not plain."""
+    if image.least_driver:
+        return image.least_driver, ""
+    if way_on(image, gpu) == "compiled" and (least := cuda.compiling_driver(image.cuda_version)):
+        return least, f" to compile the PTX of CUDA {image.cuda_version}"
+    return cuda.least_driver(image.cuda_version), f" for CUDA {image.cuda_version}"
+
+
+def _least_for(wish: Wish) -> str:
+    """The compute capability below which the engine does not run weights of this kind; empty: any."""
+    method = wish.model.quantization.lower()
+    if wish.model.format == "gguf":
+        return ""  # Unpacked by the engine's own kernels, on any GPU that its code runs on.
+    if named := LEAST_FOR.get((wish.engine, method)):
+        return named
+    if not _is_fp8(wish.model):
+        return ""
+    return FP8_FALLBACKS[wish.engine][0] if wish.engine in FP8_FALLBACKS else FP8_LEAST
+
+
+def _is_fp8(model: Model) -> bool:
+    return model.quantization.lower() == "fp8" or (not model.quantization and model.dtype.startswith("F8_"))
+
+
+def _quantization(model: Model) -> str:
+    return model.quantization.upper() if model.quantization else "FP8"
+
+
+def _less(capability: str, least: str) -> bool:
+    return versions.at_least(capability, least) is False
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    return ", ".join(words)

@@ -1,0 +1,101 @@
+"""Named reads of the catalogue of images."""
+
+from collections.abc import Iterable
+
+from django.db.models import Prefetch, Q, QuerySet
+
+from accounts.models import Team
+from common.actor import Actor
+from images import rules
+from images.choosing import Choice, choose
+from images.errors import UnknownImage
+from images.models import ImageTrial, RuntimeImage
+from images.rules import Gpu, Trial, Wish
+from images.states import Outcome
+from models_registry.models import Version
+
+MAX_WORDS = 8
+
+
+def images(actor: Actor) -> QuerySet[RuntimeImage]:
+    """Those of the actor's teams and of the whole installation."""
+    return RuntimeImage.objects.for_actor(actor).select_related("team", "replaced_by")
+
+
+def mentioning(found: QuerySet[RuntimeImage], q: str) -> QuerySet[RuntimeImage]:
+    """Those in which every word occurs: in name, engine, versions, repository, digest or description."""
+    fields = ("name", "engine", "engine_version", "cuda_version", "repository", "digest", "description")
+    for word in q.split()[:MAX_WORDS]:
+        own = Q()
+        for field in fields:
+            own |= Q(**{f"{field}__icontains": word})
+        found = found.filter(own)
+    return found
+
+
+def image_named(actor: Actor, name: str) -> RuntimeImage:
+    """Raises UnknownImage."""
+    found = images(actor).filter(name=name).first()
+    if found is None:
+        raise UnknownImage(f"There is no image '{name[:95]}', or you may not see it.")
+    return found
+
+
+def usable_by(team: Team) -> QuerySet[RuntimeImage]:
+    """What releases of the team may use: its own and those of the installation."""
+    return RuntimeImage.objects.filter(Q(team=team) | Q(team=None)).select_related("replaced_by")
+
+
+def chosen(found: QuerySet[RuntimeImage], wish: Wish) -> Choice:
+    """The best of these images of the wished engine. Two queries."""
+    rows = found.filter(engine=wish.engine).prefetch_related(
+        Prefetch("trials", ImageTrial.objects.order_by("-at", "-pk"))
+    )
+    return choose(map(facts_of, rows), wish)
+
+
+def facts_of(row: RuntimeImage) -> rules.Image:
+    return rules.Image(
+        key=row.pk,
+        name=row.name,
+        engine=row.engine,
+        engine_version=row.engine_version,
+        cuda_version=row.cuda_version,
+        least_driver=row.least_driver,
+        code=tuple(row.code),
+        formats=tuple(row.formats),
+        runs_on_cpu=row.runs_on_cpu,
+        is_own=row.team_id is not None,
+        deprecation=deprecation(row),
+        trials=tuple(
+            Trial(one.gpu, one.architecture, one.outcome == Outcome.WORKS, one.words, one.by, one.at.date())
+            for one in row.trials.all()
+        ),
+    )
+
+
+def deprecation(row: RuntimeImage) -> str:
+    """`is deprecated since 3 March 2026, use vllm-0.10`; empty while it is not."""
+    if row.deprecated_at is None:
+        return ""
+    instead = f", use {row.replaced_by.name}" if row.replaced_by else ""
+    return f"is deprecated since {row.deprecated_at:%-d %B %Y}{instead}"
+
+
+def model_of(version: Version | None) -> rules.Model:
+    """What the registry knows of the version's weights."""
+    if version is None:
+        return rules.Model()
+    facts = version.facts or {}
+    return rules.Model(
+        format=facts.get("format") or "",
+        architecture=version.architecture,
+        dtype=version.dtype,
+        quantization=version.quantization,
+        weights_bytes=(facts.get("memory") or {}).get("weights_bytes"),
+    )
+
+
+def one_of_each(found: Iterable[Gpu]) -> tuple[Gpu, ...]:
+    """The kinds among these GPUs, in a stable order."""
+    return tuple(sorted(set(found), key=lambda gpu: (gpu.name, gpu.driver, gpu.memory_bytes)))

@@ -1,0 +1,285 @@
+"""Every write to the catalogue of images."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from accounts.models import Team
+from accounts.services import require, require_everywhere
+from accounts.states import Right
+from common import audit
+from common.actor import Actor
+from images import cuda, versions
+from images.errors import InvalidImage, NameTaken, WrongState
+from images.models import ImageTrial, RuntimeImage
+from images.references import reference_of, repository_of
+from images.states import ENGINES, Acceleration, Outcome
+from models_registry.facts import WEIGHT_FORMATS
+
+FORMATS = tuple(name for name, _ in WEIGHT_FORMATS)
+RESERVED = ("fit",)
+MAX_MIRRORS, MAX_REGION, MAX_CODE = 50, 63, 40
+
+
+def require_for(actor: Actor, team: Team | None) -> None:
+    """Images of a team are its operators' to change, shared ones the administrators'. Raises NotAllowed."""
+    if team is None:
+        require_everywhere(actor, Right.FLEET_OPERATE)
+    else:
+        require(actor, Right.FLEET_OPERATE, team)
+
+
+def add_image(
+    *,
+    actor: Actor,
+    team: Team | None,
+    name: str,
+    engine: str,
+    reference: str,
+    engine_version: str,
+    cuda_version: str = "",
+    least_driver: str = "",
+    code: Sequence[str] = (),
+    formats: Sequence[str] = (),
+    runs_on_cpu: bool = False,
+    size_bytes: int = 0,
+    description: str = "",
+    mirrors: Mapping[str, str] | None = None,
+    acceleration: str = "",
+    acceleration_why: str = "",
+) -> RuntimeImage:
+    """`reference` is `repository@sha256:...`; `code` lists compute capabilities as `cuda.code_of` reads them.
+
+    Without a team it is for the whole installation. Raises NotAllowed, Invalid, NameTaken.
+    """
+    require_for(actor, team)
+    named = reference_of(reference)
+    image = RuntimeImage(
+        team=team,
+        name=name,
+        engine=engine,
+        repository=named.repository,
+        digest=named.digest,
+        engine_version=engine_version.strip(),
+        cuda_version=_version("cuda_version", cuda_version),
+        least_driver=_version("least_driver", least_driver),
+        code=_code(code),
+        formats=sorted(set(formats)),
+        runs_on_cpu=runs_on_cpu,
+        size_bytes=size_bytes,
+        description=description.strip(),
+        mirrors=_mirrors(mirrors or {}, named.digest),
+        **_acceleration(acceleration, acceleration_why),
+        created_by=actor.name,
+    )
+    _check(image)
+    try:
+        with transaction.atomic():
+            image.save(force_insert=True)
+            detail = {"engine": engine, "reference": image.reference}
+            audit.record(actor, "image.add", subject=image, detail=detail, team_id=image.team_id)
+    except IntegrityError:
+        same = RuntimeImage.objects.filter(team=team, digest=named.digest).first()
+        what = (
+            f"This content is in the catalogue already, as {same}." if same else f"The name {name} is taken."
+        )
+        raise NameTaken(f"{what} An image never changes; what differs gets a name of its own.") from None
+    return image
+
+
+def change_image(
+    *,
+    actor: Actor,
+    image: RuntimeImage,
+    description: str | None = None,
+    mirrors: Mapping[str, str] | None = None,
+    acceleration: str | None = None,
+    acceleration_why: str | None = None,
+    expected: int | None = None,
+) -> RuntimeImage:
+    """Change what is given; deployments that run go on with what they pulled.
+
+    Raises NotAllowed, Invalid, Stale when the revision is not the `expected` one.
+    """
+    require_for(actor, image.team)
+    changes: dict[str, Any] = {}
+    if description is not None:
+        changes["description"] = description.strip()
+    if mirrors is not None:
+        changes["mirrors"] = _mirrors(mirrors, image.digest)
+    if acceleration is not None or acceleration_why is not None:
+        changes |= _acceleration(
+            image.acceleration if acceleration is None else acceleration,
+            image.acceleration_why if acceleration_why is None else acceleration_why,
+        )
+    with transaction.atomic():
+        image.change(expected=expected, **changes)
+        audit.record(actor, "image.change", subject=image, detail=changes, team_id=image.team_id)
+    return image
+
+
+def deprecate_image(
+    *,
+    actor: Actor,
+    image: RuntimeImage,
+    reason: str,
+    replaced_by: RuntimeImage | None = None,
+    expected: int | None = None,
+) -> RuntimeImage:
+    """No release picks it by itself any more; one that names it still may, and what runs goes on.
+
+    Once more changes the reason and the replacement. Raises NotAllowed, Invalid, Stale.
+    """
+    require_for(actor, image.team)
+    _check_replacement(image, replaced_by)
+    with transaction.atomic():
+        image.change(
+            expected=expected,
+            deprecated_at=image.deprecated_at or timezone.now(),
+            deprecated_by=actor.name,
+            deprecated_why=reason.strip(),
+            replaced_by=replaced_by,
+        )
+        detail = {"replaced_by": replaced_by.name if replaced_by else None}
+        audit.record(
+            actor, "image.deprecate", subject=image, reason=reason, detail=detail, team_id=image.team_id
+        )
+    return image
+
+
+def reinstate_image(
+    *, actor: Actor, image: RuntimeImage, reason: str, expected: int | None = None
+) -> RuntimeImage:
+    """Releases may pick it again. Raises NotAllowed, Stale, WrongState when it is not deprecated."""
+    require_for(actor, image.team)
+    if image.deprecated_at is None:
+        raise WrongState(f"{image} is not deprecated.")
+    with transaction.atomic():
+        image.change(
+            expected=expected, deprecated_at=None, deprecated_by="", deprecated_why="", replaced_by=None
+        )
+        audit.record(actor, "image.reinstate", subject=image, reason=reason, team_id=image.team_id)
+    return image
+
+
+def note_trial(
+    *,
+    actor: Actor,
+    image: RuntimeImage,
+    gpu: str,
+    outcome: Outcome | str,
+    driver: str = "",
+    architecture: str = "",
+    words: str = "",
+) -> ImageTrial:
+    """Note what came of running it; the last word about a GPU and an architecture counts.
+
+    Raises NotAllowed, InvalidImage.
+    """
+    require_for(actor, image.team)
+    trial = ImageTrial(
+        image=image,
+        gpu=gpu.strip(),
+        driver=_version("driver", driver),
+        architecture=architecture.strip(),
+        outcome=outcome,
+        words=words.strip(),
+        by=actor.name,
+        user_id=actor.user_id,
+    )
+    try:
+        trial.clean_fields()
+    except ValidationError as error:
+        raise InvalidImage(fields=error.message_dict) from None
+    if trial.outcome == Outcome.FAILS and not trial.words:
+        raise InvalidImage(fields={"words": ["Say how it fails: it keeps releases from this image."]})
+    with transaction.atomic():
+        trial.save(force_insert=True)
+        detail = {"gpu": trial.gpu, "architecture": trial.architecture, "outcome": trial.outcome}
+        audit.record(
+            actor, "image.trial", subject=image, reason=trial.words, detail=detail, team_id=image.team_id
+        )
+    return trial
+
+
+def _check(image: RuntimeImage) -> None:
+    faults: dict[str, list[str]] = {}
+    if image.engine not in ENGINES:
+        faults["engine"] = [f"There is no '{image.engine[:30]}'; use one of {', '.join(ENGINES)}."]
+    if unknown := [one for one in image.formats if one not in FORMATS]:
+        faults["formats"] = [f"'{unknown[0][:30]}' is none; use {', '.join(FORMATS)}."]
+    if not versions.numbers(image.engine_version):
+        faults["engine_version"] = ["Give it as the engine does, such as 0.10.2."]
+    if not image.cuda_version and (image.code or image.least_driver):
+        faults["cuda_version"] = ["An image for GPUs says which CUDA it brings, such as 12.8."]
+    if not image.cuda_version and not image.runs_on_cpu:
+        faults["runs_on_cpu"] = ["Without CUDA it runs on the CPU or nowhere: say so, or say which CUDA."]
+    if image.name in RESERVED:
+        faults["name"] = [f"'{image.name}' is part of an address; choose another name."]
+    try:
+        image.clean_fields(exclude=["engine", "team"])
+    except ValidationError as error:
+        faults = error.message_dict | faults
+    if faults:
+        raise InvalidImage(fields=faults)
+
+
+def _check_replacement(image: RuntimeImage, other: RuntimeImage | None) -> None:
+    if other is None:
+        return
+    if other.pk == image.pk or other.engine != image.engine:
+        raise InvalidImage(fields={"replaced_by": [f"Name another image of {image.engine}."]})
+    if other.deprecated_at is not None:
+        raise InvalidImage(fields={"replaced_by": [f"{other} is deprecated itself."]})
+    if other.team_id not in (None, image.team_id):
+        raise InvalidImage(fields={"replaced_by": [f"{other} is of a team; {image} is for others too."]})
+
+
+def _version(field: str, text: str) -> str:
+    text = text.strip()
+    if text and not versions.numbers(text):
+        raise InvalidImage(fields={field: [f"'{text[:20]}' is no version; give one such as 550.54.14."]})
+    return text
+
+
+def _code(listed: Sequence[str]) -> list[str]:
+    if len(listed) > MAX_CODE:
+        raise InvalidImage(fields={"code": [f"At most {MAX_CODE}."]})
+    found = []
+    for text in listed:
+        code = cuda.code_of(text)
+        if code is None:
+            hint = "write 9.0, 9.0a or 9.0+PTX, or sm_90 as torch.cuda.get_arch_list() prints it"
+            raise InvalidImage(fields={"code": [f"'{text[:20]}' is no compute capability: {hint}."]})
+        found.append(code)
+    ordered = sorted(set(found), key=lambda one: (one.major, one.minor, one.only, one.has_ptx))
+    return [str(code) for code in ordered]
+
+
+def _mirrors(given: Mapping[str, str], digest: str) -> dict[str, str]:
+    """Repositories by region, each alone or with the image's own digest."""
+    if len(given) > MAX_MIRRORS:
+        raise InvalidImage(fields={"mirrors": [f"At most {MAX_MIRRORS} regions."]})
+    found = {}
+    for region, repository in given.items():
+        if not 0 < len(region) <= MAX_REGION or not region.isprintable() or region != region.strip():
+            raise InvalidImage(fields={"mirrors": [f"'{region[:MAX_REGION]}' cannot name a region."]})
+        repository, at, named = repository.strip().partition("@")
+        if at and named != digest:
+            sentence = f"{region}: a mirror holds the same content, {digest}; {named[:71]} is other content."
+            raise InvalidImage(fields={"mirrors": [sentence]})
+        found[region] = repository_of(repository, field="mirrors")
+    return found
+
+
+def _acceleration(kind: str, why: str) -> dict[str, str]:
+    why = why.strip()
+    if kind not in Acceleration.values:
+        known = ", ".join(value for value in Acceleration.values if value)
+        raise InvalidImage(fields={"acceleration": [f"There is no '{kind[:20]}'; use {known}, or nothing."]})
+    if kind and not why:
+        raise InvalidImage(fields={"acceleration_why": ["Say in a sentence why a cluster should do so."]})
+    return {"acceleration": kind, "acceleration_why": why if kind else ""}

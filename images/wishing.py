@@ -1,0 +1,58 @@
+"""What somebody asks about, in words, as the rules take it."""
+
+from common.actor import Actor
+from common.errors import Invalid
+from images import rules, selectors, versions
+from images.states import ENGINES
+from models_registry import selectors as registry
+from models_registry.errors import UnknownModel, UnknownVersion
+from models_registry.models import Version
+
+NO_GPU = ("none", "cpu")
+
+
+def wish_of(
+    actor: Actor,
+    *,
+    engine: str,
+    engine_version: str = "",
+    gpu: str = "",
+    driver: str = "",
+    model: str = "",
+    version: str = "",
+) -> rules.Wish:
+    """`gpu` is a name, a compute capability, or `none`; empty: not known. Raises Invalid."""
+    if engine not in ENGINES:
+        raise Invalid(fields={"engine": [f"Say which: {', '.join(ENGINES)}."]})
+    if driver and not versions.numbers(driver):
+        raise Invalid(fields={"driver": [f"'{driver[:20]}' is no version; give one such as 550.54.14."]})
+    gpus: tuple[rules.Gpu, ...] | None = (rules.Gpu(gpu.strip(), driver.strip()),) if gpu.strip() else None
+    if gpu.strip().lower() in NO_GPU:
+        gpus = ()
+    return rules.Wish(
+        engine=engine,
+        engine_version=engine_version.strip(),
+        gpus=gpus,
+        model=selectors.model_of(_version(actor, model, version)),
+    )
+
+
+def _version(actor: Actor, model: str, version: str) -> Version | None:
+    """The newest ready one unless another is asked for."""
+    if not model:
+        if version:
+            raise Invalid(fields={"model": ["Say which model the version is of."]})
+        return None
+    try:
+        return registry.resolve(actor, f"{model}:{version}") if version else _latest(actor, model)
+    except UnknownModel as error:
+        raise Invalid(fields={"model": [str(error)]}) from None
+    except UnknownVersion as error:
+        raise Invalid(fields={"version": [str(error)]}) from None
+
+
+def _latest(actor: Actor, model: str) -> Version:
+    latest = registry.model_named(actor, model).latest
+    if latest is None:
+        raise UnknownVersion(f"{model} has no ready version yet.")
+    return latest

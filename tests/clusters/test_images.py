@@ -1,0 +1,128 @@
+"""Which image the workers of a deployment run, and what happens when none does."""
+
+from typing import Any
+
+import pytest
+
+from clusters import services
+from clusters.backends.base import GpuSeen
+from clusters.backends.fake import NODE
+from clusters.errors import NoImageFits
+from clusters.models import Cluster, Deployment, Gpu, Node
+from clusters.reconcilers.clusters import Surveyed, record
+from common.errors import Stale
+from images import services as catalogue
+from tests.cast import SYSTEM, team
+from tests.clusters.world import Scene
+from tests.images.builders import image
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def deploy(scene: Scene, **how: Any) -> Deployment:
+    return services.ensure_deployment(
+        **{
+            "actor": SYSTEM,
+            "name": "chat-v1",
+            "op_key": "test",
+            "cluster": scene.cluster,
+            "team": scene.team,
+            "service": "chat",
+            "version": scene.version,
+            "replicas": 1,
+            "slots": 1,
+            "engine": "vllm",
+        }
+        | how
+    )
+
+
+def give(cluster: Cluster, *gpus: tuple[str, str]) -> None:
+    node = Node.objects.create(cluster=cluster, name="box", seen_at="2026-11-20T08:00:00Z")
+    for index, (name, driver) in enumerate(gpus):
+        Gpu.objects.create(node=node, index=index, name=name, driver=driver, memory_bytes=80 * 2**30)
+
+
+def test_without_an_image_of_the_engine_a_machines_own_processes_need_none(scene: Scene) -> None:
+    row = deploy(scene)
+    assert (row.image, row.image_reference) == (None, "")
+    assert row.image_reason.startswith("The catalogue has no image of vllm; cluster local runs workers as")
+
+
+def test_a_cluster_of_containers_needs_one(scene: Scene) -> None:
+    scene.cluster.kind = "kubernetes"
+    with pytest.raises(NoImageFits, match="has no image of vllm that team vision may use"):
+        deploy(scene)
+    assert not Deployment.objects.exists()
+
+
+def test_the_best_image_is_kept_with_its_digest_its_mirror_and_why(scene: Scene) -> None:
+    give(scene.cluster, ("NVIDIA H100 80GB HBM3", "535.104.05"))
+    image("too-new", least_driver="550", engine_version="0.11")
+    best = image("vllm-10", mirrors={"eu": "eu.example.org/vllm"})
+    image("theirs", team("speech"), engine_version="1.0")
+    services.change_cluster(actor=SYSTEM, cluster=scene.cluster, region="eu")
+    row = deploy(scene)
+    assert row.image == best
+    assert row.image_reference == f"eu.example.org/vllm@{best.digest}"
+    assert "fits NVIDIA H100 80GB HBM3 (compute capability 9.0, driver 535.104.05)" in row.image_reason
+    assert "From the mirror of region eu." in row.image_reason
+    scene.pass_(2)
+    spec = scene.world.spec("chat-v1")
+    assert spec is not None
+    assert spec.image == row.image_reference
+
+
+def test_when_none_fits_no_row_is_made_and_each_says_why(scene: Scene) -> None:
+    give(scene.cluster, ("NVIDIA H100 80GB HBM3", "535.104.05"))
+    image("a", least_driver="550")
+    image("b", code=["8.0"])
+    with pytest.raises(NoImageFits) as refused:
+        deploy(scene)
+    assert "a: needs driver 550 or newer; NVIDIA H100 80GB HBM3 has 535.104.05." in str(refused.value)
+    assert "b: is compiled for 8.0; NVIDIA H100 80GB HBM3 has compute capability 9.0." in str(refused.value)
+    assert not Deployment.objects.exists()
+
+
+def test_a_named_image_is_taken_even_if_deprecated_but_not_where_it_cannot_run(scene: Scene) -> None:
+    give(scene.cluster, ("NVIDIA A100-SXM4-80GB", "580.65.06"))
+    old = image("old", engine_version="0.8")
+    image("new")
+    catalogue.deprecate_image(actor=SYSTEM, image=old, reason="old")
+    row = deploy(scene, image=old)
+    assert row.image == old
+    assert row.image_reason.startswith("old was named, though it is deprecated since")
+    with pytest.raises(NoImageFits, match="Image blackwell does not run story:v1: it is compiled for"):
+        deploy(scene, name="chat-v2", op_key="2", image=image("blackwell", code=["10.0"]))
+    with pytest.raises(NoImageFits, match="belongs to another team"):
+        deploy(scene, name="chat-v2", op_key="2", image=image("theirs", team("speech")))
+
+
+def test_the_same_operation_keeps_its_image_whatever_came_since(scene: Scene) -> None:
+    first = image("vllm-10")
+    deploy(scene)
+    image("vllm-11", engine_version="0.11")
+    assert deploy(scene).image == first
+
+
+def test_a_survey_notes_the_drivers(scene: Scene) -> None:
+    seen = NODE.__class__(
+        name="box",
+        address="",
+        cpu_count=1,
+        memory_bytes=1,
+        gpus=(GpuSeen(index=0, name="H100", memory_bytes=1, driver="550.54.15"),),
+    )
+    record(scene.cluster, Surveyed("", (seen,), []), scene.clock())
+    assert Gpu.objects.get().driver == "550.54.15"
+
+
+def test_a_region_is_changed_by_compare_and_set(scene: Scene) -> None:
+    with pytest.raises(Stale):
+        services.change_cluster(actor=SYSTEM, cluster=scene.cluster, region="eu", expected=7)
+    assert Cluster.objects.get().region == ""
