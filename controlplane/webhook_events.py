@@ -93,7 +93,7 @@ def declare_all() -> None:
 
 def _release(ids: Ids) -> Told | None:
     rows = Release.objects.select_related(
-        "team", "service__model", "version__model", "from_version__model"
+        "team", "service__model", "version__model", "from_version__model", "image"
     ).prefetch_related("steps", "approvals__by")
     release = rows.filter(pk=ids["release_id"]).first()
     if release is None:
@@ -119,7 +119,7 @@ def _alias_move(ids: Ids) -> Told | None:
 
 
 def _deployment(ids: Ids) -> Told | None:
-    rows = Deployment.objects.select_related("cluster", "team").prefetch_related("workers__node")
+    rows = Deployment.objects.select_related("cluster", "team", "image").prefetch_related("workers__node")
     deployment = rows.filter(pk=ids["deployment_id"]).first()
     if deployment is None:
         return None

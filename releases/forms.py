@@ -14,6 +14,8 @@ from accounts.states import Right
 from clusters.models import Cluster
 from common.actor import Actor
 from common.audit import MAX_REASON
+from images import selectors as catalogue
+from images.models import RuntimeImage
 from models_registry.models import Model, Version
 from models_registry.states import VersionState
 from releases import plans, selectors
@@ -128,6 +130,17 @@ class VersionChoice(OneVersion):
         )
 
 
+class ImageChoice(forms.ModelChoiceField):  # type: ignore[type-arg]
+    """One of the images that releases of a team may use."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(RuntimeImage.objects.none(), required=False, to_field_name="name", **options)
+
+    def label_from_instance(self, image: Any) -> str:
+        deprecated = ", deprecated" if image.deprecated_at else ""
+        return f"{image.name} ({image.engine} {image.engine_version}{deprecated})"
+
+
 class ReleaseForm(forms.Form):
     """Set a version of the service's model on its way."""
 
@@ -139,6 +152,10 @@ class ReleaseForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 2, "placeholder": "What should be better with it?"}),
         help_text="Whoever approves reads this first.",
     )
+    image = ImageChoice(
+        empty_label="As the service says",
+        help_text="What its workers run. The service names one, or the catalogue's best is taken.",
+    )
 
     def __init__(
         self, data: QueryDict | None = None, *, service: Service, actor: Actor, **options: Any
@@ -149,6 +166,10 @@ class ReleaseForm(forms.Form):
             others = others.exclude(pk=service.stable_version_id)
         self.fields["version"].queryset = others  # type: ignore[attr-defined]
         self.fields["plan"].choices = plan_choices(actor, service.team)  # type: ignore[attr-defined]
+        usable = catalogue.usable_by(service.team).filter(engine=service.engine).order_by("name")
+        self.fields["image"].queryset = usable  # type: ignore[attr-defined]
+        if not usable.exists():
+            del self.fields["image"]
 
 
 class JsonText(forms.JSONField):
@@ -173,6 +194,9 @@ class ServiceSettings(forms.Form):
         help_text="Requests that one worker answers at the same time.",
     )
     plan = forms.ChoiceField(label="Release plan", help_text="For releases that name no other.")
+    image = ImageChoice(
+        empty_label="The one that fits best", help_text="What its workers run; of the same engine."
+    )
     alias = forms.CharField(
         max_length=95,
         required=False,
@@ -190,6 +214,13 @@ class ServiceSettings(forms.Form):
         help_text="A JSON object, handed to the engine as it is.",
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "class": "mono"}),
     )
+
+    def image_field(self, team: Team | None) -> None:
+        """What the team may choose from; without any image there is nothing to choose."""
+        found = catalogue.usable_by(team).order_by("engine", "name") if team else RuntimeImage.objects.none()
+        self.fields["image"].queryset = found  # type: ignore[attr-defined]
+        if not found.exists():
+            del self.fields["image"]
 
     def clean_resources(self) -> dict[str, Any]:
         return self._object("resources")
@@ -222,13 +253,17 @@ class ServiceChangeForm(ServiceSettings):
             "replicas",
             "slots",
             "alias",
+            "image",
             "resources",
             "settings",
             "revision",
         )
-        initial = {name: getattr(service, name) for name in names} | {"plan": service.plan_name}
+        initial: dict[str, Any] = {name: getattr(service, name) for name in names} | {
+            "plan": service.plan_name
+        }
         super().__init__(data, initial=initial)
         self.fields["plan"].choices = plan_choices(actor, service.team)  # type: ignore[attr-defined]
+        self.image_field(service.team)
 
 
 class NewServiceForm(ServiceSettings):
@@ -251,7 +286,7 @@ class NewServiceForm(ServiceSettings):
 
     field_order = (
         "name", "team", "model", "version", "cluster", "description", "replicas", "slots", "engine", "device",
-        "plan", "alias", "resources", "settings",
+        "image", "plan", "alias", "resources", "settings",
     )  # fmt: skip
 
     def __init__(self, data: QueryDict | None = None, *, actor: Actor, **options: Any) -> None:
@@ -272,6 +307,7 @@ class NewServiceForm(ServiceSettings):
         team = self._chosen("team") or fields["team"].queryset.first()
         names = plan_choices(actor, team) if team else [(name, name) for name in plans.BUILTIN_PLANS]
         fields["plan"].choices = names
+        self.image_field(team)
         fields["plan"].initial = plans.DEFAULT_PLAN.name
 
     def _chosen(self, name: str) -> Any:

@@ -61,6 +61,10 @@ class Service(Revised):
     device = models.CharField(max_length=20, default="auto")
     resources = models.JSONField(default=dict, blank=True)
     settings = models.JSONField(default=dict, blank=True)
+    image = models.ForeignKey(
+        "images.RuntimeImage", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    """The one that its releases run; None: each picks the one that fits best."""
     plan_name = models.CharField(max_length=60, default="canary")
     """The plan that a release follows when its request names none."""
     stable_version = models.ForeignKey(
@@ -92,6 +96,10 @@ class Release(Reconciled):
     """The stable version when the release started; None for a service's first."""
     undoes = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="+")
     """The promoted release that this one takes back."""
+    image = models.ForeignKey(
+        "images.RuntimeImage", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    """Named for this release; None: as the service says."""
     plan_name = models.CharField(max_length=60)
     plan = models.JSONField()
     plan_hash = models.CharField(max_length=64)

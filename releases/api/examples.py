@@ -19,6 +19,7 @@ SERVICE = {
     "device": "auto",
     "resources": {},
     "settings": {},
+    "image": None,
     "plan": "canary",
     "state": "releasing",
     "stable": "chat-small:v1",
@@ -130,6 +131,7 @@ RELEASE = RELEASE_ROW | {
     "halted_by": "",
     "paused_by": "",
     "undoes": None,
+    "image": "torch-2.9",
     "last_error": "",
 }
 REASON = {"reason": "The evidence is fine, and so are the answers that I read."}

@@ -38,6 +38,12 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
     team = serializers.CharField(source="team.name")
     model = serializers.CharField(source="model.name")
     cluster = serializers.CharField(source="cluster.name")
+    image = serializers.CharField(
+        source="image.name",
+        default=None,
+        allow_null=True,
+        help_text="Its releases run this runtime image; null: each the one that fits best.",
+    )
     plan = serializers.CharField(source="plan_name")
     state = serializers.ChoiceField(choices=selectors.SERVICE_STATES, source="summary.state")
     stable = serializers.CharField(source="summary.stable", allow_null=True, help_text="`model:version`")
@@ -61,6 +67,7 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
             "device",
             "resources",
             "settings",
+            "image",
             "plan",
             "state",
             "stable",
@@ -87,6 +94,12 @@ class _ServiceFields(serializers.Serializer[Any]):
     device = serializers.ChoiceField(choices=DEVICES, required=False)
     resources = serializers.DictField(required=False)
     settings = serializers.DictField(required=False, help_text="Settings of the engine.")
+    image = serializers.CharField(
+        max_length=95,
+        required=False,
+        allow_null=True,
+        help_text="The runtime image that its releases run; null: each picks the one that fits best.",
+    )
     plan = serializers.CharField(max_length=63, required=False, help_text="Plan of its releases.")
 
 
@@ -191,6 +204,13 @@ class ReleaseSerializer(ReleaseRowSerializer):
     halted_by = serializers.CharField(help_text="Who gave it up; empty: nobody has.")
     paused_by = serializers.CharField(help_text="Who wants it to stay as it is; empty: nobody does.")
     undoes = serializers.IntegerField(source="undoes_id", allow_null=True)
+    image = serializers.CharField(
+        source="image.name",
+        default=None,
+        allow_null=True,
+        help_text="The runtime image that was named for it; null: as the service says. "
+        "What its workers run stands in its deployment.",
+    )
     last_error = serializers.CharField(help_text="Why the last attempt at the present step failed.")
 
     class Meta(ReleaseRowSerializer.Meta):
@@ -204,6 +224,7 @@ class ReleaseSerializer(ReleaseRowSerializer):
             "halted_by",
             "paused_by",
             "undoes",
+            "image",
             "last_error",
         )
 
@@ -240,6 +261,9 @@ class NewReleaseSerializer(serializers.Serializer[Any]):
         max_length=63, required=False, allow_blank=True, help_text="Empty: the service's."
     )
     reason = serializers.CharField(max_length=2000, required=False, allow_blank=True)
+    image = serializers.CharField(
+        max_length=95, required=False, allow_null=True, help_text="Runtime image; null: as the service says."
+    )
 
 
 @extend_schema_serializer(component_name="RequiredReason")

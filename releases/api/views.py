@@ -20,6 +20,8 @@ from common.actor import Actor
 from common.api.streams import ServerEvent, events_response
 from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, Read
 from common.errors import Conflict, Invalid, Missing
+from images import selectors as catalogue
+from images.models import RuntimeImage
 from models_registry import selectors as registry
 from models_registry.models import Model, Version
 from releases import plans, selectors, services
@@ -44,7 +46,7 @@ class ReleaseFilter(django_filters.FilterSet):  # type: ignore[misc]
 class Services(Listed, Created, Read, Changed):
     """Services: an address behind the gateway, and the version that answers there."""
 
-    queryset = Service.objects.select_related("team", "model", "cluster", "stable_version__model")
+    queryset = Service.objects.select_related("team", "model", "cluster", "image", "stable_version__model")
     serializer_class = serializers.ServiceSerializer
     inputs = {
         "create": serializers.NewServiceSerializer,
@@ -73,12 +75,15 @@ class Services(Listed, Created, Read, Changed):
             "version": _version(self, model, given.pop("version")),
             "cluster": _cluster(self, given["cluster"]),
             "model": model,
+            "image": _image(self, given.get("image")),
         }
         return selectors.summarised([services.create_service(actor=self.actor, **given)])[0]
 
     def change_one(self, instance: Service, given: dict[str, Any], expected: int | None) -> Service:
         if "plan" in given:
             given["plan_name"] = given.pop("plan")
+        if "image" in given:
+            given["image"] = _image(self, given["image"])
         changed = services.change_service(instance, actor=self.actor, expected_revision=expected, **given)
         return selectors.summarised([changed])[0]
 
@@ -87,7 +92,7 @@ class Releases(Listed, Created, Read):
     """Releases: one version on its way to all of a service's traffic."""
 
     queryset = Release.objects.select_related(
-        "team", "service__model", "version__model", "from_version__model"
+        "team", "service__model", "version__model", "from_version__model", "image"
     )
     serializer_class = serializers.ReleaseSerializer
     inputs = {
@@ -121,6 +126,7 @@ class Releases(Listed, Created, Read):
             version=_version(self, service.model, version_name),
             plan_name=given.get("plan", ""),
             reason=given.get("reason", ""),
+            image=_image(self, given.get("image")),
         )
 
     @extend_schema(responses=serializers.ReleaseSerializer)
@@ -304,3 +310,12 @@ def _cluster(view: Endpoint, name: str) -> Cluster:
     if cluster is None:
         raise Invalid(fields={"cluster": ["There is no such cluster, or none that you may see."]})
     return cluster
+
+
+def _image(view: Endpoint, name: str | None) -> RuntimeImage | None:
+    if not name:
+        return None
+    try:
+        return catalogue.image_named(view.actor, name)
+    except Missing as missing:
+        raise Invalid(fields={"image": [str(missing)]}) from None

@@ -8,6 +8,7 @@ from typing import Any
 
 from clusters import selectors as fleet
 from clusters import services as clusters
+from clusters.errors import NoImageFits
 from clusters.selectors import DeploymentStatus
 from clusters.states import DeploymentState
 from common.reconcile import Effect, Operation, Outcome
@@ -78,10 +79,11 @@ class DeployCandidate(PlanStep[plans.Deploy]):
                 device=service.device,
                 resources=service.resources,
                 settings=service.settings,
+                image=row.image or service.image,
                 op_key=f"release:{row.pk}",
                 actor=ACTOR,
             )
-        except CodeNotAllowed as error:
+        except (CodeNotAllowed, NoImageFits) as error:
             self._refusal = str(error)
             return
         clusters.scale_deployment(
@@ -98,7 +100,9 @@ class DeployCandidate(PlanStep[plans.Deploy]):
     def settle(self, row: Release, seen: DeploymentStatus | str, now: datetime) -> Outcome:
         if isinstance(seen, str):
             return halt(row, seen, kind=Halt.FAIL)
-        progress = {"ready": seen.ready, "wanted": seen.wanted}
+        progress: dict[str, Any] = {"ready": seen.ready, "wanted": seen.wanted}
+        if seen.image_reason:
+            progress |= {"image": seen.image_reference, "image_reason": seen.image_reason}
         if seen.state == DeploymentState.FAILING:
             return halt(row, f"The candidate's workers do not start: {seen.reason}", kind=Halt.FAIL)
         if seen.ready >= seen.wanted:

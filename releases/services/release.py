@@ -1,10 +1,13 @@
 from django.db import IntegrityError, transaction
 
+from accounts.models import Team
 from accounts.services import require
 from accounts.states import Right
+from clusters import selectors as fleet
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel
+from images.models import RuntimeImage
 from models_registry import selectors as registry
 from models_registry.models import Version
 from models_registry.states import VersionState
@@ -16,13 +19,27 @@ from releases.states import IN_MOTION, Halt, ReleaseState
 
 
 def start_release(
-    *, actor: Actor, service: Service, version: Version, plan_name: str = "", reason: str = ""
+    *,
+    actor: Actor,
+    service: Service,
+    version: Version,
+    plan_name: str = "",
+    reason: str = "",
+    image: RuntimeImage | None = None,
 ) -> Release:
-    """Set the version on its way. Raises NotAllowed, NotReleasable, AlreadyInMotion, UnknownPlan."""
+    """Set the version on its way, with `image` if one is named for this release alone.
+
+    Raises NotAllowed, NotReleasable, AlreadyInMotion, UnknownPlan.
+    """
     require(actor, Right.RELEASES_START, service.team)
     with transaction.atomic():
         return begin(
-            service, version=version, plan_name=plan_name or service.plan_name, actor=actor, reason=reason
+            service,
+            version=version,
+            plan_name=plan_name or service.plan_name,
+            actor=actor,
+            reason=reason,
+            image=image,
         )
 
 
@@ -111,6 +128,7 @@ def rollback(release: Release, *, actor: Actor, reason: str) -> Release:
             actor=actor,
             reason=reason,
             undoes=release,
+            image=_image_before(release, service),
         )
 
 
@@ -122,12 +140,15 @@ def begin(
     actor: Actor,
     reason: str,
     undoes: Release | None = None,
+    image: RuntimeImage | None = None,
 ) -> Release:
     """Create the release with its steps; call it inside the transaction of whoever wishes it."""
     plan = selectors.plan_named(plan_name, team=service.team)
     # Read inside the transaction: what is stable now is what the release starts from.
     service.refresh_from_db(fields=["stable_version", "stable_deployment"])
     _check_releasable(service, version)
+    if image is not None and (fault := image_fault(image, engine=service.engine, team=service.team)):
+        raise NotReleasable(fault)
     body = plan.model_dump(mode="json")
     release = Release(
         service=service,
@@ -135,6 +156,7 @@ def begin(
         version=version,
         from_version=service.stable_version,
         undoes=undoes,
+        image=image,
         plan_name=plan.name,
         plan=body,
         plan_hash=plans.plan_hash(plan),
@@ -173,6 +195,7 @@ def begin(
             "to": str(version),
             "plan": plan.name,
             "plan_hash": release.plan_hash,
+            **({"image": image.name} if image else {}),
         },
     )
     kernel.wake(release)
@@ -211,6 +234,19 @@ def _check_releasable(service: Service, version: Version) -> None:
         )
     if service.stable_version_id == version.pk:
         raise NotReleasable(f"{version} already serves all traffic of {service.name}.")
+
+
+def image_fault(image: RuntimeImage, *, engine: str, team: Team) -> str:
+    """Why a service of the team with this engine cannot name the image; empty if it can."""
+    if image.team_id not in (None, team.pk):
+        return f"Image {image} belongs to another team than {team.name}."
+    return "" if image.engine == engine else f"Image {image} is of {image.engine}, not of {engine}."
+
+
+def _image_before(release: Release, service: Service) -> RuntimeImage | None:
+    """What served before it, rather than what would be picked today; None if it cannot be named any more."""
+    image = fleet.image_of(release.stable_deployment)
+    return image if image and not image_fault(image, engine=service.engine, team=service.team) else None
 
 
 def state_word(release: Release) -> str:

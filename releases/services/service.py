@@ -10,12 +10,13 @@ from accounts.states import Right
 from clusters.models import Cluster
 from common import audit, events
 from common.actor import Actor
+from images.models import RuntimeImage
 from models_registry.models import Model, Version
 from releases import plans, selectors
 from releases.errors import InvalidService
 from releases.events import ServiceChanged
 from releases.models import Service
-from releases.services.release import begin
+from releases.services.release import begin, image_fault
 from serving.protocol import ENGINES
 
 
@@ -36,6 +37,7 @@ def create_service(
     resources: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     plan_name: str = "canary",
+    image: RuntimeImage | None = None,
 ) -> Service:
     """Create the service and start the release that brings `version` up as its first.
 
@@ -57,6 +59,7 @@ def create_service(
         resources=dict(resources or {}),
         settings=dict(settings or {}),
         plan_name=plan_name,
+        image=image,
         created_by=actor.name,
     )
     _check(service)
@@ -102,6 +105,7 @@ def change_service(
         "resources",
         "settings",
         "plan_name",
+        "image",
     }
     fixed = sorted(set(changes) - allowed)
     if fixed:
@@ -113,7 +117,8 @@ def change_service(
     _check(service)
     with transaction.atomic():
         service.change(expected=expected_revision, **changes)
-        audit.record(actor, "service.change", subject=service, team_id=service.team_id, detail=changes)
+        detail = changes | ({"image": str(changes["image"] or "")} if "image" in changes else {})
+        audit.record(actor, "service.change", subject=service, team_id=service.team_id, detail=detail)
         events.publish(ServiceChanged(service.pk))
     return service
 
@@ -123,6 +128,10 @@ def _check(service: Service) -> None:
         raise InvalidService(
             fields={"engine": [f"There is no '{service.engine}'; use {', '.join(ENGINES)}."]}
         )
+    if service.image is not None and (
+        fault := image_fault(service.image, engine=service.engine, team=service.team)
+    ):
+        raise InvalidService(fields={"image": [fault]})
     try:
         service.full_clean(validate_constraints=True)
     except ValidationError as error:

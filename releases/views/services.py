@@ -114,6 +114,7 @@ def release_version(request: HttpRequest, name: str) -> HttpResponse:
                 version=given["version"],
                 plan_name=given["plan"],
                 reason=given["reason"].strip(),
+                image=given.get("image"),
             )
         except SlipwayError as error:
             _blame(form, error)
