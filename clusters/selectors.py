@@ -215,7 +215,7 @@ def gpu_names(actor: Actor) -> dict[int, list[str]]:
 
 def visible_deployment(actor: Actor, name: str) -> Deployment | None:
     """Removed ones too; None when the actor may not know of it."""
-    rows = Deployment.objects.for_actor(actor).select_related("cluster", "team", "version__model")
+    rows = Deployment.objects.for_actor(actor).select_related("cluster", "team", "version__model", "image")
     return rows.filter(name=name).first()
 
 

@@ -137,6 +137,14 @@ LOOKS: dict[str, dict[str, Look]] = {
         "verifying": Look("Verifying", "busy", "stethoscope"),
         "offline": Look("Offline", "bad", "plug-connected-x"),
     },
+    "image": {
+        "current": Look("Current", "good", "circle-check"),
+        "deprecated": Look("Deprecated", "warn", "clock-off"),
+    },
+    "trial": {
+        "works": Look("Works", "good", "circle-check"),
+        "fails": Look("Fails", "bad", "circle-x"),
+    },
     "webhook": {
         "enabled": Look("Enabled", "good", "circle-check"),
         "failing": Look("Failing", "warn", "alert-triangle"),

@@ -22,6 +22,7 @@ PLACES = (
     Place("Models", "/models/", "box", "m"),
     Place("Services", "/services/", "route", "s"),
     Place("Releases", "/releases/", "rocket", "r"),
+    Place("Images", "/images/", "container", "i"),
     Place("Fleet", "/fleet/", "server-2", "f"),
     Place("Audit", "/audit/", "history", "a"),
     Place("Settings", "/settings/", "settings"),

@@ -7,6 +7,8 @@ from typing import Any
 from accounts.models import User
 from accounts.selectors import people_with
 from accounts.states import Right
+from clusters import selectors as fleet
+from clusters.models import Deployment
 from common.actor import Actor
 from common.pages import formats
 from common.pages.steps import StepView
@@ -36,6 +38,11 @@ class ReleasePage:
     @cached_property
     def step_rows(self) -> list[ReleaseStep]:
         return list(self.release.steps.all())
+
+    @cached_property
+    def deployment(self) -> Deployment | None:
+        """The candidate's, while or after it has one."""
+        return fleet.visible_deployment(self._actor, self.release.candidate_deployment)
 
     @cached_property
     def strip(self) -> list[StepView]:

@@ -21,6 +21,8 @@ KINDS = {
     "clusters.WorkerState": "worker",
     "accounts.DeliveryState": "delivery",
     "accounts.TokenState": "token",
+    "images.ImageState": "image",
+    "images.Outcome": "trial",
     "models_registry.FindingState": "finding",
     "models_registry.RunState": "run",
     "models_registry.SyncState": "sync",
@@ -33,6 +35,7 @@ NOT_STATES = {
     "accounts.Role",
     "clusters.ClusterKind",
     "clusters.Group",
+    "images.Acceleration",
     "releases.Decision",
     "releases.Halt",
 }
@@ -41,7 +44,7 @@ NOT_STATES = {
 
 def choices() -> dict[str, type[TextChoices]]:
     found = {}
-    for app in ("accounts", "models_registry", "clusters", "releases"):
+    for app in ("accounts", "images", "models_registry", "clusters", "releases"):
         module = import_module(f"{app}.states")
         for name, value in vars(module).items():
             if name.startswith("_"):

@@ -1,0 +1,249 @@
+"""What people fill in about images. Fields only: services decide."""
+
+from typing import Any
+
+import django_filters
+from django import forms
+from django.db.models import QuerySet
+
+from accounts.actors import of_request
+from accounts.models import Team
+from accounts.selectors import may_everywhere, teams_where
+from accounts.states import Right
+from common.actor import Actor
+from common.errors import Invalid
+from common.pages.forms import SearchInput
+from images import selectors
+from images.models import RuntimeImage
+from images.references import MAX_REFERENCE
+from images.states import ENGINES, Acceleration, ImageState, Outcome
+from models_registry.facts import WEIGHT_FORMATS
+from models_registry.models import Model
+
+ENGINE_CHOICES = [(engine, engine) for engine in ENGINES]
+MEGABYTE = 10**6
+
+
+def _plain(placeholder: str = "") -> forms.TextInput:
+    return forms.TextInput(
+        attrs={
+            "spellcheck": "false",
+            "autocapitalize": "off",
+            "autocomplete": "off",
+            "placeholder": placeholder,
+        }
+    )
+
+
+class ImageFilter(django_filters.FilterSet):  # type: ignore[misc]
+    q = django_filters.CharFilter(
+        method="mentioning", label="Search", widget=SearchInput("Name, engine, version, repository, digest")
+    )
+    engine = django_filters.ChoiceFilter(label="Engine", empty_label="Any", choices=ENGINE_CHOICES)
+    state = django_filters.ChoiceFilter(
+        method="in_state", label="State", empty_label="Any", choices=ImageState.choices
+    )
+    team = django_filters.ModelChoiceFilter(
+        field_name="team",
+        to_field_name="name",
+        queryset=lambda request: teams_where(of_request(request), Right.READ).order_by("name"),
+        label="Team",
+        empty_label="Any",
+        null_label="The whole installation",
+    )
+
+    def mentioning(self, rows: QuerySet[RuntimeImage], _name: str, words: str) -> QuerySet[RuntimeImage]:
+        return selectors.mentioning(rows, words)
+
+    def in_state(self, rows: QuerySet[RuntimeImage], _name: str, state: str) -> QuerySet[RuntimeImage]:
+        return rows.filter(deprecated_at__isnull=state == ImageState.CURRENT)
+
+
+class MirrorsField(forms.CharField):
+    """One mirror a line: a region and the repository there."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            required=False,
+            help_text="One per line: a region and the repository that holds the same digest there.",
+            widget=forms.Textarea(
+                attrs={
+                    "rows": 2,
+                    "spellcheck": "false",
+                    "class": "mono",
+                    "placeholder": "eu-central mirror.eu.example.org/serving/vllm",
+                }
+            ),
+        )
+
+    def prepare_value(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return "\n".join(f"{region} {repository}" for region, repository in value.items())
+        return value
+
+    def clean(self, value: Any) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for line in str(super().clean(value)).splitlines():
+            region, _, repository = line.strip().partition(" ")
+            if region and not repository.strip():
+                raise forms.ValidationError(f"'{line.strip()[:80]}' names no repository after the region.")
+            if region in found:
+                raise forms.ValidationError(f"The region {region} stands twice.")
+            if region:
+                found[region] = repository.strip()
+        return found
+
+
+class Changeable(forms.Form):
+    """What of an image may change."""
+
+    description = forms.CharField(max_length=500, required=False)
+    mirrors = MirrorsField()
+    acceleration = forms.ChoiceField(
+        choices=Acceleration.choices, required=False, help_text="How a cluster should get it sooner."
+    )
+    acceleration_why = forms.CharField(
+        max_length=500,
+        required=False,
+        label="Why so",
+        help_text="In a sentence; needed with an acceleration.",
+    )
+
+
+class ImageChangeForm(Changeable):
+    revision = forms.IntegerField(widget=forms.HiddenInput)
+
+
+class NewImageForm(Changeable):
+    name = forms.CharField(max_length=95, widget=_plain("vllm-0.10.2"), help_text="Unique over all teams.")
+    team = forms.ModelChoiceField(
+        Team.objects.none(), to_field_name="name", help_text="Whose releases may use it."
+    )
+    engine = forms.ChoiceField(choices=ENGINE_CHOICES)
+    engine_version = forms.CharField(max_length=50, widget=_plain("0.10.2"))
+    reference = forms.CharField(
+        max_length=MAX_REFERENCE + 80,
+        widget=_plain("registry.example.org/serving/vllm@sha256:..."),
+        help_text="With its digest, as crane digest REPOSITORY:TAG prints it. A tag can be moved.",
+    )
+    cuda_version = forms.CharField(
+        max_length=20, required=False, label="CUDA", widget=_plain("12.8"), help_text="Empty: it brings none."
+    )
+    least_driver = forms.CharField(
+        max_length=20,
+        required=False,
+        label="Least driver",
+        widget=_plain("550.54.14"),
+        help_text="Empty: what its CUDA needs.",
+    )
+    code = forms.CharField(
+        required=False,
+        max_length=500,
+        label="Compute capabilities",
+        widget=_plain("8.0 9.0 10.0+PTX"),
+        help_text="That it was compiled for; as torch.cuda.get_arch_list() prints them will do.",
+    )
+    formats = forms.MultipleChoiceField(
+        choices=WEIGHT_FORMATS,
+        required=False,
+        label="Loads",
+        widget=forms.CheckboxSelectMultiple,
+        help_text="None: not known.",
+    )
+    size = forms.IntegerField(
+        min_value=0,
+        max_value=2**40,
+        required=False,
+        label="Size in MB",
+        help_text="Compressed, as it is pulled.",
+    )
+    runs_on_cpu = forms.BooleanField(required=False, label="Runs without a GPU, too")
+
+    field_order = (
+        "name", "team", "engine", "engine_version", "reference", "cuda_version", "least_driver", "code",
+        "size", "formats", "runs_on_cpu", "description", "mirrors", "acceleration", "acceleration_why",
+    )  # fmt: skip
+
+    def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:
+        super().__init__(*args, **options)
+        field: Any = self.fields["team"]
+        field.queryset = teams_where(actor, Right.FLEET_OPERATE).order_by("name")
+        if may_everywhere(actor, Right.FLEET_OPERATE):
+            field.required, field.empty_label = False, "The whole installation"
+        else:
+            field.empty_label = None
+
+    def wishes(self) -> dict[str, Any]:
+        """As `services.add_image` takes them."""
+        given = dict(self.cleaned_data)
+        given["size_bytes"] = (given.pop("size") or 0) * MEGABYTE
+        return given | {"code": given["code"].replace(",", " ").split()}
+
+
+class DeprecationForm(forms.Form):
+    replaced_by = forms.ModelChoiceField(
+        RuntimeImage.objects.none(),
+        to_field_name="name",
+        required=False,
+        empty_label="Nothing",
+        label="Replaced by",
+    )
+
+    def __init__(self, *args: Any, image: RuntimeImage, actor: Actor, **options: Any) -> None:
+        super().__init__(*args, **options)
+        others = selectors.images(actor).filter(engine=image.engine, deprecated_at=None).exclude(pk=image.pk)
+        self.fields["replaced_by"].queryset = others.order_by("name")  # type: ignore[attr-defined]
+
+
+class TrialForm(forms.Form):
+    gpu = forms.CharField(max_length=100, label="GPU", widget=_plain("NVIDIA H100 80GB HBM3"))
+    driver = forms.CharField(max_length=20, required=False, widget=_plain("550.54.15"))
+    architecture = forms.CharField(
+        max_length=200,
+        required=False,
+        label="Architecture of the model",
+        widget=_plain("LlamaForCausalLM"),
+        help_text="Empty: it is the same for any.",
+    )
+    outcome = forms.ChoiceField(choices=Outcome.choices)
+    words = forms.CharField(
+        max_length=2_000,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="How it fails, if it does: it keeps releases from this image.",
+    )
+
+
+class FitForm(forms.Form):
+    """Which image fits; the same questions as REST's `images/fit/`."""
+
+    engine = forms.ChoiceField(choices=ENGINE_CHOICES)
+    engine_version = forms.CharField(
+        max_length=50, required=False, widget=_plain(">=0.10"), label="Engine's version"
+    )
+    gpu = forms.CharField(
+        max_length=100,
+        required=False,
+        label="GPU",
+        widget=_plain("NVIDIA H100 80GB HBM3"),
+        help_text="As nvidia-smi names it, or none.",
+    )
+    driver = forms.CharField(max_length=20, required=False, widget=_plain("550.54.14"))
+    model = forms.ModelChoiceField(
+        Model.objects.none(), to_field_name="name", required=False, empty_label="Any"
+    )
+    version = forms.CharField(
+        max_length=95, required=False, widget=_plain("v1"), help_text="Of the model; empty: the newest."
+    )
+
+    def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:
+        super().__init__(*args, **options)
+        models = Model.objects.for_actor(actor).live().order_by("name")
+        self.fields["model"].queryset = models  # type: ignore[attr-defined]
+
+    def asked(self) -> dict[str, str]:
+        """As `wishing.wish_of` takes them."""
+        given = dict(self.cleaned_data)
+        if given["version"] and not given["model"]:
+            raise Invalid(fields={"model": ["Say which model the version is of."]})
+        return given | {"model": given["model"].name if given["model"] else ""}

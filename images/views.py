@@ -1,0 +1,178 @@
+"""The catalogue of images: the list, one of them, a new one, and which fits."""
+
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from accounts.actors import of_request
+from accounts.selectors import may, may_everywhere
+from accounts.states import Right
+from common.actor import Actor
+from common.errors import Missing, SlipwayError
+from common.pages.access import signed_in
+from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
+from common.pages.forms import ReasonForm, blame, first_fault
+from common.pages.listing import list_page
+from images import cuda, selectors, services
+from images.choosing import Choice
+from images.forms import DeprecationForm, FitForm, ImageChangeForm, ImageFilter, NewImageForm, TrialForm
+from images.models import RuntimeImage
+from images.wishing import wish_of
+
+SORTS = {
+    "name": "name",
+    "engine": "engine",
+    "version": "engine_version",
+    "cuda": "cuda_version",
+    "size": "size_bytes",
+    "team": "team__name",
+    "added": "created_at",
+}
+
+
+@require_safe
+@signed_in
+def image_list(request: HttpRequest) -> HttpResponse:
+    actor = of_request(request)
+    listing = list_page(
+        request, selectors.images(actor), sorts=SORTS, default_sort="name", filters=ImageFilter
+    )
+    context = {"listing": listing, "may_add": may(actor, Right.FLEET_OPERATE)}
+    return page(request, "images/images.html", context, parts=("listing",))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def new_image(request: HttpRequest) -> HttpResponse:
+    actor = of_request(request)
+    form = NewImageForm(request.POST if request.method == "POST" else None, actor=actor)
+    if form.is_bound and form.is_valid():
+        try:
+            image = services.add_image(actor=actor, **form.wishes())
+        except (SlipwayError, ValidationError) as error:
+            blame(form, error)
+        else:
+            return done(request, f"{image} is in the catalogue.", to=_url_of(image))
+    status = UNPROCESSABLE if form.is_bound else 200
+    context = {"form": form, "may_add": may(actor, Right.FLEET_OPERATE)}
+    return page(request, "images/new_image.html", context, status=status)
+
+
+@require_safe
+@signed_in
+def fit(request: HttpRequest) -> HttpResponse:
+    """`?engine=vllm&gpu=...`: what fits best, and why each of the others is not it; answers as one types."""
+    actor = of_request(request)
+    form = FitForm(request.GET if request.GET else None, actor=actor)
+    choice: Choice | None = None
+    if form.is_bound and form.is_valid():
+        try:
+            wish = wish_of(actor, **form.asked())
+        except SlipwayError as error:
+            blame(form, error)
+        else:
+            choice = selectors.chosen(selectors.images(actor), wish)
+    context = {"form": form, "choice": choice}
+    return page(request, "images/fit.html", context, parts=("answer",))
+
+
+@require_safe
+@signed_in
+def image_page(request: HttpRequest, name: str) -> HttpResponse:
+    actor = of_request(request)
+    image = _image(actor, name)
+    context = {
+        "image": image,
+        "trials": image.trials.all(),
+        "mirrors": [(region, image.reference_in(region)) for region in image.mirrors],
+        "table_driver": cuda.least_driver(image.cuda_version),
+        "may_change": _may_change(actor, image),
+        "deprecation_form": DeprecationForm(image=image, actor=actor, auto_id="deprecate_%s"),
+        "trial_form": TrialForm(auto_id="trial_%s"),
+    }
+    return page(request, "images/image.html", context, parts=("trials",))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def image_settings(request: HttpRequest, name: str) -> HttpResponse:
+    actor = of_request(request)
+    image = _image(actor, name)
+    names = ("description", "mirrors", "acceleration", "acceleration_why", "revision")
+    form = ImageChangeForm(
+        request.POST if request.method == "POST" else None,
+        initial={one: getattr(image, one) for one in names},
+    )
+    if form.is_bound and form.is_valid():
+        given = form.cleaned_data
+        try:
+            services.change_image(actor=actor, image=image, expected=given.pop("revision"), **given)
+        except (SlipwayError, ValidationError) as error:
+            blame(form, error)
+        else:
+            return done(request, "Saved.", to=_url_of(image))
+    status = UNPROCESSABLE if form.is_bound else 200
+    context = {"image": image, "form": form, "may_change": _may_change(actor, image)}
+    return page(request, "images/image_settings.html", context, status=status)
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def deprecate(request: HttpRequest, name: str) -> HttpResponse:
+    actor = of_request(request)
+    image = _image(actor, name)
+    form, why = DeprecationForm(request.POST, image=image, actor=actor), ReasonForm(request.POST)
+    for one in (form, why):
+        if not one.is_valid():
+            return refused(request, first_fault(one))
+    services.deprecate_image(
+        actor=actor,
+        image=image,
+        reason=why.cleaned_data["reason"],
+        replaced_by=form.cleaned_data["replaced_by"],
+    )
+    return done(request, f"{image} is deprecated.", to=_url_of(image))
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def reinstate(request: HttpRequest, name: str) -> HttpResponse:
+    actor = of_request(request)
+    image = _image(actor, name)
+    form = ReasonForm(request.POST)
+    if not form.is_valid():
+        return refused(request, first_fault(form))
+    services.reinstate_image(actor=actor, image=image, reason=form.cleaned_data["reason"])
+    return done(request, f"Releases may pick {image} again.", to=_url_of(image))
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def note_trial(request: HttpRequest, name: str) -> HttpResponse:
+    actor = of_request(request)
+    image = _image(actor, name)
+    form = TrialForm(request.POST)
+    if not form.is_valid():
+        return refused(request, first_fault(form))
+    services.note_trial(actor=actor, image=image, **form.cleaned_data)
+    return done(request, f"Noted for {image}.", to=_url_of(image))
+
+
+def _image(actor: Actor, name: str) -> RuntimeImage:
+    try:
+        return selectors.image_named(actor, name)
+    except Missing as error:
+        raise Http404(str(error)) from None
+
+
+def _may_change(actor: Actor, image: RuntimeImage) -> bool:
+    if image.team_id is None:
+        return may_everywhere(actor, Right.FLEET_OPERATE)
+    return may(actor, Right.FLEET_OPERATE, image.team_id)
+
+
+def _url_of(image: RuntimeImage) -> str:
+    return f"/images/{image.name}/"
