@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli import aliases, models, releases, services, tokens
+from slipway.cli import aliases, images, models, releases, services, tokens
 from slipway.cli.context import Context, OutputFormat, Outside
 from slipway.exits import CommandFailed
 
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.add_typer(models.app, name="models")
 app.add_typer(aliases.app, name="alias")
+app.add_typer(images.app, name="images")
 app.add_typer(services.app, name="service")
 app.add_typer(releases.app, name="release")
 app.add_typer(tokens.app, name="token")

@@ -35,6 +35,7 @@ def start(
     service: str,
     version: Annotated[str, typer.Argument(metavar="MODEL:VERSION")],
     plan: Annotated[str, typer.Option("--plan", help="Empty: the service's own.")] = "",
+    image: Annotated[str, typer.Option("--image", help="Runtime image; empty: as the service says.")] = "",
     reason: Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the record.")] = "",
     wait: Wait = False,
     wait_for: WaitFor = None,
@@ -44,7 +45,8 @@ def start(
     context = context_of(typer_context)
     model, name = split_version(version)
     body = {"service": service, "model": model, "version": name, "reason": reason}
-    release = context.client.create("releases/", body | ({"plan": plan} if plan else {}))
+    body |= {key: value for key, value in {"plan": plan, "image": image}.items() if value}
+    release = context.client.create("releases/", body)
     _announce(context, release)
     _finish(context, release, wait=wait, wait_for=wait_for, timeout=timeout)
 

@@ -25,6 +25,9 @@ def create(
     replicas: Annotated[int, typer.Option("--replicas", min=1)] = 1,
     slots: Annotated[int, typer.Option("--slots", min=1, help="Requests one worker answers at once.")] = 4,
     plan: Annotated[str, typer.Option("--plan", help="Plan of its releases.")] = "canary",
+    image: Annotated[
+        str, typer.Option("--image", help="Runtime image of its releases; else the one that fits best.")
+    ] = "",
     alias: Annotated[str, typer.Option("--alias", help="Alias that a promotion moves.")] = "",
     team: Annotated[str, typer.Option("--team")] = "",
     description: Annotated[str, typer.Option("--description")] = "",
@@ -46,7 +49,7 @@ def create(
         "plan": plan,
         "description": description,
     }
-    body |= {key: value for key, value in {"alias": alias, "team": team}.items() if value}
+    body |= {key: value for key, value in {"alias": alias, "team": team, "image": image}.items() if value}
     if settings is not None:
         body["settings"] = _read_json(settings)
     document = context.client.create("services/", body)

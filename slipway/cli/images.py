@@ -1,0 +1,156 @@
+from typing import Annotated, Any
+
+import typer
+
+from slipway.cli.context import Context, context_of, size
+from slipway.cli.names import split_version
+from slipway.exits import CommandFailed, Exit
+
+app = typer.Typer(
+    help="Runtime images: what workers run in, by digest, and which of them fits.", no_args_is_help=True
+)
+
+
+@app.command("list")
+def list_images(
+    typer_context: typer.Context,
+    query: Annotated[str, typer.Option("--search", "-q", help="Part of a name, a version, a digest.")] = "",
+    engine: Annotated[str, typer.Option("--engine", help="vllm, transformers, triton ...")] = "",
+    team: Annotated[str, typer.Option("--team", help="Those of this team alone.")] = "",
+    state: Annotated[str, typer.Option("--state", help="current, deprecated")] = "",
+) -> None:
+    """All images that you may see."""
+    context = context_of(typer_context)
+    rows = list(context.client.each("images/", q=query, engine=engine, team=team, state=state))
+    context.show(rows)
+    context.table(
+        ("IMAGE", "ENGINE", "VERSION", "CUDA", "COMPILED FOR", "SIZE", "STATE", "TEAM"),
+        (
+            (
+                row["name"],
+                row["engine"],
+                row["engine_version"],
+                row["cuda_version"],
+                " ".join(row["code"]),
+                size(row["size_bytes"] or None),
+                row["state"],
+                row["team"] or "all",
+            )
+            for row in rows
+        ),
+    )
+
+
+@app.command("show")
+def show(typer_context: typer.Context, name: str) -> None:
+    """One image, its mirrors, and where it has been tried."""
+    context = context_of(typer_context)
+    document = context.client.get(f"images/{name}/")
+    context.show(document)
+    keys = ("name", "engine", "engine_version", "reference", "cuda_version", "least_driver", "state")
+    told = ("acceleration", "acceleration_why", "replaced_by")
+    context.table(("", ""), ((key, document[key]) for key in (*keys, *told) if document[key]))
+    if document["mirrors"]:
+        context.table(("REGION", "MIRROR"), document["mirrors"].items())
+    if document["trials"]:
+        context.table(
+            ("GPU", "ARCHITECTURE", "OUTCOME", "BY", "WORDS"),
+            (
+                (one["gpu"], one["architecture"] or "any", one["outcome"], one["by"], one["words"])
+                for one in document["trials"]
+            ),
+        )
+
+
+@app.command("add")
+def add(
+    typer_context: typer.Context,
+    name: str,
+    reference: Annotated[
+        str, typer.Argument(metavar="REPOSITORY@sha256:...", help="As `crane digest` completes it.")
+    ],
+    engine: Annotated[str, typer.Option("--engine", help="vllm, transformers, triton ...")],
+    engine_version: Annotated[str, typer.Option("--engine-version", help="Such as 0.10.2.")],
+    cuda: Annotated[str, typer.Option("--cuda", help="CUDA that it brings, such as 12.8.")] = "",
+    driver: Annotated[
+        str, typer.Option("--driver", help="Least driver; unless given, what its CUDA needs.")
+    ] = "",
+    code: Annotated[
+        list[str] | None,
+        typer.Option("--code", help="Compute capability, such as 9.0, sm_90 or 10.0+PTX; repeatable."),
+    ] = None,
+    formats: Annotated[
+        list[str] | None, typer.Option("--format", help="safetensors, gguf, onnx; repeatable.")
+    ] = None,
+    cpu: Annotated[bool, typer.Option("--cpu", help="It runs without a GPU, too.")] = False,
+    size_bytes: Annotated[int, typer.Option("--size-bytes", min=0, help="Compressed.")] = 0,
+    team: Annotated[str, typer.Option("--team", help="Its team; else the whole installation.")] = "",
+    description: Annotated[str, typer.Option("--description")] = "",
+    mirrors: Annotated[
+        list[str] | None,
+        typer.Option("--mirror", metavar="REGION=REPOSITORY", help="Holds the same digest; repeatable."),
+    ] = None,
+    acceleration: Annotated[
+        str, typer.Option("--acceleration", help="lazy-soci, p2p-spegel, prepull ...; with --why.")
+    ] = "",
+    why: Annotated[str, typer.Option("--why", help="Why a cluster should load it so.")] = "",
+) -> None:
+    """Add an image to the catalogue; what it contains never changes."""
+    context = context_of(typer_context)
+    body: dict[str, Any] = {
+        "name": name,
+        "reference": reference,
+        "engine": engine,
+        "engine_version": engine_version,
+        "cuda_version": cuda,
+        "least_driver": driver,
+        "code": code,
+        "formats": formats,
+        "runs_on_cpu": cpu,
+        "size_bytes": size_bytes,
+        "team": team,
+        "description": description,
+        "mirrors": dict(map(_mirror, mirrors or ())),
+        "acceleration": acceleration,
+        "acceleration_why": why,
+    }
+    document = context.client.create("images/", {key: value for key, value in body.items() if value})
+    context.show(document)
+    context.say(f"{name} is in the catalogue: {document['reference']}")
+
+
+@app.command("fit")
+def fit(
+    typer_context: typer.Context,
+    engine: Annotated[str, typer.Option("--engine", help="vllm, transformers, triton ...")],
+    gpu: Annotated[str, typer.Option("--gpu", help="As `nvidia-smi` names it, or none.")] = "",
+    driver: Annotated[str, typer.Option("--driver", help="Its driver, such as 550.54.14.")] = "",
+    version: Annotated[
+        str, typer.Option("--model", metavar="MODEL[:VERSION]", help="What is to run; the newest version.")
+    ] = "",
+    engine_version: Annotated[str, typer.Option("--engine-version", help="0.10, or >=0.10.")] = "",
+    team: Annotated[str, typer.Option("--team", help="Only what its releases may use.")] = "",
+) -> None:
+    """Which image fits best, and why each of the others is not it; exit 1 when none fits."""
+    context = context_of(typer_context)
+    model, name = split_version(version) if ":" in version else (version, "")
+    asked = {"gpu": gpu, "driver": driver, "engine_version": engine_version, "team": team}
+    document = context.client.get("images/fit/", engine=engine, model=model, version=name, **asked)
+    context.show(document)
+    _tell(context, document)
+    if document["best"] is None:
+        raise CommandFailed(f"No image of {engine} fits.", Exit.FAILED)
+
+
+def _tell(context: Context, document: dict[str, Any]) -> None:
+    if best := document["best"]:
+        context.say(f"{best['image']}: {best['why']}")
+    for one in document["others"]:
+        context.say(f"not {one['image']}: {one['why']}")
+
+
+def _mirror(text: str) -> tuple[str, str]:
+    region, equals, repository = text.partition("=")
+    if not (region and equals and repository):
+        raise CommandFailed(f"--mirror '{text}' is not of the form REGION=REPOSITORY.", Exit.USAGE)
+    return region, repository
