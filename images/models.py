@@ -99,8 +99,8 @@ class RuntimeImage(Revised):
         return ImageState.CURRENT if self.deprecated_at is None else ImageState.DEPRECATED
 
     @property
-    def short_digest(self) -> str:
-        return self.digest.partition(":")[2][:12]
+    def hex_digest(self) -> str:
+        return self.digest.partition(":")[2]
 
     def reference_in(self, region: str) -> str:
         """Where a cluster of that region pulls it from: the same digest wherever it is."""

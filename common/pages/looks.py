@@ -141,6 +141,7 @@ LOOKS: dict[str, dict[str, Look]] = {
         "current": Look("Current", "good", "circle-check"),
         "deprecated": Look("Deprecated", "warn", "clock-off"),
     },
+    "fit": {"fits": Look("Fits", "good", "circle-check")},
     "trial": {
         "works": Look("Works", "good", "circle-check"),
         "fails": Look("Fails", "bad", "circle-x"),
