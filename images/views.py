@@ -22,7 +22,6 @@ from images.wishing import wish_of
 SORTS = {
     "name": "name",
     "engine": "engine",
-    "version": "engine_version",
     "cuda": "cuda_version",
     "size": "size_bytes",
     "team": "team__name",

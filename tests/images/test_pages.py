@@ -107,6 +107,11 @@ def test_the_panel_says_which_image_fits_and_why_no_other_does(browser) -> None:
     assert "No image of this engine" in text_of(browser.get("/images/+fit/?engine=tgi"))
 
 
+def test_the_search_box_finds_an_image_by_its_digest(browser) -> None:
+    image("vllm-10")
+    assert "/images/vllm-10/" in text_of(browser.get(f"/search/?q={digest_of('vllm-10')[:19]}"))
+
+
 def test_another_teams_image_is_not_there_and_a_viewer_changes_nothing(browser) -> None:
     image("theirs", team("vision"))
     image("ours", team("speech"))
