@@ -1,7 +1,10 @@
 """Which image the workers of a deployment run."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from accounts.models import Team
 from clusters.errors import NoImageFits
 from clusters.models import Cluster, Deployment, Gpu, Node
 from clusters.states import WITHOUT_IMAGES, ClusterKind, Group
@@ -10,6 +13,7 @@ from images import selectors as catalogue
 from images.choosing import Choice, judge
 from images.models import RuntimeImage
 from images.rules import Fact, Wish
+from models_registry.models import Version
 
 SHOWN = 5
 """Images of which a message says why they do not fit; the rest are counted."""
@@ -50,6 +54,23 @@ def pick_image(wanted: Deployment, *, named: RuntimeImage | None = None) -> Pick
         f"The catalogue has no image of {wanted.engine} that team {wanted.team.name} may use {where}. "
         "Add one: slipway images add."
     )
+
+
+def foresee_image(
+    *,
+    cluster: Cluster,
+    team: Team,
+    version: Version,
+    engine: str,
+    device: str,
+    resources: Mapping[str, Any],
+    named: RuntimeImage | None = None,
+) -> Picked:
+    """What a deployment like this would get at this moment. Raises NoImageFits."""
+    wanted = Deployment(
+        cluster=cluster, team=team, version=version, engine=engine, device=device, resources=dict(resources)
+    )
+    return pick_image(wanted, named=named)
 
 
 def wish_of(wanted: Deployment) -> Wish:

@@ -162,6 +162,13 @@ def versions_in_use() -> dict[int, list[str]]:
     return found
 
 
+def deployments_running(actor: Actor, image: RuntimeImage) -> list[str]:
+    """Those that run the image and that the actor may see, in words."""
+    rows = Deployment.objects.for_actor(actor).filter(image=image).exclude(state=DeploymentState.REMOVED)
+    found = rows.order_by("name").values_list("name", "service")
+    return [f"deployment {name} of service {service}" for name, service in found]
+
+
 def fleet_rows() -> Rows:
     """Clusters, machines, living deployments and their workers: four queries, however many there are."""
     deployments = Deployment.objects.exclude(state=DeploymentState.REMOVED)

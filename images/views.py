@@ -17,6 +17,7 @@ from images import cuda, selectors, services
 from images.choosing import Choice
 from images.forms import DeprecationForm, FitForm, ImageChangeForm, ImageFilter, NewImageForm, TrialForm
 from images.models import RuntimeImage
+from images.uses import uses
 from images.wishing import wish_of
 
 SORTS = {
@@ -83,6 +84,7 @@ def image_page(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "image": image,
         "trials": image.trials.all(),
+        "uses": uses(actor, image),
         "mirrors": [(region, image.reference_in(region)) for region in image.mirrors],
         "table_driver": cuda.least_driver(image.cuda_version),
         "may_change": _may_change(actor, image),

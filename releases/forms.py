@@ -171,6 +171,17 @@ class ReleaseForm(forms.Form):
         if not usable.exists():
             del self.fields["image"]
 
+    def chosen_version(self) -> Version | None:
+        """The one that the browser shows as chosen: the first unless told otherwise."""
+        rows: QuerySet[Version] = self.fields["version"].queryset  # type: ignore[attr-defined]
+        return rows.filter(name=self["version"].value() or "").first() or rows.first()
+
+    def chosen_image(self) -> RuntimeImage | None:
+        if "image" not in self.fields or not (name := self["image"].value()):
+            return None
+        found: RuntimeImage | None = self.fields["image"].queryset.filter(name=name).first()  # type: ignore[attr-defined]
+        return found
+
 
 class JsonText(forms.JSONField):
     """Text that was typed is shown again as it was typed, not quoted once more."""

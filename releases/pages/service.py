@@ -10,8 +10,12 @@ from django.conf import settings
 from accounts.selectors import may
 from accounts.states import Right
 from clusters import selectors as fleet
+from clusters.errors import NoImageFits
+from clusters.images import foresee_image
 from common.actor import Actor
 from common.pages.steps import StepView
+from images.models import RuntimeImage
+from models_registry.models import Version
 from releases import plans, selectors
 from releases.errors import UnknownPlan
 from releases.models import Release, Service
@@ -115,6 +119,25 @@ class ServicePage:
             return strip.strip_of_plan(selectors.plan_named(name, team=self.service.team))
         except UnknownPlan:
             return []
+
+    def image_for(self, version: Version | None, named: RuntimeImage | None) -> tuple[str, str]:
+        """What a release would run, or a title and why nothing fits; empty where no image is needed."""
+        if version is None:
+            return "", ""
+        service = self.service
+        try:
+            picked = foresee_image(
+                cluster=service.cluster,
+                team=service.team,
+                version=version,
+                engine=service.engine,
+                device=service.device,
+                resources=service.resources,
+                named=named or service.image,
+            )
+        except NoImageFits as error:
+            return "It would stop before any worker starts.", str(error)
+        return "", picked.reason if picked.image else ""
 
     @cached_property
     def plan(self) -> plans.Plan | None:

@@ -135,8 +135,10 @@ def _release_form(
         "plan_name": plan_name,
         "plan_strip": shown.strip_of_plan(plan_name),
         "model_url": f"/models/{service.model.name}/",
+        "foreseen": shown.image_for(form.chosen_version(), form.chosen_image()),
     }
-    return page(request, "releases/release_version.html", context, parts=("plan-strip",), status=status)
+    parts = ("plan-strip", "image-choice")
+    return page(request, "releases/release_version.html", context, parts=parts, status=status)
 
 
 def _blame(form: forms.Form, error: SlipwayError) -> None:

@@ -1,7 +1,9 @@
 """A release picks the image that its workers run, and stops where none does."""
 
 import pytest
+from django.test import Client
 
+from accounts.models import User
 from clusters.models import Deployment, Gpu, Node
 from releases import services
 from releases.errors import InvalidService, NotReleasable
@@ -51,6 +53,33 @@ def test_a_release_keeps_what_it_picked_and_a_rollback_returns_to_what_served(sc
     )
     back = services.rollback(release, actor=scene.requester, reason="worse")
     assert back.image == old
+
+
+def test_the_form_foresees_what_a_release_would_run_or_why_it_would_stop(scene: Scene) -> None:
+    ada = Client()
+    ada.force_login(User.objects.get(username="ada"))
+    form = f"/services/{scene.name}/release/"
+    assert "id_image" not in ada.get(form).content.decode().replace("#id_image", "")
+    image("echo-1", engine="echo", least_driver="550")
+    page = ada.get(form).content.decode()
+    assert "It would stop before any worker starts." in page
+    assert "echo-1: needs driver 550 or newer; NVIDIA A100-SXM4-80GB has 535.104.05." in page
+    image("echo-2", engine="echo")
+    part = {"HX-Request": "true", "HX-Target": "image-choice"}
+    assert "echo-2: echo 0.10.0" in ada.get(form, headers=part).content.decode()
+    named = ada.get(f"{form}?version=v2&image=echo-1", headers=part).content.decode()
+    assert "Image echo-1 does not run story:v2" in named
+    ada.post(form, {"version": "v2", "plan": "direct", "image": "echo-2", "reason": "better"})
+    release = Release.objects.get(service=scene.service, version=scene.v2)
+    assert release.image is not None
+    scene.release = release
+    scene.run_until_state(S.PROMOTED)
+    page = ada.get(f"/fleet/deployments/{scene.candidate}/").content.decode()
+    assert "echo-2 was named." in page
+    assert release.image.reference in page
+    assert "/images/echo-2/" in ada.get(f"/releases/{release.pk}/").content.decode()
+    used = ada.get("/images/echo-2/").content.decode()
+    assert f"Deployment {scene.candidate} of service {scene.name}" in used
 
 
 def test_a_service_or_a_release_may_name_an_image_of_its_engine(scene: Scene) -> None:
