@@ -7,7 +7,7 @@ from typing import Any
 from accounts.models import Team
 from clusters.errors import NoImageFits
 from clusters.models import Cluster, Deployment, Gpu, Node
-from clusters.states import WITHOUT_IMAGES, ClusterKind, Group
+from clusters.states import WITHOUT_IMAGES, Group
 from images import rules
 from images import selectors as catalogue
 from images.choosing import Choice, judge
@@ -112,8 +112,9 @@ def _picked(wanted: Deployment, image: RuntimeImage, reason: str) -> Picked:
     if region in image.mirrors:
         reason += f" From the mirror of region {region}."
     if wanted.cluster.kind in WITHOUT_IMAGES:
-        kind = ClusterKind(wanted.cluster.kind).label.lower()
-        reason += f" A cluster of kind {kind} runs workers as processes of its machine: it pulls nothing."
+        reason += (
+            f" Cluster {wanted.cluster.name} runs workers as processes of its machine: it pulls nothing."
+        )
     return Picked(image, image.reference_in(region), reason)
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_http_methods, require_safe
 
 from accounts.actors import of_request
@@ -135,7 +136,7 @@ def _release_form(
         "plan_name": plan_name,
         "plan_strip": shown.strip_of_plan(plan_name),
         "model_url": f"/models/{service.model.name}/",
-        "foreseen": shown.image_for(form.chosen_version(), form.chosen_image()),
+        "foreseen": SimpleLazyObject(lambda: shown.image_for(form.chosen_version(), form.chosen_image())),
     }
     parts = ("plan-strip", "image-choice")
     return page(request, "releases/release_version.html", context, parts=parts, status=status)
