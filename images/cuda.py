@@ -48,7 +48,7 @@ TOOLKIT_DRIVERS = {
 
 def least_driver(cuda_version: str) -> str:
     """The oldest driver on which code of this toolkit runs; empty when that is not known."""
-    release = numbers(cuda_version)[:2]
+    release = _release(cuda_version)
     return LEAST_DRIVERS.get(release) or LEAST_DRIVERS.get(release[:1], "")
 
 
@@ -58,7 +58,12 @@ def compiling_driver(cuda_version: str) -> str:
     Minor version compatibility does not hold for PTX: a driver reads the PTX of its own release and of those
     before it ("Application Considerations for Minor Version Compatibility" of the same guide).
     """
-    return TOOLKIT_DRIVERS.get(numbers(cuda_version)[:2], "")
+    return TOOLKIT_DRIVERS.get(_release(cuda_version), "")
+
+
+def _release(cuda_version: str) -> tuple[int, ...]:
+    """(12, 8) of 12.8.1, (12,) of 12.0.1: as the tables name them."""
+    return numbers(".".join(cuda_version.split(".")[:2]))
 
 
 _CODE = re.compile(

@@ -8,10 +8,12 @@ _NUMBERS = re.compile(r"[vV]?(\d{1,9}(?:\.\d{1,9}){0,5})")
 def numbers(text: str) -> tuple[int, ...]:
     """`535.104.05` as (535, 104, 5), `v0.10.2rc1+cu128` as (0, 10, 2); empty where it begins with none."""
     found = _NUMBERS.match(text.strip())
-    parts = [int(part) for part in found[1].split(".")] if found else []
-    while parts and parts[-1] == 0:
+    if found is None:
+        return ()
+    parts = [int(part) for part in found[1].split(".")]
+    while len(parts) > 1 and parts[-1] == 0:
         parts.pop()  # 12.0 is 12.
-    return tuple(parts) if found and parts else ((0,) if found else ())
+    return tuple(parts)
 
 
 def at_least(have: str, least: str) -> bool | None:

@@ -51,7 +51,17 @@ def give(cluster: Cluster, *gpus: tuple[str, str]) -> None:
 def test_without_an_image_of_the_engine_a_machines_own_processes_need_none(scene: Scene) -> None:
     row = deploy(scene)
     assert (row.image, row.image_reference) == (None, "")
-    assert row.image_reason.startswith("The catalogue has no image of vllm; cluster local runs workers as")
+    assert row.image_reason.startswith(
+        "The catalogue has no current image of vllm; cluster local runs workers as"
+    )
+
+
+def test_an_image_that_is_deprecated_keeps_no_process_from_running(scene: Scene) -> None:
+    catalogue.deprecate_image(actor=SYSTEM, image=image(), reason="old")
+    assert deploy(scene).image is None
+    scene.cluster.kind = "kubernetes"
+    with pytest.raises(NoImageFits, match="vllm-10: is deprecated since"):
+        deploy(scene, name="chat-v2", op_key="2")
 
 
 def test_a_cluster_of_containers_needs_one(scene: Scene) -> None:

@@ -81,6 +81,10 @@ def test_versions_are_compared_as_numbers() -> None:
     assert versions.at_least("12.10", "12.9")
     assert not versions.at_least("535.104.05", "550")
     assert versions.at_least("unknown", "550") is None
+    assert cuda.compiling_driver("12.0.1") == "525.60.13"
+    assert cuda.least_driver("12.8.1") == "525.60.13"
+    assert cuda.least_driver("10.1.243") == "418.39"
+    assert cuda.least_driver("99") == cuda.least_driver("") == ""
     assert versions.answers("0.10", "0.10.2")
     assert not versions.answers("0.1", "0.10.2")
     assert versions.answers(">=0.9", "v0.10.2rc1")
@@ -256,10 +260,31 @@ def test_every_refusal_names_a_fact_that_is_truly_violated(images: list[Image], 
             assert is_violated(refusal.fact, image, wish), refusal
 
 
+@given(some_images, wishes)
+def test_a_gpu_that_cannot_run_the_code_or_the_weights_is_always_refused(images, wish) -> None:
+    for image in images:
+        told = {refusal.fact for refusal in judge(image, wish).refusals}
+        if image.engine == wish.engine and image.cuda_version and image.code:
+            assert is_violated(Fact.CODE, image, wish) == (Fact.CODE in told)
+            is_gguf = wish.model.format == "gguf"
+            assert is_gguf or is_violated(Fact.QUANTIZATION, image, wish) == (Fact.QUANTIZATION in told)
+
+
+RUNS_ON = {
+    "8.0": {"8.0", "8.6"},
+    "7.5": {"7.5"},
+    "8.0+PTX": {"8.0", "8.6", "9.0", "10.0"},
+    "9.0a": {"9.0"},
+    "10.0": {"10.0"},
+    "compute_75": {"7.5", "8.0", "8.6", "9.0", "10.0"},
+}
+"""Of the GPUs above, by hand."""
+LEAST = {("vllm", "fp8"): 7.5, ("tensorrt-llm", "fp8"): 8.9, ("vllm", "awq"): 7.5, ("vllm", "gptq"): 7.0}
+
+
 def is_violated(fact: Fact, image: Image, wish: Wish) -> bool:
     """Said again without the rules' own code, from the numbers alone."""
     present, model = wish.gpus or (), wish.model
-    capabilities = [tuple(map(int, gpu.capability.split("."))) for gpu in present if gpu.capability]
     match fact:
         case Fact.ENGINE:
             return image.engine != wish.engine
@@ -272,10 +297,8 @@ def is_violated(fact: Fact, image: Image, wish: Wish) -> bool:
         case Fact.GPU:
             return (wish.gpus == () and not image.runs_on_cpu) or (bool(present) and not image.cuda_version)
         case Fact.CODE:
-            built = {"8.0": (8, 0), "7.5": (7, 5), "8.0+PTX": (8, 0), "9.0a": (9, 0), "10.0": (10, 0)}
-            lowest = min((built.get(code, (7, 5)) for code in image.code), default=(0, 0))
-            has_ptx = any("PTX" in code or "compute" in code for code in image.code)
-            return any(has < lowest or not has_ptx for has in capabilities)
+            runs_on = {one for code in image.code for one in RUNS_ON[code]}
+            return any(gpu.capability and gpu.capability not in runs_on for gpu in present)
         case Fact.DRIVER:
             needs = {"11.8": 450, "12.4": 525, "12.8": 525, "13.0": 580}
             least = int((image.least_driver or "0").split(".")[0]) or needs[image.cuda_version]
@@ -287,8 +310,8 @@ def is_violated(fact: Fact, image: Image, wish: Wish) -> bool:
         case Fact.FORMAT:
             return model.format not in image.formats
         case Fact.QUANTIZATION:
-            return any(has < (9, 0) for has in capabilities) and (
-                model.quantization in ("fp8", "awq", "gptq") or model.dtype.startswith("F8")
-            )
+            is_fp8 = model.quantization == "fp8" or (not model.quantization and model.dtype == "F8_E4M3")
+            least = LEAST.get((wish.engine, "fp8" if is_fp8 else model.quantization), 0.0)
+            return any(gpu.capability and float(gpu.capability) < least for gpu in present)
         case Fact.TRIED:
             return any(not trial.works for trial in image.trials)
