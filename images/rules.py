@@ -105,8 +105,9 @@ FP8_FALLBACKS: Mapping[str, tuple[str, str]] = {
     # docs.vllm.ai, the same page: "weight-only W8A16, utilizing FP8 Marlin".
     "vllm": ("7.5", "keeps its FP8 weights, but computes in 16 bits (older releases: from 8.0 on only)"),
     # transformers, quantizer_finegrained_fp8: "We will default to dequantizing the model to bf16".
-    "transformers": ("5.0", "unpacks FP8 weights to bfloat16: twice the memory"),
+    "transformers": ("", "unpacks FP8 weights to bfloat16: twice the memory"),
 }
+"""From which compute capability on an engine runs FP8 weights all the same (empty: any), and how."""
 LEAST_FOR: Mapping[tuple[str, str], str] = {
     # docs.vllm.ai, "Quantization: Supported Hardware"; Volta is 7.0, Turing 7.5.
     ("vllm", "awq"): "7.5",
