@@ -250,7 +250,8 @@ class Repair(Step[Finding]):
         self._result = self._process.note(RESULT)
         if self._result is None:
             try:
-                source = source_of(versions.readable_source(self._version))
+                # What was let in once may come back, whatever holds by now.
+                source = source_of(versions.readable_source(self._version), admits_runnable=True)
                 secret = token_of(self._version.source)
             except (SourceNotAllowed, CannotUnseal) as error:
                 self._why_not = str(error)

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from accounts.states import Right
 from common.actor import Actor
+from models_registry.contents import runnable
 from models_registry.errors import CodeNotAllowed
 from models_registry.models import CodeExemption, Version
 
@@ -27,11 +28,28 @@ def code_of(version: Version) -> list[dict[str, str]]:
     return []
 
 
+def runnable_formats_of(version: Version) -> list[str]:
+    """Those of its files' formats that run code when they are loaded."""
+    return sorted(runnable.FORMATS & version.scan.get("formats", {}).keys())
+
+
 def exemption_of(version: Version, *, at: datetime | None = None) -> CodeExemption | None:
-    """The one in force for the version's model that lasts longest."""
+    """The one in force for all the code of the version that lasts longest."""
+    rows = _in_force(version, at)
+    if runnable_formats_of(version):
+        rows = rows.filter(covers_runnable=True)
+    return rows.order_by("-until").first()
+
+
+def admits_runnable(version: Version) -> bool:
+    """Whether formats that run code may enter now, by an import of the version."""
+    return _in_force(version, None).filter(covers_runnable=True).exists()
+
+
+def _in_force(version: Version, at: datetime | None) -> QuerySet[CodeExemption]:
     team, model = version.model.team_id, version.model_id
-    rows = CodeExemption.objects.in_force(at or timezone.now()).filter(Q(model=None) | Q(model=model))
-    return rows.filter(team=team).order_by("-until").first()
+    rows: QuerySet[CodeExemption] = CodeExemption.objects.in_force(at or timezone.now())
+    return rows.filter(Q(model=None) | Q(model=model), team=team)
 
 
 def check_code(version: Version, *, at: datetime | None = None) -> None:
@@ -41,9 +59,11 @@ def check_code(version: Version, *, at: datetime | None = None) -> None:
         return
     paths = [one["path"] for one in code]
     more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    formats = ", with formats that run code," if runnable_formats_of(version) else ""
     raise CodeNotAllowed(
         f"{version} carries code that loaders may run: {', '.join(paths[:_NAMED])}{more}. Import it again "
-        f"without, or ask an admin of team {version.model.team.name} to exempt its model for a while."
+        f"without, or ask an admin of team {version.model.team.name} to exempt its model{formats} for a "
+        "while."
     )
 
 

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from models_registry import source_tree
-from models_registry.contents import Identified, OpenFile, check_together, code, identify
+from models_registry.contents import Identified, OpenFile, check_together, code, identify, runnable
 from models_registry.contents.warnings import Warned, warnings_of
 from models_registry.errors import Refused, SourceChanged, SourceUnreadable, StoreFull
 from models_registry.facts import ModelFacts, facts_of, storable
 from models_registry.manifest import Manifest, ManifestFile, manifest_of
+from models_registry.pickle_scan import Advice, advice_on
 from models_registry.store.base import Intake
 
 THREADS = 2
@@ -38,6 +39,8 @@ class DirectorySource:
     root: str
     path: str
     ignore_patterns: tuple[str, ...] = ()
+    admits_runnable: bool = False
+    """See `contents.identify`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class ImportResult:
     code: tuple[tuple[str, str], ...] = ()
     """Files that carry or name code, and how: it keeps the version from being served, see `exemptions`."""
     warnings: tuple[Warned, ...] = ()
+    pickles: tuple[Advice, ...] = ()
     facts: ModelFacts = field(default_factory=ModelFacts)
     copied_bytes: int = 0
     seconds: float = 0.0
@@ -90,6 +94,7 @@ class ImportResult:
                 "skipped": tuple((path, reason) for path, reason in data["skipped"]),
                 "code": tuple((path, how) for path, how in data["code"]),
                 "warnings": tuple(Warned(**warned) for warned in data["warnings"]),
+                "pickles": tuple(map(Advice.from_json, data["pickles"])),
                 "facts": ModelFacts(**{**data["facts"], "notes": tuple(data["facts"]["notes"])}),
             }
         )
@@ -111,7 +116,7 @@ def import_directory(
     try:
         with source_tree.opened(Path(source.root), source.path) as directory:
             listing = source_tree.list_files(directory, ignore_patterns=source.ignore_patterns)
-            result = _Import(intake, directory, listing, report, threads).run()
+            result = _Import(intake, directory, listing, report, threads, source.admits_runnable).run()
     except Refused as refusal:
         result = refused([refusal])
     except (SourceUnreadable, SourceChanged, StoreFull) as error:
@@ -186,6 +191,16 @@ class Copied:
     identified: Identified
     copied_bytes: int
     warnings: tuple[Warned, ...] = ()
+    advice: Advice | None = None
+
+
+def judged(intake: Intake, entry: ManifestFile, *, copied_bytes: int, admits_runnable: bool) -> Copied:
+    """What a file is that the intake holds; nobody can change it any more. Raises Refused."""
+    with intake.opened(entry.sha256) as content:
+        identified = identify(entry.path, content, admits_runnable=admits_runnable)
+        warnings = warnings_of(entry.path, identified.format, content)
+        advice = advice_on(entry.path, identified.format, content)
+    return Copied(entry, identified, copied_bytes, warnings, advice)
 
 
 def judged_together(copied: Sequence[Copied], *, skipped: Sequence[tuple[str, str]]) -> ImportResult:
@@ -201,6 +216,7 @@ def judged_together(copied: Sequence[Copied], *, skipped: Sequence[tuple[str, st
         skipped=tuple(skipped),
         code=_code(settled),
         warnings=tuple(warned for one in copied for warned in one.warnings)[:MAX_WARNINGS],
+        pickles=tuple(one.advice for one in copied if one.advice)[:MAX_CODE],
         facts=facts_of(settled),
         copied_bytes=sum(one.copied_bytes for one in copied),
     )
@@ -208,6 +224,9 @@ def judged_together(copied: Sequence[Copied], *, skipped: Sequence[tuple[str, st
 
 def _code(files: Sequence[Identified]) -> tuple[tuple[str, str], ...]:
     carried = [(file.path, code.CARRIED) for file in files if file.format == code.FORMAT]
+    carried += [
+        (file.path, runnable.carried(file.format)) for file in files if file.format in runnable.FORMATS
+    ]
     named = [
         (file.path, storable(f"Its auto_map names {', '.join(file.names_code)}."))
         for file in files
@@ -224,8 +243,10 @@ class _Import:
         listing: source_tree.Listing,
         report: Callable[[Progress], None],
         threads: int,
+        admits_runnable: bool,
     ) -> None:
         self._intake = intake
+        self._admits_runnable = admits_runnable
         self._directory = directory
         self._listing = listing
         self._threads = threads
@@ -253,7 +274,9 @@ class _Import:
         with source_tree.open_file(self._directory, file) as descriptor:
             content = OpenFile(descriptor, file.size)
             try:
-                found: Identified | Refused = identify(file.path, content)
+                found: Identified | Refused = identify(
+                    file.path, content, admits_runnable=self._admits_runnable
+                )
             except Refused as refusal:
                 return refusal, 0
             return found, 0 if self._intake.probably_held(content) else file.size
@@ -261,9 +284,9 @@ class _Import:
     def _copy(self, file: source_tree.SourceFile) -> Copied:
         with source_tree.open_file(self._directory, file) as descriptor:
             taken = self._intake.take(descriptor, file.size, counted=self._meter.count)
-        with self._intake.opened(taken.sha256) as content:
-            identified = identify(file.path, content)
-            warnings = warnings_of(file.path, identified.format, content)
-        self._meter.count(files=1)
         entry = ManifestFile(file.path, taken.size, taken.sha256)
-        return Copied(entry, identified, taken.copied_bytes, warnings)
+        copied = judged(
+            self._intake, entry, copied_bytes=taken.copied_bytes, admits_runnable=self._admits_runnable
+        )
+        self._meter.count(files=1)
+        return copied

@@ -15,6 +15,7 @@ from common.actor import Actor
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
 from models_registry import files, importer
 from models_registry.errors import IntakeBusy
+from models_registry.exemptions import admits_runnable
 from models_registry.facts import storable
 from models_registry.importer import PROGRESS, RESULT, STARTED, Job
 from models_registry.importing import ImportResult
@@ -83,7 +84,7 @@ class Copy(Step[Version]):
                 store=str(settings.SLIPWAY_STORE_DIR),
                 key=key,
                 attempt=row.attempt,
-                source=source_of(row.source),
+                source=source_of(row.source, admits_runnable=admits_runnable(row)),
                 guardian_pid=guardian.pid,
                 guardian_started=guardian.create_time(),
                 secret=token_of(row.source),
@@ -142,6 +143,7 @@ def _judged(row: Version, result: ImportResult) -> Outcome:
         "skipped": [{"path": path, "reason": reason} for path, reason in result.skipped],
         "code": [{"path": path, "reason": how} for path, how in result.code],
         "warnings": [storable(asdict(warned)) for warned in result.warnings],
+        "pickles": [storable(asdict(advice)) for advice in result.pickles],
         "notes": list(result.facts.notes),
         "copied_bytes": result.copied_bytes,
         "seconds": result.seconds,

@@ -68,8 +68,8 @@ class AllowedRepository:
         }
 
 
-def source_of(source: dict[str, Any]) -> DirectorySource | RepositorySource:
-    """What a version's import reads; see `Version.source`."""
+def source_of(source: dict[str, Any], *, admits_runnable: bool) -> DirectorySource | RepositorySource:
+    """What a version's import reads; see `Version.source` and `contents.identify`."""
     if source["kind"] == "hub":
         return RepositorySource(
             endpoint=source["endpoint"],
@@ -79,8 +79,10 @@ def source_of(source: dict[str, Any]) -> DirectorySource | RepositorySource:
             ignore_patterns=tuple(source["ignore_patterns"]),
             trusted_hosts=trusted_hosts(),
             patience_seconds=PATIENCE_SECONDS,
+            admits_runnable=admits_runnable,
         )
-    return DirectorySource(source["root"], source["path"], tuple(source["ignore_patterns"]))
+    patterns = tuple(source["ignore_patterns"])
+    return DirectorySource(source["root"], source["path"], patterns, admits_runnable)
 
 
 def check_endpoint(endpoint: str) -> str:

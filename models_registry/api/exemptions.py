@@ -29,6 +29,9 @@ class CodeExemptionSerializer(serializers.ModelSerializer[CodeExemption]):
     model = serializers.CharField(
         source="model.name", default=None, allow_null=True, help_text="Null: every model of the team."
     )
+    covers_runnable = serializers.BooleanField(
+        help_text="Formats that run code when they are loaded, such as pickles, may enter and be served too."
+    )
     in_force = serializers.BooleanField(source="is_in_force")
     ended_at = serializers.DateTimeField(
         allow_null=True, help_text="When somebody ended it before its time; null: nobody did."
@@ -40,6 +43,7 @@ class CodeExemptionSerializer(serializers.ModelSerializer[CodeExemption]):
             "id",
             "team",
             "model",
+            "covers_runnable",
             "reason",
             "given_at",
             "given_by",
@@ -55,6 +59,10 @@ class NewCodeExemptionSerializer(serializers.Serializer[Any]):
     team = serializers.CharField(max_length=63)
     model = serializers.CharField(
         max_length=95, required=False, allow_null=True, help_text="Every model of the team unless given."
+    )
+    covers_runnable = serializers.BooleanField(
+        default=False,
+        help_text="Let formats that run code when they are loaded, such as pickles, enter and be served too.",
     )
     reason = serializers.CharField(max_length=MAX_REASON)
     until = serializers.DateTimeField(help_text="At most 180 days from now; it ends by itself.")

@@ -3,14 +3,15 @@
 Only formats that carry data and cannot carry code pass: safetensors, GGUF, ONNX, SentencePiece, text and the
 pictures of a model card. Nothing is unpickled, unpacked, rendered or executed. What is not recognised is
 refused, with a reason that says what it seems to be and what to do instead. Python is told apart from text:
-it enters, and keeps its version from being served until the team exempts it.
+it enters, and keeps its version from being served until the team exempts it. Formats that run code when they
+are loaded (`runnable`) do not even enter without an exemption.
 """
 
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from models_registry.contents import code, gguf, images, onnx, safetensors, sentencepiece, text
+from models_registry.contents import code, gguf, images, onnx, runnable, safetensors, sentencepiece, text
 from models_registry.contents.gguf import Gguf
 from models_registry.contents.reading import Content, InMemory, Malformed, OpenFile
 from models_registry.contents.safetensors import Tensors
@@ -93,12 +94,12 @@ class Identified:
     names_code: tuple[str, ...] = ()
 
 
-def check_name(path: str) -> None:
+def check_name(path: str, *, admits_runnable: bool = False) -> None:
     """Refused when the name alone tells that the file may not enter; `identify` says so too."""
     suffix = PurePosixPath(path).suffix.lower()
     if suffix in _SUFFIXES_OF_CODE:
         raise _is_code(path, suffix)
-    if suffix in _SUFFIXES_OF_PICKLES:
+    if suffix in _SUFFIXES_OF_PICKLES and not (admits_runnable and suffix in runnable.SUFFIXES):
         raise _is_pickle(path)
 
 
@@ -112,11 +113,17 @@ def _is_pickle(path: str) -> Refused:
     return Refused(path, f"it is, or is loaded as, a Python pickle: {_UNPICKLED}")
 
 
-def identify(path: str, content: Content) -> Identified:
+def identify(path: str, content: Content, *, admits_runnable: bool = False) -> Identified:
     """What the file at `path` is by its bytes; Refused with the reason when it may not enter.
 
-    Bytes of no known format come back as `raw`: `check_together` decides about them.
+    Bytes of no known format come back as `raw`: `check_together` decides about them. `admits_runnable`: an
+    exemption lets formats enter that run code when they are loaded.
     """
+    format = runnable.format_of(path, content)
+    if format and not admits_runnable:
+        raise Refused(path, runnable.refusal(format))
+    if format:
+        return Identified(path, format)
     try:
         return _identify(path, content)
     except Malformed as fault:
@@ -158,7 +165,7 @@ def _identify(path: str, content: Content) -> Identified:
 
 
 def _text_or_raw(path: str, content: Content, *, suffix: str, head: bytes) -> Identified:
-    if suffix in _SUFFIXES_OF_PICKLES or _pickled(head):
+    if suffix in _SUFFIXES_OF_PICKLES or runnable.is_pickle(head):
         raise _is_pickle(path)
     if suffix == ".json":
         text.check_json_size(content)
@@ -195,11 +202,6 @@ def _onnx(path: str, content: Content) -> Identified:
     )
 
 
-def _pickled(head: bytes) -> bool:
-    """Protocol 2 and later begin with PROTO and their number; older ones are caught by name."""
-    return len(head) > 1 and head[0] == 0x80 and head[1] in range(1, 6)
-
-
 def _not_also_zip(content: Content) -> Content:
     """`content`, or Malformed when a ZIP directory ends exactly where the file ends: a polyglot."""
     tail = content.read_at(max(0, content.size - 65_557), 65_557)
@@ -220,7 +222,7 @@ def _words(claimed: str) -> str:
 def _seems(content: Content) -> str:
     """What refused bytes look like, as the end of the sentence."""
     head = content.read_at(0, 512)
-    if _pickled(head):
+    if runnable.is_pickle(head):
         return f". It begins like a Python pickle: {_UNPICKLED}"
     for offset, magic, reason in _MAGIC:
         if head[offset : offset + len(magic)] == magic:

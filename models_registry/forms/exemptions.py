@@ -15,6 +15,11 @@ class ExemptionForm(forms.Form):
     model = forms.ModelChoiceField(
         Model.objects.none(), to_field_name="name", required=False, empty_label="Every model of the team"
     )
+    covers_runnable = forms.BooleanField(
+        label="Formats that run code too",
+        required=False,
+        help_text="Pickles (.bin, .pt, .ckpt, .pkl), NumPy, HDF5 and Keras files may even enter.",
+    )
     days = forms.IntegerField(
         label="Days",
         min_value=1,

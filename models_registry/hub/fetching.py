@@ -16,7 +16,6 @@ from typing import TypeVar
 
 from models_registry import names
 from models_registry.contents import check_name, identify
-from models_registry.contents.warnings import warnings_of
 from models_registry.errors import Refused, StoreFull
 from models_registry.hub.base import Hub, HubError, HubFile, HubMisbehaves, HubUnreachable, RateLimited
 from models_registry.hub.source import RepositorySource
@@ -26,6 +25,7 @@ from models_registry.importing import (
     ImportResult,
     Meter,
     Progress,
+    judged,
     judged_together,
     refused,
     side_by_side,
@@ -157,14 +157,14 @@ class _Fetch:
                 strict=True,
             )
         )
-        judged = side_by_side(
+        looked_at = side_by_side(
             lambda file: self._judged(file, sha256s[_key(file)]), files, threads=CONNECTIONS
         )
-        refusals = [one for one in judged if isinstance(one, Refused)]
+        refusals = [one for one in looked_at if isinstance(one, Refused)]
         if refusals:
             return refused(refusals)
         self._meter.count(always=True)
-        copied = [one for one in judged if isinstance(one, Copied)]
+        copied = [one for one in looked_at if isinstance(one, Copied)]
         fetched_bytes = sum(file.size for key, file in contents.items() if not sha256s[key][1])
         result = judged_together(copied, skipped=listing.skipped)
         return replace(result, copied_bytes=fetched_bytes)
@@ -179,7 +179,7 @@ class _Fetch:
         """Judge by its name, and a large file by its header where it lies, before the whole of it comes."""
         content = _AtTheHub(self._hub, self._source.repo_id, self.commit, file)
         try:
-            check_name(file.path)
+            check_name(file.path, admits_runnable=self._source.admits_runnable)
             if file.size > _SMALL_BYTES and PurePosixPath(file.path).suffix.lower() in _TOLD_BY_HEADER:
                 self._patience.keep(lambda: identify(file.path, content))
         except Refused as refusal:
@@ -248,14 +248,13 @@ class _Fetch:
 
     def _judged(self, file: HubFile, fetched: tuple[str, bool]) -> Copied | Refused:
         sha256, was_held = fetched
-        with self._intake.opened(sha256) as content:
-            try:
-                identified = identify(file.path, content)
-            except Refused as refusal:
-                return refusal
-            warnings = warnings_of(file.path, identified.format, content)
         entry = ManifestFile(file.path, file.size, sha256)
-        return Copied(entry, identified, 0 if was_held else file.size, warnings)
+        copied_bytes = 0 if was_held else file.size
+        admits = self._source.admits_runnable
+        try:
+            return judged(self._intake, entry, copied_bytes=copied_bytes, admits_runnable=admits)
+        except Refused as refusal:
+            return refusal
 
 
 def _key(file: HubFile) -> str:

@@ -9,7 +9,8 @@ PATIENCE_SECONDS = 300.0
 @dataclass(frozen=True, slots=True)
 class RepositorySource:
     """`revision` of a repository: the files that match one of `allow_patterns` (none: all) and none of
-    `ignore_patterns`. `trusted_hosts` (`name:port`) may be asked though they are not public.
+    `ignore_patterns`. `trusted_hosts` (`name:port`) may be asked though they are not public. For
+    `admits_runnable` see `contents.identify`.
     """
 
     endpoint: str
@@ -19,3 +20,4 @@ class RepositorySource:
     ignore_patterns: tuple[str, ...] = ()
     trusted_hosts: tuple[str, ...] = ()
     patience_seconds: float = PATIENCE_SECONDS
+    admits_runnable: bool = False

@@ -81,7 +81,7 @@ class Version(Reconciled):
     facts = models.JSONField(null=True, blank=True, editable=False)
     """What `facts.details_of` makes; None: its files have not been read for it yet."""
     scan = models.JSONField(default=dict, blank=True, editable=False)
-    """What the judgement of its files found: `{"verdict", "refusals", "skipped", "notes", "formats"}`."""
+    """What the judgement of its files found; see `reconcilers.Copy`."""
     signature = models.JSONField(null=True, blank=True, editable=False)
     """None: unsigned."""
     lineage = models.JSONField(default=dict, blank=True)

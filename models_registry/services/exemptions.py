@@ -17,9 +17,17 @@ LONGEST = timedelta(days=180)
 
 
 def exempt_code(
-    *, actor: Actor, team: Team, until: datetime, reason: str, model: Model | None = None
+    *,
+    actor: Actor,
+    team: Team,
+    until: datetime,
+    reason: str,
+    model: Model | None = None,
+    covers_runnable: bool = False,
 ) -> CodeExemption:
     """Let versions with code be served until then: of one model, or of all that the team has.
+
+    `covers_runnable` lets formats enter and be served that run code when they are loaded, such as pickles.
 
     Raises NotAllowed, Invalid without a reason, for a time that is past or more than 180 days away, or for
     another team's model.
@@ -36,13 +44,18 @@ def exempt_code(
         row = CodeExemption.objects.create(
             team=team,
             model=model,
+            covers_runnable=covers_runnable,
             reason=why,
             given_at=now,
             given_by=actor.name,
             user_id=actor.user_id,
             until=until,
         )
-        detail = {"model": model.name if model else None, "until": until.isoformat()}
+        detail = {
+            "model": model.name if model else None,
+            "until": until.isoformat(),
+            "covers_runnable": covers_runnable,
+        }
         audit.record(actor, "code.exempt", subject=row, reason=why, detail=detail, team_id=team.pk)
     return row
 

@@ -50,6 +50,7 @@ def exempt(request: HttpRequest, name: str) -> HttpResponse:
         actor=actor,
         team=team,
         model=form.cleaned_data["model"],
+        covers_runnable=form.cleaned_data["covers_runnable"],
         until=timezone.now() + timedelta(days=form.cleaned_data["days"]),
         reason=why.cleaned_data["reason"],
     )
