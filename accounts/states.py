@@ -20,6 +20,7 @@ class Right(TextChoices):
     PEOPLE_ADMIN = "people.admin", "manage people and roles"
     AUDIT_READ = "audit.read", "read the audit record"
     CODE_EXEMPT = "code.exempt", "exempt models whose versions carry code"
+    SIGNATURES_ADMIN = "signatures.admin", "say whose signatures the team trusts and requires"
     WEBHOOKS_WRITE = "webhooks.write", "see and change webhooks"
 
 

@@ -6,13 +6,14 @@ generated from this module (`manage.py settings_reference`).
 
 import ipaddress
 import os
+import shlex
 import sys
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from common.webhooks.destination import Allowed
@@ -67,6 +68,21 @@ class Environment(BaseSettings):
     )
     store_check_mib_per_second: int = Field(
         100, ge=1, description="MiB per second at which such a check reads at most."
+    )
+    signing_key: str = Field(
+        "",
+        description="PEM file with the private key (elliptic curve, P-256, P-384 or P-521, no password) that "
+        "signs every version that is imported. Empty: nothing is signed, or a command does it.",
+    )
+    signing_command: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Command that signs instead, for keys in a KMS: it gets the bytes to sign on standard "
+        "input and answers with an ECDSA signature, in DER or base64, within 8 s. No shell runs it.",
+    )
+    signing_public_key: str = Field(
+        "",
+        validate_default=True,
+        description="PEM file with the public key of SLIPWAY_SIGNING_COMMAND. Required with it.",
     )
     database_url: str = Field(
         "",
@@ -150,6 +166,32 @@ class Environment(BaseSettings):
     @classmethod
     def _hub_addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(_url(url.rstrip("/"), "http", "https") for url in urls)
+
+    @field_validator("signing_key", "signing_public_key")
+    @classmethod
+    def _absolute_file(cls, path: str) -> str:
+        if path and not Path(path).is_absolute():
+            raise ValueError(f"{path} is not an absolute path")
+        return path
+
+    @field_validator("signing_command", mode="before")
+    @classmethod
+    def _split_words(cls, value: Any) -> Any:
+        return tuple(shlex.split(value)) if isinstance(value, str) else value
+
+    @field_validator("signing_command")
+    @classmethod
+    def _one_signer(cls, command: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if command and info.data.get("signing_key"):
+            raise ValueError("must be empty while SLIPWAY_SIGNING_KEY is set")
+        return command
+
+    @field_validator("signing_public_key")
+    @classmethod
+    def _key_of_command(cls, path: str, info: ValidationInfo) -> str:
+        if info.data.get("signing_command") and not path:
+            raise ValueError("must be set while SLIPWAY_SIGNING_COMMAND is")
+        return path
 
     @field_validator("home")
     @classmethod

@@ -37,6 +37,10 @@ class CodeNotAllowed(Conflict):
     """The version carries code, and no exemption of its team lets it be served."""
 
 
+class SignatureNotTrusted(Conflict):
+    """The team requires a signature by a key that it trusts, and the version has none."""
+
+
 class Frozen(Conflict):
     """A ready version never changes."""
 
@@ -69,6 +73,10 @@ class UnknownRule(Missing):
     """The model has no retention rule."""
 
 
+class Unsigned(Missing):
+    """The version has no signature."""
+
+
 class UnknownAlias(Missing):
     """The model has no such alias."""
 
@@ -80,6 +88,18 @@ class Refused(SlipwayError):
         super().__init__(f"{path}: {reason}")
         self.path = path
         self.reason = reason
+
+
+class BadKey(SlipwayError):
+    """It is no key that can be used here."""
+
+
+class BadSignature(SlipwayError):
+    """A signature does not say what it should."""
+
+
+class CannotSign(SlipwayError):
+    """The key of this installation, or the command that has it, does not sign."""
 
 
 class SourceUnreadable(SlipwayError):

@@ -13,7 +13,7 @@ from django.conf import settings
 
 from common.actor import Actor
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
-from models_registry import files, importer
+from models_registry import files, importer, vouching
 from models_registry.errors import IntakeBusy
 from models_registry.exemptions import admits_runnable
 from models_registry.facts import storable
@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 ACTOR = Actor.system("importer")
 LOOK_EVERY = timedelta(seconds=1)
 READ_AGAIN_AFTER = timedelta(hours=1)
+SIGN_AGAIN_AFTER = timedelta(minutes=1)
 TIDY_EVERY = timedelta(milliseconds=500)
 MAX_LAUNCHES = 10
 QUIET_AFTER_LAUNCH = timedelta(seconds=5)
@@ -195,7 +196,7 @@ def _source(row: Version, result: ImportResult) -> dict[str, Any]:
 
 
 class Publish(Step[Version]):
-    """Its files become blobs; only then is the version ready."""
+    """Its files become blobs; only then is the version ready, together with what its signatures say."""
 
     name = "publish"
     effect = Effect.ABSOLUTE
@@ -203,19 +204,28 @@ class Publish(Step[Version]):
     def act(self, row: Version, operation: Operation) -> None:
         files.store().publish(str(row.pk), files.manifest_of(row))
 
-    def observe(self, row: Version, operation: Operation) -> str:
+    def observe(self, row: Version, operation: Operation) -> tuple[str, list[vouching.Seen]]:
         manifest = files.manifest_of(row)
         files.store().check(manifest)
-        return manifest.digest
+        return manifest.digest, vouching.look(row, manifest)
 
-    def settle(self, row: Version, seen: str, now: datetime) -> Outcome:
-        return _moved(
+    def settle(self, row: Version, seen: tuple[str, list[vouching.Seen]], now: datetime) -> Outcome:
+        digest, signatures = seen
+        save, write = moved(
             row,
             VersionState.READY,
-            detail={"digest": seen, "bytes": row.size_bytes, "files": row.file_count},
-            digest=seen,
+            actor=ACTOR,
+            detail={"digest": digest, "bytes": row.size_bytes, "files": row.file_count},
+            digest=digest,
             ready_at=now,
+            vouched_at=vouching.done_at(row, signatures, now),
         )
+
+        def write_all() -> None:
+            vouching.record(row, signatures, now)
+            write()
+
+        return proceed(save=save, write=write_all)
 
 
 class LetGo(Step[Version]):
@@ -241,7 +251,11 @@ class LetGo(Step[Version]):
         return str(row.pk) in files.store().intakes()
 
     def settle(self, row: Version, seen: bool, now: datetime) -> Outcome:
-        return wait(TIDY_EVERY) if seen else rest(save={"is_held": False})
+        if seen:
+            return wait(TIDY_EVERY)
+        if row.state == VersionState.READY and row.vouched_at is None:
+            return proceed(save={"is_held": False}, write=lambda: None)
+        return rest(save={"is_held": False})
 
 
 class ReadFacts(Step[Version]):
@@ -266,6 +280,24 @@ class ReadFacts(Step[Version]):
         return rest(write=write)
 
 
+class Vouch(Step[Version]):
+    """Look at the signatures of a version again: a key is trusted since, or ours could not be made before."""
+
+    name = "vouch"
+
+    def observe(self, row: Version, operation: Operation) -> list[vouching.Seen]:
+        return vouching.look(row, files.manifest_of(row))
+
+    def settle(self, row: Version, seen: list[vouching.Seen], now: datetime) -> Outcome:
+        def write() -> None:
+            vouching.record(row, seen, now)
+
+        done_at = vouching.done_at(row, seen, now)
+        if done_at is None:
+            return wait(SIGN_AGAIN_AFTER, write=write)
+        return proceed(save={"vouched_at": done_at}, write=write)
+
+
 class VersionReconciler(Reconciler[Version]):
     kind = "version"
     model = Version
@@ -278,6 +310,8 @@ class VersionReconciler(Reconciler[Version]):
             return Publish() if row.file_count else Copy(self._start)
         if row.is_held:
             return LetGo()
+        if row.state == VersionState.READY and row.vouched_at is None:
+            return Vouch()
         return ReadFacts() if row.state == VersionState.READY and row.facts is None else None
 
 

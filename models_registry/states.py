@@ -92,6 +92,32 @@ OPEN_FINDINGS = frozenset({FindingState.FOUND, FindingState.ASIDE, FindingState.
 """In these the versions that need the file cannot be released."""
 
 
+class SignatureVerdict(TextChoices):
+    VALID = "valid"
+    """A key that the team trusted then has signed just the files of the version."""
+    UNKNOWN = "unknown"
+    """Nobody whom the team trusts has made it."""
+    INVALID = "invalid"
+    """It is broken, or was made for other files."""
+    MISSING = "missing"
+    """Slipway is to sign the version and could not yet."""
+
+
+class SignatureOrigin(TextChoices):
+    FILES = "files"
+    """It came with the version's files."""
+    SLIPWAY = "slipway"
+    """This installation has made it."""
+
+
+class SignatureDemand(TextChoices):
+    """What becomes of a version without a signature that its team trusts, when it is to be served."""
+
+    OFF = "off", "nothing is asked"
+    WARN = "warn", "it is served, with a warning"
+    REQUIRE = "require", "it is not served"
+
+
 class RunState(TextChoices):
     """Of what is done to the whole store."""
 

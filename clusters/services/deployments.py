@@ -20,6 +20,7 @@ from common.reconcile import kernel
 from images.models import RuntimeImage
 from models_registry.exemptions import check_code
 from models_registry.models import Version
+from models_registry.vouching import check_signature
 
 
 def ensure_deployment(
@@ -43,7 +44,7 @@ def ensure_deployment(
 
     What the same `op_key` has made is returned as it is now, however often it is asked for. Raises NameTaken
     when another operation made one of this name, DeploymentGone when it was removed since, ValidationError,
-    NotAllowed, Missing when the cluster is another team's, CodeNotAllowed, NoImageFits.
+    NotAllowed, Missing when the cluster is another team's, CodeNotAllowed, SignatureNotTrusted, NoImageFits.
 
     Its workers run `image`, or the one of the catalogue that fits best; the row keeps which and why.
     """
@@ -74,6 +75,7 @@ def ensure_deployment(
         existing = Deployment.objects.filter(name=name).first()
         if existing is None:
             check_code(version, at=now)
+            check_signature(version)
             picked = pick_image(wanted, named=image)
             wanted.image, wanted.image_reference = picked.image, picked.reference
             wanted.image_reason = picked.reason

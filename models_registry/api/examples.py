@@ -1,6 +1,7 @@
 """The documents that the schema shows for models, versions, aliases and sources on hubs."""
 
 DIGEST = "5b0c3f0f7d0c6d4de1b58f2b2f4f3a7d7c6a1a2a3a4a5a6a7a8a9aaabacadaea"
+FINGERPRINT = "9f0c6d1d7d3c8f2c5e1a4b7d6f8091a2b3c4d5e6f708192a3b4c5d6e7f8091a2"
 MODEL = {
     "name": "tiny-llama",
     "team": "language",
@@ -68,7 +69,20 @@ VERSION = {
         "allow_patterns": [],
         "ignore_patterns": ["*.bin"],
     },
-    "signature": None,
+    "signature": {
+        "standing": "trusted",
+        "reason": "Signed by the key release-ci.",
+        "made": [
+            {
+                "origin": "slipway",
+                "verdict": "valid",
+                "reason": "",
+                "fingerprint": FINGERPRINT,
+                "key": "release-ci",
+                "verified_at": "2026-11-20T08:30:02Z",
+            }
+        ],
+    },
     "progress": {
         "bytes_done": 13_400_211,
         "bytes_total": 13_400_211,
@@ -186,27 +200,6 @@ ALIAS_MOVE = {
     "reason": "Promoted on chat: longer training",
     "release_id": 12,
 }
-CODE_EXEMPTION = {
-    "id": 5,
-    "team": "vision",
-    "model": "tiny-llama",
-    "covers_runnable": False,
-    "reason": "Bo has read the code of this commit; the architecture is not in transformers yet.",
-    "given_at": "2026-11-20T09:00:00Z",
-    "given_by": "cleo",
-    "until": "2027-02-01T00:00:00Z",
-    "in_force": True,
-    "ended_at": None,
-    "ended_by": "",
-}
-NEW_CODE_EXEMPTION = {
-    "team": "vision",
-    "model": "tiny-llama",
-    "covers_runnable": False,
-    "reason": "Bo has read the code of this commit; the architecture is not in transformers yet.",
-    "until": "2027-02-01T00:00:00Z",
-}
-EXEMPTION_END = {"reason": "The architecture is in transformers now."}
 COMPARISON = {
     "before": "tiny-llama:v1",
     "after": "tiny-llama:v2",

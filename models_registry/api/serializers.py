@@ -7,9 +7,10 @@ from common.api.examples import example
 from common.audit import MAX_REASON
 from models_registry import selectors
 from models_registry.api import examples
-from models_registry.models import Alias, AliasMove, HubSource, Model, Version
+from models_registry.models import Alias, AliasMove, HubSource, Model, Version, VersionSignature
 from models_registry.selectors import ModelCard, VersionCard
-from models_registry.states import VersionState
+from models_registry.states import SignatureOrigin, SignatureVerdict, VersionState
+from models_registry.vouching import STANDINGS
 
 
 class LatestVersionSerializer(serializers.Serializer[Version]):
@@ -113,6 +114,30 @@ class SourceSerializer(serializers.Serializer[Any]):
     ignore_patterns = serializers.ListField(child=serializers.CharField())
 
 
+class OneSignatureSerializer(serializers.Serializer[VersionSignature]):
+    origin = serializers.ChoiceField(
+        choices=SignatureOrigin.choices, help_text="`files`: it came with them; `slipway`: made here."
+    )
+    verdict = serializers.ChoiceField(
+        choices=SignatureVerdict.choices,
+        help_text="When it was last looked at. `missing`: it could not be made yet.",
+    )
+    reason = serializers.CharField(help_text="Why it is not valid.")
+    fingerprint = serializers.CharField(help_text="Of its key: sha256 of the public key in PEM.")
+    key = serializers.SerializerMethodField(help_text="Name of that key, if the team trusts it now.")
+    verified_at = serializers.DateTimeField()
+
+    @extend_schema_field(serializers.CharField(allow_null=True))
+    def get_key(self, row: VersionSignature) -> str | None:
+        return row.key.name if row.key and row.key.is_in_force else None
+
+
+class SignatureSerializer(serializers.Serializer[VersionCard]):
+    standing = serializers.ChoiceField(source="standing.name", choices=STANDINGS)
+    reason = serializers.CharField(source="standing.reason")
+    made = OneSignatureSerializer(source="signatures", many=True)
+
+
 @example(examples.VERSION)
 class VersionSerializer(serializers.Serializer[VersionCard]):
     model = serializers.CharField(source="version.model.name")
@@ -138,9 +163,7 @@ class VersionSerializer(serializers.Serializer[VersionCard]):
     message = serializers.CharField(source="version.message")
     author = serializers.CharField(source="version.author_name")
     source = SourceSerializer(source="version.source")  # type: ignore[assignment]
-    signature = serializers.DictField(
-        source="version.signature", allow_null=True, help_text="Null: unsigned."
-    )
+    signature = serializers.SerializerMethodField(help_text="Null: unsigned.")
     progress = ProgressSerializer(source="version")
     aliases = serializers.ListField(child=serializers.CharField())
     tags = serializers.ListField(child=serializers.CharField())
@@ -153,6 +176,10 @@ class VersionSerializer(serializers.Serializer[VersionCard]):
 
     def get_stuck(self, card: VersionCard) -> str:
         return card.version.last_error if card.version.stuck_at else ""
+
+    @extend_schema_field(SignatureSerializer(allow_null=True))
+    def get_signature(self, card: VersionCard) -> Any:
+        return SignatureSerializer(card).data if card.signatures else None
 
 
 class RopeSerializer(serializers.Serializer[Any]):

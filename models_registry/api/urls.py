@@ -1,13 +1,14 @@
 from django.urls import path
 from rest_framework.routers import SimpleRouter
 
-from models_registry.api import exemptions, hubs, retention, store, views
+from models_registry.api import exemptions, hubs, retention, signatures, store, views
 
 router = SimpleRouter(use_regex_path=False)
 router.register("models", views.Models, basename="model")
 router.register("models/<str:model>/versions", views.Versions, basename="version")
 router.register("models/<str:model>/aliases", views.Aliases, basename="alias")
 router.register("code-exemptions", exemptions.CodeExemptions, basename="code-exemption")
+router.register("trusted-keys", signatures.TrustedKeys, basename="trusted-key")
 router.register("hub-sources", hubs.HubSources, basename="hub-source")
 router.register("hub-syncs", hubs.HubSyncs, basename="hub-sync")
 router.register("store/collections", store.Collections, basename="collection")
@@ -25,6 +26,8 @@ urlpatterns = [
     path("models/<str:model>/retention/preview/", retention.PREVIEW, name="retention-preview"),
     path("models/<str:model>/retention/apply/", retention.APPLY, name="retention-apply"),
     path("models/<str:model>/retention/stop/", retention.STOP, name="retention-stop"),
+    path("signature-policies/<str:team>/", signatures.POLICY, name="signature-policy"),
+    path("signing/", signatures.Signing.as_view({"get": "show"}), name="signing"),
     path("store/", store.StoreState.as_view({"get": "show"}), name="store"),
     *router.urls,
 ]

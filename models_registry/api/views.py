@@ -3,8 +3,9 @@ from typing import Any, ClassVar
 
 import django_filters
 from django.db.models import QuerySet
-from django.http.response import HttpResponseBase
+from django.http.response import HttpResponse, HttpResponseBase
 from django.utils.functional import cached_property
+from django.utils.http import content_disposition_header
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.decorators import action
@@ -18,11 +19,12 @@ from accounts.states import Right
 from common.api.streams import ServerEvent, events_response
 from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, Read
 from common.errors import Invalid, Missing
-from models_registry import selectors, services
+from models_registry import selectors, services, vouching
 from models_registry.api import serializers
 from models_registry.facts import WEIGHT_FORMATS
 from models_registry.models import Alias, AliasMove, Model, Version
-from models_registry.states import VersionState
+from models_registry.signing import bundles
+from models_registry.states import SignatureOrigin, VersionState
 
 MODEL = OpenApiParameter("model", OpenApiTypes.STR, OpenApiParameter.PATH, description="Name of the model.")
 VERSION = OpenApiParameter(
@@ -150,6 +152,7 @@ class VersionActions(Shown, OfModel, Read, Deleted):
     lookup_field = "name"
     lookup_url_kwarg = "version"
     lookup_value_converter = "str"
+    parameters: ClassVar = {"signature": ("origin",)}
 
     def get_object(self) -> Version:
         return selectors.version_named(self.model, self.kwargs["version"])
@@ -195,6 +198,25 @@ class VersionActions(Shown, OfModel, Read, Deleted):
     def tags(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Put tags on a version and take others away; all else of it stays as it is."""
         return self.answer(services.tag_version(actor=self.actor, version=self.get_object(), **self.given()))
+
+    @extend_schema(
+        parameters=[OpenApiParameter("origin", enum=SignatureOrigin.values, description="Which one.")],
+        responses={
+            (200, bundles.MEDIA_TYPE): OpenApiResponse(
+                OpenApiTypes.STR, description="A bundle of Sigstore, as `model_signing verify key` takes it."
+            )
+        },
+    )
+    @action(detail=True)
+    def signature(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+        """The signature itself, for others to verify: Slipway's own, or that of its files."""
+        version = self.get_object()
+        bundle = vouching.bundle_of(version, request.query_params.get("origin", ""))
+        name = f"{version.model.name}-{version.name}.sig"
+        disposition = content_disposition_header(as_attachment=True, filename=name) or ""
+        return HttpResponse(
+            bundle, content_type=bundles.MEDIA_TYPE, headers={"Content-Disposition": disposition}
+        )
 
     @extend_schema(
         parameters=[

@@ -5,6 +5,7 @@ from models_registry.models.catalogue import Model
 from models_registry.models.exemptions import CodeExemption
 from models_registry.models.hubs import HubSource, HubSync
 from models_registry.models.retention import RetentionRule
+from models_registry.models.signatures import SignaturePolicy, TrustedKey, VersionSignature
 from models_registry.models.storage import Check, Collection, Finding, StoreKeeper, StoreRun, UnreferencedBlob
 from models_registry.models.versions import FROZEN_FIELDS, Version, VersionFile, VersionMove, VersionTag
 
@@ -20,11 +21,14 @@ __all__ = [
     "HubSync",
     "Model",
     "RetentionRule",
+    "SignaturePolicy",
     "StoreKeeper",
     "StoreRun",
+    "TrustedKey",
     "UnreferencedBlob",
     "Version",
     "VersionFile",
     "VersionMove",
+    "VersionSignature",
     "VersionTag",
 ]

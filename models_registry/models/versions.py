@@ -82,8 +82,8 @@ class Version(Reconciled):
     """What `facts.details_of` makes; None: its files have not been read for it yet."""
     scan = models.JSONField(default=dict, blank=True, editable=False)
     """What the judgement of its files found; see `reconcilers.Copy`."""
-    signature = models.JSONField(null=True, blank=True, editable=False)
-    """None: unsigned."""
+    vouched_at = models.DateTimeField(null=True, editable=False)
+    """When its signatures were last looked at, and made; None: that is to be done. See `vouching`."""
     lineage = models.JSONField(default=dict, blank=True)
     """What its author says about how it came to be, such as `base_model`, `trained_by`, `data`."""
     parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="+")

@@ -13,7 +13,7 @@ from models_registry.models import Alias, Model, Version
 from models_registry.uses import uses
 
 MAX_WORDS = 8
-JSON_COLUMNS = ("config", "facts", "scan", "source", "lineage", "signature")
+JSON_COLUMNS = ("config", "facts", "scan", "source", "lineage")
 """What lists of models do without: parsing it takes longer than all the rest."""
 
 

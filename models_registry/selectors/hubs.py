@@ -61,7 +61,7 @@ def hub_sync_of(model: Model, pk: int) -> HubSync:
 
 
 def _with_version(rows: QuerySet[HubSync]) -> QuerySet[HubSync]:
-    heavy = ("config", "scan", "lineage", "signature")
+    heavy = ("config", "scan", "lineage")
     return rows.select_related("source__model__team", "version__model").defer(
         *(f"version__{column}" for column in heavy)
     )

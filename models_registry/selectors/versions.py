@@ -9,10 +9,19 @@ from common.actor import Actor
 from models_registry import files, names
 from models_registry.comparison import Comparison, compared
 from models_registry.errors import UnknownVersion
-from models_registry.models import Alias, Model, Version, VersionFile, VersionMove, VersionTag
+from models_registry.models import (
+    Alias,
+    Model,
+    Version,
+    VersionFile,
+    VersionMove,
+    VersionSignature,
+    VersionTag,
+)
 from models_registry.selectors.catalogue import JSON_COLUMNS, MAX_WORDS, model_named
 from models_registry.states import VersionState
 from models_registry.uses import uses
+from models_registry.vouching import Standing, shown_standing, signatures_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +34,12 @@ class VersionCard:
     same_content_as: str
     """Name of the first version of the model with the same digest; empty when it is this one."""
     tags: tuple[str, ...]
+    signatures: tuple[VersionSignature, ...]
+    """Without their bundles."""
+
+    @property
+    def standing(self) -> Standing:
+        return shown_standing(self.signatures)
 
 
 def versions(model: Model) -> QuerySet[Version]:
@@ -60,6 +75,7 @@ def version_cards(versions: Sequence[Version]) -> list[VersionCard]:
     tags: dict[int, list[str]] = {}
     for version_id, name in VersionTag.objects.filter(version__in=ids).values_list("version", "name"):
         tags.setdefault(version_id, []).append(name)
+    signatures = signatures_of(versions)
     served = uses()
     firsts = _first_with_digest(versions)
     shown = []
@@ -73,6 +89,7 @@ def version_cards(versions: Sequence[Version]) -> list[VersionCard]:
                 tuple(served.get(version.pk, ())),
                 same,
                 tuple(tags.get(version.pk, ())),
+                tuple(signatures.get(version.pk, ())),
             )
         )
     return shown

@@ -21,6 +21,7 @@ from models_registry.services.retention import (
     stop_retention,
 )
 from models_registry.services.shelving import archive_version, restore_version, tag_version
+from models_registry.services.signatures import demand_signatures, distrust_key, trust_key
 from models_registry.services.storage import retry_repair, start_check, start_collection
 from models_registry.services.versions import (
     cancel_import,
@@ -43,6 +44,8 @@ __all__ = [
     "delete_model",
     "delete_retention",
     "delete_version",
+    "demand_signatures",
+    "distrust_key",
     "end_exemption",
     "exempt_code",
     "import_version",
@@ -61,4 +64,5 @@ __all__ = [
     "stop_retention",
     "tag_version",
     "take_notice",
+    "trust_key",
 ]

@@ -29,6 +29,14 @@ def reason(value: str) -> str:
     return text("reason", value, limit=MAX_REASON)
 
 
+def demanded_reason(value: str) -> str:
+    """As `reason`; Invalid also when nothing is said."""
+    why = reason(value)
+    if not why:
+        raise Invalid(fields={"reason": ["Say why."]})
+    return why
+
+
 def patterns(field: str, given: Sequence[str]) -> list[str]:
     """Shell patterns over whole paths, without empty ones."""
     if len(given) > MAX_PATTERNS:

@@ -33,7 +33,7 @@ def exempt_code(
     another team's model.
     """
     require(actor, Right.CODE_EXEMPT, team)
-    why, now = _why(reason), timezone.now()
+    why, now = checks.demanded_reason(reason), timezone.now()
     if until <= now:
         raise Invalid(fields={"until": ["It must lie in the future."]})
     if until > now + LONGEST:
@@ -63,7 +63,7 @@ def exempt_code(
 def end_exemption(*, actor: Actor, exemption: CodeExemption, reason: str) -> CodeExemption:
     """End it before its time; what is served goes on. Raises NotAllowed, Invalid, WrongState."""
     require(actor, Right.CODE_EXEMPT, exemption.team)
-    why, now = _why(reason), timezone.now()
+    why, now = checks.demanded_reason(reason), timezone.now()
     with transaction.atomic():
         rows = CodeExemption.objects.in_force(now).filter(pk=exemption.pk)
         if not rows.update(ended_at=now, ended_by=actor.name):
@@ -71,10 +71,3 @@ def end_exemption(*, actor: Actor, exemption: CodeExemption, reason: str) -> Cod
         audit.record(actor, "code.exempt_end", subject=exemption, reason=why, team_id=exemption.team_id)
     exemption.refresh_from_db()
     return exemption
-
-
-def _why(reason: str) -> str:
-    why = checks.reason(reason)
-    if not why:
-        raise Invalid(fields={"reason": ["Say why."]})
-    return why

@@ -12,10 +12,11 @@ from clusters.errors import NoImageFits
 from clusters.selectors import DeploymentStatus
 from clusters.states import DeploymentState
 from common.reconcile import Effect, Operation, Outcome
-from models_registry.errors import CodeNotAllowed
+from models_registry.errors import CodeNotAllowed, SignatureNotTrusted
 from models_registry.exemptions import check_code, code_of, exemption_of
 from models_registry.models import Version
 from models_registry.states import VersionState
+from models_registry.vouching import check_signature
 from releases import plans, smoke
 from releases.models import Release
 from releases.reconcilers.base import ACTOR, PlanStep, halt
@@ -36,9 +37,10 @@ class ScanVersion(PlanStep[plans.Scan]):
             return halt(row, f"{version} is {version.state}, not ready.", kind=Halt.FAIL)
         try:
             check_code(version, at=now)
-        except CodeNotAllowed as error:
+            signature = check_signature(version)
+        except (CodeNotAllowed, SignatureNotTrusted) as error:
             return halt(row, str(error), kind=Halt.FAIL)
-        note = f"{version.file_count} files, {_code_in_words(version, now)}."
+        note = f"{version.file_count} files, {_code_in_words(version, now)}. {signature}".rstrip()
         return self.go_on(row, note=note, detail={"digest": version.digest})
 
 
@@ -83,7 +85,7 @@ class DeployCandidate(PlanStep[plans.Deploy]):
                 op_key=f"release:{row.pk}",
                 actor=ACTOR,
             )
-        except (CodeNotAllowed, NoImageFits) as error:
+        except (CodeNotAllowed, SignatureNotTrusted, NoImageFits) as error:
             self._refusal = str(error)
             return
         clusters.scale_deployment(

@@ -45,6 +45,18 @@ def _exemption(scene: Scene) -> Mapping[str, Any]:
     return {"id": scene.exemption.pk}
 
 
+def _trusted_key(scene: Scene) -> Mapping[str, Any]:
+    return {"id": scene.trusted_key.pk}
+
+
+def _policy(scene: Scene) -> Mapping[str, Any]:
+    return {"team": scene.signature_policy.team.name}
+
+
+def _signed(scene: Scene) -> Mapping[str, Any]:
+    return {"model": scene.model.name, "version": scene.signed_version().name}
+
+
 def _hub_source(scene: Scene) -> Mapping[str, Any]:
     return {"id": scene.hub_source.pk}
 
@@ -145,6 +157,38 @@ ROUTES = [
         fill=_exemption,
         body=lambda scene: {"reason": "needed no more"},
     ),
+    Route("GET", "trusted-keys/", Access.SIGNED_IN, owned=False),
+    Route(
+        "POST",
+        "trusted-keys/",
+        Right.SIGNATURES_ADMIN,
+        body=lambda scene: {
+            "team": scene.team.name,
+            "name": new_name(),
+            "pem": scene.public_key,
+            "reason": "known",
+        },
+        status=201,
+        owned=False,
+    ),
+    Route("GET", "trusted-keys/{id}/", Right.READ, fill=_trusted_key),
+    Route(
+        "POST",
+        "trusted-keys/{id}/remove/",
+        Right.SIGNATURES_ADMIN,
+        fill=_trusted_key,
+        body=lambda scene: {"reason": "lost"},
+    ),
+    Route("GET", "signature-policies/{team}/", Right.READ, fill=_policy),
+    Route(
+        "PUT",
+        "signature-policies/{team}/",
+        Right.SIGNATURES_ADMIN,
+        fill=_policy,
+        body=lambda scene: {"demand": "require", "reason": "needed"},
+    ),
+    Route("GET", "signing/", Access.SIGNED_IN, owned=False),
+    Route("GET", VERSION + "signature/", Right.READ, fill=_signed),
     Route("GET", "hub-sources/", Access.SIGNED_IN, owned=False),
     Route(
         "POST",

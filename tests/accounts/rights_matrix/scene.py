@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from django.conf import settings
 from django.utils import timezone
 
@@ -20,7 +21,20 @@ from clusters.backends.base import DeploymentSpec, Fence
 from clusters.models import Cluster, Deployment, Node, Worker
 from images.models import RuntimeImage
 from images.services import deprecate_image
-from models_registry.models import Alias, CodeExemption, HubSource, HubSync, Model, RetentionRule, Version
+from models_registry.models import (
+    Alias,
+    CodeExemption,
+    HubSource,
+    HubSync,
+    Model,
+    RetentionRule,
+    SignaturePolicy,
+    TrustedKey,
+    Version,
+    VersionSignature,
+)
+from models_registry.services import demand_signatures, trust_key
+from models_registry.signing.keys import PrivateKey
 from models_registry.sources import allowed_directory
 from releases.models import Plan, Release, Service
 from releases.plans import CANARY, Approval, plan_hash
@@ -148,6 +162,28 @@ class Scene:
     def exemption(self) -> CodeExemption:
         until = timezone.now() + timedelta(days=1)
         return CodeExemption.objects.create(team=self.team, reason="read", until=until)
+
+    @cached_property
+    def public_key(self) -> str:
+        return PrivateKey(generate_private_key(SECP256R1())).public_key.pem
+
+    @cached_property
+    def trusted_key(self) -> TrustedKey:
+        return trust_key(actor=SYSTEM, team=self.team, name=new_name(), pem=self.public_key, reason="known")
+
+    def signed_version(self) -> Version:
+        """One that somebody has signed, nobody knows who."""
+        version = self.version()
+        VersionSignature.objects.get_or_create(
+            version=version,
+            origin="files",
+            defaults={"bundle": "{}", "verdict": "unknown", "verified_at": timezone.now()},
+        )
+        return version
+
+    @cached_property
+    def signature_policy(self) -> SignaturePolicy:
+        return demand_signatures(actor=SYSTEM, team=self.team, demand="warn", reason="try")
 
     @cached_property
     def hub_source(self) -> HubSource:

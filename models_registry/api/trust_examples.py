@@ -1,0 +1,60 @@
+"""The documents that the schema shows for exemptions, keys, what teams demand of signatures, and signing."""
+
+from models_registry.api.examples import FINGERPRINT
+
+CODE_EXEMPTION = {
+    "id": 5,
+    "team": "vision",
+    "model": "tiny-llama",
+    "covers_runnable": False,
+    "reason": "Bo has read the code of this commit; the architecture is not in transformers yet.",
+    "given_at": "2026-11-20T09:00:00Z",
+    "given_by": "cleo",
+    "until": "2027-02-01T00:00:00Z",
+    "in_force": True,
+    "ended_at": None,
+    "ended_by": "",
+}
+NEW_CODE_EXEMPTION = {
+    "team": "vision",
+    "model": "tiny-llama",
+    "covers_runnable": False,
+    "reason": "Bo has read the code of this commit; the architecture is not in transformers yet.",
+    "until": "2027-02-01T00:00:00Z",
+}
+EXEMPTION_END = {"reason": "The architecture is in transformers now."}
+PUBLIC_KEY = (
+    "-----BEGIN PUBLIC KEY-----\n"
+    "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE2G2Y+2tabdTV5BcGiBIx0a9fAFwr\n"
+    "kBbmLSGtks4L3qX6yYY0zufBnhC8Ur/iy55GhWP/9A/bY2LhC30M9+RYtw==\n"
+    "-----END PUBLIC KEY-----\n"
+)
+TRUSTED_KEY = {
+    "id": 3,
+    "team": "vision",
+    "name": "release-ci",
+    "pem": PUBLIC_KEY,
+    "fingerprint": FINGERPRINT,
+    "reason": "The key of the release pipeline, read out by bo.",
+    "added_at": "2026-11-19T16:00:00Z",
+    "added_by": "cleo",
+    "in_force": True,
+    "removed_at": None,
+    "removed_by": "",
+}
+NEW_TRUSTED_KEY = {
+    "team": "vision",
+    "name": "release-ci",
+    "pem": PUBLIC_KEY,
+    "reason": "The key of the release pipeline, read out by bo.",
+}
+KEY_REMOVAL = {"reason": "The pipeline has a new key."}
+SIGNATURE_POLICY = {
+    "team": "vision",
+    "demand": "require",
+    "reason": "All pipelines sign since October.",
+    "changed_at": "2026-11-19T16:10:00Z",
+    "changed_by": "cleo",
+}
+SIGNATURE_POLICY_PUT = {"demand": "require", "reason": "All pipelines sign since October."}
+SIGNING = {"signs": True, "fault": "", "public_key": PUBLIC_KEY, "fingerprint": FINGERPRINT}

@@ -1,0 +1,103 @@
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from accounts.models import Team
+from accounts.services import require
+from accounts.states import Right
+from common import audit
+from common.actor import Actor
+from common.errors import Invalid
+from common.reconcile import kernel
+from models_registry.errors import BadKey, NameTaken, WrongState
+from models_registry.models import SignaturePolicy, TrustedKey, Version, VersionSignature
+from models_registry.services import checks
+from models_registry.signing import keys
+from models_registry.states import SignatureDemand, SignatureVerdict
+
+MAX_KEYS = 50
+
+
+def trust_key(*, actor: Actor, team: Team, name: str, pem: str, reason: str) -> TrustedKey:
+    """Take signatures by this key for good from now on; versions that have one are looked at again.
+
+    Raises NotAllowed, Invalid for a key that cannot be used, NameTaken.
+    """
+    require(actor, Right.SIGNATURES_ADMIN, team)
+    why, called = checks.demanded_reason(reason), checks.text("name", name, limit=63)
+    if not called:
+        raise Invalid(fields={"name": ["Give it a name that people know it by."]})
+    try:
+        key = keys.public_key(pem)
+    except BadKey as error:
+        raise Invalid(fields={"pem": [str(error)]}) from None
+    rows = TrustedKey.objects.in_force().filter(team=team)
+    try:
+        with transaction.atomic():
+            row = TrustedKey.objects.create(
+                team=team,
+                name=called,
+                pem=key.pem,
+                fingerprint=key.fingerprint,
+                reason=why,
+                added_at=timezone.now(),
+                added_by=actor.name,
+            )
+            if rows.count() > MAX_KEYS:
+                raise Invalid(fields={"name": [f"A team trusts at most {MAX_KEYS} keys; remove one first."]})
+            detail = {"name": called, "fingerprint": key.fingerprint}
+            audit.record(actor, "key.trust", subject=row, reason=why, detail=detail, team_id=team.pk)
+            _look_again(row)
+    except IntegrityError:
+        same = rows.filter(fingerprint=key.fingerprint).first()
+        taken = f"the same key, as {same.name}" if same else f"another key with the name {called}"
+        raise NameTaken(f"Team {team.name} trusts {taken} already.") from None
+    return row
+
+
+def _look_again(key: TrustedKey) -> None:
+    """What was of unknown origin so far may be by this key."""
+    rows = VersionSignature.objects.filter(version__model__team=key.team_id)
+    maybe = Q(verdict=SignatureVerdict.UNKNOWN, fingerprint__in=(key.fingerprint, ""))
+    again = rows.filter(maybe | Q(key__fingerprint=key.fingerprint)).values("version")
+    for version in Version.objects.live().filter(pk__in=again).only("pk"):
+        kernel.wake(version, vouched_at=None)
+
+
+def distrust_key(*, actor: Actor, key: TrustedKey, reason: str) -> TrustedKey:
+    """Its signatures count for nothing from now on; what is served goes on. Raises NotAllowed, WrongState."""
+    require(actor, Right.SIGNATURES_ADMIN, key.team)
+    why, now = checks.demanded_reason(reason), timezone.now()
+    with transaction.atomic():
+        rows = TrustedKey.objects.in_force().filter(pk=key.pk)
+        if not rows.update(removed_at=now, removed_by=actor.name):
+            raise WrongState("This key was removed already.")
+        detail = {"name": key.name, "fingerprint": key.fingerprint}
+        audit.record(actor, "key.distrust", subject=key, reason=why, detail=detail, team_id=key.team_id)
+    key.refresh_from_db()
+    return key
+
+
+def demand_signatures(
+    *, actor: Actor, team: Team, demand: str, reason: str, expected: int | None = None
+) -> SignaturePolicy:
+    """Say what becomes of versions without a trusted signature that are to be served from now on.
+
+    Raises NotAllowed, Invalid, Stale.
+    """
+    require(actor, Right.SIGNATURES_ADMIN, team)
+    why = checks.demanded_reason(reason)
+    if demand not in SignatureDemand.values:
+        raise Invalid(fields={"demand": [f"Choose from {', '.join(SignatureDemand.values)}."]})
+    with transaction.atomic():
+        row, _ = SignaturePolicy.objects.get_or_create(team=team, defaults={"changed_by": actor.name})
+        detail = {"from": row.demand, "to": demand}
+        row.change(
+            expected=expected,
+            demand=demand,
+            reason=why,
+            changed_at=timezone.now(),
+            changed_by=actor.name,
+        )
+        audit.record(actor, "signatures.demand", subject=row, reason=why, detail=detail, team_id=team.pk)
+    return row

@@ -1,0 +1,229 @@
+"""Who vouches for a version: the signatures over its files, whose they are, and what its team demands."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from accounts.models import Team
+from accounts.states import Right
+from common.actor import Actor
+from models_registry import files
+from models_registry.errors import BlobMissing, CannotSign, SignatureNotTrusted, Unsigned
+from models_registry.manifest import Manifest
+from models_registry.models import SignaturePolicy, TrustedKey, Version, VersionSignature
+from models_registry.signing import bundles, keys, signers
+from models_registry.signing.bundles import Verdict
+from models_registry.signing.keys import PublicKey
+from models_registry.signing.signers import Signer
+from models_registry.signing.statements import SIGNATURE_PATH
+from models_registry.states import SignatureDemand, SignatureOrigin, SignatureVerdict
+
+STANDINGS = ("trusted", "invalid", "unknown", "unsigned")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A signature of a version and what is to be said of it now."""
+
+    origin: SignatureOrigin
+    bundle: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the signatures of a version amount to, for those who decide.
+
+    `trusted`: a key that the team trusts now has signed its files, and no other signature of it is broken.
+    `invalid`: one is broken. `unknown`: nobody whom the team trusts has signed it. `unsigned`: nobody has.
+    """
+
+    name: str
+    reason: str
+
+
+def signer() -> Signer | None:
+    """Who signs for this installation; None: nobody. Raises CannotSign."""
+    if settings.SLIPWAY_SIGNING_KEY:
+        return signers.key_file(Path(settings.SLIPWAY_SIGNING_KEY))
+    if settings.SLIPWAY_SIGNING_COMMAND:
+        public_key = Path(settings.SLIPWAY_SIGNING_PUBLIC_KEY)
+        return signers.command(settings.SLIPWAY_SIGNING_COMMAND, public_key)
+    return None
+
+
+def look(version: Version, manifest: Manifest) -> list[Seen]:
+    """Verify the signatures of a version whose files are in the store, and make ours where it is missing."""
+    trusted = _trusted(version.model.team_id)
+    found = []
+    if (carried := _carried(manifest)) is not None:
+        found.append(Seen(SignatureOrigin.FILES, carried, bundles.verified(carried, manifest, trusted)))
+    if (ours := _ours(version, manifest, trusted)) is not None:
+        found.append(ours)
+    return found
+
+
+def _carried(manifest: Manifest) -> str | None:
+    """The bundle among the files; what is larger than a bundle can be is cut, and so no bundle."""
+    file = next((file for file in manifest.files if file.path == SIGNATURE_PATH), None)
+    if file is None:
+        return None
+    try:
+        with files.store().opened(file.sha256) as content:
+            return content.read_at(0, bundles.MAX_BYTES + 1).decode("utf-8", "replace")
+    except BlobMissing:
+        return ""
+
+
+def _ours(version: Version, manifest: Manifest, trusted: Mapping[str, PublicKey]) -> Seen | None:
+    rows = VersionSignature.objects.filter(version=version.pk, origin=SignatureOrigin.SLIPWAY)
+    bundle = rows.exclude(bundle="").values_list("bundle", flat=True).first()
+    if bundle is None:
+        try:
+            one = signer()
+            if one is None:
+                return None
+            bundle = bundles.signed(str(version), manifest, one)
+        except CannotSign as error:
+            return Seen(SignatureOrigin.SLIPWAY, "", Verdict(SignatureVerdict.MISSING, str(error)))
+    return Seen(SignatureOrigin.SLIPWAY, bundle, bundles.verified(bundle, manifest, trusted))
+
+
+def done_at(version: Version, seen: Iterable[Seen], now: datetime) -> datetime | None:
+    """When all signatures of a version were looked at; None: one is to be made, or a key is trusted since."""
+    verdicts = [one.verdict for one in seen]
+    if any(one.verdict == SignatureVerdict.MISSING for one in verdicts):
+        return None
+    unknown = [one.fingerprint for one in verdicts if one.verdict == SignatureVerdict.UNKNOWN]
+    since = TrustedKey.objects.in_force().filter(team=version.model.team_id, fingerprint__in=unknown)
+    return None if since.exists() else now
+
+
+def record(version: Version, seen: Iterable[Seen], now: datetime) -> None:
+    """Write what was seen of the signatures, in the transaction that says it was looked at."""
+    for one in seen:
+        key = _key(version, one.verdict)
+        verdict = one.verdict.verdict
+        if verdict == SignatureVerdict.VALID and key is None:
+            verdict = SignatureVerdict.UNKNOWN
+        VersionSignature.objects.update_or_create(
+            version=version,
+            origin=one.origin,
+            defaults={
+                "bundle": one.bundle[: bundles.MAX_BYTES],
+                "fingerprint": one.verdict.fingerprint,
+                "verdict": verdict,
+                "reason": one.verdict.reason,
+                "key": key if verdict == SignatureVerdict.VALID else None,
+                "verified_at": now,
+            },
+        )
+
+
+def _key(version: Version, verdict: Verdict) -> TrustedKey | None:
+    """None also when the key was removed since the signature was looked at."""
+    rows = TrustedKey.objects.in_force().filter(team=version.model.team_id)
+    return rows.filter(fingerprint=verdict.fingerprint).first() if verdict.fingerprint else None
+
+
+def _trusted(team_id: int) -> dict[str, PublicKey]:
+    rows = TrustedKey.objects.in_force().filter(team=team_id).values_list("fingerprint", "pem")
+    return {fingerprint: keys.public_key(pem) for fingerprint, pem in rows}
+
+
+def standing_of(version: Version) -> Standing:
+    """Verified anew, over the files as they are listed, by the keys that the team trusts now."""
+    manifest, trusted = files.manifest_of(version), _trusted(version.model.team_id)
+    rows = VersionSignature.objects.filter(version=version.pk).order_by("origin")
+    told = []
+    for bundle, verdict, reason in rows.values_list("bundle", "verdict", "reason"):
+        if verdict == SignatureVerdict.MISSING:
+            told.append(Verdict(SignatureVerdict.MISSING, reason))
+        else:
+            told.append(bundles.verified(bundle, manifest, trusted))
+    names = dict(
+        TrustedKey.objects.in_force().filter(team=version.model.team_id).values_list("fingerprint", "name")
+    )
+    return standing([(one.verdict, one.reason, names.get(one.fingerprint, "")) for one in told])
+
+
+def standing(signatures: Sequence[tuple[str, str, str]]) -> Standing:
+    """Of signatures as (verdict, reason, name of the trusted key, or empty)."""
+    for verdict, reason, _ in signatures:
+        if verdict == SignatureVerdict.INVALID:
+            return Standing("invalid", f"A signature of it is broken. {reason}")
+    for verdict, _, key in signatures:
+        if verdict == SignatureVerdict.VALID and key:
+            return Standing("trusted", f"Signed by the key {key}.")
+    if any(verdict != SignatureVerdict.MISSING for verdict, _, _ in signatures):
+        return Standing("unknown", "It is signed, but by no key that the team trusts.")
+    missing = next((f" {reason}" for _, reason, _ in signatures), "")
+    return Standing("unsigned", f"It is not signed.{missing}")
+
+
+def demand_of(team_id: int) -> SignatureDemand:
+    demand = SignaturePolicy.objects.filter(team=team_id).values_list("demand", flat=True).first()
+    return SignatureDemand(demand or SignatureDemand.OFF)
+
+
+def check_signature(version: Version) -> str:
+    """What to note of the version's signatures when it is to be served; empty where nothing is demanded.
+
+    Raises SignatureNotTrusted when its team requires one by a key that it trusts.
+    """
+    demand = demand_of(version.model.team_id)
+    if demand == SignatureDemand.OFF:
+        return ""
+    found = standing_of(version)
+    if found.name == "trusted":
+        return found.reason
+    if demand == SignatureDemand.WARN:
+        return f"Warning: {found.reason}"
+    team = version.model.team.name
+    raise SignatureNotTrusted(
+        f"Team {team} serves only versions that a key it trusts has signed, and {version} is none. "
+        f"{found.reason} Have it signed and import it again, or ask an admin of the team to trust the key."
+    )
+
+
+def bundle_of(version: Version, origin: str = "") -> str:
+    """The text of its signature, for others to verify: Slipway's before the one of its files. Raises
+    Unsigned.
+    """
+    rows = VersionSignature.objects.filter(version=version.pk).exclude(bundle="")
+    rows = rows.filter(origin=origin) if origin else rows.order_by("-origin")
+    bundle = rows.values_list("bundle", flat=True).first()
+    if bundle is None:
+        raise Unsigned(f"{version} has no signature{f' of this origin ({origin})' if origin else ''}.")
+    return bundle
+
+
+def trusted_keys(actor: Actor, right: Right = Right.READ) -> QuerySet[TrustedKey]:
+    """Those of the teams in which the actor has the right, removed ones too."""
+    rows: QuerySet[TrustedKey] = TrustedKey.objects.for_actor(actor, right)
+    return rows.select_related("team")
+
+
+def policy_of(team: Team) -> SignaturePolicy:
+    """The team's, or one as it is before somebody has said anything."""
+    return SignaturePolicy.objects.filter(team=team).first() or SignaturePolicy(team=team)
+
+
+def signatures_of(versions: Sequence[Version]) -> dict[int, list[VersionSignature]]:
+    """Without their bundles, by version: one query for any number of them."""
+    rows = VersionSignature.objects.filter(version__in=[version.pk for version in versions])
+    found: dict[int, list[VersionSignature]] = {}
+    for row in rows.select_related("key").defer("bundle").order_by("origin"):
+        found.setdefault(row.version_id, []).append(row)
+    return found
+
+
+def shown_standing(rows: Sequence[VersionSignature]) -> Standing:
+    """As `standing_of`, by what was found when they were last looked at; of keys, those removed count not."""
+    return standing(
+        [(row.verdict, row.reason, row.key.name if row.key and row.key.is_in_force else "") for row in rows]
+    )
