@@ -16,9 +16,11 @@ from models_registry.models import (
     HubSync,
     Model,
     RetentionRule,
+    TrustedKey,
     Version,
     VersionFile,
     VersionMove,
+    VersionSignature,
 )
 
 if TYPE_CHECKING:
@@ -94,6 +96,19 @@ class AliasMoveRows(ReadOnly):
 class CodeExemptionRows(ReadOnly):
     list_display = ("team", "model", "given_at", "given_by", "until", "ended_at", "reason")
     list_select_related = ("team", "model")
+
+
+@admin.register(TrustedKey)
+class TrustedKeyRows(ReadOnly):
+    list_display = ("team", "name", "fingerprint", "added_at", "added_by", "removed_at", "reason")
+    list_select_related = ("team",)
+
+
+@admin.register(VersionSignature)
+class VersionSignatureRows(ReadOnly):
+    list_display = ("version", "origin", "verdict", "key", "fingerprint", "verified_at")
+    list_select_related = ("version__model", "key__team")
+    list_filter = ("origin", "verdict")
 
 
 @admin.register(HubSource)

@@ -7,6 +7,7 @@ from models_registry.views import (
     models,
     notices,
     retention,
+    signatures,
     storage,
     versions,
 )
@@ -17,6 +18,10 @@ urlpatterns = [
     path("settings/teams/<str:name>/code/", exemptions.exemption_page, name="code-exemptions"),
     path("settings/teams/<str:name>/code/+new/", exemptions.exempt, name="exempt-code"),
     path("settings/teams/<str:name>/code/<int:pk>/+end/", exemptions.end, name="end-exemption"),
+    path("settings/teams/<str:name>/signatures/", signatures.signature_page, name="signatures"),
+    path("settings/teams/<str:name>/signatures/+trust/", signatures.trust, name="trust-key"),
+    path("settings/teams/<str:name>/signatures/+demand/", signatures.demand, name="demand-signatures"),
+    path("settings/teams/<str:name>/signatures/<int:pk>/+remove/", signatures.distrust, name="distrust-key"),
     path("models/", models.model_list, name="models"),
     path("models/+new/", models.new_model, name="new-model"),
     path("models/+store/", storage.store_page, name="store-page"),

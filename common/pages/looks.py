@@ -63,6 +63,12 @@ LOOKS: dict[str, dict[str, Look]] = {
         "repaired": Look("Repaired", "good", "circle-check"),
         "unneeded": Look("Not needed", "idle", "circle-off"),
     },
+    "signature": {
+        "trusted": Look("Trusted", "good", "shield-check"),
+        "unknown": Look("Not trusted", "warn", "shield-x"),
+        "invalid": Look("Broken", "bad", "circle-x"),
+        "unsigned": Look("Unsigned", "idle", "circle-dashed"),
+    },
     "verdict_of_rule": {
         "stays": Look("Stays", "good", "lock"),
         "goes": Look("Goes", "warn", "trash"),

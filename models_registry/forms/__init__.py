@@ -10,6 +10,7 @@ from models_registry.forms.models import (
     NewModelForm,
     TaskField,
 )
+from models_registry.forms.signatures import DemandForm, TrustedKeyForm
 from models_registry.forms.storage import CollectionForm, RetentionApplyForm, RetentionForm
 from models_registry.forms.versions import ImportForm, PatternsField, TagForm, VersionFilter
 
@@ -17,6 +18,7 @@ __all__ = [
     "AliasForm",
     "AliasHistoryFilter",
     "CollectionForm",
+    "DemandForm",
     "DescriptionField",
     "ExemptionForm",
     "HubSourceForm",
@@ -30,6 +32,7 @@ __all__ = [
     "RetentionForm",
     "TagForm",
     "TaskField",
+    "TrustedKeyForm",
     "VersionChoice",
     "VersionFilter",
     "every_in_words",

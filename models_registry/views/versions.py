@@ -13,7 +13,7 @@ from common.errors import Missing, SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
 from common.pages.forms import ReasonForm, blame, first_fault
-from models_registry import comparison, exemptions, lineage, selectors, services
+from models_registry import comparison, exemptions, lineage, selectors, services, vouching
 from models_registry.forms import ImportForm, TagForm
 from models_registry.models import Model, Version
 from models_registry.states import VersionState
@@ -68,6 +68,8 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
         "config": sorted(comparison.flattened(row.config).items()),
         "facts": row.facts,
         "kv_cache_at_full_context": _kv_cache_at_full_context(row),
+        "standing": card.standing,
+        "demand": vouching.demand_of(model.team_id),
         "code": (code := exemptions.code_of(row)),
         "exemption": exemptions.exemption_of(row) if code else None,
         "readme": card_of(row) if row.state in HAS_CARD else None,

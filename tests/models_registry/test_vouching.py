@@ -237,3 +237,28 @@ def test_rest_trusts_keys_and_sets_what_is_demanded(model, key) -> None:
     assert (removed["in_force"], removed["removed_by"]) == (False, "dora")
     refused = api.post("trusted-keys/", body | {"pem": "hello"}).json()
     assert "no public key" in json.dumps(refused["errors"]["pem"])
+
+
+def test_the_page_of_the_team_trusts_removes_and_demands_and_the_version_says_what_holds(
+    library, actor, model, signing, client
+) -> None:
+    library.ready(actor, model)
+    client.force_login(cast.person("dora", vision="admin"))
+    settings = "/settings/teams/vision/signatures/"
+    page = client.get(settings).content.decode()
+    assert "The team does not trust it" in page
+    assert signing.public_key.pem.strip() in page
+    client.post(settings + "+demand/", {"demand": "require", "reason": "All of us sign."})
+    assert "It cannot be released" in client.get("/models/tiny/v1/").content.decode()
+    given = {"name": "slipway", "pem": signing.public_key.pem, "reason": "We import ourselves."}
+    client.post(settings + "+trust/", given)
+    library.settle()
+    page = client.get(settings).content.decode()
+    for words in ("it is not served", "All of us sign.", "We import ourselves.", "and the team trusts it"):
+        assert words in page
+    assert "Signed by the key slipway." in client.get("/models/tiny/v1/").content.decode()
+    assert "Trusted" in client.get("/models/tiny/").content.decode()
+    row = TrustedKey.objects.get()
+    client.post(f"{settings}{row.pk}/+remove/", {"reason": "Enough."})
+    assert "It cannot be released" in client.get("/models/tiny/v1/").content.decode()
+    assert client.get("/settings/teams/speech/signatures/").status_code == 404
