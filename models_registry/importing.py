@@ -27,6 +27,7 @@ REPORT_EVERY_SECONDS = 0.5
 MAX_REFUSALS = 50
 MAX_CODE = 500
 MAX_WARNINGS = 200
+WHAT_TO_DO = "Mend what must not enter, or leave it out by an ignore pattern, and import again."
 
 F = TypeVar("F")
 T = TypeVar("T")
@@ -131,7 +132,7 @@ def refused(refusals: Sequence[Refused]) -> ImportResult:
     """The result that names them, the first 50."""
     named = tuple((refusal.path, refusal.reason) for refusal in refusals[:MAX_REFUSALS])
     more = f" and {len(refusals) - 1} more" if len(refusals) > 1 else ""
-    return ImportResult("refused", reason=f"{refusals[0]}{more}", refusals=named)
+    return ImportResult("refused", reason=f"{refusals[0]}{more}. {WHAT_TO_DO}", refusals=named)
 
 
 class Meter:

@@ -70,9 +70,18 @@ _MAGIC: tuple[tuple[int, bytes, str], ...] = (
     (4, b"TFL3", "it is a TensorFlow Lite model; safetensors, GGUF and ONNX are served"),
     (0, b"SQLite format 3", "it is a database; leave it out of the version"),
 )
+_SUFFIXES_OF_MARKUP = {".svg", ".svgz", ".html", ".htm", ".xhtml", ".mhtml"}
+_MARKUP = (b"<!doctype html", b"<html", b"<svg", b"<script")
+_RENDERED_SAFELY = {".md", ".markdown"}
+"""Model cards may hold any of it: nothing of it is shown that could run, see `readme`."""
+_IS_MARKUP = (
+    "it is a web page or an SVG picture, which can carry scripts; make a picture a PNG, and leave pages out"
+)
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/v1"
 _SHARD_INDEX_SUFFIXES = (".safetensors.index.json",)
 _KEPT_JSON_BYTES = 1024 * 1024
+_MAX_CONFIG_BYTES = 8 * 1024 * 1024
+"""Some tokenizer configs list thousands of added tokens and have more than one."""
 _KEPT_JSON = {
     "config.json", "generation_config.json", "tokenizer_config.json", "adapter_config.json",
     "model_index.json", "preprocessor_config.json", "processor_config.json", "special_tokens_map.json",
@@ -170,12 +179,18 @@ def _text_or_raw(path: str, content: Content, *, suffix: str, head: bytes) -> Id
     if suffix == ".json":
         text.check_json_size(content)
         text.check(content)
-        value = text.parse_json(content)
         name = PurePosixPath(path).name
+        if name in _KEPT_JSON and content.size > _MAX_CONFIG_BYTES:
+            raise Malformed(f"a config may have at most {_MAX_CONFIG_BYTES:,} bytes")
+        value = text.parse_json(content)
         kept = name.endswith(_SHARD_INDEX_SUFFIXES) or (
             name in _KEPT_JSON and content.size <= _KEPT_JSON_BYTES
         )
         return Identified(path, "json", json=value if kept else None, names_code=code.named_in(value))
+    if suffix in _SUFFIXES_OF_MARKUP or (
+        suffix not in _RENDERED_SAFELY and head.lstrip().lower().startswith(_MARKUP)
+    ):
+        raise Refused(path, _IS_MARKUP)
     try:
         text.check(content)
     except Malformed:

@@ -136,14 +136,6 @@ def test_what_was_left_over_damaged_is_fetched_again(hub, store) -> None:
         ({"extra_bytes": 100_000}, "sends more of model.safetensors than"),
         ({"size_told": 300_000}, "sends another part of model.safetensors than was asked for"),
         ({"commit_told": "f" * 40}, "the revision was changed during the sync"),
-        ({"redirect_to": "http://169.254.169.254/latest/meta-data"}, "lies in a private network"),
-        ({"redirect_to": "http://[::ffff:127.0.0.1]:1/x"}, "lies in a private network"),
-        ({"redirect_to": "http://2130706433:1/x"}, "lies in a private network"),
-        ({"redirect_to": "http://[64:ff9b::a00:1]:1/x"}, "lies in a private network"),
-        ({"redirect_to": "http://[2002:7f00:1::]:1/x"}, "lies in a private network"),
-        ({"redirect_to": "http://168.63.129.16:1/x"}, "lies in a private network"),
-        ({"redirect_to": "http://localhost:1/x"}, "lies in a private network"),
-        ({"redirect_to": "file:///etc/passwd"}, "redirects from http to file"),
         ({"redirect_to": "/cdn/../../nothing"}, "does not have it"),
     ],
 )
@@ -154,18 +146,6 @@ def test_a_hub_that_lies_is_caught(hub, store, faults, words) -> None:
     assert result.outcome in ("failed", "interrupted")
     assert words in result.reason
     assert list(store.root.glob("blobs/sha256/*/*")) == []
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["../up.txt", "/etc/passwd", "a/../../b.txt", "a\\b.txt", "C:/x.txt", "a\u202etxt.json", "README.MD",
-     "README.md/x.json", "a/./b.json", "con\x00fig.json", "aux?.txt", "x" * 300],
-)  # fmt: skip
-def test_hostile_names_are_refused_before_a_byte_is_fetched(hub, store, name: str) -> None:
-    hub.faults.rename = {"tokenizer.json": name}
-    result = fetch(hub, store)
-    assert result.outcome == "refused"
-    assert hub.sent.total() == 0
 
 
 @pytest.mark.parametrize(

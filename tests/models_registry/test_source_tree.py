@@ -1,8 +1,6 @@
 """Only plain files inside the directory are read, whatever others do to it meanwhile."""
 
 import os
-import socket
-import stat
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ import pytest
 from models_registry import source_tree
 from models_registry.errors import Refused, SourceChanged, SourceUnreadable
 from tests.models_registry import builders as b
+from tests.models_registry.hostile.entries import put_symlink
 
 
 def listed(root: Path, relative: str = "model", **options) -> source_tree.Listing:
@@ -54,99 +53,6 @@ def test_ignore_patterns_leave_files_and_directories_out(root: Path) -> None:
     assert len(listing.files) == 5
     assert dict(listing.skipped)["pytorch_model.bin"] == "it matches an ignore pattern"
     assert listing.refusals == ()
-
-
-def put_symlink(directory: Path) -> None:
-    (directory / "bad").symlink_to("/etc/passwd")
-
-
-def put_inner_symlink(directory: Path) -> None:
-    (directory / "bad").symlink_to("config.json")
-
-
-def put_directory_symlink(directory: Path) -> None:
-    (directory / "bad").symlink_to("/etc", target_is_directory=True)
-
-
-def put_fifo(directory: Path) -> None:
-    os.mkfifo(directory / "bad")
-
-
-def put_socket(directory: Path) -> None:
-    here = Path.cwd()
-    os.chdir(directory)
-    try:
-        with socket.socket(socket.AF_UNIX) as server:
-            server.bind("bad")
-    finally:
-        os.chdir(here)
-
-
-def put_hard_link(directory: Path) -> None:
-    os.link(directory.parent / "secret", directory / "bad")
-
-
-def put_device(directory: Path) -> None:
-    try:
-        os.mknod(directory / "bad", stat.S_IFCHR | 0o600, os.makedev(1, 5))
-    except PermissionError:
-        pytest.skip("only root makes devices")
-
-
-def put_block_device(directory: Path) -> None:
-    try:
-        os.mknod(directory / "bad", stat.S_IFBLK | 0o600, os.makedev(7, 0))
-    except PermissionError:
-        pytest.skip("only root makes devices")
-
-
-def put_undecodable(directory: Path) -> None:
-    Path(os.fsdecode(bytes(directory) + b"/bad\xff")).write_bytes(b"x")
-
-
-def put_control(directory: Path) -> None:
-    (directory / "bad\n").write_bytes(b"x")
-
-
-def put_reordered(directory: Path) -> None:
-    (directory / "bad\u202egnp.py").write_bytes(b"x")
-
-
-def put_twin(directory: Path) -> None:
-    (directory / "Config.JSON").write_bytes(b"{}")
-
-
-def put_deep(directory: Path) -> None:
-    deep = directory.joinpath(*["d"] * 40)
-    deep.mkdir(parents=True)
-    (deep / "f").write_bytes(b"")
-
-
-HOSTILE = {
-    put_symlink: "symbolic link",
-    put_inner_symlink: "symbolic link",
-    put_directory_symlink: "symbolic link",
-    put_fifo: "named pipe",
-    put_socket: "socket",
-    put_hard_link: "hard-linked from outside",
-    put_device: "character device",
-    put_block_device: "block device",
-    put_undecodable: "not valid UTF-8",
-    put_control: "control",
-    put_reordered: "text-reordering",
-    put_twin: "upper and lower case",
-    put_deep: "directories deep",
-}
-
-
-@pytest.mark.parametrize("put", HOSTILE, ids=lambda put: put.__name__)
-def test_hostile_entries_are_refused_by_name_with_the_reason(root: Path, put) -> None:
-    put(root / "model")
-    found = refusals(root)
-    assert len(found) == 1
-    path, reason = found.popitem()
-    assert HOSTILE[put] in reason
-    path.encode()
 
 
 def test_all_hostile_entries_are_named_at_once(root: Path) -> None:

@@ -49,7 +49,6 @@ def test_an_import_ends_ready_with_files_digest_and_facts(library, actor, model)
     assert version.config["hidden_size"] == 64
     assert version.scan["verdict"] == "passed"
     assert version.scan["formats"]["safetensors"]["files"] == 1
-    assert version.signature is None
     assert (version.next_at, version.is_held) == (None, False)
     directory = files.materialise(version)
     assert (directory / "config.json").read_bytes() == b.model_files()["config.json"]

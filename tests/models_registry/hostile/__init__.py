@@ -1,0 +1,1 @@
+"""Everything hostile that is held against the registry; `test_hostile` says what becomes of it."""

@@ -1,0 +1,52 @@
+"""Names of files that lead elsewhere, look like something else or cannot be stored everywhere."""
+
+PATHS = {
+    "": "needs a name",
+    "/etc/passwd": "absolute",
+    "//etc/passwd": "absolute",
+    "C:/x": "absolute",
+    "c:x": "absolute",
+    "../x": "'..' part",
+    "a/../../x": "'..' part",
+    "..": "'..' part",
+    ".": "'.'",
+    "a/./b": "'.'",
+    "a//b": "empty",
+    "a/": "empty",
+    "a\\b": "backslash",
+    "..\\x": "backslash",
+    "a\x00b": "control",
+    "a\nb": "control",
+    "a\x1b[31mb": "control",
+    "evil\u202etxt.py": "text-reordering",
+    "a\u2066b": "text-reordering",
+    "a\u200bb": "invisible",
+    "\ufeffa": "invisible",
+    "a\u2028b": "control",
+    "x" * 256: "longer than 255 bytes",
+    "ü" * 128: "longer than 255 bytes",
+    "/".join("d" * 33): "directories deep",
+    "a/" * 600 + "b": "longer than",
+    " a": "space",
+    "a ": "space",
+    "a.": "dot",
+    "con?": "cannot store",
+    "ab:c": "cannot store",
+    'a"b': "cannot store",
+    "a|b": "cannot store",
+    "a*b": "cannot store",
+    "<a>": "cannot store",
+    "e\u0301": "composed form",
+    "\udcff": "not valid UTF-8",
+}
+"""By path: part of the reason."""
+
+COLLISIONS = {
+    ("a", "a"): "is the same",
+    ("README.md", "readme.MD"): "upper and lower case",
+    ("ß", "SS"): "upper and lower case",
+    ("a", "a/b"): "both a file and a directory",
+    ("A", "a/y"): "both a file and a directory",
+    ("A/x", "a/y"): "upper and lower case",
+}
+"""By paths that cannot stand beside each other: part of the reason."""

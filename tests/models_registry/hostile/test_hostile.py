@@ -1,0 +1,104 @@
+"""Whatever is hostile is refused: by name, with the reason, and with what to do."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from models_registry import names
+from models_registry.contents import InMemory, check_together, identify
+from models_registry.errors import Refused, SourceNotAllowed
+from models_registry.hub.base import AddressForbidden, HubUnreachable
+from models_registry.hub.connection import _addresses
+from models_registry.importing import DirectorySource, import_directory
+from models_registry.manifest import ManifestFile, manifest_of
+from models_registry.sources import check_endpoint
+from models_registry.store import LocalStore
+from tests.models_registry import builders as b
+from tests.models_registry.hostile.addresses import ENDPOINTS, INWARD, REDIRECTS
+from tests.models_registry.hostile.entries import ENTRIES
+from tests.models_registry.hostile.files import FILES
+from tests.models_registry.hostile.paths import COLLISIONS, PATHS
+from tests.models_registry.test_hub_fetching import fetch, hub, store  # noqa: F401 (fixtures)
+
+WHAT_TO_DO = "Mend what must not enter, or leave it out by an ignore pattern, and import again."
+
+
+def test_they_are_more_than_sixty() -> None:
+    assert sum(map(len, (FILES, ENTRIES, PATHS, COLLISIONS, REDIRECTS, ENDPOINTS, INWARD))) > 60
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_a_file_is_refused_by_its_name_with_the_reason(case: str) -> None:
+    path, content, reason = FILES[case]
+    with pytest.raises(Refused) as refusal:
+        found = identify(path, InMemory(content))
+        raise check_together([found])[0][0]
+    assert refusal.value.path == path
+    assert reason in refusal.value.reason
+
+
+@pytest.mark.parametrize("put", ENTRIES, ids=lambda put: put.__name__)
+def test_an_entry_of_a_directory_refuses_the_import_with_the_reason_and_what_to_do(
+    tmp_path: Path, put
+) -> None:
+    directory = b.model_directory(tmp_path / "model")
+    (tmp_path / "secret").write_text("secret")
+    put(directory)
+    with LocalStore(tmp_path / "store").intake("7") as intake:
+        result = import_directory(DirectorySource(str(tmp_path), "model"), intake, report=lambda _: None)
+    ((path, reason),) = result.refusals
+    assert (result.outcome, result.copied_bytes) == ("refused", 0)
+    assert ENTRIES[put] in reason
+    assert result.reason == f"{path}: {reason}. {WHAT_TO_DO}"
+    path.encode()
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: ascii(path)[:40])
+def test_a_path_is_refused_with_a_reason_that_can_be_shown(path: str) -> None:
+    with pytest.raises(Refused) as refusal:
+        names.check_file_path(path)
+    assert PATHS[path] in refusal.value.reason
+    str(refusal.value).encode()
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in PATHS if path != "\udcff"], ids=lambda path: ascii(path)[:40]
+)
+def test_a_hub_that_lists_such_a_path_is_refused_before_a_byte_is_fetched(hub, store, path: str) -> None:  # noqa: F811
+    hub.faults.rename = {"tokenizer.json": path}
+    result = fetch(hub, store)
+    assert (result.outcome, hub.sent.total()) == ("refused", 0)
+    assert PATHS[path] in result.refusals[0][1]
+    assert result.reason.endswith(WHAT_TO_DO)
+
+
+@pytest.mark.parametrize("paths", COLLISIONS, ids=str)
+def test_paths_that_cannot_stand_beside_each_other_are_refused(paths: tuple[str, str]) -> None:
+    with pytest.raises(Refused) as refusal:
+        manifest_of([ManifestFile(path, 1, "0" * 64) for path in paths])
+    assert refusal.value.path in paths
+    assert COLLISIONS[paths] in refusal.value.reason
+
+
+@pytest.mark.parametrize("target", REDIRECTS)
+def test_a_hub_that_redirects_inward_is_not_followed(hub, store, target: str) -> None:  # noqa: F811
+    hub.faults.redirect_to = target
+    result = fetch(hub, store)
+    assert (result.outcome, REDIRECTS[target] in result.reason) == ("failed", True), result.reason
+    assert list(store.root.glob("blobs/sha256/*/*")) == []
+
+
+@pytest.mark.parametrize("url", INWARD)
+def test_no_address_of_our_own_network_is_asked_as_a_hub(url: str) -> None:
+    host = urlsplit(url).hostname or ""
+    with pytest.raises((AddressForbidden, HubUnreachable), match=r"private network|cannot be resolved"):
+        _addresses(host, 443, is_trusted=False)
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_only_hubs_that_the_operator_names_are_sources(endpoint: str) -> None:
+    with pytest.raises(
+        SourceNotAllowed, match="It reads from the hubs of SLIPWAY_HUB_ENDPOINTS: https://hugg"
+    ):
+        check_endpoint(endpoint)
