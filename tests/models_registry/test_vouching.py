@@ -1,10 +1,12 @@
 """Versions are signed and verified as they enter; teams say whose signatures count, and what they demand."""
 
 import json
+from importlib import import_module
 from pathlib import Path
 
 import model_signing
 import pytest
+from django.apps import apps
 
 from accounts.actors import of_user
 from accounts.errors import NotAllowed
@@ -237,6 +239,22 @@ def test_rest_trusts_keys_and_sets_what_is_demanded(model, key) -> None:
     assert (removed["in_force"], removed["removed_by"]) == (False, "dora")
     refused = api.post("trusted-keys/", body | {"pem": "hello"}).json()
     assert "no public key" in json.dumps(refused["errors"]["pem"])
+
+
+def test_versions_from_before_are_woken_if_they_brought_a_signature(library, actor, model, key) -> None:
+    carrying(library, key, "signed")
+    for name in ("signed", "plain"):
+        directory = library.root / name if name == "signed" else library.directory(name)
+        services.import_version(actor=actor, model=model, source=str(directory), version=name)
+    library.settle()
+    Version.objects.update(vouched_at=None, next_at=None)
+    VersionSignature.objects.all().delete()
+    import_module("models_registry.migrations.0010_trust").look_at_signatures_soon(apps, None)
+    signed, plain = Version.objects.get(name="signed"), Version.objects.get(name="plain")
+    assert (plain.next_at, plain.vouched_at) == (None, plain.ready_at)
+    assert (signed.next_at is None, signed.vouched_at) == (False, None)
+    library.settle()
+    assert (shown(signed), shown(plain)) == ({"files": ("unknown", None)}, {})
 
 
 def test_the_page_of_the_team_trusts_removes_and_demands_and_the_version_says_what_holds(
