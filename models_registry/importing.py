@@ -95,7 +95,7 @@ class ImportResult:
                 "skipped": tuple((path, reason) for path, reason in data["skipped"]),
                 "code": tuple((path, how) for path, how in data["code"]),
                 "warnings": tuple(Warned(**warned) for warned in data["warnings"]),
-                "pickles": tuple(map(Advice.from_json, data["pickles"])),
+                "pickles": tuple(map(Advice.from_json, data.get("pickles", ()))),
                 "facts": ModelFacts(**{**data["facts"], "notes": tuple(data["facts"]["notes"])}),
             }
         )

@@ -7,11 +7,13 @@ little time; how it ends is told either way.
 """
 
 import codecs
+import ctypes
 import importlib.util
 import json
 import logging
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -26,6 +28,7 @@ MEMORY_BYTES = 2 * 1024**3
 CPU_SECONDS = 60
 MAX_FINDINGS = 100
 MAX_NAME = 200
+_PR_SET_PDEATHSIG = 1
 _REFUSED_EVENTS = (
     "socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "ctypes.",
     "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "os.chown", "os.link", "os.symlink",
@@ -116,7 +119,10 @@ def _scanned(suffix: str) -> dict[str, Any]:
 
 
 def _shut() -> None:
-    """From now on this process opens nothing and talks to nobody. Whatever runs in Python cannot undo it."""
+    """From now on this process opens nothing, talks to nobody and ends with who started it. Whatever runs in
+    Python cannot undo it.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     # What picklescan would load later, when no file can be opened any more.
     if importlib.util.find_spec("numpy"):
         importlib.import_module("numpy.lib.format")

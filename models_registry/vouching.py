@@ -12,7 +12,7 @@ from accounts.models import Team
 from accounts.states import Right
 from common.actor import Actor
 from models_registry import files
-from models_registry.errors import BlobMissing, CannotSign, SignatureNotTrusted, Unsigned
+from models_registry.errors import BadSignature, BlobMissing, CannotSign, SignatureNotTrusted, Unsigned
 from models_registry.manifest import Manifest
 from models_registry.models import SignaturePolicy, TrustedKey, Version, VersionSignature
 from models_registry.signing import bundles, keys, signers
@@ -61,7 +61,8 @@ def look(version: Version, manifest: Manifest) -> list[Seen]:
     trusted = _trusted(version.model.team_id)
     found = []
     if (carried := _carried(manifest)) is not None:
-        found.append(Seen(SignatureOrigin.FILES, carried, bundles.verified(carried, manifest, trusted)))
+        verdict = bundles.verified(carried, manifest, trusted)
+        found.append(Seen(SignatureOrigin.FILES, carried if _is_bundle(carried) else "", verdict))
     if (ours := _ours(version, manifest, trusted)) is not None:
         found.append(ours)
     return found
@@ -77,6 +78,15 @@ def _carried(manifest: Manifest) -> str | None:
             return content.read_at(0, bundles.MAX_BYTES + 1).decode("utf-8", "replace")
     except BlobMissing:
         return ""
+
+
+def _is_bundle(text: str) -> bool:
+    """What is none is not kept a second time: it can be anything, and large."""
+    try:
+        bundles.read(text)
+    except BadSignature:
+        return False
+    return True
 
 
 def _ours(version: Version, manifest: Manifest, trusted: Mapping[str, PublicKey]) -> Seen | None:
@@ -99,7 +109,7 @@ def done_at(version: Version, seen: Iterable[Seen], now: datetime) -> datetime |
     if any(one.verdict == SignatureVerdict.MISSING for one in verdicts):
         return None
     unknown = [one.fingerprint for one in verdicts if one.verdict == SignatureVerdict.UNKNOWN]
-    since = TrustedKey.objects.in_force().filter(team=version.model.team_id, fingerprint__in=unknown)
+    since = _keys_of(version.model.team_id).filter(fingerprint__in=unknown)
     return None if since.exists() else now
 
 
@@ -114,7 +124,7 @@ def record(version: Version, seen: Iterable[Seen], now: datetime) -> None:
             version=version,
             origin=one.origin,
             defaults={
-                "bundle": one.bundle[: bundles.MAX_BYTES],
+                "bundle": one.bundle,
                 "fingerprint": one.verdict.fingerprint,
                 "verdict": verdict,
                 "reason": one.verdict.reason,
@@ -126,12 +136,16 @@ def record(version: Version, seen: Iterable[Seen], now: datetime) -> None:
 
 def _key(version: Version, verdict: Verdict) -> TrustedKey | None:
     """None also when the key was removed since the signature was looked at."""
-    rows = TrustedKey.objects.in_force().filter(team=version.model.team_id)
-    return rows.filter(fingerprint=verdict.fingerprint).first() if verdict.fingerprint else None
+    return _keys_of(version.model.team_id).filter(fingerprint=verdict.fingerprint).first()
+
+
+def _keys_of(team_id: int) -> QuerySet[TrustedKey]:
+    rows: QuerySet[TrustedKey] = TrustedKey.objects.in_force().filter(team=team_id)
+    return rows
 
 
 def _trusted(team_id: int) -> dict[str, PublicKey]:
-    rows = TrustedKey.objects.in_force().filter(team=team_id).values_list("fingerprint", "pem")
+    rows = _keys_of(team_id).values_list("fingerprint", "pem")
     return {fingerprint: keys.public_key(pem) for fingerprint, pem in rows}
 
 
@@ -145,9 +159,7 @@ def standing_of(version: Version) -> Standing:
             told.append(Verdict(SignatureVerdict.MISSING, reason))
         else:
             told.append(bundles.verified(bundle, manifest, trusted))
-    names = dict(
-        TrustedKey.objects.in_force().filter(team=version.model.team_id).values_list("fingerprint", "name")
-    )
+    names = dict(_keys_of(version.model.team_id).values_list("fingerprint", "name"))
     return standing([(one.verdict, one.reason, names.get(one.fingerprint, "")) for one in told])
 
 

@@ -5,6 +5,7 @@ https://docs.sigstore.dev/about/bundle/, https://github.com/secure-systems-lab/d
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,13 +21,14 @@ from models_registry.states import SignatureVerdict
 
 MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 _PAYLOAD_TYPE = "application/vnd.in-toto+json"
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 MAX_BYTES = 16 * 1024 * 1024
 """20,000 files, the most that a version may have, take some 6 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """`fingerprint` is what it names its key by, nobody's proof; empty where it names none."""
+    """`fingerprint` is what it names its key by, which proves nothing; empty where that is none of ours."""
 
     payload: bytes
     signature: bytes
@@ -99,10 +101,11 @@ def _bundle_of(told: Mapping[str, Any]) -> Bundle:
         raise BadSignature(
             "It was made with a certificate or by Sigstore's service; only signatures by keys are verified."
         )
+    hint = str(material["publicKey"].get("hint"))
     return Bundle(
         base64.b64decode(envelope["payload"], validate=True),
         base64.b64decode(signatures[0]["sig"], validate=True),
-        str(material["publicKey"].get("hint") or "")[:64],
+        hint if _FINGERPRINT.fullmatch(hint) else "",
     )
 
 

@@ -147,8 +147,10 @@ def test_who_names_a_trusted_key_without_having_it_is_found_out(directory: Path,
     named = tampered(forged, verificationMaterial__publicKey={"hint": key.public_key.fingerprint})
     assert verified(named, manifest_in(directory), key).verdict == SignatureVerdict.INVALID
     assert verified(forged, manifest_in(directory), key).verdict == SignatureVerdict.UNKNOWN
-    unnamed = tampered(forged, verificationMaterial__publicKey={})
-    assert verified(unnamed, manifest_in(directory), key).verdict == SignatureVerdict.UNKNOWN
+    for hint in ({}, {"hint": None}, {"hint": "\x00"}, {"hint": "A" * 64}):
+        unnamed = tampered(forged, verificationMaterial__publicKey=hint)
+        found = verified(unnamed, manifest_in(directory), key)
+        assert (found.verdict, found.fingerprint) == (SignatureVerdict.UNKNOWN, "")
     assert verified(forged, manifest_in(directory)).verdict == SignatureVerdict.UNKNOWN
 
 

@@ -128,6 +128,7 @@ def test_a_broken_signature_outweighs_ours(library, actor, model, admin, signing
     version.refresh_from_db()
     assert shown(version) == {"files": ("invalid", None), "slipway": ("valid", "ci")}
     assert standing_of(version).name == "invalid"
+    assert not VersionSignature.objects.get(version=version, origin="files").bundle
 
 
 def test_what_the_team_demands_is_asked_with_the_keys_that_it_trusts_now(
