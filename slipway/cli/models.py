@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -136,6 +137,28 @@ def tag(
     """Put tags on a version, and take others away."""
     body = {"add": add or [], "remove": remove or [], "reason": reason}
     _move(context_of(typer_context), version, "tags", body)
+
+
+@app.command("signature")
+def signature(
+    typer_context: typer.Context,
+    version: Annotated[str, typer.Argument(metavar="MODEL:VERSION")],
+    to: Annotated[Path, typer.Option("--to", help="File that the signature is written to.")],
+    origin: Annotated[
+        str, typer.Option("--origin", help="`files`: the one that came with them; `slipway`: its own.")
+    ] = "",
+) -> None:
+    """Fetch the signature of a version, for `model_signing verify key` to verify a copy of its files."""
+    context = context_of(typer_context)
+    model, name = split_version(version)
+    asked = {"origin": origin} if origin else {}
+    bundle = context.client.get(f"models/{model}/versions/{name}/signature/", **asked)
+    try:
+        to.write_text(json.dumps(bundle))
+    except OSError as error:
+        raise CommandFailed(f"{to} cannot be written: {error.strerror}.", Exit.USAGE) from None
+    context.show(bundle)
+    context.say(f"The signature of {version} is in {to}.")
 
 
 def _move(context: Context, label: str, verb: str, body: dict[str, Any]) -> None:

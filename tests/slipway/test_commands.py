@@ -1,14 +1,16 @@
 """Models, aliases, services, releases and tokens from the command line."""
 
+import json
 from pathlib import Path
 
 import httpx2
 import pytest
+from django.utils import timezone
 
 from accounts.models import ApiToken
 from accounts.states import Role
 from clusters.models import Cluster
-from models_registry.models import Alias, Model, Version
+from models_registry.models import Alias, Model, Version, VersionSignature
 from models_registry.services import create_model
 from releases.models import Release, Service
 from slipway.client import Client, Refused
@@ -223,6 +225,18 @@ def test_a_token_with_a_right_that_does_not_exist_makes_no_sense(terminal: Termi
     assert said.status == 2
     assert "everything" in said.err
     assert not ApiToken.objects.filter(name="ci").exists()
+
+
+def test_the_signature_of_a_version_is_fetched_into_a_file(
+    terminal: Terminal, developer: str, tmp_path: Path
+) -> None:
+    version = version_of(team("vision"), "tiny:v1")
+    signed = {"bundle": '{"mediaType": "x"}', "verdict": "unknown", "verified_at": timezone.now()}
+    VersionSignature.objects.create(version=version, origin="files", **signed)
+    terminal("models", "signature", "tiny:v1", "--to", tmp_path / "v1.sig")
+    assert json.loads((tmp_path / "v1.sig").read_text()) == {"mediaType": "x"}
+    missing = terminal("models", "signature", "tiny:v1", "--to", tmp_path / "x", "--origin", "slipway")
+    assert (missing.status, "no signature of this origin" in missing.err) == (Exit.USAGE, True)
 
 
 def test_an_approver_sees_the_first_versions_model(terminal: Terminal, scene: Scene) -> None:
