@@ -215,7 +215,12 @@ class Publish(Step[Version]):
             row,
             VersionState.READY,
             actor=ACTOR,
-            detail={"digest": digest, "bytes": row.size_bytes, "files": row.file_count},
+            detail={
+                "digest": digest,
+                "bytes": row.size_bytes,
+                "files": row.file_count,
+                "signatures": {one.origin.value: one.verdict.verdict.value for one in signatures},
+            },
             digest=digest,
             ready_at=now,
             vouched_at=vouching.done_at(row, signatures, now),
