@@ -1,6 +1,7 @@
 """Versions are signed and verified as they enter; teams say whose signatures count, and what they demand."""
 
 import json
+import re
 from importlib import import_module
 from pathlib import Path
 
@@ -275,7 +276,12 @@ def test_the_page_of_the_team_trusts_removes_and_demands_and_the_version_says_wh
     page = client.get(settings).content.decode()
     for words in ("it is not served", "All of us sign.", "We import ourselves.", "and the team trusts it"):
         assert words in page
-    assert "Signed by the key slipway." in client.get("/models/tiny/v1/").content.decode()
+    page = client.get("/models/tiny/v1/").content.decode()
+    assert "Signed by the key slipway." in page
+    (link,) = re.findall(r'href="([^"]+)" download', page)
+    assert (
+        client.get(link, headers={"Accept": "text/html,*/*;q=0.8"}).json()["mediaType"] == bundles.MEDIA_TYPE
+    )
     assert "Trusted" in client.get("/models/tiny/").content.decode()
     row = TrustedKey.objects.get()
     client.post(f"{settings}{row.pk}/+remove/", {"reason": "Enough."})
