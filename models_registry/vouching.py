@@ -46,6 +46,11 @@ class Standing:
     reason: str
 
 
+def is_signing() -> bool:
+    """Whether a key is set with which versions are to be signed."""
+    return bool(settings.SLIPWAY_SIGNING_KEY or settings.SLIPWAY_SIGNING_COMMAND)
+
+
 def signer() -> Signer | None:
     """Who signs for this installation; None: nobody. Raises CannotSign."""
     if settings.SLIPWAY_SIGNING_KEY:

@@ -148,6 +148,7 @@ class VersionActions(Shown, OfModel, Read, Deleted):
         "archive": serializers.ReasonSerializer,
         "restore": serializers.ReasonSerializer,
         "tags": serializers.TaggingSerializer,
+        "verify": serializers.ReasonSerializer,
     }
     lookup_field = "name"
     lookup_url_kwarg = "version"
@@ -198,6 +199,13 @@ class VersionActions(Shown, OfModel, Read, Deleted):
     def tags(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Put tags on a version and take others away; all else of it stays as it is."""
         return self.answer(services.tag_version(actor=self.actor, version=self.get_object(), **self.given()))
+
+    @extend_schema(responses={202: serializers.VersionDetailSerializer})
+    @action(detail=True, methods=["post"])
+    def verify(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Look at its signatures again; Slipway's own is made where it is missing and a key is set."""
+        version = services.verify_signatures(actor=self.actor, version=self.get_object(), **self.given())
+        return self.answer(version, status=202)
 
     @extend_schema(
         parameters=[OpenApiParameter("origin", enum=SignatureOrigin.values, description="Which one.")],

@@ -21,7 +21,7 @@ from models_registry.services.retention import (
     stop_retention,
 )
 from models_registry.services.shelving import archive_version, restore_version, tag_version
-from models_registry.services.signatures import demand_signatures, distrust_key, trust_key
+from models_registry.services.signatures import demand_signatures, distrust_key, trust_key, verify_signatures
 from models_registry.services.storage import retry_repair, start_check, start_collection
 from models_registry.services.versions import (
     cancel_import,
@@ -65,4 +65,5 @@ __all__ = [
     "tag_version",
     "take_notice",
     "trust_key",
+    "verify_signatures",
 ]

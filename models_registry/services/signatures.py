@@ -13,7 +13,7 @@ from models_registry.errors import BadKey, NameTaken, WrongState
 from models_registry.models import SignaturePolicy, TrustedKey, Version, VersionSignature
 from models_registry.services import checks
 from models_registry.signing import keys
-from models_registry.states import SignatureDemand, SignatureVerdict
+from models_registry.states import SignatureDemand, SignatureVerdict, VersionState
 
 MAX_KEYS = 50
 
@@ -62,6 +62,21 @@ def _look_again(key: TrustedKey) -> None:
     again = rows.filter(maybe | Q(key__fingerprint=key.fingerprint)).values("version")
     for version in Version.objects.live().filter(pk__in=again).only("pk"):
         kernel.wake(version, vouched_at=None)
+
+
+def verify_signatures(*, actor: Actor, version: Version, reason: str = "") -> Version:
+    """Look at a version's signatures again, and make ours if it has none and a key is set by now.
+
+    Raises NotAllowed, WrongState.
+    """
+    require(actor, Right.MODELS_WRITE, version.model.team)
+    why = checks.reason(reason)
+    with transaction.atomic():
+        if not kernel.wake(version, where={"state": VersionState.READY}, vouched_at=None):
+            raise WrongState(f"{version} is {version.state}; only a ready version is signed and verified.")
+        audit.record(actor, "version.verify", subject=version, reason=why, team_id=version.model.team_id)
+    version.refresh_from_db()
+    return version
 
 
 def distrust_key(*, actor: Actor, key: TrustedKey, reason: str) -> TrustedKey:

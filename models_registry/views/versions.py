@@ -70,6 +70,7 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
         "kv_cache_at_full_context": _kv_cache_at_full_context(row),
         "standing": card.standing,
         "demand": vouching.demand_of(model.team_id),
+        "signs": vouching.is_signing(),
         "code": (code := exemptions.code_of(row)),
         "exemption": exemptions.exemption_of(row) if code else None,
         "readme": card_of(row) if row.state in HAS_CARD else None,
@@ -102,6 +103,7 @@ WISHES: dict[str, tuple[Wish, str]] = {
     "cancel": (services.cancel_import, "The import of {version} is cancelled."),
     "archive": (services.archive_version, "{version} is archived."),
     "restore": (services.restore_version, "{version} is ready again."),
+    "verify": (services.verify_signatures, "The signatures of {version} are being looked at."),
     "delete": (services.delete_version, "{version} is deleted."),
 }
 

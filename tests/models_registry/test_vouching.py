@@ -197,6 +197,18 @@ def test_signing_survives_a_crash_at_any_point(library, actor, model, admin, sig
     assert point > (3 if again else 15)
 
 
+def test_a_version_from_before_there_was_a_key_is_signed_when_somebody_asks(
+    library, actor, model, settings, tmp_path, key, api
+) -> None:
+    version = library.ready(actor, model)
+    settings.SLIPWAY_SIGNING_KEY = str(written(tmp_path, "key.pem", pem_of(key)))
+    assert api.post("models/tiny/versions/v1/verify/", {"reason": "We sign now."}).status_code == 202
+    library.settle()
+    assert shown(version) == {"slipway": ("unknown", None)}
+    services.archive_version(actor=actor, version=Version.objects.get(pk=version.pk), reason="old")
+    assert api.post("models/tiny/versions/v1/verify/", {}).status_code == 409
+
+
 def test_only_an_admin_trusts_distrusts_and_demands_with_a_reason(actor, model, admin, key) -> None:
     team = cast.team("vision")
     for refused in (

@@ -127,6 +127,7 @@ ROUTES = [
     ),
     Route("POST", VERSION + "archive/", Right.MODELS_WRITE, fill=_ready, body=lambda scene: {}),
     Route("POST", VERSION + "restore/", Right.MODELS_WRITE, fill=_archived, body=lambda scene: {}),
+    Route("POST", VERSION + "verify/", Right.MODELS_WRITE, fill=_ready, body=lambda scene: {}, status=202),
     Route("POST", VERSION + "tags/", Right.MODELS_WRITE, fill=_ready, body=lambda scene: {"add": ["good"]}),
     Route("POST", VERSION + "retry/", Right.MODELS_WRITE, fill=_failed, body=lambda scene: {}, status=202),
     Route("GET", "models/{model}/aliases/", Right.READ, fill=_model),
