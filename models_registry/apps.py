@@ -32,6 +32,7 @@ class ModelsRegistryConfig(AppConfig):
         from models_registry.keeping import RetentionReconciler, StoreKeeperReconciler
         from models_registry.reconcilers import VersionReconciler
         from models_registry.syncing import HubSourceReconciler, HubSyncReconciler
+        from models_registry.uploading import UploadReconciler
 
         kernel.register(VersionReconciler())
         kernel.register(HubSourceReconciler())
@@ -41,5 +42,6 @@ class ModelsRegistryConfig(AppConfig):
         kernel.register(CollectionReconciler())
         kernel.register(CheckReconciler())
         kernel.register(FindingReconciler())
+        kernel.register(UploadReconciler())
         post_migrate.connect(post_keeper, sender=self)
         search.offer("Models", find_models)

@@ -53,6 +53,36 @@ class Busy(Conflict):
     """The same is being done already."""
 
 
+class QuotaExceeded(Conflict):
+    """The team would hold more than its quota allows."""
+
+    def __init__(self, *, team: str, new_bytes: int, used_bytes: int, limit_bytes: int) -> None:
+        super().__init__(
+            f"Team {team} may hold {limit_bytes:,} bytes. It holds {used_bytes:,}, uploads under way "
+            f"included, and this adds {new_bytes:,}: {used_bytes + new_bytes - limit_bytes:,} too many. "
+            "Delete versions that it does not need, or ask an administrator of the installation for more."
+        )
+
+
+class FilesRefused(Invalid):
+    """Files that somebody wants to upload must not enter the registry, by their names alone."""
+
+
+class PartRefused(Invalid):
+    """What came is not the part that its headers announce."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(fields={"body": [sentence]})
+
+
+class ContentDiffers(Conflict):
+    """All of a content has come, and it is not what was announced: it begins anew."""
+
+
+class UnknownUpload(Missing):
+    """The model has no such upload, or none with such a content."""
+
+
 class UnknownModel(Missing):
     """There is no such model, or the actor may not see it."""
 

@@ -1,8 +1,10 @@
 """The files of versions: rows here, bytes in the store."""
 
 import re
+import time
 from collections.abc import Collection
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 from django.conf import settings
@@ -10,18 +12,37 @@ from django.db.models import Q
 
 from models_registry.errors import IntakeBusy, WrongState
 from models_registry.manifest import Manifest, ManifestFile
-from models_registry.models import Check, Finding, UnreferencedBlob, Version, VersionFile
-from models_registry.states import HOLDS_BLOBS, FindingState, VersionState
+from models_registry.models import (
+    Check,
+    Finding,
+    UnreferencedBlob,
+    Upload,
+    UploadContent,
+    Version,
+    VersionFile,
+)
+from models_registry.spool import Spool
+from models_registry.states import HOLDS_BLOBS, LIVE_UPLOADS, FindingState, VersionState
 from models_registry.store import LocalStore, Store
 
 _AT_ONCE = 500
 _ROWS_KEY = re.compile(r"(?:check-|repair-)?\d+")
 """Of the intakes that belong to rows: of versions, checks and findings."""
+_BEING_MADE = timedelta(hours=1)
+"""A spool that is younger may belong to a row that is not committed yet."""
 
 
 def store() -> Store:
     """The store of this installation."""
     return LocalStore(Path(settings.SLIPWAY_STORE_DIR))
+
+
+def spool_of(upload: Upload) -> Spool:
+    return Spool(_spools() / upload.key.hex, part_bytes=upload.part_bytes)
+
+
+def _spools() -> Path:
+    return Path(settings.SLIPWAY_STORE_DIR) / "uploads"
 
 
 def manifest_of(version: Version) -> Manifest:
@@ -42,7 +63,7 @@ def materialise(version: Version) -> Path:
 
 
 def referenced(blobs: Collection[str]) -> set[str]:
-    """Those of the sha256s that an importing or ready version needs."""
+    """Those of the sha256s that an importing or ready version needs, or an upload that goes on."""
     listed = list(blobs)
     found: set[str] = set()
     for start in range(0, len(listed), _AT_ONCE):
@@ -50,6 +71,10 @@ def referenced(blobs: Collection[str]) -> set[str]:
             sha256__in=listed[start : start + _AT_ONCE], version__state__in=HOLDS_BLOBS
         )
         found.update(rows.values_list("sha256", flat=True).distinct())
+        known = UploadContent.objects.filter(
+            sha256__in=listed[start : start + _AT_ONCE], is_known=True, upload__state__in=LIVE_UPLOADS
+        )
+        found.update(known.values_list("sha256", flat=True).distinct())
     return found
 
 
@@ -64,7 +89,7 @@ def needed(blobs: Collection[str]) -> set[str]:
 
 
 def forget_orphans() -> None:
-    """Intakes whose row does not know of them, as after a database was restored from a backup."""
+    """Intakes and spools whose row does not know of them, as after a database was restored from a backup."""
     found = {key for key in store().intakes() if _ROWS_KEY.fullmatch(key)}
     importing = map(int, filter(str.isdigit, found))
     held = Version.objects.filter(pk__in=importing, is_held=True).values_list("pk", flat=True)
@@ -75,3 +100,13 @@ def forget_orphans() -> None:
     for key in found - known:
         with suppress(IntakeBusy):
             store().discard(key, is_referenced=needed)
+    _forget_orphaned_spools()
+
+
+def _forget_orphaned_spools() -> None:
+    before = time.time() - _BEING_MADE.total_seconds()
+    with suppress(FileNotFoundError):
+        old = {path.name: path for path in _spools().iterdir() if path.stat().st_mtime < before}
+        known = {key.hex for key in Upload.objects.filter(is_held=True).values_list("key", flat=True)}
+        for name in old.keys() - known:
+            Spool(old[name], part_bytes=1).discard()

@@ -22,10 +22,12 @@ from typing import Any, Protocol
 
 import psutil
 
+from models_registry.allowance import Allowance
 from models_registry.errors import IntakeBusy
 from models_registry.hub.source import RepositorySource
 from models_registry.importing import THREADS, DirectorySource, ImportResult, Progress, import_directory
 from models_registry.store import Intake, LocalStore
+from models_registry.uploaded import UploadSource
 
 STARTED, PROGRESS, RESULT = "started", "progress", "result"
 LOOK_EVERY_SECONDS = 0.25
@@ -49,6 +51,7 @@ class WholeStore:
 _KINDS: tuple[tuple[str, type[Any]], ...] = (
     ("repo_id", RepositorySource),
     ("bytes_per_second", WholeStore),
+    ("spool", UploadSource),
     ("root", DirectorySource),
 )
 """By a field that no other has."""
@@ -56,6 +59,7 @@ _MODULES = {
     DirectorySource: "models_registry.importer",
     RepositorySource: "models_registry.hub.fetch",
     WholeStore: "models_registry.checker",
+    UploadSource: "models_registry.receiver",
 }
 
 
@@ -68,9 +72,11 @@ class Job:
     store: str
     key: str
     attempt: int
-    source: DirectorySource | RepositorySource | WholeStore
+    source: DirectorySource | RepositorySource | WholeStore | UploadSource
     guardian_pid: int
     guardian_started: float
+    allowance: Allowance | None = None
+    """What the version's team may add; None: whatever there is room for."""
     secret: str = field(default="", repr=False)
     """For the hub. It goes through a pipe: other people's processes can read a command line."""
 
@@ -86,7 +92,9 @@ class Job:
             for name, value in data.pop("source").items()
         }
         kind = next(one for mark, one in _KINDS if mark in source)
-        return cls(source=kind(**source), secret=secret, **data)
+        told = data.pop("allowance")
+        allowance = Allowance(**told) if told else None
+        return cls(source=kind(**source), allowance=allowance, secret=secret, **data)
 
     @property
     def module(self) -> str:
@@ -163,7 +171,7 @@ def work(job: Job, do: Work) -> int:
 
 def import_job(job: Job, intake: Intake, report: Callable[[Progress], None]) -> ImportResult:
     assert isinstance(job.source, DirectorySource)  # noqa: S101
-    return import_directory(job.source, intake, report=report, threads=THREADS)
+    return import_directory(job.source, intake, report=report, threads=THREADS, allowance=job.allowance)
 
 
 def run(job: Job, intake: Intake, do: Work) -> None:

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from models_registry import source_tree
+from models_registry.allowance import Allowance
 from models_registry.contents import Identified, OpenFile, check_together, code, identify, runnable
 from models_registry.contents.warnings import Warned, warnings_of
-from models_registry.errors import Refused, SourceChanged, SourceUnreadable, StoreFull
+from models_registry.errors import QuotaExceeded, Refused, SourceChanged, SourceUnreadable, StoreFull
 from models_registry.facts import ModelFacts, facts_of, storable
 from models_registry.manifest import Manifest, ManifestFile, manifest_of
 from models_registry.pickle_scan import Advice, advice_on
@@ -111,16 +112,29 @@ def import_directory(
     *,
     report: Callable[[Progress], None],
     threads: int = THREADS,
+    allowance: Allowance | None = None,
 ) -> ImportResult:
-    """Judge and copy a directory into `intake`. What goes wrong is in the result; only bugs raise."""
+    """Judge and copy a directory into `intake`, if the `allowance` has room for what the store lacks.
+
+    What goes wrong is in the result; only bugs raise.
+    """
     began = time.monotonic()
     try:
         with source_tree.opened(Path(source.root), source.path) as directory:
             listing = source_tree.list_files(directory, ignore_patterns=source.ignore_patterns)
-            result = _Import(intake, directory, listing, report, threads, source.admits_runnable).run()
+            importing = _Import(
+                intake,
+                directory,
+                listing,
+                report,
+                threads,
+                admits_runnable=source.admits_runnable,
+                allowance=allowance,
+            )
+            result = importing.run()
     except Refused as refusal:
         result = refused([refusal])
-    except (SourceUnreadable, SourceChanged, StoreFull) as error:
+    except (SourceUnreadable, SourceChanged, StoreFull, QuotaExceeded) as error:
         result = ImportResult("failed", reason=str(error))
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
@@ -244,10 +258,13 @@ class _Import:
         listing: source_tree.Listing,
         report: Callable[[Progress], None],
         threads: int,
+        *,
         admits_runnable: bool,
+        allowance: Allowance | None,
     ) -> None:
         self._intake = intake
         self._admits_runnable = admits_runnable
+        self._allowance = allowance
         self._directory = directory
         self._listing = listing
         self._threads = threads
@@ -264,7 +281,10 @@ class _Import:
         refusals += check_together(found)[0] if not refusals else []
         if refusals:
             return refused(refusals)
-        self._intake.check_space(sum(new_bytes for _, new_bytes in looks))
+        new_bytes = sum(new_bytes for _, new_bytes in looks)
+        if self._allowance:
+            self._allowance.check(new_bytes)
+        self._intake.check_space(new_bytes)
         self._meter.count(always=True)
         copied = side_by_side(self._copy, files, threads=self._threads)
         self._meter.count(always=True)

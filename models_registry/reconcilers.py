@@ -13,13 +13,13 @@ from django.conf import settings
 
 from common.actor import Actor
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
-from models_registry import files, importer, vouching
-from models_registry.errors import IntakeBusy
+from models_registry import files, importer, quotas, vouching
+from models_registry.errors import IntakeBusy, QuotaExceeded
 from models_registry.exemptions import admits_runnable
 from models_registry.facts import storable
 from models_registry.importer import PROGRESS, RESULT, STARTED, Job
 from models_registry.importing import ImportResult
-from models_registry.models import Version, VersionFile
+from models_registry.models import Upload, Version, VersionFile
 from models_registry.moves import moved
 from models_registry.rereading import NotReadable, read_facts
 from models_registry.services.hubs import token_of
@@ -86,6 +86,7 @@ class Copy(Step[Version]):
                 key=key,
                 attempt=row.attempt,
                 source=source_of(row.source, admits_runnable=admits_runnable(row)),
+                allowance=quotas.allowance_of(row.model.team),
                 guardian_pid=guardian.pid,
                 guardian_started=guardian.create_time(),
                 secret=token_of(row.source),
@@ -97,7 +98,7 @@ class Copy(Step[Version]):
         progress = _note(row, PROGRESS) or {}
         result = _note(row, RESULT)
         if result is not None:
-            return Seen("finished", progress, ImportResult.from_json(result))
+            return Seen("finished", progress, _within_quota(row, ImportResult.from_json(result)))
         if self._has_launched:
             return Seen("launched", progress)
         if row.is_paused and not files.store().is_busy(str(row.pk)) and not _is_fresh(row, operation):
@@ -116,6 +117,20 @@ class Copy(Step[Version]):
             return _paused({**seen.progress, "bytes_per_second": 0, "reason": row.reason})
         launched = {"launches": row.launches + 1, "launched_at": now} if seen.state == "launched" else {}
         return wait(LOOK_EVERY, save={**seen.progress, **launched})
+
+
+def _within_quota(row: Version, result: ImportResult) -> ImportResult:
+    """The result, or a failed one when the team may not hold these files. An upload's room is reserved."""
+    if result.outcome == "accepted":
+        try:
+            quotas.check(row.model.team, result.files, without=_upload_of(row))
+        except QuotaExceeded as error:
+            return ImportResult("failed", reason=str(error))
+    return result
+
+
+def _upload_of(row: Version) -> Upload | None:
+    return Upload.objects.filter(version=row.pk).first() if row.source["kind"] == "upload" else None
 
 
 def _is_fresh(row: Version, operation: Operation) -> bool:
@@ -156,6 +171,9 @@ def _judged(row: Version, result: ImportResult) -> Outcome:
     manifest = result.manifest
 
     def write() -> None:
+        # Another import may have taken the room meanwhile: then this step is tried again, and says so.
+        quotas.hold(row.model.team)
+        quotas.check(row.model.team, manifest.files, without=_upload_of(row))
         VersionFile.objects.bulk_create(
             (
                 VersionFile(

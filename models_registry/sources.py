@@ -10,11 +10,13 @@ from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
 
-from models_registry import names
+from models_registry import files, names
 from models_registry.errors import SourceNotAllowed
 from models_registry.hub.source import PATIENCE_SECONDS, RepositorySource
 from models_registry.importing import DirectorySource
+from models_registry.models import Upload
 from models_registry.names import printable
+from models_registry.uploaded import UploadSource
 
 VARIABLE = "SLIPWAY_IMPORT_ROOTS"
 HUB_VARIABLE = "SLIPWAY_HUB_ENDPOINTS"
@@ -68,8 +70,13 @@ class AllowedRepository:
         }
 
 
-def source_of(source: dict[str, Any], *, admits_runnable: bool) -> DirectorySource | RepositorySource:
+def source_of(
+    source: dict[str, Any], *, admits_runnable: bool
+) -> DirectorySource | RepositorySource | UploadSource:
     """What a version's import reads; see `Version.source` and `contents.identify`."""
+    if source["kind"] == "upload":
+        upload = Upload.objects.get(pk=source["upload"])
+        return UploadSource(str(files.spool_of(upload).directory), upload.part_bytes)
     if source["kind"] == "hub":
         return RepositorySource(
             endpoint=source["endpoint"],
@@ -104,6 +111,16 @@ def trusted_hosts() -> tuple[str, ...]:
         f"{address.hostname}:{address.port or (443 if address.scheme == 'https' else 80)}"
         for address in addresses
     )
+
+
+def upload_named(source: str) -> int | None:
+    """The id in `upload://<id>`; None: it is none. Raises SourceNotAllowed."""
+    if not source.strip().lower().startswith("upload://"):
+        return None
+    number = source.strip()[len("upload://") :]
+    if not re.fullmatch(r"[0-9]{1,18}", number):
+        raise SourceNotAllowed("An upload is named upload://<id>, with the id that its beginning answered.")
+    return int(number)
 
 
 def is_repository(source: str) -> bool:

@@ -118,6 +118,36 @@ class SignatureDemand(TextChoices):
     REQUIRE = "require", "it is not served"
 
 
+class UploadState(TextChoices):
+    OPEN = "open"
+    """Parts are taken."""
+    IMPORTING = "importing"
+    """All of it has come; a version is made of it."""
+    DONE = "done"
+    """The version is ready."""
+    REFUSED = "refused"
+    """It holds what must not enter the registry."""
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    """Nobody sent anything for too long."""
+
+
+_U = UploadState
+UPLOAD_MOVES: Machine[UploadState] = Machine(
+    {
+        _U.OPEN: {_U.IMPORTING, _U.CANCELLED, _U.EXPIRED},
+        # Back to open: something stood in the way, or what came is not what was announced.
+        _U.IMPORTING: {_U.OPEN, _U.DONE, _U.REFUSED, _U.CANCELLED},
+        _U.DONE: set(),
+        _U.REFUSED: set(),
+        _U.CANCELLED: set(),
+        _U.EXPIRED: set(),
+    }
+)
+LIVE_UPLOADS = frozenset({_U.OPEN, _U.IMPORTING})
+"""In these what has come is kept, and the room for the rest."""
+
+
 class RunState(TextChoices):
     """Of what is done to the whole store."""
 

@@ -1,7 +1,7 @@
 """JSON in and out by orjson: strict, bounded, and several times faster than the standard library."""
 
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import orjson
 from django.conf import settings
@@ -32,11 +32,13 @@ class JSONParser(BaseParser):
     """Refuses what the standard library lets through: NaN, lone surrogates, endless nesting and bodies."""
 
     media_type = "application/json"
+    limit: ClassVar[int | None] = None
+    """Bytes of a body; None: as many as the settings allow."""
 
     def parse(
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
-        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        limit = self.limit or settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         content = stream.read(limit + 1)
         if len(content) > limit:
             raise TooLarge(f"The body is larger than {limit} bytes.")

@@ -268,6 +268,7 @@ SPECTACULAR_SETTINGS = {
         "DeliveryState": "accounts.states.DeliveryState",
         "VersionState": "models_registry.states.VersionState",
         "SyncState": "models_registry.states.SyncState",
+        "UploadState": "models_registry.states.UploadState",
         "RunState": "models_registry.states.RunState",
         "FindingState": "models_registry.states.FindingState",
         "EngineEnum": "serving.protocol.ENGINES",

@@ -68,6 +68,9 @@ VERSION = {
         "commit": "",
         "allow_patterns": [],
         "ignore_patterns": ["*.bin"],
+        "uploaded_by": "",
+        "address": "",
+        "origin": "",
     },
     "signature": {
         "standing": "trusted",

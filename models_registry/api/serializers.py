@@ -106,12 +106,15 @@ class ProgressSerializer(serializers.Serializer[Version]):
 
 
 class SourceSerializer(serializers.Serializer[Any]):
-    kind = serializers.ChoiceField(choices=["directory", "hub"])
-    uri = serializers.CharField(help_text="`file:///directory`, or `hf://org/name@revision`.")
+    kind = serializers.ChoiceField(choices=["directory", "hub", "upload"])
+    uri = serializers.CharField(help_text="`file:///directory`, `hf://org/name@revision` or `upload://id`.")
     endpoint = serializers.CharField(default="", help_text="Of the hub; empty: a directory.")
     commit = serializers.CharField(default="", help_text="What the revision was found to be.")
     allow_patterns = serializers.ListField(child=serializers.CharField(), default=list)
     ignore_patterns = serializers.ListField(child=serializers.CharField())
+    uploaded_by = serializers.CharField(default="", help_text="Empty: it was not uploaded.")
+    address = serializers.CharField(default="", help_text="From which it was uploaded.")
+    origin = serializers.CharField(default="", help_text="Where it lay, in the words of who uploaded it.")
 
 
 class OneSignatureSerializer(serializers.Serializer[VersionSignature]):
@@ -282,7 +285,7 @@ class NewVersionSerializer(serializers.Serializer[Any]):
         max_length=4_096,
         help_text=(
             "A directory in an import root of the server, as an absolute path or `file:///` address; "
-            "or a repository on a hub, `hf://org/name@revision`."
+            "a repository on a hub, `hf://org/name@revision`; or an upload that has come, `upload://id`."
         ),
     )
     version = serializers.CharField(

@@ -1,11 +1,12 @@
 from django.urls import path
 from rest_framework.routers import SimpleRouter
 
-from models_registry.api import exemptions, hubs, retention, signatures, store, views
+from models_registry.api import exemptions, hubs, quotas, retention, signatures, store, uploads, views
 
 router = SimpleRouter(use_regex_path=False)
 router.register("models", views.Models, basename="model")
 router.register("models/<str:model>/versions", views.Versions, basename="version")
+router.register("models/<str:model>/uploads", uploads.Uploads, basename="upload")
 router.register("models/<str:model>/aliases", views.Aliases, basename="alias")
 router.register("code-exemptions", exemptions.CodeExemptions, basename="code-exemption")
 router.register("trusted-keys", signatures.TrustedKeys, basename="trusted-key")
@@ -28,6 +29,7 @@ urlpatterns = [
     path("models/<str:model>/retention/stop/", retention.STOP, name="retention-stop"),
     path("signature-policies/<str:team>/", signatures.POLICY, name="signature-policy"),
     path("signing/", signatures.Signing.as_view({"get": "show"}), name="signing"),
+    path("teams/<str:team>/storage/", quotas.ONE, name="team-storage"),
     path("store/", store.StoreState.as_view({"get": "show"}), name="store"),
     *router.urls,
 ]

@@ -21,9 +21,11 @@ from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, R
 from common.errors import Invalid, Missing
 from models_registry import selectors, services, vouching
 from models_registry.api import serializers
+from models_registry.errors import SourceNotAllowed
 from models_registry.facts import WEIGHT_FORMATS
 from models_registry.models import Alias, AliasMove, Model, Version
 from models_registry.signing import bundles
+from models_registry.sources import upload_named
 from models_registry.states import SignatureOrigin, VersionState
 
 MODEL = OpenApiParameter("model", OpenApiTypes.STR, OpenApiParameter.PATH, description="Name of the model.")
@@ -278,6 +280,13 @@ class Versions(Listed, Created, VersionActions):
         return self.get_serializer(selectors.version_cards(page), many=True).data
 
     def create_one(self, given: dict[str, Any]) -> Version:
+        if (number := upload_named(given["source"])) is not None:
+            told = {key: given[key] for key in ("version", "message", "lineage") if key in given}
+            try:
+                upload = selectors.upload_of(self.model, number)
+            except Missing as error:
+                raise SourceNotAllowed(str(error)) from None
+            return services.complete_upload(actor=self.actor, upload=upload, **told)
         return services.import_version(actor=self.actor, model=self.model, **given)
 
 

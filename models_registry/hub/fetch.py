@@ -19,7 +19,7 @@ def fetch_job(job: Job, intake: Intake, report: Callable[[Progress], None]) -> I
     source = job.source
     assert isinstance(source, RepositorySource)  # noqa: S101
     hub = HuggingFace(source.endpoint, token=job.secret, trusted_hosts=source.trusted_hosts)
-    return fetch_repository(source, hub, intake, report=report)
+    return fetch_repository(source, hub, intake, report=report, allowance=job.allowance)
 
 
 def main(arguments: list[str]) -> int:

@@ -15,8 +15,9 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from models_registry import names
+from models_registry.allowance import Allowance
 from models_registry.contents import check_name, identify
-from models_registry.errors import Refused, StoreFull
+from models_registry.errors import QuotaExceeded, Refused, StoreFull
 from models_registry.hub.base import Hub, HubError, HubFile, HubMisbehaves, HubUnreachable, RateLimited
 from models_registry.hub.source import RepositorySource
 from models_registry.importing import (
@@ -45,18 +46,25 @@ T = TypeVar("T")
 
 
 def fetch_repository(
-    source: RepositorySource, hub: Hub, intake: Intake, *, report: Callable[[Progress], None]
+    source: RepositorySource,
+    hub: Hub,
+    intake: Intake,
+    *,
+    report: Callable[[Progress], None],
+    allowance: Allowance | None = None,
 ) -> ImportResult:
-    """Fetch what the intake lacks. What goes wrong is in the result; only bugs raise."""
+    """Fetch what the intake lacks, if the `allowance` has room for it. What goes wrong is in the result; only
+    bugs raise.
+    """
     began = time.monotonic()
-    fetch = _Fetch(source, hub, intake, report)
+    fetch = _Fetch(source, hub, intake, report, allowance)
     try:
         result = fetch.run()
     except Refused as refusal:
         result = refused([refusal])
     except (HubUnreachable, RateLimited) as error:
         result = ImportResult("interrupted", reason=f"{error} What has been fetched is kept.")
-    except (HubError, StoreFull) as error:
+    except (HubError, StoreFull, QuotaExceeded) as error:
         result = ImportResult("failed", reason=str(error))
     except OSError as error:
         result = ImportResult("failed", reason=f"The system says: {error.strerror or error}.")
@@ -110,9 +118,15 @@ def _left_out(source: RepositorySource, path: str) -> str:
 
 class _Fetch:
     def __init__(
-        self, source: RepositorySource, hub: Hub, intake: Intake, report: Callable[[Progress], None]
+        self,
+        source: RepositorySource,
+        hub: Hub,
+        intake: Intake,
+        report: Callable[[Progress], None],
+        allowance: Allowance | None,
     ) -> None:
         self.commit = ""
+        self._allowance = allowance
         self._source = source
         self._hub = hub
         self._intake = intake
@@ -142,7 +156,10 @@ class _Fetch:
         refusals = [refusal for refusal in looks if refusal is not None]
         if refusals:
             return refused(refusals)
-        self._intake.reserve({_key(file): file.size for file in missing})
+        lacking = {_key(file): file.size for file in missing}
+        if self._allowance:
+            self._allowance.check(sum(lacking.values()))
+        self._intake.reserve(lacking)
         # Two names of one content are one file on the way.
         contents = {_key(file): file for file in files}
         names_of = Counter(_key(file) for file in files)

@@ -7,6 +7,7 @@ from models_registry.models.hubs import HubSource, HubSync
 from models_registry.models.retention import RetentionRule
 from models_registry.models.signatures import SignaturePolicy, TrustedKey, VersionSignature
 from models_registry.models.storage import Check, Collection, Finding, StoreKeeper, StoreRun, UnreferencedBlob
+from models_registry.models.uploads import StorageQuota, Upload, UploadContent
 from models_registry.models.versions import FROZEN_FIELDS, Version, VersionFile, VersionMove, VersionTag
 
 __all__ = [
@@ -22,10 +23,13 @@ __all__ = [
     "Model",
     "RetentionRule",
     "SignaturePolicy",
+    "StorageQuota",
     "StoreKeeper",
     "StoreRun",
     "TrustedKey",
     "UnreferencedBlob",
+    "Upload",
+    "UploadContent",
     "Version",
     "VersionFile",
     "VersionMove",

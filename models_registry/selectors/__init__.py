@@ -33,6 +33,15 @@ from models_registry.selectors.storage import (
     store_now,
     versions_needing,
 )
+from models_registry.selectors.uploads import (
+    ContentCard,
+    UploadCard,
+    content_card,
+    seen_contents,
+    upload_cards,
+    upload_of,
+    uploads,
+)
 from models_registry.selectors.versions import (
     VersionCard,
     compare_versions,
@@ -50,10 +59,12 @@ from models_registry.selectors.versions import (
 )
 
 __all__ = [
+    "ContentCard",
     "FindingCard",
     "HubSourceCard",
     "ModelCard",
     "StoreNow",
+    "UploadCard",
     "VersionCard",
     "alias_at",
     "alias_history",
@@ -64,6 +75,7 @@ __all__ = [
     "checks",
     "collections",
     "compare_versions",
+    "content_card",
     "damages",
     "finding_cards",
     "findings",
@@ -83,7 +95,11 @@ __all__ = [
     "resolve",
     "retention_preview",
     "retention_rule",
+    "seen_contents",
     "store_now",
+    "upload_cards",
+    "upload_of",
+    "uploads",
     "version_card",
     "version_cards",
     "version_files",

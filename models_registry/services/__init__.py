@@ -14,6 +14,7 @@ from models_registry.services.hubs import (
     retry_sync,
     start_sync,
 )
+from models_registry.services.quotas import set_quota
 from models_registry.services.retention import (
     apply_retention,
     delete_retention,
@@ -23,6 +24,7 @@ from models_registry.services.retention import (
 from models_registry.services.shelving import archive_version, restore_version, tag_version
 from models_registry.services.signatures import demand_signatures, distrust_key, trust_key, verify_signatures
 from models_registry.services.storage import retry_repair, start_check, start_collection
+from models_registry.services.uploads import begin_upload, cancel_upload, complete_upload, take_part
 from models_registry.services.versions import (
     cancel_import,
     delete_version,
@@ -33,10 +35,13 @@ from models_registry.services.versions import (
 __all__ = [
     "apply_retention",
     "archive_version",
+    "begin_upload",
     "cancel_import",
     "cancel_sync",
+    "cancel_upload",
     "change_hub_source",
     "change_model",
+    "complete_upload",
     "create_hub_source",
     "create_model",
     "delete_alias",
@@ -57,6 +62,7 @@ __all__ = [
     "retry_repair",
     "retry_sync",
     "set_alias",
+    "set_quota",
     "set_retention",
     "start_check",
     "start_collection",
@@ -64,6 +70,7 @@ __all__ = [
     "stop_retention",
     "tag_version",
     "take_notice",
+    "take_part",
     "trust_key",
     "verify_signatures",
 ]

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Max
+from django.db.models import F, Max, QuerySet
 
 from accounts.services import require
 from accounts.states import Right
@@ -13,8 +13,15 @@ from common.actor import Actor
 from common.errors import Invalid
 from common.reconcile import kernel
 from models_registry import moves, names, selectors
-from models_registry.errors import InUse, NameTaken, UnknownModel, UnknownVersion, WrongState
-from models_registry.models import Alias, HubSource, Model, Version
+from models_registry.errors import (
+    InUse,
+    NameTaken,
+    SourceNotAllowed,
+    UnknownModel,
+    UnknownVersion,
+    WrongState,
+)
+from models_registry.models import Alias, HubSource, Model, Upload, Version
 from models_registry.services import checks
 from models_registry.sources import (
     allowed_directory,
@@ -22,7 +29,7 @@ from models_registry.sources import (
     is_repository,
     repository_named,
 )
-from models_registry.states import VersionState
+from models_registry.states import UploadState, VersionState
 from models_registry.uses import uses
 
 MAX_MESSAGE = 4_000
@@ -50,18 +57,26 @@ def import_version(
     Raises NotAllowed, SourceNotAllowed, InvalidName, Invalid, NameTaken, UnknownModel.
     """
     require(actor, Right.MODELS_WRITE, model.team)
-    described = checks.lineage(lineage)
-    parent = _parent(actor, model, described.pop("parent", None))
-    row = Version(
+    told = _source(model, source, ignore_patterns)
+    row = described(actor=actor, model=model, source=told, message=message, lineage=lineage)
+    return begin(row, actor=actor, version=version)
+
+
+def described(
+    *, actor: Actor, model: Model, source: dict[str, Any], message: str, lineage: Mapping[str, Any] | None
+) -> Version:
+    """A version that is not stored yet, with what its author says of it. Raises Invalid."""
+    told = checks.lineage(lineage)
+    parent = _parent(actor, model, told.pop("parent", None))
+    return Version(
         model=model,
-        source=_source(model, source, ignore_patterns),
+        source=source,
         message=checks.text("message", message, limit=MAX_MESSAGE),
         author_id=actor.user_id,
         author_name=actor.name,
-        lineage=described,
+        lineage=told,
         parent=parent,
     )
-    return begin(row, actor=actor, version=version)
 
 
 def begin(row: Version, *, actor: Actor, version: str = "") -> Version:
@@ -130,7 +145,16 @@ def readable_source(version: Version) -> dict[str, Any]:
     if source["kind"] == "hub":
         check_endpoint(source["endpoint"])
         return source
+    if source["kind"] == "upload":
+        if not _upload_of(source).exists():
+            raise SourceNotAllowed(f"What was uploaded for {version} is gone. Push it again.")
+        return source
     return _source(version.model, source["uri"], source["ignore_patterns"])
+
+
+def _upload_of(source: Mapping[str, Any]) -> QuerySet[Upload]:
+    """The upload that a version was made of, if what came is still there and nothing is made of it."""
+    return Upload.objects.filter(pk=source["upload"], state=UploadState.OPEN)
 
 
 def retry_import(*, actor: Actor, version: Version, reason: str = "") -> Version:
@@ -162,9 +186,19 @@ def again(version: Version, *, actor: Actor, source: dict[str, Any], reason: str
     with transaction.atomic():
         if not Model.objects.live().filter(pk=version.model_id).update(deleted_at=None):
             raise UnknownModel(f"There is no model {version.model} any more.")
+        if source["kind"] == "upload":
+            _take_up(source)
         compare_and_set(version, columns | {"attempt": F("attempt") + 1})
         write()
     version.refresh_from_db()
+
+
+def _take_up(source: Mapping[str, Any]) -> None:
+    """Let the upload follow its version again. Raises WrongState."""
+    upload = _upload_of(source).first()
+    begun = {"state": UploadState.IMPORTING, "reason": ""}
+    if upload is None or not kernel.interrupt(upload, where={"state": UploadState.OPEN}, **begun):
+        raise WrongState("The upload has just changed its state. Look again.")
 
 
 def pause(version: Version) -> None:

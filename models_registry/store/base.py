@@ -67,6 +67,13 @@ class Intake(Protocol):
         threads.
         """
 
+    def take_over(self, path: Path, sha256: str, size: int, *, counted: Counted) -> bool:
+        """Hold a file of our own that nobody writes to any more, if it has this size and this sha256.
+
+        The store may link to it instead of copying it. Safe to call from several threads. Raises
+        FileNotFoundError, StoreFull.
+        """
+
     def hold(self, sha256: str, size: int) -> bool:
         """Hold a content that the store has; False when it has not."""
 

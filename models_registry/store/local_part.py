@@ -31,7 +31,7 @@ class LocalPart:
     def reserve(self) -> None:
         """Raises OSError (ENOSPC) when the rest does not fit."""
         if self.size:
-            _reserve(self.descriptor, self.size)
+            allocate(self.descriptor, self.size)
 
     def append(self, data: bytes) -> None:
         offset, view = self.done, memoryview(data)
@@ -58,10 +58,11 @@ def taken_bytes(path: Path) -> int:
         return 0
 
 
-def _reserve(descriptor: int, size: int) -> None:
-    allocate = ctypes.CDLL(None, use_errno=True).fallocate
-    allocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-    while allocate(descriptor, _KEEP_SIZE, 0, size):
+def allocate(descriptor: int, size: int) -> None:
+    """Take the room for so many bytes; the length stays what it is. Raises OSError (ENOSPC)."""
+    fallocate = ctypes.CDLL(None, use_errno=True).fallocate
+    fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    while fallocate(descriptor, _KEEP_SIZE, 0, size):
         code = ctypes.get_errno()
         if code == errno.EINTR:
             continue

@@ -19,10 +19,13 @@ from models_registry.hub.fetch import fetch_job
 from models_registry.importer import Job
 from models_registry.keeping import RetentionReconciler
 from models_registry.models import Collection, HubSource, HubSync, Model, Version
+from models_registry.receiver import receive_job
 from models_registry.reconcilers import VersionReconciler
 from models_registry.services.storage import begin_collection
 from models_registry.store import LocalStore
 from models_registry.syncing import HubSourceReconciler, HubSyncReconciler
+from models_registry.uploaded import UploadSource
+from models_registry.uploading import UploadReconciler
 from tests import cast
 from tests.crash.harness import Checkpoints, Clock, run_until_rest, worker
 from tests.models_registry import builders as b
@@ -35,7 +38,8 @@ def import_here(job: Job) -> None:
     """What the importing process does, in this one."""
     with LocalStore(Path(job.store)).intake(job.key) as intake:
         importer._note(intake, job, importer.STARTED, {"pid": 0})
-        importer.run(job, intake, importer.import_job)
+        is_upload = isinstance(job.source, UploadSource)
+        importer.run(job, intake, receive_job if is_upload else importer.import_job)
 
 
 @dataclass
@@ -52,7 +56,7 @@ class Library:
         return LocalStore(self.home / "models")
 
     def worker(self, checkpoints: Checkpoints | None = None) -> Kernel:
-        return worker([VersionReconciler(self.start)], self.clock, checkpoints)
+        return worker([VersionReconciler(self.start), UploadReconciler()], self.clock, checkpoints)
 
     def settle(self) -> None:
         """Sweep until every version is at rest."""

@@ -1,0 +1,240 @@
+"""Uploads over REST: the whole list of files first, then what is missing of their contents, part by part."""
+
+import base64
+import binascii
+import re
+from typing import Any, ClassVar
+
+import django_filters
+from django.db.models import QuerySet
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from common.api.examples import example
+from common.api.json import JSONParser
+from common.api.views import Created, Listed, Read
+from models_registry import selectors, services
+from models_registry.api import upload_examples as examples
+from models_registry.api.serializers import ReasonSerializer, VersionDetailSerializer, card_of
+from models_registry.api.views import MODEL, OfModel
+from models_registry.errors import PartRefused
+from models_registry.models import Upload, Version
+from models_registry.selectors import ContentCard, UploadCard
+from models_registry.services.uploads import MAX_ORIGIN
+from models_registry.states import UploadState
+from models_registry.uploading import EXPIRES_AFTER
+
+MAX_MANIFEST_BYTES = 8 * 1024 * 1024
+SHA256 = OpenApiParameter(
+    "sha256", OpenApiTypes.STR, OpenApiParameter.PATH, description="Of the whole content, in lower-case hex."
+)
+_DIGEST = re.compile(r"(?:^|,)\s*sha-256=:([A-Za-z0-9+/=]{44}):\s*(?:,|$)")
+
+
+class ManifestParser(JSONParser):
+    """A version may have 20,000 files."""
+
+    limit = MAX_MANIFEST_BYTES
+
+
+class AnnouncedFileSerializer(serializers.Serializer[Any]):
+    path = serializers.CharField(max_length=1_024, trim_whitespace=False)
+    size = serializers.IntegerField(min_value=0)
+    sha256 = serializers.RegexField(r"^[0-9a-f]{64}$")
+
+
+@example(examples.NEW_UPLOAD)
+class NewUploadSerializer(serializers.Serializer[Any]):
+    files = AnnouncedFileSerializer(many=True, allow_empty=False, help_text="All files of the version.")
+    origin = serializers.CharField(
+        max_length=MAX_ORIGIN,
+        required=False,
+        allow_blank=True,
+        help_text="Where they lie, in your words, such as machine and directory; the version tells it.",
+    )
+
+
+@extend_schema_field({"type": "array", "items": {"type": "array", "items": {"type": "integer"}}})
+class RangesField(serializers.Field[Any, Any, Any, Any]):
+    def to_representation(self, received: tuple[range, ...]) -> list[list[int]]:
+        return [[one.start, one.stop - 1] for one in received if one]
+
+
+@example(examples.UPLOAD_CONTENT)
+class ContentSerializer(serializers.Serializer[ContentCard]):
+    sha256 = serializers.CharField()
+    size = serializers.IntegerField()
+    received_bytes = serializers.IntegerField()
+    received = RangesField(help_text="The ranges that have come: first and last byte of each.")
+    is_whole = serializers.BooleanField(help_text="Nothing more of it is needed.")
+
+
+@example(examples.UPLOAD)
+class UploadSerializer(serializers.Serializer[UploadCard]):
+    id = serializers.IntegerField(source="upload.pk")
+    model = serializers.CharField(source="upload.model.name")
+    state = serializers.ChoiceField(source="upload.state", choices=UploadState.choices)
+    reason = serializers.CharField(source="upload.reason", help_text="Why it is where it is.")
+    stuck = serializers.SerializerMethodField(
+        help_text="Why Slipway gave up and waits for a person; or empty."
+    )
+    part_bytes = serializers.IntegerField(
+        source="upload.part_bytes", help_text="Of every part but the last of a content."
+    )
+    file_count = serializers.IntegerField(source="upload.file_count")
+    size_bytes = serializers.IntegerField(source="upload.size_bytes", help_text="Of all files.")
+    total_bytes = serializers.IntegerField(help_text="Of all contents, each once; 0 when it has ended.")
+    received_bytes = serializers.IntegerField(help_text="Of these, what has come or need not come.")
+    bytes_per_second = serializers.IntegerField(source="upload.rate", help_text="Now; 0: nothing comes.")
+    missing = ContentSerializer(many=True, help_text="Contents of which something has still to come.")
+    version = serializers.CharField(
+        source="upload.version.name", default=None, allow_null=True, help_text="Null: not completed yet."
+    )
+    author = serializers.CharField(source="upload.author_name")
+    address = serializers.CharField(source="upload.address", help_text="From which it was begun.")
+    origin = serializers.CharField(source="upload.origin")
+    created_at = serializers.DateTimeField(source="upload.created_at")
+    expires_at = serializers.SerializerMethodField(help_text="Unless something is sent; null: it does not.")
+    ended_at = serializers.DateTimeField(source="upload.ended_at", allow_null=True)
+
+    def get_stuck(self, card: UploadCard) -> str:
+        return card.upload.last_error if card.upload.stuck_at else ""
+
+    @extend_schema_field(serializers.DateTimeField(allow_null=True))
+    def get_expires_at(self, card: UploadCard) -> Any:
+        is_open = card.upload.state == UploadState.OPEN
+        return card.upload.touched_at + EXPIRES_AFTER if is_open else None
+
+
+@example(examples.UPLOAD_COMPLETE)
+class CompleteSerializer(serializers.Serializer[Any]):
+    version = serializers.CharField(
+        max_length=95, required=False, allow_blank=True, help_text="Its name; the next v-number by default."
+    )
+    message = serializers.CharField(max_length=4_000, required=False, allow_blank=True)
+    lineage = serializers.DictField(
+        required=False, help_text="Where it comes from, as for a version that is imported."
+    )
+
+
+class UploadFilter(django_filters.FilterSet):  # type: ignore[misc]
+    state = django_filters.MultipleChoiceFilter(choices=UploadState.choices)
+
+
+@extend_schema(parameters=[MODEL])
+class Uploads(OfModel, Listed, Created, Read):
+    """Files on their way from somebody's machine to a model."""
+
+    queryset = Upload.objects.all()
+    serializer_class = UploadSerializer
+    inputs = {
+        "create": NewUploadSerializer,
+        "complete": CompleteSerializer,
+        "cancel": ReasonSerializer,
+    }
+    outputs: ClassVar = {
+        "blob": ContentSerializer,
+        "send_part": ContentSerializer,
+        "complete": VersionDetailSerializer,
+    }
+    parser_classes = (ManifestParser,)
+    filterset_class = UploadFilter
+    lookup_field = "pk"
+    lookup_url_kwarg = "id"
+    lookup_value_converter = "int"
+    sort = ("-pk",)
+
+    def visible(self, rows: QuerySet[Upload]) -> QuerySet[Upload]:
+        return selectors.uploads(self.actor, self.model)
+
+    def get_object(self) -> Upload:
+        return selectors.upload_of(self.model, self.kwargs["id"])
+
+    def get_serializer(self, *args: Any, **kwargs: Any) -> serializers.BaseSerializer[Any]:
+        if args and isinstance(args[0], Upload):
+            args = (*selectors.upload_cards([args[0]]), *args[1:])
+        elif args and isinstance(args[0], Version):
+            args = (card_of(args[0]), *args[1:])
+        return super().get_serializer(*args, **kwargs)
+
+    def shown(self, page: Any) -> Any:
+        return self.get_serializer(selectors.upload_cards(page), many=True).data
+
+    def create_one(self, given: dict[str, Any]) -> Upload:
+        return services.begin_upload(actor=self.actor, model=self.model, **given)
+
+    @extend_schema(parameters=[SHA256])
+    @action(detail=True, url_path="blobs/<str:sha256>")
+    def blob(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """How much of a content has come."""
+        card = selectors.content_card(self.get_object(), self.kwargs["sha256"])
+        return Response(self.get_serializer(card).data)
+
+    @extend_schema(
+        request={"application/octet-stream": OpenApiTypes.BINARY},
+        responses=ContentSerializer,
+        parameters=[
+            SHA256,
+            OpenApiParameter(
+                "Content-Range",
+                OpenApiTypes.STR,
+                OpenApiParameter.HEADER,
+                description="`bytes first-last/size`; not needed for a content of one part.",
+            ),
+            OpenApiParameter(
+                "Content-Digest",
+                OpenApiTypes.STR,
+                OpenApiParameter.HEADER,
+                description="`sha-256=:...:` of the part (RFC 9530): what was damaged on the way is refused.",
+            ),
+        ],
+    )
+    @blob.mapping.put
+    def send_part(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Send one part of a content: its bytes are the body.
+
+        Parts may come in any order, several at once, and more than once. The last one that is missing has the
+        content compared with its sha256; when it differs all of it has to come again (409).
+        """
+        upload = self.get_object()
+        services.take_part(
+            actor=self.actor,
+            upload=upload,
+            sha256=self.kwargs["sha256"],
+            content_range=request.headers.get("Content-Range", ""),
+            body=request._request,
+            digest=_digest(request.headers.get("Content-Digest", "")),
+        )
+        return Response(self.get_serializer(selectors.content_card(upload, self.kwargs["sha256"])).data)
+
+    @extend_schema(responses={202: VersionDetailSerializer})
+    @action(detail=True, methods=["post"])
+    def complete(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Make a version of what has come; it is verified and judged like every import."""
+        version = services.complete_upload(actor=self.actor, upload=self.get_object(), **self.given())
+        response = self.answer(version, status=202)
+        response["Location"] = f"/api/v1/models/{self.model.name}/versions/{version.name}/"
+        return response
+
+    @extend_schema(responses={200: UploadSerializer})
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Take no more, and remove what has come."""
+        return self.answer(services.cancel_upload(actor=self.actor, upload=self.get_object(), **self.given()))
+
+
+def _digest(header: str) -> bytes | None:
+    """The sha-256 of `Content-Digest`; None: it has none. Raises PartRefused."""
+    found = _DIGEST.search(header)
+    if found is None:
+        if "sha-256" in header.lower():
+            raise PartRefused("Content-Digest has the form sha-256=:<base64>: (RFC 9530).")
+        return None
+    try:
+        return base64.b64decode(found[1], validate=True)
+    except binascii.Error:
+        raise PartRefused("The sha-256 of Content-Digest is not base64.") from None

@@ -1,0 +1,25 @@
+"""The process that makes a version of an upload: `python -m models_registry.receiver '<job>'`.
+
+Like `models_registry.importer`, which see: no database, no settings, one per intake.
+"""
+
+import sys
+from collections.abc import Callable
+
+from models_registry.importer import Job, work
+from models_registry.importing import ImportResult, Progress
+from models_registry.store import Intake
+from models_registry.uploaded import UploadSource, take_upload
+
+
+def receive_job(job: Job, intake: Intake, report: Callable[[Progress], None]) -> ImportResult:
+    assert isinstance(job.source, UploadSource)  # noqa: S101
+    return take_upload(job.source, intake, report=report)
+
+
+def main(arguments: list[str]) -> int:
+    return work(Job.from_json(arguments[0]), receive_job)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,114 @@
+"""Uploads, what has come of them, and which contents somebody may see already."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from django.db.models import QuerySet
+
+from common.actor import Actor
+from models_registry import files
+from models_registry.errors import UnknownUpload
+from models_registry.models import Model, Upload, UploadContent, VersionFile
+from models_registry.states import WHOLE
+
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ContentCard:
+    """A content of an upload, and the ranges of its bytes that have come."""
+
+    sha256: str
+    size: int
+    received: tuple[range, ...]
+
+    @property
+    def received_bytes(self) -> int:
+        return sum(map(len, self.received))
+
+    @property
+    def is_whole(self) -> bool:
+        return self.received_bytes == self.size
+
+
+@dataclass(frozen=True, slots=True)
+class UploadCard:
+    """An upload as lists show it. `missing`: contents parts of which have not come yet; by sha256."""
+
+    upload: Upload
+    received_bytes: int
+    """Of all contents, each once; what need not come included."""
+    total_bytes: int
+    missing: tuple[ContentCard, ...] = field(default=())
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the present rate; None when that cannot be told."""
+        rate = self.upload.rate
+        return (self.total_bytes - self.received_bytes) / rate if rate else None
+
+
+def seen_contents(actor: Actor, contents: Mapping[str, int]) -> set[str]:
+    """Those of the contents (bytes by sha256) that a version which the actor may see holds, sizes compared.
+
+    What only other teams hold is not told: who names a sha256 need not have what it belongs to.
+    """
+    found: set[str] = set()
+    listed = list(contents)
+    seen = VersionFile.objects.for_actor(actor).filter(version__state__in=WHOLE)
+    seen = seen.filter(version__model__deleted_at=None).order_by()
+    for start in range(0, len(listed), _AT_ONCE):
+        rows = seen.filter(sha256__in=listed[start : start + _AT_ONCE])
+        for sha256, size in rows.values_list("sha256", "size").distinct():
+            if contents[sha256] == size:
+                found.add(sha256)
+    return found
+
+
+def uploads(actor: Actor, model: Model | None = None) -> QuerySet[Upload]:
+    """The uploads that the actor may see, or those to one model; newest first."""
+    rows = Upload.objects.for_actor(actor).select_related("model__team", "version__model").order_by("-pk")
+    heavy = ("config", "scan", "lineage", "signature", "facts")
+    rows = rows.defer(*(f"version__{column}" for column in heavy))
+    return rows if model is None else rows.filter(model=model)
+
+
+def upload_of(model: Model, pk: int) -> Upload:
+    """Raises UnknownUpload."""
+    rows = Upload.objects.filter(model=model, pk=pk).select_related("model__team", "version__model")
+    if (found := rows.first()) is None:
+        raise UnknownUpload(f"{model} has no such upload.")
+    return found
+
+
+def upload_cards(uploads: Sequence[Upload]) -> list[UploadCard]:
+    """What lists show of these uploads, in their order: one query for any number of them."""
+    contents: dict[int, dict[str, int]] = {upload.pk: {} for upload in uploads}
+    rows = UploadContent.objects.filter(upload__in=[one.pk for one in uploads if one.is_live])
+    for upload_id, sha256, size in rows.order_by("sha256").values_list("upload", "sha256", "size"):
+        contents[upload_id][sha256] = size
+    return [_card(upload, contents[upload.pk]) for upload in uploads]
+
+
+def _card(upload: Upload, contents: Mapping[str, int]) -> UploadCard:
+    if not upload.is_live:
+        return UploadCard(upload, 0, 0)
+    spool = files.spool_of(upload)
+    lacking = spool.missing()
+    missing = tuple(
+        ContentCard(sha256, size, tuple(spool.received(sha256, size)))
+        for sha256, size in contents.items()
+        if sha256 in lacking
+    )
+    total = sum(contents.values())
+    lacks = sum(one.size - one.received_bytes for one in missing)
+    return UploadCard(upload, total - lacks, total, missing)
+
+
+def content_card(upload: Upload, sha256: str) -> ContentCard:
+    """One content of a live upload. Raises UnknownUpload."""
+    content = UploadContent.objects.filter(upload=upload, sha256=sha256).first()
+    if content is None or not upload.is_live:
+        raise UnknownUpload(f"The {upload} has no such content, or not any more.")
+    received = files.spool_of(upload).received(sha256, content.size)
+    return ContentCard(sha256, content.size, tuple(received))

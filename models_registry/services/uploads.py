@@ -1,0 +1,319 @@
+"""Uploads: begun with the whole list of files, filled part by part, and made a version."""
+
+import errno
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import IO, Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.services import require
+from accounts.states import Right
+from common import audit
+from common.actor import Actor
+from common.reconcile import kernel
+from models_registry import quotas, selectors
+from models_registry.contents import check_name
+from models_registry.errors import (
+    Busy,
+    FilesRefused,
+    PartRefused,
+    Refused,
+    StoreFull,
+    UnknownModel,
+    UnknownUpload,
+    WrongState,
+)
+from models_registry.files import spool_of
+from models_registry.importing import MAX_REFUSALS
+from models_registry.manifest import Manifest, ManifestFile, manifest_of
+from models_registry.models import Model, Upload, UploadContent, Version
+from models_registry.services import checks, versions
+from models_registry.source_tree import MAX_FILES, SKIPPED_DIRECTORIES, SKIPPED_FILES
+from models_registry.spool import Spool
+from models_registry.states import UPLOAD_MOVES, UploadState, VersionState
+
+PART_BYTES = 16 * 1024 * 1024
+MOST_LIVE = 20
+"""Uploads to one model at a time: each takes room."""
+MOST_BYTES = 2**50
+"""Of one file."""
+MAX_ORIGIN = 300
+LOOK_EVERY = timedelta(seconds=5)
+"""So often it is seen how fast the parts come."""
+_EMPTY = hashlib.sha256().hexdigest()
+_RANGE = re.compile(r"bytes (\d{1,16})-(\d{1,16})/(\d{1,16})")
+
+
+def begin_upload(
+    *, actor: Actor, model: Model, files: Sequence[Mapping[str, Any]], origin: str = ""
+) -> Upload:
+    """Announce the files (`{"path", "size", "sha256"}`) of a version, or go on with what the actor began.
+
+    What versions that the actor may see hold need not come; the room for the rest is taken. Raises
+    NotAllowed, FilesRefused, QuotaExceeded, StoreFull, Busy, UnknownModel.
+    """
+    require(actor, Right.MODELS_WRITE, model.team)
+    manifest = _announced(files)
+    contents = {file.sha256: file.size for file in manifest.files}
+    known = selectors.seen_contents(actor, contents)
+    if (same := _same(actor, model, manifest, known)) is not None:
+        return same
+    row = Upload(
+        model=model,
+        fingerprint=manifest.digest,
+        part_bytes=PART_BYTES,
+        file_count=len(manifest.files),
+        size_bytes=manifest.size_bytes,
+        new_bytes=quotas.new_bytes(model.team, contents),
+        author_id=actor.user_id,
+        author_name=actor.name,
+        address=actor.address[:64],
+        origin=checks.text("origin", origin, limit=MAX_ORIGIN),
+        rate_at=timezone.now(),
+        bytes_done=sum(contents[sha256] for sha256 in known),
+    )
+    missing = {sha256: size for sha256, size in contents.items() if sha256 not in known}
+    spool = spool_of(row)
+    try:
+        with transaction.atomic():
+            _insert(row, actor, contents, known)
+            spool.begin(manifest.files, missing)
+            kernel.wake(row)
+    except BaseException:
+        spool.discard()
+        raise
+    return row
+
+
+def _insert(row: Upload, actor: Actor, contents: Mapping[str, int], known: set[str]) -> None:
+    model = row.model
+    # Locks the model's row, and the quota's: two uploads do not both find room for one.
+    if not Model.objects.live().filter(pk=model.pk).update(deleted_at=None):
+        raise UnknownModel(f"There is no model {model.name} any more.")
+    if Upload.objects.live().filter(model=model).count() >= MOST_LIVE:
+        raise Busy(f"{MOST_LIVE} uploads to {model} are under way already. Complete or cancel one first.")
+    quotas.hold(model.team)
+    if allowance := quotas.allowance_of(model.team):
+        allowance.check(row.new_bytes)
+    row.save(force_insert=True)
+    UploadContent.objects.bulk_create(
+        (
+            UploadContent(upload=row, sha256=sha256, size=size, is_known=sha256 in known)
+            for sha256, size in contents.items()
+        ),
+        batch_size=500,
+    )
+    detail = {"files": row.file_count, "bytes": row.size_bytes, "origin": row.origin}
+    audit.record(actor, "upload.begin", subject=row, detail=detail, team_id=model.team_id)
+
+
+def _same(actor: Actor, model: Model, manifest: Manifest, known: set[str]) -> Upload | None:
+    """An upload of the same files that the actor began, who must still see what it takes for known."""
+    if actor.user_id is None:
+        return None
+    rows = Upload.objects.live().filter(model=model, author=actor.user_id, fingerprint=manifest.digest)
+    for row in rows.select_related("model__team", "version__model").order_by("-pk"):
+        taken = row.contents.filter(is_known=True).values_list("sha256", flat=True)
+        if set(taken) <= known:
+            Upload.objects.filter(pk=row.pk).update(touched_at=timezone.now())
+            return row
+    return None
+
+
+def _announced(listed: Sequence[Mapping[str, Any]]) -> Manifest:
+    """A checked manifest. Raises FilesRefused, which names up to 50 of what is wrong."""
+    if len(listed) > MAX_FILES:
+        raise FilesRefused(fields={"files": [f"At most {MAX_FILES:,} files; these are {len(listed):,}."]})
+    refusals: list[str] = []
+    sizes: dict[str, int] = {}
+    found: list[ManifestFile] = []
+    for one in listed:
+        file = ManifestFile(one["path"], one["size"], one["sha256"])
+        try:
+            _check(file, sizes)
+        except Refused as refusal:
+            refusals.append(str(refusal))
+        found.append(file)
+    try:
+        if not refusals:
+            return manifest_of(found)
+    except Refused as refusal:
+        refusals.append(str(refusal))
+    raise FilesRefused(fields={"files": refusals[:MAX_REFUSALS]})
+
+
+def _check(file: ManifestFile, sizes: dict[str, int]) -> None:
+    check_name(file.path)
+    *directories, name = file.path.split("/")
+    left_out = [SKIPPED_DIRECTORIES[part] for part in directories if part in SKIPPED_DIRECTORIES]
+    if left_out or name in SKIPPED_FILES:
+        raise Refused(file.path, f"leave it out: {(left_out or [SKIPPED_FILES[name]])[0]}")
+    if file.size > MOST_BYTES:
+        raise Refused(file.path, f"it is larger than {MOST_BYTES:,} bytes")
+    if sizes.setdefault(file.sha256, file.size) != file.size:
+        raise Refused(file.path, "another file has the same sha256 and another size")
+    if (file.size == 0) != (file.sha256 == _EMPTY):
+        raise Refused(file.path, "its size and its sha256 do not belong together")
+
+
+def take_part(
+    *,
+    actor: Actor,
+    upload: Upload,
+    sha256: str,
+    content_range: str,
+    body: IO[bytes],
+    digest: bytes | None = None,
+) -> UploadContent:
+    """Take one part of a content; one that has come before is no harm.
+
+    `content_range` is the header of that name, empty for a content of one part; `digest` the part's sha256.
+    Raises NotAllowed, UnknownUpload, WrongState, PartRefused, ContentDiffers, StoreFull.
+    """
+    require(actor, Right.MODELS_WRITE, upload.model.team)
+    if not upload.is_live:
+        raise WrongState(f"The {upload} is {upload.state}; nothing is taken any more.")
+    content = UploadContent.objects.filter(upload=upload, sha256=sha256).first()
+    if content is None:
+        raise UnknownUpload(f"The {upload} has no content with the sha256 {sha256[:64]}.")
+    spool = spool_of(upload)
+    index = _part_named(spool, content, content_range)
+    if upload.state != UploadState.OPEN:
+        if not spool.is_missing(sha256):
+            return content
+        raise WrongState(f"The {upload} is {upload.state}; nothing is taken any more.")
+    try:
+        spool.write(sha256, content.size, index=index, body=body, digest=digest)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise StoreFull(needed_bytes=content.size, free_bytes=0) from None
+    finally:
+        _touch(upload, spool)
+    return content
+
+
+def _part_named(spool: Spool, content: UploadContent, content_range: str) -> int:
+    """The index of the part. Raises PartRefused."""
+    last = max(0, spool.part_count(content.size) - 1)
+    if not content_range:
+        if last:
+            raise PartRefused(f"It comes in {last + 1:,} parts: say which one by Content-Range.")
+        return 0
+    named = _RANGE.fullmatch(content_range.strip())
+    if named is None:
+        raise PartRefused("Content-Range has the form bytes first-last/size.")
+    start, stop, size = int(named[1]), int(named[2]) + 1, int(named[3])
+    if size != content.size:
+        raise PartRefused(f"It has {content.size:,} bytes as announced, not {size:,}.")
+    index = start // len(spool.part_range(0, 2**60))
+    part = spool.part_range(index, size)
+    if (part.start, part.stop) != (start, stop):
+        raise PartRefused(
+            f"Bytes {start}-{stop - 1} are no part: the {last + 1:,} parts have "
+            f"{len(spool.part_range(0, 2**60)):,} bytes each, the last one what is left."
+        )
+    return index
+
+
+def _touch(upload: Upload, spool: Spool) -> None:
+    """It lives on; now and then it is seen how fast it comes."""
+    now = timezone.now()
+    columns: dict[str, Any] = {"touched_at": now}
+    since = upload.rate_at or upload.created_at
+    if now - since >= LOOK_EVERY:
+        contents = dict(upload.contents.values_list("sha256", "size"))
+        done = spool.received_bytes(contents)
+        # After a pause the mean would tell of the pause.
+        is_going_on = now - upload.touched_at < 2 * LOOK_EVERY
+        rate = (done - upload.bytes_done) / (now - since).total_seconds() if is_going_on else 0
+        columns |= {"rate_at": now, "bytes_done": done, "bytes_per_second": max(0, int(rate))}
+    Upload.objects.filter(pk=upload.pk, rate_at=upload.rate_at).update(**columns)
+
+
+def complete_upload(
+    *,
+    actor: Actor,
+    upload: Upload,
+    version: str = "",
+    message: str = "",
+    lineage: Mapping[str, Any] | None = None,
+) -> Version:
+    """Make a version of what has come, as an import does; asked again, it is the same version.
+
+    Raises NotAllowed, WrongState while something is missing, InvalidName, Invalid, NameTaken, UnknownModel.
+    """
+    require(actor, Right.MODELS_WRITE, upload.model.team)
+    if upload.state in (UploadState.IMPORTING, UploadState.DONE, UploadState.REFUSED) and upload.version:
+        return upload.version
+    if upload.state != UploadState.OPEN:
+        raise WrongState(f"The {upload} is {upload.state}. Begin another one.")
+    _check_whole(upload)
+    source = source_of_upload(upload)
+    former = upload.version
+    with transaction.atomic():
+        if former is not None and former.state == VersionState.FAILED:
+            versions.again(former, actor=actor, source=source)
+            return former
+        row = versions.described(
+            actor=actor, model=upload.model, source=source, message=message, lineage=lineage
+        )
+        made = versions.begin(row, actor=actor, version=version)
+        begun = {"state": UploadState.IMPORTING, "reason": "", "version": made}
+        if not kernel.interrupt(upload, where={"state": UploadState.OPEN}, **begun):
+            raise WrongState(f"The {upload} has just changed its state. Look again.")
+    return made
+
+
+def _check_whole(upload: Upload) -> None:
+    """Raises WrongState."""
+    spool = spool_of(upload)
+    if not spool.directory.exists():
+        raise WrongState(f"What has come of the {upload} is gone. Begin another one.")
+    for sha256 in spool.missing():
+        spool.close(sha256)
+    if missing := spool.missing():
+        contents = dict(upload.contents.values_list("sha256", "size"))
+        lacking = sum(contents.values()) - spool.received_bytes(contents)
+        raise WrongState(
+            f"{lacking:,} bytes of {len(missing):,} files have not come yet, such as {min(missing)[:12]}…. "
+            "Send them, then complete it."
+        )
+
+
+def source_of_upload(upload: Upload) -> dict[str, Any]:
+    """See `Version.source`."""
+    return {
+        "kind": "upload",
+        "uri": f"upload://{upload.pk}",
+        "upload": upload.pk,
+        "uploaded_by": upload.author_name,
+        "address": upload.address,
+        "origin": upload.origin,
+        "ignore_patterns": [],
+    }
+
+
+def cancel_upload(*, actor: Actor, upload: Upload, reason: str = "") -> Upload:
+    """Take no more, and remove what has come. Raises NotAllowed, WrongState."""
+    require(actor, Right.MODELS_WRITE, upload.model.team)
+    why = checks.reason(reason)
+    was = UploadState(upload.state)
+    if not UPLOAD_MOVES.allows(was, UploadState.CANCELLED):
+        raise WrongState(f"The {upload} is {upload.state}; there is nothing to cancel.")
+    columns = {
+        "state": UploadState.CANCELLED,
+        "reason": f"By {actor.name}. {why}".strip(),
+        "ended_at": timezone.now(),
+    }
+    with transaction.atomic():
+        if not kernel.interrupt(upload, where={"state": was}, **columns):
+            raise WrongState(f"The {upload} has just changed its state. Look again.")
+        if upload.version and upload.version.state == VersionState.IMPORTING:
+            versions.stop(upload.version, actor=actor, reason=why)
+        audit.record(actor, "upload.cancel", subject=upload, reason=why, team_id=upload.model.team_id)
+    return Upload.objects.select_related("model__team", "version__model").get(pk=upload.pk)

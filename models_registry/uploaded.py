@@ -1,0 +1,109 @@
+"""One import of an upload: take its contents over, verified, and judge its files. No database in here."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from models_registry.contents import identify
+from models_registry.contents.warnings import warnings_of
+from models_registry.errors import Refused, StoreFull
+from models_registry.importing import (
+    THREADS,
+    Copied,
+    ImportResult,
+    Meter,
+    Progress,
+    judged_together,
+    refused,
+    side_by_side,
+)
+from models_registry.manifest import ManifestFile
+from models_registry.spool import Spool
+from models_registry.store.base import Intake
+
+NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class UploadSource:
+    """All contents have come to the spool in the directory `spool`, but for those that the store holds."""
+
+    spool: str
+    part_bytes: int
+
+
+def take_upload(source: UploadSource, intake: Intake, *, report: Callable[[Progress], None]) -> ImportResult:
+    """Verify and judge an upload. What goes wrong is in the result; only bugs raise.
+
+    Contents that are not what was announced begin anew in the spool; the rest stays there till the end.
+    """
+    began = time.monotonic()
+    try:
+        result = _Taking(Spool(Path(source.spool), part_bytes=source.part_bytes), intake, report).run()
+    except Refused as refusal:
+        result = refused([refusal])
+    except FileNotFoundError:
+        result = ImportResult("failed", reason="What has come of the upload is gone. Push it again.")
+    except StoreFull as error:
+        result = ImportResult("failed", reason=str(error))
+    except OSError as error:
+        result = ImportResult("failed", reason=f"The system says: {error.strerror or error}.")
+    return replace(result, seconds=round(time.monotonic() - began, 3))
+
+
+class _Taking:
+    def __init__(self, spool: Spool, intake: Intake, report: Callable[[Progress], None]) -> None:
+        self._spool = spool
+        self._intake = intake
+        self._files, self._known = spool.manifest()
+        size_bytes = sum(file.size for file in self._files)
+        self._meter = Meter(size_bytes=size_bytes, files=len(self._files), report=report)
+
+    def run(self) -> ImportResult:
+        self._meter.count(always=True)
+        # One file of each content, the largest first, so that no thread is left with a long tail.
+        contents = {file.sha256: file for file in sorted(self._files, key=lambda file: file.size)}
+        came = side_by_side(self._take, list(contents.values())[::-1], threads=THREADS)
+        lacking = [path for path in came if path]
+        if lacking:
+            more = f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else ""
+            return ImportResult(
+                "failed",
+                reason=f"{', '.join(lacking[:NAMED])}{more}: what came is not what was announced. It was "
+                "damaged on the way, or the file changed meanwhile. Push again: only that has to come again.",
+            )
+        judged = side_by_side(self._judged, self._files, threads=THREADS)
+        refusals = [one for one in judged if isinstance(one, Refused)]
+        if refusals:
+            return refused(refusals)
+        self._meter.count(always=True)
+        return judged_together([one for one in judged if isinstance(one, Copied)], skipped=())
+
+    def _take(self, file: ManifestFile) -> str:
+        """Hold the content of a file; its path when that has to come again, else nothing."""
+        if self._spool.is_missing(file.sha256):
+            return file.path
+        path = self._spool.path(file.sha256)
+        if not path.exists() and file.sha256 in self._known:
+            if self._intake.hold(file.sha256, file.size):
+                self._meter.find(file.size)
+                return ""
+            # The store held it when the upload began.
+            self._spool.open_anew(file.sha256, file.size)
+            return file.path
+        if self._intake.take_over(path, file.sha256, file.size, counted=self._meter.count):
+            return ""
+        self._spool.restart(file.sha256)
+        return file.path
+
+    def _judged(self, file: ManifestFile) -> Copied | Refused:
+        with self._intake.opened(file.sha256) as content:
+            try:
+                identified = identify(file.path, content)
+            except Refused as refusal:
+                return refusal
+            warnings = warnings_of(file.path, identified.format, content)
+        self._meter.count(files=1)
+        # Counted as copied whatever the store holds: else it would tell what other teams have.
+        return Copied(file, identified, file.size, warnings)

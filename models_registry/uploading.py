@@ -1,0 +1,102 @@
+"""How an upload advances: it waits for parts, follows the version that is made of it, and lets go."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from common import audit
+from common.actor import Actor
+from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
+from models_registry import files
+from models_registry.models import Upload, Version
+from models_registry.states import LIVE_UPLOADS, UPLOAD_MOVES, UploadState, VersionState
+
+ACTOR = Actor.system("uploads")
+EXPIRES_AFTER = timedelta(hours=24)
+LOOK_EVERY = timedelta(seconds=1)
+TIDY_EVERY = timedelta(seconds=5)
+
+
+class Expire(Step[Upload]):
+    """What nobody has sent anything to for a day is given up."""
+
+    name = "expire"
+
+    def settle(self, row: Upload, seen: None, now: datetime) -> Outcome:
+        left = row.touched_at + EXPIRES_AFTER - now
+        if left > timedelta(0):
+            return wait(left)
+        why = f"Nothing came for {EXPIRES_AFTER // timedelta(hours=1)} hours."
+        outcome = _moved(row, UploadState.EXPIRED, now, reason=why)
+
+        def write() -> None:
+            if not Upload.objects.filter(pk=row.pk, touched_at=row.touched_at).exists():
+                raise LeaseLost
+            if outcome.write:
+                outcome.write()
+
+        return proceed(save=outcome.save, write=write)
+
+
+class Follow(Step[Upload]):
+    """The version is imported; this tells how it ends."""
+
+    name = "follow"
+
+    def observe(self, row: Upload, operation: Operation) -> Version:
+        return Version.objects.select_related("model").get(pk=row.version_id or 0)
+
+    def settle(self, row: Upload, seen: Version, now: datetime) -> Outcome:
+        if seen.state == VersionState.IMPORTING:
+            return wait(LOOK_EVERY)
+        if seen.state == VersionState.REFUSED:
+            return _moved(row, UploadState.REFUSED, now, reason=seen.reason)
+        if seen.state == VersionState.FAILED:
+            # What has come is kept: it can be completed again.
+            return _moved(row, UploadState.OPEN, now, reason=seen.reason, touched_at=now)
+        return _moved(row, UploadState.DONE, now, reason=f"{seen} is {seen.state}.")
+
+
+class LetGo(Step[Upload]):
+    """What has come is removed; the version's files are its own by now."""
+
+    name = "let go"
+    effect = Effect.ABSOLUTE
+
+    def act(self, row: Upload, operation: Operation) -> None:
+        if not Upload.objects.filter(pk=row.pk, fence=operation.fence).exists():
+            raise LeaseLost
+        files.spool_of(row).discard()
+
+    def observe(self, row: Upload, operation: Operation) -> bool:
+        return files.spool_of(row).directory.exists()
+
+    def settle(self, row: Upload, seen: bool, now: datetime) -> Outcome:
+        if seen:
+            return wait(TIDY_EVERY)
+        return rest(save={"is_held": False}, write=lambda: _forget_contents(row))
+
+
+def _forget_contents(row: Upload) -> None:
+    row.contents.all().delete()
+
+
+class UploadReconciler(Reconciler[Upload]):
+    kind = "upload"
+    model = Upload
+
+    def next_step(self, row: Upload, now: datetime) -> Step[Upload] | None:
+        if row.state == UploadState.OPEN:
+            return Expire()
+        if row.state == UploadState.IMPORTING:
+            return Follow()
+        return LetGo() if row.is_held else None
+
+
+def _moved(row: Upload, to: UploadState, now: datetime, *, reason: str, **columns: Any) -> Outcome:
+    UPLOAD_MOVES.check(UploadState(row.state), to)
+    ended = {} if to in LIVE_UPLOADS else {"ended_at": now}
+
+    def write() -> None:
+        audit.record(ACTOR, f"upload.{to}", subject=row, reason=reason, team_id=row.model.team_id)
+
+    return proceed(save={"state": to, "reason": reason, **ended, **columns}, write=write)
