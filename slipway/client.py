@@ -19,20 +19,27 @@ IN_FLIGHT = "urn:slipway:problem:idempotency-in-flight"
 RETRY_SECONDS = (0.0, 1.0, 2.0)
 """Pauses before a creation whose answer was lost is asked for again."""
 
+SLOW_SECONDS = 300.0
+LONGEST_RETRY_SECONDS = 120.0
+
 
 class Refused(CommandFailed):
     """The server said no; `problem` is its application/problem+json document (RFC 9457)."""
 
-    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+    def __init__(
+        self, status: int, problem: Mapping[str, Any], *, retry_after_s: float | None = None
+    ) -> None:
         self.status = status
         self.problem = problem
+        self.retry_after_s = retry_after_s
         super().__init__(_told(status, problem), _exit_of(status, problem))
 
 
 class Unreachable(CommandFailed):
     """Nobody answers, or something in between answers for a server that is down."""
 
-    def __init__(self, url: str, reason: str) -> None:
+    def __init__(self, url: str, reason: str, *, retry_after_s: float | None = None) -> None:
+        self.retry_after_s = retry_after_s
         super().__init__(
             f"{url} cannot be reached: {reason}. Is it up, and is --url right?", Exit.UNREACHABLE
         )
@@ -90,6 +97,10 @@ class Client:
     def put(self, path: str, body: Mapping[str, Any]) -> Document:
         return self._send("PUT", path, json=dict(body))
 
+    def put_bytes(self, path: str, content: bytes, headers: Mapping[str, str]) -> Document:
+        """PUT of a file's bytes; the server may read much before it answers."""
+        return self._send("PUT", path, content=content, headers=dict(headers), timeout=SLOW_SECONDS)
+
     def patch(self, path: str, body: Mapping[str, Any]) -> Document:
         return self._send("PATCH", path, json=dict(body))
 
@@ -113,9 +124,10 @@ class Client:
         except httpx2.TransportError as error:
             raise Unreachable(self.url, str(error) or type(error).__name__) from None
         if response.status_code in (502, 503, 504):
-            raise Unreachable(self.url, f"it answers {response.status_code}")
+            reason = f"it answers {response.status_code}"
+            raise Unreachable(self.url, reason, retry_after_s=_retry_after(response))
         if response.is_error:
-            raise Refused(response.status_code, _problem(response))
+            raise Refused(response.status_code, _problem(response), retry_after_s=_retry_after(response))
         if response.status_code == 204 or not response.content:
             return {}
         try:
@@ -123,6 +135,12 @@ class Client:
         except ValueError:
             raise Unreachable(self.url, "what answers there does not speak JSON") from None
         return document if isinstance(document, dict) else {"results": document}
+
+
+def _retry_after(response: httpx2.Response) -> float | None:
+    """Seconds that the server asks for; dates are not read, a pause of our own does."""
+    told = response.headers.get("Retry-After", "")
+    return min(float(told), LONGEST_RETRY_SECONDS) if told.isdecimal() else None
 
 
 def _checked_address(url: str) -> str:

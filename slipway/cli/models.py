@@ -6,62 +6,12 @@ import typer
 
 from slipway.cli.context import Context, context_of, size
 from slipway.cli.names import split_version
+from slipway.cli.pushing import push
 from slipway.cli.syncs import sync
-from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently, transfer_bar
-from slipway.client import Refused
-from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(help="Models and their versions.", no_args_is_help=True)
+app.command("push")(push)
 app.command("sync")(sync)
-
-
-@app.command("push")
-def push(
-    typer_context: typer.Context,
-    directory: Annotated[
-        Path, typer.Argument(help="Directory in Hugging Face layout that the server may read.")
-    ],
-    model: Annotated[str, typer.Option("--model", "-m", help="Model that gets the version.")],
-    name: Annotated[
-        str, typer.Option("--version", help="Name of the version; empty: the next v-number.")
-    ] = "",
-    message: Annotated[str, typer.Option("--message", help="What is new in this version.")] = "",
-    create: Annotated[bool, typer.Option("--create", help="Create the model if it is not there.")] = False,
-    task: Annotated[str, typer.Option("--task", help="With --create: the model's task.")] = "text-generation",
-    team: Annotated[str, typer.Option("--team", help="With --create: the team that will own it.")] = "",
-    parent: Annotated[
-        str, typer.Option("--parent", help="The version that it was made from: v2, or MODEL:v2.")
-    ] = "",
-    base_model: Annotated[
-        str, typer.Option("--base-model", help="What it was tuned from: MODEL:v2, or hf://org/name@revision.")
-    ] = "",
-    job: Annotated[str, typer.Option("--job", help="Name or address of the job that made it.")] = "",
-    data: Annotated[
-        list[str] | None, typer.Option("--data", help="Name or address of data it learned from; repeatable.")
-    ] = None,
-    alias: Annotated[
-        str, typer.Option("--alias", help="Point this alias at the version once it is ready.")
-    ] = "",
-    reason: Annotated[str, typer.Option("--reason", help="With --alias: why.")] = "",
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is ready or refused.")] = True,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait at most.")] = 3600,
-) -> None:
-    """Make a version of a directory; exit 0 when it is ready, 1 when it is refused."""
-    context = context_of(typer_context)
-    if create:
-        _ensure_model(context, model, task=task, team=team)
-    body: dict[str, Any] = {"source": str(directory.absolute()), "message": message}
-    told = {"parent": parent, "base_model": base_model, "job": job, "data": data}
-    lineage = {key: value for key, value in told.items() if value}
-    body |= ({"version": name} if name else {}) | ({"lineage": lineage} if lineage else {})
-    version = context.client.create(f"models/{model}/versions/", body)
-    if wait or alias:
-        version = _wait_until_ready(context, model, version, Deadline(timeout))
-    if alias:
-        put = {"version": version["name"], "reason": reason or message or "Pushed from the command line."}
-        context.client.put(f"models/{model}/aliases/{alias}/", put)
-    context.show(version)
-    context.say(f"{model}:{version['name']} {version['state']}, {size(version.get('size_bytes'))}")
 
 
 @app.command("list")
@@ -166,39 +116,3 @@ def _move(context: Context, label: str, verb: str, body: dict[str, Any]) -> None
     version = context.client.post(f"models/{model}/versions/{name}/{verb}/", body)
     context.show(version)
     context.say(f"{model}:{version['name']} {version['state']} {' '.join(version['tags'])}".rstrip())
-
-
-def _ensure_model(context: Context, model: str, *, task: str, team: str) -> None:
-    try:
-        context.client.get(f"models/{model}/")
-    except Refused as refused:
-        if refused.status != 404:
-            raise
-        body = {"name": model, "task": task} | ({"team": team} if team else {})
-        context.client.create("models/", body)
-
-
-def _wait_until_ready(
-    context: Context, model: str, version: dict[str, Any], deadline: Deadline
-) -> dict[str, Any]:
-    path = f"models/{model}/versions/{version['name']}/"
-    label = f"{model}:{version['name']}"
-    sleep = context.outside.sleep
-    with transfer_bar(context.progress) as bar:
-        task = bar.add_task(label, total=None)
-        said = ""
-        while version["state"] == "importing":
-            if deadline.is_over:
-                context.show(version)
-                raise CommandFailed(f"{label} is still importing.", Exit.TIMED_OUT)
-            if version["stuck"] != said:
-                said = version["stuck"]
-                bar.console.print(f"The import of {label} is stuck: {said}", markup=False)
-            sleep(POLL_SECONDS)
-            version = patiently(lambda: context.client.get(path), deadline, sleep=sleep)
-            progress = version["progress"]
-            bar.update(task, completed=progress["bytes_done"], total=progress["bytes_total"])
-    if version["state"] != "ready":
-        context.show(version)
-        raise CommandFailed(f"{label} is {version['state']}. {version['reason']}", Exit.FAILED)
-    return version

@@ -39,7 +39,7 @@ def test_a_pushed_directory_becomes_a_ready_version_of_a_new_model(
 
     said = terminal(
         "models", "push", library.directory(), "--model", "tiny", "--create", "--message", "first",
-        "--alias", "production",
+        "--alias", "production", "--server-path",
     )  # fmt: skip
 
     assert said.status == 0, said
@@ -57,7 +57,7 @@ def test_a_push_that_is_refused_ends_with_1_and_says_why(
     directory = library.directory()
     (directory / "model.safetensors").write_bytes(b"\x7fELF" + b"\0" * 60)
 
-    said = terminal(*JSON, "models", "push", directory, "--model", "tiny", "--create")
+    said = terminal(*JSON, "models", "push", directory, "--model", "tiny", "--create", "--jobs", 1)
 
     assert said.status == 1
     assert said.document["state"] == "refused"
@@ -67,7 +67,7 @@ def test_a_push_that_is_refused_ends_with_1_and_says_why(
 def test_a_push_from_outside_the_import_roots_makes_no_sense(
     terminal: Terminal, developer: str, library: Library, tmp_path: Path
 ) -> None:
-    said = terminal("models", "push", tmp_path, "--model", "tiny", "--create")
+    said = terminal("models", "push", tmp_path, "--model", "tiny", "--create", "--server-path")
 
     assert said.status == 2
     assert "source:" in said.err

@@ -1,0 +1,167 @@
+"""`slipway models push`: a directory of this machine, or of the server's, becomes a version."""
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slipway.cli.context import Context, context_of, size
+from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently, transfer_bar
+from slipway.client import Document, Refused
+from slipway.exits import CommandFailed, Exit
+from slipway.hashing import HashMemory, hashed, listed
+from slipway.uploading import JOBS, Sender
+
+TOLD_AT_EVERY = 10
+"""Per cent, where nobody looks on."""
+
+
+def push(
+    typer_context: typer.Context,
+    directory: Annotated[Path, typer.Argument(help="Directory in Hugging Face layout.")],
+    model: Annotated[str, typer.Option("--model", "-m", help="Model that gets the version.")],
+    name: Annotated[
+        str, typer.Option("--version", help="Name of the version; empty: the next v-number.")
+    ] = "",
+    message: Annotated[str, typer.Option("--message", help="What is new in this version.")] = "",
+    create: Annotated[bool, typer.Option("--create", help="Create the model if it is not there.")] = False,
+    task: Annotated[str, typer.Option("--task", help="With --create: the model's task.")] = "text-generation",
+    team: Annotated[str, typer.Option("--team", help="With --create: the team that will own it.")] = "",
+    parent: Annotated[
+        str, typer.Option("--parent", help="The version that it was made from: v2, or MODEL:v2.")
+    ] = "",
+    base_model: Annotated[
+        str, typer.Option("--base-model", help="What it was tuned from: MODEL:v2, or hf://org/name@revision.")
+    ] = "",
+    job: Annotated[str, typer.Option("--job", help="Name or address of the job that made it.")] = "",
+    data: Annotated[
+        list[str] | None, typer.Option("--data", help="Name or address of data it learned from; repeatable.")
+    ] = None,
+    alias: Annotated[
+        str, typer.Option("--alias", help="Point this alias at the version once it is ready.")
+    ] = "",
+    reason: Annotated[str, typer.Option("--reason", help="With --alias: why.")] = "",
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", help="Leave out files that match; repeatable.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=32, help="Connections at once.")] = JOBS,
+    server_path: Annotated[
+        bool,
+        typer.Option(
+            "--server-path",
+            help="The directory is the server's own, in one of its import roots: send nothing.",
+        ),
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is ready or refused.")] = True,
+    timeout: Annotated[
+        float, typer.Option("--timeout", help="Seconds to wait at most, once everything is sent.")
+    ] = 3600,
+) -> None:
+    """Make a version of a directory; exit 0 when it is ready, 1 when it is refused.
+
+    Only what the server lacks is sent. A push that broke off goes on where it was when it is asked for again.
+    """
+    context = context_of(typer_context)
+    if create:
+        _ensure_model(context, model, task=task, team=team)
+    told = {"parent": parent, "base_model": base_model, "job": job, "data": data}
+    lineage = {key: value for key, value in told.items() if value}
+    body: dict[str, Any] = {"message": message}
+    body |= ({"version": name} if name else {}) | ({"lineage": lineage} if lineage else {})
+    if server_path:
+        body |= {"source": str(directory.absolute())} | ({"ignore_patterns": ignore} if ignore else {})
+        version = context.client.create(f"models/{model}/versions/", body)
+    else:
+        version = _upload(context, model, directory, body, ignore=ignore or (), jobs=jobs)
+    if wait or alias:
+        version = _wait_until_ready(context, model, version, Deadline(timeout))
+    if alias:
+        put = {"version": version["name"], "reason": reason or message or "Pushed from the command line."}
+        context.client.put(f"models/{model}/aliases/{alias}/", put)
+    context.show(version)
+    context.say(f"{model}:{version['name']} {version['state']}, {size(version.get('size_bytes'))}")
+
+
+def _upload(
+    context: Context, model: str, directory: Path, body: dict[str, Any], *, ignore: Sequence[str], jobs: int
+) -> Document:
+    """The version that is made of what was sent."""
+    files = listed(directory, ignore=ignore)
+    memory = HashMemory.of_user()
+    total = sum(file.size for file in files)
+    threads = min(jobs, os.cpu_count() or 1)
+    with _shown(context, "Hashing", total, 0) as counted:
+        content = hashed(files, memory, threads=threads, counted=counted)
+    sender = Sender(context.client, model, content, memory=memory, jobs=jobs, sleep=context.outside.sleep)
+    upload = sender.begin(origin=f"{socket.gethostname()}:{directory.absolute()}"[:300])
+    lacking = upload["total_bytes"] - upload["received_bytes"]
+    context.progress.print(
+        f"{len(files)} files, {size(total)}: {size(lacking)} to send (upload {upload['id']}).", markup=False
+    )
+    with _shown(context, "Uploading", upload["total_bytes"], upload["received_bytes"]) as counted:
+        upload = sender.send(upload, counted=counted)
+    return sender.complete(upload, body)
+
+
+@contextmanager
+def _shown(context: Context, what: str, total: int, done: int) -> Iterator[Callable[[int], None]]:
+    """A bar where a person looks on, a line now and then elsewhere; told of bytes from several threads."""
+    lock = threading.Lock()
+    said = 100 * done // total if total else 100
+    with transfer_bar(context.progress) as bar:
+        task = bar.add_task(what, total=total, completed=done)
+
+        def counted(count: int) -> None:
+            nonlocal done, said
+            with lock:
+                done += count
+                bar.update(task, completed=done)
+                percent = 100 * done // total if total else 100
+                if bar.disable and percent >= said - said % TOLD_AT_EVERY + TOLD_AT_EVERY:
+                    said = percent
+                    context.progress.print(
+                        f"{what}: {size(done)} of {size(total)}, {percent} %", markup=False
+                    )
+
+        yield counted
+
+
+def _ensure_model(context: Context, model: str, *, task: str, team: str) -> None:
+    try:
+        context.client.get(f"models/{model}/")
+    except Refused as refused:
+        if refused.status != 404:
+            raise
+        body = {"name": model, "task": task} | ({"team": team} if team else {})
+        context.client.create("models/", body)
+
+
+def _wait_until_ready(
+    context: Context, model: str, version: dict[str, Any], deadline: Deadline
+) -> dict[str, Any]:
+    path = f"models/{model}/versions/{version['name']}/"
+    label = f"{model}:{version['name']}"
+    sleep = context.outside.sleep
+    with transfer_bar(context.progress) as bar:
+        task = bar.add_task(label, total=None)
+        said = ""
+        while version["state"] == "importing":
+            if deadline.is_over:
+                context.show(version)
+                raise CommandFailed(f"{label} is still importing.", Exit.TIMED_OUT)
+            if version["stuck"] != said:
+                said = version["stuck"]
+                bar.console.print(f"The import of {label} is stuck: {said}", markup=False)
+            sleep(POLL_SECONDS)
+            version = patiently(lambda: context.client.get(path), deadline, sleep=sleep)
+            progress = version["progress"]
+            bar.update(task, completed=progress["bytes_done"], total=progress["bytes_total"])
+    if version["state"] != "ready":
+        context.show(version)
+        raise CommandFailed(f"{label} is {version['state']}. {version['reason']}", Exit.FAILED)
+    return version

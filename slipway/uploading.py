@@ -1,0 +1,166 @@
+"""Sending what a server lacks of some files: in parts, several at once, going on after what got lost."""
+
+import base64
+import hashlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from slipway.client import Client, Document, Refused, Unreachable
+from slipway.exits import CommandFailed, Exit
+from slipway.hashing import HashedFile, HashMemory
+
+Answer = TypeVar("Answer")
+
+JOBS = 4
+ROUNDS = 3
+"""So often it is asked what is still missing: what the server held when it was asked first may be gone."""
+PATIENCE_SECONDS = 300.0
+"""For a server that takes nothing."""
+SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 20.0
+PASSING = frozenset({408, 425, 429, 500})
+"""Answers that another try may change; 502, 503 and 504 are `Unreachable`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    content: HashedFile
+    start: int
+    stop: int
+
+
+class Sender:
+    """Sends parts of one upload."""
+
+    def __init__(
+        self,
+        client: Client,
+        model: str,
+        files: Sequence[HashedFile],
+        *,
+        memory: HashMemory,
+        jobs: int,
+        sleep: Callable[[float], None],
+    ) -> None:
+        self._client = client
+        self._uploads = f"models/{model}/uploads/"
+        self._files = {one.sha256: one for one in files}
+        self._listed = [one.as_json() for one in files]
+        self._memory = memory
+        self._jobs = jobs
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._waited = 0.0
+        self._is_over = threading.Event()
+
+    def begin(self, origin: str) -> Document:
+        """The upload: a new one, or what an earlier push of the same files has left."""
+        try:
+            return self._client.create(self._uploads, {"files": self._listed, "origin": origin})
+        except Refused as refused:
+            if "files" in refused.problem.get("errors", {}):
+                raise CommandFailed(str(refused), Exit.FAILED) from None
+            raise
+
+    def send(self, upload: Document, *, counted: Callable[[int], None]) -> Document:
+        """Send all that is missing; the upload afterwards. `counted` hears of bytes that have arrived.
+
+        Raises CommandFailed.
+        """
+        path = f"{self._uploads}{upload['id']}/"
+        for _ in range(ROUNDS):
+            if not upload["missing"]:
+                break
+            self._send_all(path, list(_parts(upload, self._files)), counted)
+            upload = self._keep(lambda: self._client.get(path))
+        return upload
+
+    def complete(self, upload: Document, body: dict[str, Any]) -> Document:
+        """The version."""
+        path = f"{self._uploads}{upload['id']}/complete/"
+        return self._keep(lambda: self._client.create(path, body))
+
+    def _send_all(self, path: str, parts: Sequence[Part], counted: Callable[[int], None]) -> None:
+        def send(part: Part) -> None:
+            self._send(path, part)
+            counted(part.stop - part.start)
+
+        if self._jobs == 1:
+            for part in parts:
+                send(part)
+            return
+        with ThreadPoolExecutor(self._jobs) as pool:
+            sent = [pool.submit(send, part) for part in parts]
+            try:
+                done, _ = wait(sent, return_when=FIRST_EXCEPTION)
+                for one in done:
+                    one.result()
+            finally:
+                self._is_over.set()
+                pool.shutdown(cancel_futures=True)
+        self._is_over.clear()
+
+    def _send(self, path: str, part: Part) -> None:
+        content, body = part.content, _read(part)
+        headers = {
+            "Content-Type": "application/octet-stream",
+            "Content-Range": f"bytes {part.start}-{part.stop - 1}/{content.file.size}",
+            "Content-Digest": f"sha-256=:{base64.b64encode(hashlib.sha256(body).digest()).decode()}:",
+        }
+        try:
+            self._keep(lambda: self._client.put_bytes(f"{path}blobs/{content.sha256}/", body, headers))
+        except Refused as refused:
+            if refused.status == 409:
+                # What was remembered of the file may be wrong; the next push reads it.
+                self._memory.forget(content.file)
+            message = f"{content.file.path}: {refused}"
+            raise CommandFailed(message, refused.exit) from None
+
+    def _keep(self, work: Callable[[], Answer]) -> Answer:
+        """Repeat what fails for the moment, until nothing has succeeded for so long, on any connection."""
+        pause = SHORTEST_PAUSE_SECONDS
+        while True:
+            try:
+                answer = work()
+            except (Unreachable, Refused) as error:
+                if isinstance(error, Refused) and error.status not in PASSING:
+                    raise
+                if self._is_over.is_set() or not self._may_wait(seconds := error.retry_after_s or pause):
+                    raise
+                self._sleep(seconds)
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            else:
+                with self._lock:
+                    self._waited = 0.0
+                return answer
+
+    def _may_wait(self, seconds: float) -> bool:
+        with self._lock:
+            # Several connections wait at once.
+            self._waited += seconds / self._jobs
+            return self._waited <= PATIENCE_SECONDS
+
+
+def _parts(upload: Document, files: dict[str, HashedFile]) -> Iterator[Part]:
+    """Those that have not come, the largest contents first."""
+    part_bytes = upload["part_bytes"]
+    for content in sorted(upload["missing"], key=lambda one: -one["size"]):
+        come = [range(first, last + 1) for first, last in content["received"]]
+        for start in range(0, content["size"], part_bytes):
+            if not any(start in one for one in come):
+                yield Part(files[content["sha256"]], start, min(start + part_bytes, content["size"]))
+
+
+def _read(part: Part) -> bytes:
+    file = part.content.file
+    try:
+        with file.location.open("rb") as content:
+            content.seek(part.start)
+            body = content.read(part.stop - part.start)
+    except OSError as error:
+        raise CommandFailed(f"{file.location} cannot be read: {error.strerror}.", Exit.FAILED) from None
+    if len(body) != part.stop - part.start:
+        raise CommandFailed(f"{file.path} changed while it was pushed. Push again.", Exit.FAILED)
+    return body

@@ -1,0 +1,186 @@
+"""`slipway models push` of a directory that the server cannot read."""
+
+import os
+import threading
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from accounts.states import Role
+from models_registry import services
+from models_registry.models import Model, Upload, Version
+from slipway.hashing import HashMemory, hashed, listed
+from tests.cast import person, team, token_of
+from tests.models_registry import builders as b
+from tests.models_registry.conftest import Library, library
+from tests.slipway.conftest import Terminal
+
+__all__ = ["library"]
+PART = 4096
+
+
+@pytest.fixture
+def pushing(terminal: Terminal, library: Library, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.setattr(services.uploads, "PART_BYTES", PART)
+    terminal.token = token_of(person("ada", vision=Role.DEVELOPER))
+    Model.objects.create(team=team("vision"), name="tiny")
+    terminal.while_waiting = library.settle
+    return terminal
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """With 13 parts to send, and a history that is none of the version's."""
+    files = b.model_files() | {"big.safetensors": b.weights(10_000, b"\x02"), ".git/config": b"[core]"}
+    return b.write(tmp_path / "laptop", files)
+
+
+def push(pushing: Terminal, directory: Path, *options: object):
+    return pushing("models", "push", directory, "-m", "tiny", "--jobs", 1, *options)
+
+
+def sent_parts(pushing: Terminal) -> list[httpx2.Request]:
+    return [request for request in pushing.wire.sent if request.method == "PUT"]
+
+
+def test_a_directory_of_this_machine_becomes_a_version_and_the_same_again_sends_nothing(
+    pushing: Terminal, directory: Path
+) -> None:
+    said = push(pushing, directory, "--message", "first", "--alias", "production")
+    assert said.status == 0, said
+    assert said.out.startswith("tiny:v1 ready, ")
+    assert "Uploading: " in said.err
+    version = Version.objects.get()
+    assert (version.message, version.file_count, version.source["kind"]) == ("first", 6, "upload")
+    assert version.source["origin"].endswith(str(directory))
+    count = len(sent_parts(pushing))
+    assert count > 10
+    (directory / "README.md").write_text("# Another card\n")
+    assert push(pushing, directory).status == 0
+    parts = [request.url.path for request in sent_parts(pushing)[count:] if "/blobs/" in request.url.path]
+    assert len(parts) == 1
+    assert Version.objects.count() == 2
+
+
+def test_a_push_that_broke_off_goes_on_where_it_was(
+    pushing: Terminal, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = pushing.wire.handle_request
+
+    def breaks(request: httpx2.Request) -> httpx2.Response:
+        if len(sent_parts(pushing)) == 7:
+            raise KeyboardInterrupt
+        return answer(request)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(pushing.wire, "handle_request", breaks)
+        assert push(pushing, directory).status == 130
+    first = len(sent_parts(pushing))
+    assert push(pushing, directory).status == 0
+    assert Upload.objects.count() == 1
+    addressed = [(request.url.path, request.headers["Content-Range"]) for request in sent_parts(pushing)]
+    assert len(addressed) == len(set(addressed)) > first
+
+
+def test_what_fails_for_the_moment_is_tried_again_as_the_server_asks(
+    pushing: Terminal, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = pushing.wire.handle_request
+    faults = [429, 503, None, 500]
+    waited: list[float] = []
+
+    def stumbles(request: httpx2.Request) -> httpx2.Response:
+        if request.method == "PUT" and faults:
+            status = faults.pop()
+            if status is None:
+                raise httpx2.ReadError("connection reset by peer", request=request)
+            return httpx2.Response(status, headers={"Retry-After": "7"})
+        return answer(request)
+
+    monkeypatch.setattr(pushing.wire, "handle_request", stumbles)
+    monkeypatch.setattr("slipway.uploading.Sender._may_wait", lambda self, s: waited.append(s) or True)
+    assert push(pushing, directory).status == 0
+    assert waited == [7.0, 1.0, 7.0, 7.0]
+
+
+def test_a_server_that_stays_away_ends_the_push_with_8(
+    pushing: Terminal, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = pushing.wire.handle_request
+
+    def away(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(503) if request.method == "PUT" else answer(request)
+
+    pushing.while_waiting = lambda: None
+    monkeypatch.setattr(pushing.wire, "handle_request", away)
+    assert push(pushing, directory).status == 8
+
+
+def test_a_file_that_changed_under_its_remembered_hash_is_read_by_the_next_push(
+    pushing: Terminal, directory: Path
+) -> None:
+    big = directory / "big.safetensors"
+    b.write(directory, {"big.safetensors": b.weights(300_000, b"\x02")})
+    before = big.stat()
+    assert push(pushing, directory, "--no-wait").status == 0
+    Upload.objects.all().update(state="cancelled")
+    big.write_bytes(b.weights(300_000, b"\x03"))
+    os.utime(big, ns=(before.st_atime_ns, before.st_mtime_ns))
+    said = push(pushing, directory)
+    assert said.status == 1
+    assert "big.safetensors: What came as" in said.err
+    assert push(pushing, directory).status == 0
+
+
+def test_files_that_must_not_enter_end_the_push_with_1_before_a_byte(
+    pushing: Terminal, directory: Path, tmp_path: Path
+) -> None:
+    (directory / "model.pkl").write_bytes(b"x")
+    said = push(pushing, directory)
+    assert (said.status, sent_parts(pushing)) == (1, [])
+    assert "model.pkl" in said.err
+    (directory / "model.pkl").unlink()
+    (directory / "link.json").symlink_to(tmp_path / "secret")
+    said = push(pushing, directory)
+    assert (said.status, "symbolic link" in said.err) == (1, True)
+    assert push(pushing, directory, "--ignore", "link.*", "--no-wait").status == 0
+
+
+def test_hashes_are_remembered_and_found_wrong_when_a_file_is_another_one(tmp_path: Path) -> None:
+    b.write(tmp_path / "d", {"a.bin": b"a" * 2_000_000, "b/small": b"s"})
+    memory = HashMemory(tmp_path / "cache")
+    counted: list[int] = []
+    first = hashed(listed(tmp_path / "d", ignore=()), memory, threads=2, counted=counted.append)
+    (tmp_path / "d/a.bin").chmod(0)
+    again = listed(tmp_path / "d", ignore=())
+    assert [memory.recalled(file) for file in again] == [first[0].sha256, ""]
+    (tmp_path / "d/a.bin").unlink()
+    b.write(tmp_path / "d", {"a.bin": b"b" * 2_000_000})
+    assert memory.recalled(listed(tmp_path / "d", ignore=())[0]) == ""
+    nowhere = HashMemory(Path("/proc/nowhere"))
+    nowhere.remember(again[0], "x")
+    assert nowhere.recalled(again[0]) == ""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_several_connections_push_to_a_real_server(
+    library: Library, directory: Path, live_server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from slipway.cli import main
+    from slipway.cli.context import Outside
+
+    monkeypatch.setattr(services.uploads, "PART_BYTES", PART)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    token = token_of(person("ada", vision=Role.DEVELOPER))
+    lock = threading.Lock()
+
+    def settle(_seconds: float) -> None:
+        with lock:
+            library.settle()
+
+    arguments = ["--url", live_server.url, "--token", token, "models", "push", str(directory)]
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "-m", "tiny", "--create"], outside=Outside(sleep=settle))
+    assert ended.value.code == 0
+    assert Version.objects.get().state == "ready"
