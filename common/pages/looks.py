@@ -51,6 +51,14 @@ LOOKS: dict[str, dict[str, Look]] = {
         "refused": Look("Refused", "bad", "shield-x"),
         "cancelled": Look("Cancelled", "idle", "circle-off"),
     },
+    "upload": {
+        "open": Look("Uploading", "busy", "cloud-upload"),
+        "importing": Look("Importing", "busy", "progress"),
+        "done": Look("Done", "good", "circle-check"),
+        "refused": Look("Refused", "bad", "shield-x"),
+        "cancelled": Look("Cancelled", "idle", "circle-off"),
+        "expired": Look("Expired", "idle", "clock-off"),
+    },
     "run": {
         "running": Look("Running", "busy", "progress"),
         "done": Look("Done", "good", "circle-check"),

@@ -11,7 +11,7 @@ from models_registry.forms.models import (
     TaskField,
 )
 from models_registry.forms.signatures import DemandForm, TrustedKeyForm
-from models_registry.forms.storage import CollectionForm, RetentionApplyForm, RetentionForm
+from models_registry.forms.storage import CollectionForm, QuotaForm, RetentionApplyForm, RetentionForm
 from models_registry.forms.versions import ImportForm, PatternsField, TagForm, VersionFilter
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "NewHubSourceForm",
     "NewModelForm",
     "PatternsField",
+    "QuotaForm",
     "RetentionApplyForm",
     "RetentionForm",
     "TagForm",

@@ -1,4 +1,7 @@
-"""What people fill in about retention and collections."""
+"""What people fill in about retention, collections and limits."""
+
+from decimal import Decimal
+from typing import Self
 
 from django import forms
 
@@ -42,3 +45,26 @@ class CollectionForm(forms.Form):
         max_value=MOST_GRACE_HOURS,
         help_text="What nothing has needed for so long is deleted.",
     )
+
+
+class QuotaForm(forms.Form):
+    limit_gb = forms.DecimalField(
+        label="Limit in GB",
+        required=False,
+        min_value=0,
+        max_value=4_000_000_000,
+        max_digits=16,
+        decimal_places=3,
+        help_text="1 GB is 1,000,000,000 bytes. Empty: no limit.",
+    )
+
+    @classmethod
+    def of(cls, limit_bytes: int | None) -> Self:
+        """Filled in with a limit."""
+        limit = None if limit_bytes is None else Decimal(limit_bytes) / 10**9
+        return cls(initial={"limit_gb": limit}, auto_id="quota_%s")
+
+    @property
+    def limit_bytes(self) -> int | None:
+        limit = self.cleaned_data["limit_gb"]
+        return None if limit is None else int(limit * 10**9)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -83,13 +84,21 @@ def model_page(request: HttpRequest, name: str) -> HttpResponse:
         size=30,
     )
     cards = selectors.version_cards(listing.rows)
+    uploads = selectors.upload_cards(list(selectors.uploads(actor, model).live()))
     context = frame(actor, model) | {
+        "uploads": uploads,
+        "push_command": push_command(model),
         "listing": listing,
         "cards": cards,
-        "is_moving": any(is_moving(card.version) for card in cards),
+        "is_moving": bool(uploads) or any(is_moving(card.version) for card in cards),
         "all_archived": not cards and selectors.versions(model).exists(),
     }
     return page(request, "models_registry/model.html", context, parts=("listing",))
+
+
+def push_command(model: Model) -> str:
+    """What makes a version of a directory on somebody's machine."""
+    return f"slipway --url {settings.SLIPWAY_PUBLIC_URL} models push DIRECTORY --model {model.name}"
 
 
 def frame(actor: Actor, model: Model) -> dict[str, Any]:

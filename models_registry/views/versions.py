@@ -17,7 +17,7 @@ from models_registry import comparison, exemptions, lineage, selectors, services
 from models_registry.forms import ImportForm, TagForm
 from models_registry.models import Model, Version
 from models_registry.states import VersionState
-from models_registry.views.models import card_of, frame, is_moving, visible_model
+from models_registry.views.models import card_of, frame, is_moving, push_command, visible_model
 
 FILES_SHOWN = 500
 MOVES_SHOWN = 50
@@ -43,6 +43,7 @@ def import_version(request: HttpRequest, name: str) -> HttpResponse:
         "form": form,
         "roots": settings.SLIPWAY_IMPORT_ROOTS,
         "hubs": settings.SLIPWAY_HUB_ENDPOINTS,
+        "push_command": push_command(model),
     }
     status = UNPROCESSABLE if form.is_bound else 200
     return page(request, "models_registry/import.html", context, status=status)

@@ -252,6 +252,7 @@ def test_a_version_says_where_it_comes_from_and_is_tagged_archived_and_restored(
     pushed = terminal(
         "models", "push", library.directory(), "--model", "tiny", "--create",
         "--base-model", "hf://acme/base", "--job", "job 7", "--data", "s3://a", "--data", "s3://b",
+        "--server-path",
     )  # fmt: skip
     assert pushed.status == 0, pushed
     version = Version.objects.get(model__name="tiny")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from django.utils import timezone
 
 from accounts.states import Role
 from models_registry import services
@@ -25,6 +26,8 @@ def pushing(terminal: Terminal, library: Library, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(services.uploads, "PART_BYTES", PART)
     terminal.token = token_of(person("ada", vision=Role.DEVELOPER))
     Model.objects.create(team=team("vision"), name="tiny")
+    # What nobody touches expires: the workers' clock must not run ahead.
+    library.clock.at = timezone.now()
     terminal.while_waiting = library.settle
     return terminal
 
