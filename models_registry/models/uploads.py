@@ -11,7 +11,7 @@ from common.reconcile import Reconciled
 from common.revisions import Revised
 from models_registry.states import LIVE_UPLOADS, UploadState
 
-RATE_SHOWN_FOR = timedelta(seconds=30)
+RATE_SHOWN_FOR = timedelta(seconds=15)
 """A rate that is older tells nothing any more."""
 
 

@@ -10,6 +10,7 @@ def _import_root(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def import_root(_import_root, settings) -> Path:
-    """A directory that the server may import from."""
+    """A directory that the server may import from; what is uploaded goes elsewhere."""
     settings.SLIPWAY_IMPORT_ROOTS = (_import_root,)
+    settings.SLIPWAY_STORE_DIR = _import_root.with_name(f"{_import_root.name}-store")
     return _import_root

@@ -1,17 +1,25 @@
 from collections.abc import Callable, Mapping
 from hashlib import sha256
+from io import BytesIO
 from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
 
 from accounts.states import Right
-from models_registry.models import Check, Collection, Finding
+from models_registry.models import Check, Collection, Finding, Upload
 from models_registry.selectors import retention_preview
+from models_registry.services import begin_upload, take_part
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
+from tests.cast import SYSTEM
 
 VERSION = "models/{model}/versions/{version}/"
 RETENTION = "models/{model}/retention/"
+UPLOADS = "models/{model}/uploads/"
+UPLOAD = UPLOADS + "{id}/"
+STORAGE = "teams/{team}/storage/"
+EMPTY_OBJECT = {"path": "config.json", "size": 2, "sha256": sha256(b"{}").hexdigest()}
+"""What an empty body is as a file, in JSON."""
 ALIAS = "models/{model}/aliases/{alias}/"
 HUB_SOURCE = "hub-sources/{id}/"
 HUB_SYNC = "hub-syncs/{id}/"
@@ -81,6 +89,23 @@ def _ruled(scene: Scene) -> Mapping[str, Any]:
     return {"model": scene.model.name}
 
 
+def _upload(scene: Scene) -> Mapping[str, Any]:
+    """One of which nothing has come."""
+    upload = begin_upload(actor=SYSTEM, model=scene.model, files=[EMPTY_OBJECT])
+    return {"model": scene.model.name, "id": upload.pk, "sha256": EMPTY_OBJECT["sha256"]}
+
+
+def _whole_upload(scene: Scene) -> Mapping[str, Any]:
+    told = _upload(scene)
+    upload = Upload.objects.get(pk=told["id"])
+    take_part(actor=SYSTEM, upload=upload, sha256=told["sha256"], content_range="", body=BytesIO(b"{}"))
+    return told
+
+
+def _team(scene: Scene) -> Mapping[str, Any]:
+    return {"team": scene.team.name}
+
+
 def _collection(scene: Scene) -> Mapping[str, Any]:
     return {"id": Collection.objects.create(asked_by_name="someone", grace_seconds=0, state="done").pk}
 
@@ -130,6 +155,35 @@ ROUTES = [
     Route("POST", VERSION + "verify/", Right.MODELS_WRITE, fill=_ready, body=lambda scene: {}, status=202),
     Route("POST", VERSION + "tags/", Right.MODELS_WRITE, fill=_ready, body=lambda scene: {"add": ["good"]}),
     Route("POST", VERSION + "retry/", Right.MODELS_WRITE, fill=_failed, body=lambda scene: {}, status=202),
+    Route("GET", UPLOADS, Right.READ, fill=_model),
+    Route(
+        "POST",
+        UPLOADS,
+        Right.MODELS_WRITE,
+        fill=_model,
+        body=lambda scene: {"files": [EMPTY_OBJECT]},
+        status=201,
+    ),
+    Route("GET", UPLOAD, Right.READ, fill=_upload),
+    Route("GET", UPLOAD + "blobs/{sha256}/", Right.READ, fill=_upload),
+    Route("PUT", UPLOAD + "blobs/{sha256}/", Right.MODELS_WRITE, fill=_upload, body=lambda scene: {}),
+    Route(
+        "POST",
+        UPLOAD + "complete/",
+        Right.MODELS_WRITE,
+        fill=_whole_upload,
+        body=lambda scene: {},
+        status=202,
+    ),
+    Route("POST", UPLOAD + "cancel/", Right.MODELS_WRITE, fill=_upload, body=lambda scene: {}),
+    Route("GET", STORAGE, Right.READ, fill=_team),
+    Route(
+        "PUT",
+        STORAGE,
+        Access.ADMINISTRATOR,
+        fill=_team,
+        body=lambda scene: {"limit_bytes": 1_000_000, "reason": "its share"},
+    ),
     Route("GET", "models/{model}/aliases/", Right.READ, fill=_model),
     Route("GET", ALIAS, Right.READ, fill=_alias),
     Route(
