@@ -29,6 +29,7 @@ MAX_REFUSALS = 50
 MAX_CODE = 500
 MAX_WARNINGS = 200
 WHAT_TO_DO = "Mend what must not enter, or leave it out by an ignore pattern, and import again."
+SMALL_BYTES = 1024 * 1024
 
 F = TypeVar("F")
 T = TypeVar("T")
@@ -281,10 +282,11 @@ class _Import:
         refusals += check_together(found)[0] if not refusals else []
         if refusals:
             return refused(refusals)
-        new_bytes = sum(new_bytes for _, new_bytes in looks)
+        new_bytes = [new_bytes for _, new_bytes in looks]
         if self._allowance:
-            self._allowance.check(new_bytes)
-        self._intake.check_space(new_bytes)
+            # Of small files it is not known yet whether they are new; all are judged when they are hashed.
+            self._allowance.check(sum(size for size in new_bytes if size > SMALL_BYTES))
+        self._intake.check_space(sum(new_bytes))
         self._meter.count(always=True)
         copied = side_by_side(self._copy, files, threads=self._threads)
         self._meter.count(always=True)

@@ -1,0 +1,97 @@
+"""What a team may hold: refused before the first byte, with figures, whoever comes first."""
+
+import pytest
+
+from common.actor import Actor
+from models_registry import files, quotas, services
+from models_registry.models import StorageQuota, Upload, Version
+from tests import cast
+from tests.models_registry import builders as b
+from tests.models_registry.conftest import import_here
+from tests.models_registry.test_uploads import announced
+
+pytestmark = pytest.mark.django_db
+FILES = b.model_files()
+SIZE = sum(map(len, FILES.values()))
+
+
+def limit(limit_bytes: int | None) -> None:
+    services.set_quota(
+        actor=Actor.system("test"), team=cast.team("vision"), limit_bytes=limit_bytes, reason="its share"
+    )
+
+
+def test_an_upload_reserves_its_room_and_the_next_one_is_refused_with_figures(library, model, api) -> None:
+    limit(SIZE + 1_000)
+    first = api.post("models/tiny/uploads/", announced(FILES))
+    assert first.status_code == 201
+    refused = api.post("models/tiny/uploads/", announced({"notes.txt": b"n" * 1_001}))
+    assert refused.status_code == 409
+    for figure in (f"{SIZE + 1_000:,}", f"{SIZE:,}", "1,001", "1 too many"):
+        assert figure in refused.json()["detail"]
+    assert Upload.objects.count() == 1
+    assert len(list(files.spool_of(Upload.objects.get()).directory.parent.iterdir())) == 1
+    assert api.post("models/tiny/uploads/", announced({"notes.txt": b"n" * 1_000})).status_code == 201
+    shown = api.get("teams/vision/storage/").json()
+    assert (shown["held_bytes"], shown["reserved_bytes"]) == (0, SIZE + 1_000)
+    api.post(f"models/tiny/uploads/{first.json()['id']}/cancel/", {})
+    assert api.get("teams/vision/storage/").json()["reserved_bytes"] == 1_000
+
+
+def test_an_import_beyond_the_limit_copies_nothing_and_what_the_team_holds_is_free(
+    library, actor, model, api
+) -> None:
+    limit(SIZE)
+    library.ready(actor, model)
+    again = library.push(api, library.directory("copy"))
+    assert (again["state"], again["name"]) == ("ready", "v2")
+    before = library.stored()
+    more = library.push(api, b.write(library.root / "more", FILES | {"notes.txt": b"n" * 2_000_000}))
+    assert more["state"] == "failed"
+    assert f"Team vision may hold {SIZE:,} bytes. It holds {SIZE:,}" in more["reason"]
+    assert more["scan"]["copied_bytes"] == 0
+    assert library.stored() == before
+    limit(None)
+    assert api.post("models/tiny/versions/v3/retry/", {}).status_code == 202
+    library.settle()
+    assert Version.objects.get(name="v3").state == "ready"
+
+
+def test_of_two_imports_that_find_room_for_one_the_later_one_is_refused(library, actor, model) -> None:
+    limit(SIZE + 3_000)
+    jobs: list = []
+    library.start = jobs.append
+    for name in ("one", "two"):
+        b.write(library.root / name, FILES | {"notes.txt": name.encode() * 1_000})
+        services.import_version(actor=actor, model=model, source=str(library.root / name))
+    library.worker().sweep()
+    assert len(jobs) == 2
+    for job in jobs:
+        import_here(job)
+    library.settle()
+    states = sorted(Version.objects.values_list("state", flat=True))
+    assert states == ["failed", "ready"]
+    assert "too many" in Version.objects.get(state="failed").reason
+    assert quotas.storage_of(cast.team("vision")).held_bytes <= SIZE + 3_000
+
+
+def test_a_sync_beyond_the_limit_fetches_nothing(hubs, source, actor) -> None:
+    limit(10)
+    sync = hubs.synced(source, actor)
+    assert sync.state == "failed"
+    assert "Team vision may hold 10 bytes" in sync.reason
+    limit(None)
+    services.retry_sync(actor=actor, sync=sync)
+    hubs.settle()
+    assert Version.objects.get().state == "ready"
+
+
+def test_only_administrators_of_the_installation_set_a_limit_and_they_say_why(api, library, model) -> None:
+    body = {"limit_bytes": 5, "reason": "its share"}
+    assert api.put("teams/vision/storage/", body).status_code == 403
+    root = cast.api(cast.person("root", superuser=True))
+    assert root.put("teams/vision/storage/", {"limit_bytes": 5, "reason": " "}).status_code == 400
+    assert root.put("teams/vision/storage/", body).json()["limit_bytes"] == 5
+    assert api.get("teams/vision/storage/").json()["reason"] == "its share"
+    assert root.put("teams/nobody/storage/", body).status_code == 404
+    assert StorageQuota.objects.get().changed_by_name == "root"

@@ -1,0 +1,160 @@
+"""Workers and importing processes die at any point of an upload: the end is the same."""
+
+import os
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from io import BytesIO
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from common.actor import Actor
+from common.models import Intent
+from models_registry import files, services
+from models_registry.models import Upload, UploadContent, Version
+from models_registry.store import LocalStore
+from models_registry.uploaded import UploadSource, take_upload
+from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
+from tests.models_registry import builders as b
+from tests.models_registry.test_uploads import announced, sha256
+
+pytestmark = pytest.mark.django_db
+CONTENTS = {sha256(data): data for data in b.model_files().values()}
+
+
+@pytest.fixture
+def begun(library, actor, model, monkeypatch) -> Callable[[], Upload]:
+    """An upload all of whose contents have come."""
+
+    def begin() -> Upload:
+        listed = announced(b.model_files())["files"]
+        upload = services.begin_upload(actor=actor, model=model, files=listed)
+        for content, data in CONTENTS.items():
+            services.take_part(
+                actor=actor, upload=upload, sha256=content, content_range="", body=BytesIO(data)
+            )
+        return upload
+
+    return begin
+
+
+def crash_at(library, points: Iterable[int], play: Callable[[], Upload], state: str) -> int:
+    """How many points there were until a run passed fewer."""
+    for point in points:
+        upload = play()
+        try:
+            library.worker(Checkpoints(at=point, then=die)).sweep()
+        except Crash:
+            library.clock.pass_(LEASE_AND_A_BIT)
+        else:
+            return point
+        library.settle()
+        upload = Upload.objects.get(pk=upload.pk)
+        assert (upload.state, upload.is_held, upload.stuck_at) == (state, False, None)
+        assert not UploadContent.objects.filter(upload=upload).exists()
+        versions = Version.objects.filter(pk=upload.version_id)
+        assert library.stored() == (set(CONTENTS) if state == "done" else set())
+        for version in versions.filter(state="ready"):
+            services.delete_version(actor=Actor.system("test"), version=version)
+        library.settle()
+        library.collect()
+        Intent.objects.all().delete()
+    return 0
+
+
+@pytest.fixture
+def play_completion(begun, actor) -> Callable[[], Upload]:
+    def play() -> Upload:
+        upload = begun()
+        services.complete_upload(actor=actor, upload=upload)
+        return upload
+
+    return play
+
+
+def test_a_completed_upload_survives_a_crash_at_some_points(library, play_completion) -> None:
+    assert crash_at(library, range(3, 60, 6), play_completion, "done") >= 20
+
+
+@pytest.mark.slow
+def test_a_completed_upload_survives_a_crash_at_any_point(library, play_completion) -> None:
+    assert crash_at(library, range(1, 80), play_completion, "done") >= 20
+
+
+def test_a_cancellation_survives_a_crash_at_any_point(library, begun, actor) -> None:
+    def play() -> Upload:
+        return services.cancel_upload(actor=actor, upload=begun())
+
+    assert crash_at(library, range(1, 40), play, "cancelled") >= 5
+
+
+class Dying:
+    """An intake whose process dies before its `at`-th call, or after it."""
+
+    def __init__(self, intake: Any, at: int, *, after: bool) -> None:
+        self._intake, self._at, self._after = intake, at, after
+        self.calls = 0
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._intake, name)
+
+        def call(*args: Any, **how: Any) -> Any:
+            self.calls += 1
+            if self.calls == self._at and not self._after:
+                raise Crash
+            answer = real(*args, **how)
+            if self.calls == self._at:
+                raise Crash
+            return answer
+
+        return call
+
+
+def test_a_process_that_dies_in_the_midst_is_followed_by_one_that_ends_it(library, begun) -> None:
+    upload = begun()
+    source = UploadSource(str(files.spool_of(upload).directory), upload.part_bytes)
+    store, died = LocalStore(library.home / "models"), 0
+    for at in range(1, 12):
+        for after in (False, True):
+            with store.intake("99") as intake:
+                dying: Any = Dying(intake, at, after=after)
+                try:
+                    take_upload(source, dying, report=lambda progress: None)
+                except Crash:
+                    died += 1
+            with store.intake("99") as intake:
+                result = take_upload(source, intake, report=lambda progress: None)
+            assert result.outcome == "accepted", result.reason
+            store.discard("99", is_referenced=lambda blobs: set())
+    assert died >= 18
+    assert not files.spool_of(upload).missing()
+
+
+def test_what_a_process_left_that_died_before_its_row_was_there_is_removed(library, begun) -> None:
+    upload = begun()
+    kept = files.spool_of(upload).directory
+    orphan, young = kept.with_name("a" * 32), kept.with_name("b" * 32)
+    for directory in (orphan, young):
+        directory.mkdir()
+    long_ago = (timezone.now() - timedelta(hours=2)).timestamp()
+    for directory in (kept, orphan):
+        os.utime(directory, (long_ago, long_ago))
+    files.forget_orphans()
+    assert not orphan.exists()
+    assert young.exists()
+    assert kept.exists()
+
+
+def test_what_is_known_stays_while_the_upload_lives(library, actor, model) -> None:
+    version = library.ready(actor, model)
+    upload = services.begin_upload(actor=actor, model=model, files=announced(b.model_files())["files"])
+    services.delete_version(actor=actor, version=version)
+    library.clock.at = timezone.now()
+    library.worker().sweep()
+    library.clock.pass_(timedelta(hours=2))
+    library.collect()
+    assert set(CONTENTS) <= library.stored()
+    made = services.complete_upload(actor=actor, upload=upload)
+    library.settle()
+    assert Version.objects.get(pk=made.pk).state == "ready"
