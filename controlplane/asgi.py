@@ -6,12 +6,15 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.embedded"
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.core.asgi import get_asgi_application
 
-django = get_asgi_application()
+unbounded = get_asgi_application()
 
 # Only now: what is imported here needs the apps to be loaded.
 from accounts.sockets import CredentialsOfSocket  # noqa: E402
 from clusters.api import heartbeats  # noqa: E402
+from controlplane.bodies import bounded  # noqa: E402
 from controlplane.routing import websocket_urlpatterns  # noqa: E402
+
+django = bounded(unbounded)
 
 
 async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
