@@ -6,7 +6,7 @@ this keeps one from filling the disk.
 """
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from django.http import HttpRequest
@@ -20,8 +20,9 @@ MOST_PART_BYTES = 32 * 1024 * 1024
 """Of a part of an upload."""
 _PART = re.compile(r"/api/v1/models/[^/]+/uploads/[0-9]+/blobs/[0-9a-f]{64}/?")
 
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+Message = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 
@@ -35,7 +36,7 @@ def bounded(application: Application) -> Application:
             return
         came, has_begun = 0, False
 
-        async def counted() -> dict[str, Any]:
+        async def counted() -> Message:
             nonlocal came
             message = await receive()
             came += len(message.get("body", b""))
@@ -43,7 +44,7 @@ def bounded(application: Application) -> Application:
                 raise TooLarge
             return message
 
-        async def told(message: dict[str, Any]) -> None:
+        async def told(message: Message) -> None:
             nonlocal has_begun
             has_begun = True
             await send(message)

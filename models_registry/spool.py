@@ -20,7 +20,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import Protocol
 
 from models_registry.errors import ContentDiffers, PartRefused, StoreFull, UnknownUpload
 from models_registry.manifest import ManifestFile
@@ -33,6 +33,12 @@ CHECKED_AT_ONCE_BYTES = 1024**3
 is made."""
 
 _MANIFEST, _PART, _MARKS = "manifest", ".part", ".marks"
+
+
+class Body(Protocol):
+    """What a request brings."""
+
+    def read(self, size: int, /) -> bytes: ...
 
 
 class Spool:
@@ -107,9 +113,7 @@ class Spool:
         done = sum(size for sha256, size in contents.items() if sha256 not in missing)
         return done + sum(len(part) for one in missing for part in self.received(one, contents[one]))
 
-    def write(
-        self, sha256: str, size: int, *, index: int, body: IO[bytes], digest: bytes | None = None
-    ) -> bool:
+    def write(self, sha256: str, size: int, *, index: int, body: Body, digest: bytes | None = None) -> bool:
         """Take a part from `body`; False when it had come before, or the content need not come.
 
         `digest`: sha256 of the part, where the client says it. The last part that was missing closes the
@@ -135,7 +139,7 @@ class Spool:
         return UnknownUpload("What has come of this upload is gone. Begin another one.")
 
     @staticmethod
-    def _pour(descriptor: int, wanted: range, body: IO[bytes], digest: bytes | None) -> None:
+    def _pour(descriptor: int, wanted: range, body: Body, digest: bytes | None) -> None:
         found, offset = hashlib.sha256(), wanted.start
         while chunk := body.read(CHUNK_BYTES):
             if offset + len(chunk) > wanted.stop:

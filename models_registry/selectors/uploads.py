@@ -9,6 +9,7 @@ from common.actor import Actor
 from models_registry import files
 from models_registry.errors import UnknownUpload
 from models_registry.models import Model, Upload, UploadContent, VersionFile
+from models_registry.selectors.catalogue import JSON_COLUMNS
 from models_registry.states import WHOLE
 
 _AT_ONCE = 500
@@ -65,12 +66,12 @@ def seen_contents(actor: Actor, contents: Mapping[str, int]) -> set[str]:
     return found
 
 
-def uploads(actor: Actor, model: Model | None = None) -> QuerySet[Upload]:
-    """The uploads that the actor may see, or those to one model; newest first."""
-    rows = Upload.objects.for_actor(actor).select_related("model__team", "version__model").order_by("-pk")
-    heavy = ("config", "scan", "lineage", "signature", "facts")
-    rows = rows.defer(*(f"version__{column}" for column in heavy))
-    return rows if model is None else rows.filter(model=model)
+def uploads(actor: Actor, model: Model, *, are_live: bool = False) -> QuerySet[Upload]:
+    """The uploads to a model, or only those under way; newest first."""
+    rows = Upload.objects.for_actor(actor).filter(model=model)
+    rows = rows.live() if are_live else rows
+    heavy = (f"version__{column}" for column in JSON_COLUMNS)
+    return rows.select_related("model__team", "version__model").defer(*heavy).order_by("-pk")
 
 
 def upload_of(model: Model, pk: int) -> Upload:

@@ -5,7 +5,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import IO, Any
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -33,7 +33,7 @@ from models_registry.manifest import Manifest, ManifestFile, manifest_of
 from models_registry.models import Model, Upload, UploadContent, Version
 from models_registry.services import checks, versions
 from models_registry.source_tree import MAX_FILES, SKIPPED_DIRECTORIES, SKIPPED_FILES
-from models_registry.spool import Spool
+from models_registry.spool import Body, Spool
 from models_registry.states import UPLOAD_MOVES, UploadState, VersionState
 
 PART_BYTES = 16 * 1024 * 1024
@@ -166,7 +166,7 @@ def take_part(
     upload: Upload,
     sha256: str,
     content_range: str,
-    body: IO[bytes],
+    body: Body,
     digest: bytes | None = None,
 ) -> UploadContent:
     """Take one part of a content; one that has come before is no harm.

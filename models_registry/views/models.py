@@ -84,7 +84,7 @@ def model_page(request: HttpRequest, name: str) -> HttpResponse:
         size=30,
     )
     cards = selectors.version_cards(listing.rows)
-    uploads = selectors.upload_cards(list(selectors.uploads(actor, model).live()))
+    uploads = selectors.upload_cards(list(selectors.uploads(actor, model, are_live=True)))
     context = frame(actor, model) | {
         "uploads": uploads,
         "push_command": push_command(model),
