@@ -10,14 +10,15 @@ from accounts.states import Right
 from common import audit, events
 from common.actor import Actor
 from common.errors import Invalid
+from common.reconcile import kernel
 from models_registry import names
 from models_registry.errors import InUse, InvalidName, NameTaken
 from models_registry.events import ModelChanged, ModelCreated, ModelDeleted
-from models_registry.models import Alias, HubSource, Model, Version
+from models_registry.models import Alias, HubSource, Model, Upload, Version
 from models_registry.models.hubs import FORGOTTEN
 from models_registry.services import checks
 from models_registry.services.versions import let_go
-from models_registry.states import VersionState
+from models_registry.states import UploadState, VersionState
 from models_registry.uses import uses
 
 MAX_TASK, MAX_DESCRIPTION = 100, 10_000
@@ -105,6 +106,9 @@ def delete_model(*, actor: Actor, model: Model, reason: str = "", expected: int 
         for version in versions:
             if version.pk in used:
                 raise InUse(f"{version} is still used by {', '.join(used[version.pk])}.")
+        for upload in Upload.objects.live().filter(model=model):
+            gone = {"reason": "Its model was deleted.", "ended_at": timezone.now()}
+            kernel.interrupt(upload, state=UploadState.CANCELLED, **gone)
         model.change(deleted_at=timezone.now())
         followed = HubSource.objects.live().filter(model=model)
         followed.update(deleted_at=timezone.now(), **FORGOTTEN)

@@ -91,13 +91,15 @@ def _upload(
     context: Context, model: str, directory: Path, body: dict[str, Any], *, ignore: Sequence[str], jobs: int
 ) -> Document:
     """The version that is made of what was sent."""
+    # Before the long work: without a token there is no use in it.
+    client = context.client
     files = listed(directory, ignore=ignore)
     memory = HashMemory.of_user()
     total = sum(file.size for file in files)
     threads = min(jobs, os.cpu_count() or 1)
     with _shown(context, "Hashing", total, 0) as counted:
         content = hashed(files, memory, threads=threads, counted=counted)
-    sender = Sender(context.client, model, content, memory=memory, jobs=jobs, sleep=context.outside.sleep)
+    sender = Sender(client, model, content, memory=memory, jobs=jobs, sleep=context.outside.sleep)
     upload = sender.begin(origin=f"{socket.gethostname()}:{directory.absolute()}"[:300])
     lacking = upload["total_bytes"] - upload["received_bytes"]
     context.progress.print(

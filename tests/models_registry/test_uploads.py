@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from models_registry import files, services
-from models_registry.errors import UnknownUpload
+from models_registry.errors import UnknownModel, UnknownUpload
 from models_registry.models import Upload, Version
 from models_registry.states import UploadState
 from tests import cast
@@ -83,7 +83,8 @@ def test_what_was_uploaded_becomes_a_version_that_says_who_sent_it_from_where(li
     assert uploader.begun["received_bytes"] == 0
     assert uploader.missing == set(uploader.contents)
     uploader.send_all()
-    answer = uploader.complete(message="first", lineage={"job": "ci 7"})
+    source = {"source": f"upload://{uploader.begun['id']}", "message": "first", "lineage": {"job": "ci 7"}}
+    answer = api.post("models/tiny/versions/", source)
     assert answer.status_code == 202, answer.json()
     assert uploader.complete().json()["name"] == "v1"
     library.settle()
@@ -226,6 +227,15 @@ def test_what_nobody_touches_for_a_day_is_given_up(library, uploader, actor) -> 
     assert uploader.put(content, 0).status_code == 409
     with pytest.raises(UnknownUpload):
         files.spool_of(upload).write(content, 9, index=0, body=None)
+
+
+def test_the_uploads_to_a_model_end_with_it(library, uploader, model, actor) -> None:
+    services.delete_model(actor=actor, model=model)
+    library.settle()
+    assert Upload.objects.get().state == UploadState.CANCELLED
+    assert library.stored() == set()
+    with pytest.raises(UnknownModel):
+        services.begin_upload(actor=actor, model=model, files=announced(b.model_files())["files"])
 
 
 def test_a_cancelled_upload_leaves_nothing(library, uploader, api) -> None:
