@@ -107,8 +107,12 @@ def delete_model(*, actor: Actor, model: Model, reason: str = "", expected: int 
             if version.pk in used:
                 raise InUse(f"{version} is still used by {', '.join(used[version.pk])}.")
         for upload in Upload.objects.live().filter(model=model):
-            gone = {"reason": "Its model was deleted.", "ended_at": timezone.now()}
-            kernel.interrupt(upload, state=UploadState.CANCELLED, **gone)
+            kernel.interrupt(
+                upload,
+                state=UploadState.CANCELLED,
+                reason="Its model was deleted.",
+                ended_at=timezone.now(),
+            )
         model.change(deleted_at=timezone.now())
         followed = HubSource.objects.live().filter(model=model)
         followed.update(deleted_at=timezone.now(), **FORGOTTEN)

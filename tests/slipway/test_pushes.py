@@ -6,11 +6,14 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from django.db import connections
 from django.utils import timezone
 
 from accounts.states import Role
 from models_registry import services
 from models_registry.models import Model, Upload, Version
+from slipway.cli import main
+from slipway.cli.context import Outside
 from slipway.hashing import HashMemory, hashed, listed
 from tests.cast import person, team, token_of
 from tests.models_registry import builders as b
@@ -170,9 +173,8 @@ def test_hashes_are_remembered_and_found_wrong_when_a_file_is_another_one(tmp_pa
 def test_several_connections_push_to_a_real_server(
     library: Library, directory: Path, live_server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slipway.cli import main
-    from slipway.cli.context import Outside
-
+    # The server's threads must not keep connections to a database that is about to go.
+    monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 0)
     monkeypatch.setattr(services.uploads, "PART_BYTES", PART)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     token = token_of(person("ada", vision=Role.DEVELOPER))
