@@ -16,7 +16,9 @@ from models_registry.models import (
     HubSync,
     Model,
     RetentionRule,
+    StorageQuota,
     TrustedKey,
+    Upload,
     Version,
     VersionFile,
     VersionMove,
@@ -157,3 +159,16 @@ class FindingRows(ReadOnly):
     list_display = ("found_at", "sha256", "size", "state", "detail", "reason", "stuck_at")
     list_filter = ("state",)
     search_fields = ("sha256",)
+
+
+@admin.register(Upload)
+class UploadRows(ReadOnly):
+    list_display = ("id", "model", "state", "size_bytes", "author_name", "touched_at", "stuck_at")
+    list_select_related = ("model",)
+    list_filter = ("state",)
+
+
+@admin.register(StorageQuota)
+class StorageQuotaRows(ReadOnly):
+    list_display = ("team", "limit_bytes", "changed_at", "changed_by_name")
+    list_select_related = ("team",)

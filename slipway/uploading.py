@@ -64,6 +64,19 @@ class Sender:
                 raise CommandFailed(str(refused), Exit.FAILED) from None
             raise
 
+    def doubts(self, upload: Document) -> bool:
+        """Whether files have to be read again: a version was to be made of the upload, and some contents were
+        not what was announced.
+        """
+        if upload["version"] is None or not upload["missing"]:
+            return False
+        for content in upload["missing"]:
+            self._memory.forget(self._files[content["sha256"]].file)
+        return True
+
+    def cancel(self, upload: Document, *, reason: str) -> None:
+        self._client.post(f"{self._uploads}{upload['id']}/cancel/", {"reason": reason})
+
     def send(self, upload: Document, *, counted: Callable[[int], None]) -> Document:
         """Send all that is missing; the upload afterwards. `counted` hears of bytes that have arrived.
 

@@ -14,7 +14,7 @@ from slipway.cli.context import Context, context_of, size
 from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently, transfer_bar
 from slipway.client import Document, Refused
 from slipway.exits import CommandFailed, Exit
-from slipway.hashing import HashMemory, hashed, listed
+from slipway.hashing import HashedFile, HashMemory, LocalFile, hashed, listed
 from slipway.uploading import JOBS, Sender
 
 TOLD_AT_EVERY = 10
@@ -93,21 +93,40 @@ def _upload(
     """The version that is made of what was sent."""
     # Before the long work: without a token there is no use in it.
     client = context.client
-    files = listed(directory, ignore=ignore)
     memory = HashMemory.of_user()
-    total = sum(file.size for file in files)
-    threads = min(jobs, os.cpu_count() or 1)
-    with _shown(context, "Hashing", total, 0) as counted:
-        content = hashed(files, memory, threads=threads, counted=counted)
-    sender = Sender(client, model, content, memory=memory, jobs=jobs, sleep=context.outside.sleep)
-    upload = sender.begin(origin=f"{socket.gethostname()}:{directory.absolute()}"[:300])
-    lacking = upload["total_bytes"] - upload["received_bytes"]
+
+    origin = f"{socket.gethostname()}:{directory.absolute()}"[:300]
+
+    def read() -> list[HashedFile]:
+        return _hashed(context, listed(directory, ignore=ignore), memory, threads=jobs)
+
+    def sender_of(files: Sequence[HashedFile]) -> Sender:
+        return Sender(client, model, files, memory=memory, jobs=jobs, sleep=context.outside.sleep)
+
+    files = read()
+    sender = sender_of(files)
+    upload = sender.begin(origin)
+    if sender.doubts(upload) and (again := read()) != files:
+        sender.cancel(upload, reason="Its files are others than it announced.")
+        sender = sender_of(again)
+        upload = sender.begin(origin)
+    lacking = size(upload["total_bytes"] - upload["received_bytes"])
     context.progress.print(
-        f"{len(files)} files, {size(total)}: {size(lacking)} to send (upload {upload['id']}).", markup=False
+        f"{upload['file_count']} files, {size(upload['size_bytes'])}: {lacking} to send "
+        f"(upload {upload['id']}).",
+        markup=False,
     )
     with _shown(context, "Uploading", upload["total_bytes"], upload["received_bytes"]) as counted:
         upload = sender.send(upload, counted=counted)
     return sender.complete(upload, body)
+
+
+def _hashed(
+    context: Context, files: Sequence[LocalFile], memory: HashMemory, *, threads: int
+) -> list[HashedFile]:
+    total = sum(file.size for file in files)
+    with _shown(context, "Hashing", total, 0) as counted:
+        return hashed(files, memory, threads=min(threads, os.cpu_count() or 1), counted=counted)
 
 
 @contextmanager

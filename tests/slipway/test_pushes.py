@@ -139,6 +139,22 @@ def test_a_file_that_changed_under_its_remembered_hash_is_read_by_the_next_push(
     assert push(pushing, directory).status == 0
 
 
+def test_a_remembered_hash_that_only_the_import_finds_wrong_is_not_believed_again(
+    pushing: Terminal, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slipway.hashing.REMEMBERED_FROM_BYTES", 1)
+    monkeypatch.setattr("models_registry.spool.CHECKED_AT_ONCE_BYTES", -1)
+    big = directory / "big.safetensors"
+    before = big.stat()
+    HashMemory.of_user().remember(listed(directory, ignore=())[2], "0" * 64)
+    assert [file.path for file in listed(directory, ignore=())][2] == big.name
+    said = push(pushing, directory)
+    assert (said.status, "is not what was announced" in said.err) == (1, True)
+    assert big.stat().st_mtime_ns == before.st_mtime_ns
+    assert push(pushing, directory).status == 0
+    assert sorted(Upload.objects.values_list("state", flat=True)) == ["cancelled", "done"]
+
+
 def test_files_that_must_not_enter_end_the_push_with_1_before_a_byte(
     pushing: Terminal, directory: Path, tmp_path: Path
 ) -> None:
