@@ -26,6 +26,7 @@ KINDS = {
     "models_registry.FindingState": "finding",
     "models_registry.RunState": "run",
     "models_registry.SyncState": "sync",
+    "models_registry.UploadState": "upload",
     "models_registry.VersionState": "version",
     "releases.ReleaseState": "release",
     "releases.StepState": "step",

@@ -91,7 +91,8 @@ def test_a_version_goes_from_202_to_ready_with_its_files(api, library, model) ->
     assert ready["progress"]["bytes_done"] == ready["size_bytes"]
     assert ready["source"]["uri"] == directory.as_uri()
     assert set(ready["source"]) == {
-        "kind", "uri", "endpoint", "commit", "allow_patterns", "ignore_patterns",
+        "kind", "uri", "endpoint", "commit", "allow_patterns", "ignore_patterns", "uploaded_by", "address",
+        "origin",
     }  # fmt: skip
     assert [move["to_state"] for move in ready["history"]] == ["importing", "ready"]
     assert ready["config"]["model_type"] == "llama"

@@ -94,6 +94,9 @@ def test_a_sync_goes_from_202_to_done_and_its_version_names_repository_and_commi
         "commit": done["commit"],
         "allow_patterns": [],
         "ignore_patterns": [],
+        "uploaded_by": "",
+        "address": "",
+        "origin": "",
     }
     assert api.get(f"hub-sources/{source.pk}/").json()["last_sync"]["version"] == "v1"
 
