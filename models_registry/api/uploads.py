@@ -170,9 +170,10 @@ class Uploads(OfModel, Listed, Created, Read):
     @extend_schema(parameters=[SHA256])
     @action(detail=True, url_path="blobs/<str:sha256>")
     def blob(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """How much of a content has come."""
+        """How much of a content has come; `HEAD` tells it by `X-Received-Bytes`."""
         card = selectors.content_card(self.get_object(), self.kwargs["sha256"])
-        return Response(self.get_serializer(card).data)
+        headers = {"X-Received-Bytes": str(card.received_bytes)}
+        return Response(self.get_serializer(card).data, headers=headers)
 
     @extend_schema(
         request={"application/octet-stream": OpenApiTypes.BINARY},

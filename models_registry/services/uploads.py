@@ -20,6 +20,7 @@ from models_registry.contents import check_name
 from models_registry.errors import (
     Busy,
     FilesRefused,
+    NameTaken,
     PartRefused,
     Refused,
     StoreFull,
@@ -248,25 +249,37 @@ def complete_upload(
     Raises NotAllowed, WrongState while something is missing, InvalidName, Invalid, NameTaken, UnknownModel.
     """
     require(actor, Right.MODELS_WRITE, upload.model.team)
-    if upload.state in (UploadState.IMPORTING, UploadState.DONE, UploadState.REFUSED) and upload.version:
-        return upload.version
+    if made := _made_of(upload):
+        return made
     if upload.state != UploadState.OPEN:
         raise WrongState(f"The {upload} is {upload.state}. Begin another one.")
     _check_whole(upload)
     source = source_of_upload(upload)
     former = upload.version
-    with transaction.atomic():
-        if former is not None and former.state == VersionState.FAILED:
-            versions.again(former, actor=actor, source=source)
-            return former
-        row = versions.described(
-            actor=actor, model=upload.model, source=source, message=message, lineage=lineage
-        )
-        made = versions.begin(row, actor=actor, version=version)
-        begun = {"state": UploadState.IMPORTING, "reason": "", "version": made}
-        if not kernel.interrupt(upload, where={"state": UploadState.OPEN}, **begun):
-            raise WrongState(f"The {upload} has just changed its state. Look again.")
-    return made
+    try:
+        with transaction.atomic():
+            if former is not None and former.state == VersionState.FAILED:
+                versions.again(former, actor=actor, source=source)
+                return former
+            row = versions.described(
+                actor=actor, model=upload.model, source=source, message=message, lineage=lineage
+            )
+            begun = versions.begin(row, actor=actor, version=version)
+            columns = {"state": UploadState.IMPORTING, "reason": "", "version": begun}
+            if not kernel.interrupt(upload, where={"state": UploadState.OPEN}, **columns):
+                raise WrongState(f"The {upload} has just changed its state. Look again.")
+    except (WrongState, NameTaken):
+        # The same may have been asked for twice at once.
+        if made := _made_of(selectors.upload_of(upload.model, upload.pk)):
+            return made
+        raise
+    return begun
+
+
+def _made_of(upload: Upload) -> Version | None:
+    """The version that is made of an upload, or was."""
+    is_made = upload.state in (UploadState.IMPORTING, UploadState.DONE, UploadState.REFUSED)
+    return upload.version if is_made else None
 
 
 def _check_whole(upload: Upload) -> None:

@@ -390,3 +390,22 @@ def test_the_store_holds_exactly_what_the_published_versions_need(tmp_path_facto
             needed |= {file.sha256 for file in manifest.files}
         store.discard(str(number), is_referenced=needed.intersection)
     assert {path.name for path in all_files(store.root)} == needed
+
+
+def test_a_file_of_our_own_is_taken_over_without_a_copy_if_it_is_what_it_should_be(store, tmp_path) -> None:
+    path = tmp_path / "home/spool/content"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"content")
+    digest = sha256(b"content")
+    counted: list[int] = []
+    with store.intake("1") as intake:
+        assert intake.take_over(path, "0" * 64, 7, counted=counted.append) is False
+        assert intake.take_over(path, digest, 8, counted=counted.append) is False
+        assert sum(counted) == 0
+        assert path.stat().st_nlink == 1
+        assert intake.take_over(path, digest, 7, counted=counted.append) is True
+        with intake.opened(digest) as content:
+            assert content.read_at(0, 9) == b"content"
+        with pytest.raises(FileNotFoundError):
+            intake.take_over(path.with_name("gone"), digest, 7, counted=counted.append)
+    assert (sum(counted), path.stat().st_nlink) == (7, 2)

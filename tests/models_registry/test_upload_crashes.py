@@ -158,3 +158,25 @@ def test_what_is_known_stays_while_the_upload_lives(library, actor, model) -> No
     made = services.complete_upload(actor=actor, upload=upload)
     library.settle()
     assert Version.objects.get(pk=made.pk).state == "ready"
+
+
+def test_a_worker_that_sleeps_past_its_lease_changes_nothing(library, play_completion, actor) -> None:
+    for point in range(2, 40, 5):
+        upload = play_completion()
+
+        def others_finish() -> None:
+            library.clock.pass_(LEASE_AND_A_BIT)
+            library.settle()
+
+        checkpoints = Checkpoints(at=point, then=others_finish)
+        library.worker(checkpoints).sweep()
+        if checkpoints.passed < point:
+            break
+        library.settle()
+        upload = Upload.objects.select_related("version__model").get(pk=upload.pk)
+        assert (upload.state, upload.is_held, upload.version.state) == ("done", False, "ready")
+        assert library.stored() == set(CONTENTS)
+        services.delete_version(actor=actor, version=upload.version)
+        library.settle()
+        library.collect()
+    assert point > 20

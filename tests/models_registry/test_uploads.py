@@ -122,6 +122,7 @@ def test_an_upload_of_the_same_files_goes_on_where_it_was(uploader, api) -> None
     again = Uploader(api, b.model_files())
     assert again.begun["id"] == uploader.begun["id"]
     assert api.get(f"{again.path}blobs/{content}/").json()["received"] == [[PART, 2 * PART - 1]]
+    assert api.call("HEAD", f"{again.path}blobs/{content}/")["X-Received-Bytes"] == str(PART)
 
 
 def test_a_content_that_is_not_what_was_announced_begins_anew(library, uploader) -> None:
@@ -207,6 +208,14 @@ def test_a_part_that_is_not_what_its_headers_say_is_refused(uploader, headers, d
 def test_a_content_that_was_not_announced_is_not_taken(uploader) -> None:
     uploader.contents[sha256(b"y")] = b"y"
     assert uploader.put(sha256(b"y")).status_code == 404
+
+
+def test_of_two_who_complete_at_once_both_get_the_one_version(library, uploader, actor) -> None:
+    uploader.send_all()
+    first, second = (Upload.objects.select_related("model__team").get() for _ in range(2))
+    made = services.complete_upload(actor=actor, upload=first, version="good")
+    assert services.complete_upload(actor=actor, upload=second, version="good").pk == made.pk
+    assert Version.objects.count() == 1
 
 
 def test_what_nobody_touches_for_a_day_is_given_up(library, uploader, actor) -> None:
