@@ -30,8 +30,7 @@ class Picked:
 def pick_image(wanted: Deployment, *, named: RuntimeImage | None = None) -> Picked:
     """The one that is named, else the best of those that the team may use.
 
-    Raises NoImageFits, with why each does not; not where workers need no image and the catalogue has none of
-    the engine that is current.
+    Raises NoImageFits, with why each does not; where workers need no image, that is told in the reason.
     """
     wish = wish_of(wanted)
     if named is not None:
@@ -41,20 +40,17 @@ def pick_image(wanted: Deployment, *, named: RuntimeImage | None = None) -> Pick
     if choice.best is not None:
         image = RuntimeImage.objects.get(pk=choice.best.image.key)
         return _picked(wanted, image, f"{choice.best.image.name}: {choice.best.why}")
-    needs_one = wanted.cluster.kind not in WITHOUT_IMAGES
-    if needs_one and not choice.others:
+    if wanted.cluster.kind in WITHOUT_IMAGES:
+        processes = "workers are processes of its machine, which need none."
+        return Picked(
+            None, "", f"No image of the catalogue was picked {where}: {processes} {_told(choice)}".strip()
+        )
+    if not choice.others:
         raise NoImageFits(
             f"The catalogue has no image of {wanted.engine} that team {wanted.team.name} may use {where}. "
             "Add one: slipway images add."
         )
-    if needs_one or any(not one.image.deprecation for one in choice.others):
-        raise NoImageFits(f"No image runs {wanted.version} with {wanted.engine} {where}. {_told(choice)}")
-    return Picked(
-        None,
-        "",
-        f"The catalogue has no current image of {wanted.engine}; cluster {wanted.cluster.name} runs workers "
-        "as processes of its machine, which need none.",
-    )
+    raise NoImageFits(f"No image runs {wanted.version} with {wanted.engine} {where}. {_told(choice)}")
 
 
 def foresee_image(

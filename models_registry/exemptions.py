@@ -10,7 +10,7 @@ from accounts.states import Right
 from common.actor import Actor
 from models_registry.contents import runnable
 from models_registry.errors import CodeNotAllowed
-from models_registry.models import CodeExemption, Version
+from models_registry.models import CodeExemption, Model, Version
 
 _NAMED = 3
 
@@ -35,21 +35,20 @@ def runnable_formats_of(version: Version) -> list[str]:
 
 def exemption_of(version: Version, *, at: datetime | None = None) -> CodeExemption | None:
     """The one in force for all the code of the version that lasts longest."""
-    rows = _in_force(version, at)
+    rows = _in_force(version.model, at)
     if runnable_formats_of(version):
         rows = rows.filter(covers_runnable=True)
     return rows.order_by("-until").first()
 
 
-def admits_runnable(version: Version) -> bool:
-    """Whether formats that run code may enter now, by an import of the version."""
-    return _in_force(version, None).filter(covers_runnable=True).exists()
+def admits_runnable(model: Model) -> bool:
+    """Whether versions of the model may hold formats that run code, as they are made now."""
+    return _in_force(model, None).filter(covers_runnable=True).exists()
 
 
-def _in_force(version: Version, at: datetime | None) -> QuerySet[CodeExemption]:
-    team, model = version.model.team_id, version.model_id
+def _in_force(model: Model, at: datetime | None) -> QuerySet[CodeExemption]:
     rows: QuerySet[CodeExemption] = CodeExemption.objects.in_force(at or timezone.now())
-    return rows.filter(Q(model=None) | Q(model=model), team=team)
+    return rows.filter(Q(model=None) | Q(model=model), team=model.team_id)
 
 
 def check_code(version: Version, *, at: datetime | None = None) -> None:

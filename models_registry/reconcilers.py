@@ -85,7 +85,7 @@ class Copy(Step[Version]):
                 store=str(settings.SLIPWAY_STORE_DIR),
                 key=key,
                 attempt=row.attempt,
-                source=source_of(row.source, admits_runnable=admits_runnable(row)),
+                source=source_of(row.source, admits_runnable=admits_runnable(row.model)),
                 allowance=quotas.allowance_of(row.model.team),
                 guardian_pid=guardian.pid,
                 guardian_started=guardian.create_time(),

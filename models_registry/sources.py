@@ -76,7 +76,9 @@ def source_of(
     """What a version's import reads; see `Version.source` and `contents.identify`."""
     if source["kind"] == "upload":
         upload = Upload.objects.get(pk=source["upload"])
-        return UploadSource(str(files.spool_of(upload).directory), upload.part_bytes)
+        return UploadSource(
+            str(files.spool_of(upload).directory), upload.part_bytes, admits_runnable=admits_runnable
+        )
     if source["kind"] == "hub":
         return RepositorySource(
             endpoint=source["endpoint"],

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from models_registry.contents import identify
-from models_registry.contents.warnings import warnings_of
 from models_registry.errors import Refused, StoreFull
 from models_registry.importing import (
     THREADS,
@@ -14,6 +12,7 @@ from models_registry.importing import (
     ImportResult,
     Meter,
     Progress,
+    judged,
     judged_together,
     refused,
     side_by_side,
@@ -31,6 +30,8 @@ class UploadSource:
 
     spool: str
     part_bytes: int
+    admits_runnable: bool = False
+    """See `contents.identify`."""
 
 
 def take_upload(source: UploadSource, intake: Intake, *, report: Callable[[Progress], None]) -> ImportResult:
@@ -40,7 +41,7 @@ def take_upload(source: UploadSource, intake: Intake, *, report: Callable[[Progr
     """
     began = time.monotonic()
     try:
-        result = _Taking(Spool(Path(source.spool), part_bytes=source.part_bytes), intake, report).run()
+        result = _Taking(source, intake, report).run()
     except Refused as refusal:
         result = refused([refusal])
     except FileNotFoundError:
@@ -53,10 +54,11 @@ def take_upload(source: UploadSource, intake: Intake, *, report: Callable[[Progr
 
 
 class _Taking:
-    def __init__(self, spool: Spool, intake: Intake, report: Callable[[Progress], None]) -> None:
-        self._spool = spool
+    def __init__(self, source: UploadSource, intake: Intake, report: Callable[[Progress], None]) -> None:
+        self._spool = Spool(Path(source.spool), part_bytes=source.part_bytes)
+        self._admits_runnable = source.admits_runnable
         self._intake = intake
-        self._files, self._known = spool.manifest()
+        self._files, self._known = self._spool.manifest()
         size_bytes = sum(file.size for file in self._files)
         self._meter = Meter(size_bytes=size_bytes, files=len(self._files), report=report)
 
@@ -73,12 +75,12 @@ class _Taking:
                 reason=f"{', '.join(lacking[:NAMED])}{more}: what came is not what was announced. It was "
                 "damaged on the way, or the file changed meanwhile. Push again: only that has to come again.",
             )
-        judged = side_by_side(self._judged, self._files, threads=THREADS)
-        refusals = [one for one in judged if isinstance(one, Refused)]
+        found = side_by_side(self._judged, self._files, threads=THREADS)
+        refusals = [one for one in found if isinstance(one, Refused)]
         if refusals:
             return refused(refusals)
         self._meter.count(always=True)
-        return judged_together([one for one in judged if isinstance(one, Copied)], skipped=())
+        return judged_together([one for one in found if isinstance(one, Copied)], skipped=())
 
     def _take(self, file: ManifestFile) -> str:
         """Hold the content of a file; its path when that has to come again, else nothing."""
@@ -98,12 +100,10 @@ class _Taking:
         return file.path
 
     def _judged(self, file: ManifestFile) -> Copied | Refused:
-        with self._intake.opened(file.sha256) as content:
-            try:
-                identified = identify(file.path, content)
-            except Refused as refusal:
-                return refusal
-            warnings = warnings_of(file.path, identified.format, content)
+        try:
+            # Counted as copied whatever the store holds: else it would tell what other teams have.
+            copied = judged(self._intake, file, copied_bytes=file.size, admits_runnable=self._admits_runnable)
+        except Refused as refusal:
+            return refusal
         self._meter.count(files=1)
-        # Counted as copied whatever the store holds: else it would tell what other teams have.
-        return Copied(file, identified, file.size, warnings)
+        return copied

@@ -12,7 +12,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0002_webhooks'),
-        ('models_registry', '0009_code_exemptions'),
+        ('models_registry', '0010_trust'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -28,6 +28,7 @@ from models_registry.errors import (
     UnknownUpload,
     WrongState,
 )
+from models_registry.exemptions import admits_runnable
 from models_registry.files import spool_of
 from models_registry.importing import MAX_REFUSALS
 from models_registry.manifest import Manifest, ManifestFile, manifest_of
@@ -58,7 +59,7 @@ def begin_upload(
     NotAllowed, FilesRefused, QuotaExceeded, StoreFull, Busy, UnknownModel.
     """
     require(actor, Right.MODELS_WRITE, model.team)
-    manifest = _announced(files)
+    manifest = _announced(files, may_run=admits_runnable(model))
     contents = {file.sha256: file.size for file in manifest.files}
     known = selectors.seen_contents(actor, contents)
     if (same := _same(actor, model, manifest, known)) is not None:
@@ -125,7 +126,7 @@ def _same(actor: Actor, model: Model, manifest: Manifest, known: set[str]) -> Up
     return None
 
 
-def _announced(listed: Sequence[Mapping[str, Any]]) -> Manifest:
+def _announced(listed: Sequence[Mapping[str, Any]], *, may_run: bool) -> Manifest:
     """A checked manifest. Raises FilesRefused, which names up to 50 of what is wrong."""
     if len(listed) > MAX_FILES:
         raise FilesRefused(fields={"files": [f"At most {MAX_FILES:,} files; these are {len(listed):,}."]})
@@ -135,7 +136,7 @@ def _announced(listed: Sequence[Mapping[str, Any]]) -> Manifest:
     for one in listed:
         file = ManifestFile(one["path"], one["size"], one["sha256"])
         try:
-            _check(file, sizes)
+            _check(file, sizes, may_run=may_run)
         except Refused as refusal:
             refusals.append(str(refusal))
         found.append(file)
@@ -147,8 +148,8 @@ def _announced(listed: Sequence[Mapping[str, Any]]) -> Manifest:
     raise FilesRefused(fields={"files": refusals[:MAX_REFUSALS]})
 
 
-def _check(file: ManifestFile, sizes: dict[str, int]) -> None:
-    check_name(file.path)
+def _check(file: ManifestFile, sizes: dict[str, int], *, may_run: bool) -> None:
+    check_name(file.path, admits_runnable=may_run)
     *directories, name = file.path.split("/")
     left_out = [SKIPPED_DIRECTORIES[part] for part in directories if part in SKIPPED_DIRECTORIES]
     if left_out or name in SKIPPED_FILES:

@@ -8,6 +8,7 @@ from slipway.cli.context import Context, context_of, size
 from slipway.cli.names import split_version
 from slipway.cli.pushing import push
 from slipway.cli.syncs import sync
+from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(help="Models and their versions.", no_args_is_help=True)
 app.command("push")(push)

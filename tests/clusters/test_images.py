@@ -51,14 +51,17 @@ def give(cluster: Cluster, *gpus: tuple[str, str]) -> None:
 def test_without_an_image_of_the_engine_a_machines_own_processes_need_none(scene: Scene) -> None:
     row = deploy(scene)
     assert (row.image, row.image_reference) == (None, "")
-    assert row.image_reason.startswith(
-        "The catalogue has no current image of vllm; cluster local runs workers as"
+    assert row.image_reason == (
+        "No image of the catalogue was picked on cluster local: workers are processes of its machine, which "
+        "need none."
     )
 
 
 def test_an_image_that_is_deprecated_keeps_no_process_from_running(scene: Scene) -> None:
     catalogue.deprecate_image(actor=SYSTEM, image=image(), reason="old")
-    assert deploy(scene).image is None
+    row = deploy(scene)
+    assert row.image is None
+    assert "vllm-10: is deprecated since" in row.image_reason
     scene.cluster.kind = "kubernetes"
     with pytest.raises(NoImageFits, match="vllm-10: is deprecated since"):
         deploy(scene, name="chat-v2", op_key="2")
@@ -92,6 +95,7 @@ def test_when_none_fits_no_row_is_made_and_each_says_why(scene: Scene) -> None:
     give(scene.cluster, ("NVIDIA H100 80GB HBM3", "535.104.05"))
     image("a", least_driver="550")
     image("b", code=["8.0"])
+    scene.cluster.kind = "kubernetes"
     with pytest.raises(NoImageFits) as refused:
         deploy(scene)
     assert "a: needs driver 550 or newer; NVIDIA H100 80GB HBM3 has 535.104.05." in str(refused.value)

@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 
 from accounts.models import User
-from clusters.models import Deployment, Gpu, Node
+from clusters.models import Cluster, Deployment, Gpu, Node
 from releases import services
 from releases.errors import InvalidService, NotReleasable
 from releases.models import Release
@@ -27,6 +27,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
 
 
 def test_a_release_stops_before_any_worker_starts_when_no_image_fits(scene: Scene) -> None:
+    Cluster.objects.update(kind="kubernetes")
     image("echo-1", engine="echo", least_driver="550")
     scene.start()
     scene.run_until_state(S.FAILED, seconds=30)
@@ -61,6 +62,7 @@ def test_the_form_foresees_what_a_release_would_run_or_why_it_would_stop(scene: 
     form = f"/services/{scene.name}/release/"
     assert "id_image" not in ada.get(form).content.decode().replace("#id_image", "")
     image("echo-1", engine="echo", least_driver="550")
+    Cluster.objects.update(kind="kubernetes")
     page = ada.get(form).content.decode()
     assert "It would stop before any worker starts." in page
     assert "echo-1: needs driver 550 or newer; NVIDIA A100-SXM4-80GB has 535.104.05." in page
