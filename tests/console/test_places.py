@@ -37,6 +37,9 @@ NOT_STATES = {
     "clusters.ClusterKind",
     "clusters.Group",
     "images.Acceleration",
+    "models_registry.SignatureDemand",
+    "models_registry.SignatureOrigin",
+    "models_registry.SignatureVerdict",
     "releases.Decision",
     "releases.Halt",
 }
