@@ -65,12 +65,19 @@ def look(version: Version, manifest: Manifest) -> list[Seen]:
     """Verify the signatures of a version whose files are in the store, and make ours where it is missing."""
     trusted = _trusted(version.model.team_id)
     found = []
-    if (carried := _carried(manifest)) is not None:
+    carried = _kept(version, SignatureOrigin.FILES) or _carried(manifest)
+    if carried is not None:
         verdict = bundles.verified(carried, manifest, trusted)
         found.append(Seen(SignatureOrigin.FILES, carried if _is_bundle(carried) else "", verdict))
     if (ours := _ours(version, manifest, trusted)) is not None:
         found.append(ours)
     return found
+
+
+def _kept(version: Version, origin: SignatureOrigin) -> str:
+    """What was found or made before: the files of a version never change."""
+    rows = VersionSignature.objects.filter(version=version.pk, origin=origin)
+    return rows.values_list("bundle", flat=True).first() or ""
 
 
 def _carried(manifest: Manifest) -> str | None:
@@ -95,9 +102,8 @@ def _is_bundle(text: str) -> bool:
 
 
 def _ours(version: Version, manifest: Manifest, trusted: Mapping[str, PublicKey]) -> Seen | None:
-    rows = VersionSignature.objects.filter(version=version.pk, origin=SignatureOrigin.SLIPWAY)
-    bundle = rows.exclude(bundle="").values_list("bundle", flat=True).first()
-    if bundle is None:
+    bundle = _kept(version, SignatureOrigin.SLIPWAY)
+    if not bundle:
         try:
             one = signer()
             if one is None:
