@@ -1,0 +1,77 @@
+"""The process that makes a version of an upload: killed in the midst, and followed by another one."""
+
+import json
+import subprocess
+import sys
+from io import BytesIO
+from pathlib import Path
+
+import psutil
+import pytest
+
+from models_registry.allowance import Allowance
+from models_registry.importer import RESULT, STARTED, Job
+from models_registry.importing import ImportResult
+from models_registry.manifest import ManifestFile
+from models_registry.spool import Spool
+from models_registry.store import LocalStore
+from models_registry.uploaded import UploadSource
+from tests.models_registry import builders as b
+from tests.models_registry.test_uploads import sha256
+from tests.patience import eventually
+
+PART = 64 * 1024 * 1024
+
+
+def job(store: LocalStore, spool: Spool) -> Job:
+    guardian = psutil.Process()
+    return Job(
+        store=str(store.root),
+        key="7",
+        attempt=1,
+        source=UploadSource(str(spool.directory), PART),
+        guardian_pid=guardian.pid,
+        guardian_started=guardian.create_time(),
+        allowance=Allowance("vision", 10, 3),
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path / "store")
+
+
+@pytest.fixture
+def spool(store: LocalStore) -> Spool:
+    """All has come."""
+    contents = b.model_files() | {"big.safetensors": b.weights(5_000_000)}
+    files = [ManifestFile(path, len(data), sha256(data)) for path, data in contents.items()]
+    spool = Spool(store.root / "uploads/one", part_bytes=PART)
+    spool.begin(files, {file.sha256: file.size for file in files})
+    for file in files:
+        assert spool.write(file.sha256, file.size, index=0, body=BytesIO(contents[file.path]))
+    return spool
+
+
+def test_a_job_reaches_its_process_as_it_was_meant(store: LocalStore, spool: Spool) -> None:
+    one = job(store, spool)
+    assert Job.from_json(one.as_json()) == one
+    assert one.module == "models_registry.receiver"
+
+
+@pytest.mark.stack
+def test_what_a_killed_process_has_begun_the_next_one_ends(store: LocalStore, spool: Spool) -> None:
+    command = [sys.executable, "-m", "models_registry.receiver", job(store, spool).as_json()]
+    first = subprocess.Popen(command)
+    eventually(lambda: store.read_note("7", STARTED) is not None, every=0.001)
+    first.kill()
+    first.wait()
+    assert store.read_note("7", RESULT) is None
+    subprocess.run(command, check=True, timeout=120)
+    told = json.loads(store.read_note("7", RESULT) or b"{}")
+    told.pop("attempt")
+    result = ImportResult.from_json(told)
+    assert result.outcome == "accepted", result.reason
+    store.publish("7", result.manifest)
+    store.check(result.manifest)
+    assert store.blob_path(result.files[0].sha256).stat().st_nlink == 3
