@@ -4,7 +4,9 @@ import ctypes
 import errno
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 PREFIX = ".fetch-"
 CHUNK_BYTES = 1024 * 1024
@@ -58,11 +60,16 @@ def taken_bytes(path: Path) -> int:
         return 0
 
 
+@cache
+def _fallocate() -> Any:
+    found = ctypes.CDLL(None, use_errno=True).fallocate
+    found.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    return found
+
+
 def allocate(descriptor: int, size: int) -> None:
     """Take the room for so many bytes; the length stays what it is. Raises OSError (ENOSPC)."""
-    fallocate = ctypes.CDLL(None, use_errno=True).fallocate
-    fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-    while fallocate(descriptor, _KEEP_SIZE, 0, size):
+    while _fallocate()(descriptor, _KEEP_SIZE, 0, size):
         code = ctypes.get_errno()
         if code == errno.EINTR:
             continue
