@@ -16,11 +16,13 @@ from models_registry.hub.source import PATIENCE_SECONDS, RepositorySource
 from models_registry.importing import DirectorySource
 from models_registry.models import Upload
 from models_registry.names import printable
+from models_registry.states import HubKind
 from models_registry.uploaded import UploadSource
 
 VARIABLE = "SLIPWAY_IMPORT_ROOTS"
 HUB_VARIABLE = "SLIPWAY_HUB_ENDPOINTS"
 MAX_LENGTH = 4_096
+_SCHEMES = {HubKind.HUGGINGFACE: "hf", HubKind.MODELSCOPE: "ms"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class AllowedRepository:
     endpoint: str
     repo_id: str
     revision: str
+    kind: str = HubKind.HUGGINGFACE
 
     def as_json(
         self,
@@ -59,7 +62,8 @@ class AllowedRepository:
         """`commit` is what `revision` was found to be; then that is fetched, whatever the branch becomes."""
         return {
             "kind": "hub",
-            "uri": f"hf://{self.repo_id}@{self.revision}",
+            "hub_kind": str(self.kind),
+            "uri": f"{_SCHEMES[HubKind(self.kind)]}://{self.repo_id}@{self.revision}",
             "endpoint": self.endpoint,
             "repo_id": self.repo_id,
             "revision": self.revision,
@@ -89,6 +93,8 @@ def source_of(
             trusted_hosts=trusted_hosts(),
             patience_seconds=PATIENCE_SECONDS,
             admits_runnable=admits_runnable,
+            # Versions from before there was another kind do not name theirs.
+            kind=source.get("hub_kind", HubKind.HUGGINGFACE),
         )
     patterns = tuple(source["ignore_patterns"])
     return DirectorySource(source["root"], source["path"], patterns, admits_runnable)
@@ -108,7 +114,11 @@ def check_endpoint(endpoint: str) -> str:
 
 def trusted_hosts() -> tuple[str, ...]:
     """`name:port` of the hubs that the operator names."""
-    addresses = [urlsplit(endpoint) for endpoint in settings.SLIPWAY_HUB_ENDPOINTS]
+    return _hosts_of(settings.SLIPWAY_HUB_ENDPOINTS)
+
+
+def _hosts_of(endpoints: Sequence[str]) -> tuple[str, ...]:
+    addresses = [urlsplit(endpoint) for endpoint in endpoints]
     return tuple(
         f"{address.hostname}:{address.port or (443 if address.scheme == 'https' else 80)}"
         for address in addresses

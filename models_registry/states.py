@@ -37,6 +37,16 @@ WHOLE = HOLDS_BLOBS - {VersionState.IMPORTING}
 """In these all of its blobs must be there."""
 
 
+class HubKind(TextChoices):
+    """Which protocol a hub speaks."""
+
+    HUGGINGFACE = "huggingface", "Hugging Face"
+    MODELSCOPE = "modelscope", "ModelScope"
+
+
+DEFAULT_BRANCHES = {HubKind.HUGGINGFACE: "main", HubKind.MODELSCOPE: "master"}
+
+
 class SyncState(TextChoices):
     RESOLVING = "resolving"
     """The hub is asked which commit the revision is."""
@@ -74,6 +84,34 @@ SYNC_MOVES: Machine[SyncState] = Machine(
 OPEN_SYNCS = frozenset({_Y.RESOLVING, _Y.FETCHING, _Y.PAUSED, _Y.INTERRUPTED})
 FETCHING_SYNCS = OPEN_SYNCS - {_Y.RESOLVING}
 """In these a sync follows its version."""
+
+
+class ExportState(TextChoices):
+    SENDING = "sending"
+    """Its process looks at the repository, sends what is missing there, and commits."""
+    PAUSED = "paused"
+    """A person paused it; what the hub has got it keeps for a while."""
+    INTERRUPTED = "interrupted"
+    """The hub gave nothing for too long; a person resumes it."""
+    DONE = "done"
+    """One commit of the repository holds the version."""
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+_X = ExportState
+EXPORT_MOVES: Machine[ExportState] = Machine(
+    {
+        _X.SENDING: {_X.PAUSED, _X.INTERRUPTED, _X.DONE, _X.FAILED, _X.CANCELLED},
+        # What its process has done before it heard of the pause counts.
+        _X.PAUSED: {_X.SENDING, _X.DONE, _X.FAILED, _X.CANCELLED},
+        _X.INTERRUPTED: {_X.SENDING, _X.CANCELLED},
+        _X.FAILED: {_X.SENDING},
+        _X.DONE: set(),
+        _X.CANCELLED: set(),
+    }
+)
+OPEN_EXPORTS = frozenset({_X.SENDING, _X.PAUSED, _X.INTERRUPTED})
 
 
 class FindingState(TextChoices):

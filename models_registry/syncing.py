@@ -9,7 +9,7 @@ from common.actor import Actor
 from common.reconcile import Operation, Outcome, Reconciler, Step, proceed, wait
 from common.sealed import CannotUnseal
 from models_registry.hub.base import HubError, HubUnreachable, RateLimited
-from models_registry.hub.huggingface import HuggingFace
+from models_registry.hub.kinds import hub_at
 from models_registry.models import HubSource, HubSync, Version
 from models_registry.services import hubs, versions
 from models_registry.sources import AllowedRepository, trusted_hosts
@@ -81,7 +81,7 @@ class Resolve(Step[HubSync]):
         source = row.source
         try:
             token = hubs.token_of({"hub_source": source.pk})
-            hub = HuggingFace(source.endpoint, token=token, trusted_hosts=trusted_hosts())
+            hub = hub_at(source.endpoint, kind=source.kind, token=token, trusted_hosts=trusted_hosts())
             commit = hub.commit_of(source.repo_id, source.ref)
         except (HubError, CannotUnseal) as error:
             return Answer(error=error)
@@ -111,7 +111,7 @@ class Resolve(Step[HubSync]):
     @staticmethod
     def _import(row: HubSync, seen: Answer, now: datetime) -> Outcome:
         source = row.source
-        wanted = AllowedRepository(source.endpoint, source.repo_id, source.ref).as_json(
+        wanted = AllowedRepository(source.endpoint, source.repo_id, source.ref, source.kind).as_json(
             allow_patterns=source.allow_patterns,
             ignore_patterns=source.ignore_patterns,
             hub_source=source.pk,

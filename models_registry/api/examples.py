@@ -224,6 +224,7 @@ HUB_SOURCE = {
     "id": 3,
     "model": "tiny-llama",
     "endpoint": "https://huggingface.co",
+    "kind": "huggingface",
     "repo_id": "acme/tiny-llama",
     "revision": "main",
     "has_token": True,

@@ -29,7 +29,7 @@ from models_registry.models import HubSource, HubSync
 from models_registry.selectors import HubSourceCard
 from models_registry.services.checks import MAX_PATTERNS
 from models_registry.services.hubs import MAX_TOKEN
-from models_registry.states import SyncState
+from models_registry.states import HubKind, SyncState
 
 PATTERNS = "Shell patterns over whole paths, such as `*.safetensors`."
 
@@ -48,6 +48,9 @@ class HubSourceSerializer(serializers.Serializer[HubSourceCard]):
     id = serializers.IntegerField(source="source.pk")
     model = serializers.CharField(source="source.model.name")
     endpoint = serializers.CharField(source="source.endpoint")
+    kind = serializers.ChoiceField(
+        choices=HubKind.choices, source="source.kind", help_text="The protocol that the endpoint speaks."
+    )
     repo_id = serializers.CharField(source="source.repo_id")
     revision = serializers.CharField(source="source.ref", help_text="The branch, tag or commit.")
     has_token = serializers.BooleanField(source="source.has_token", help_text="It is never shown.")
@@ -89,7 +92,7 @@ def _patterns() -> serializers.ListField:
 @example(examples.HUB_SOURCE_CHANGE)
 class HubSourceChangeSerializer(serializers.Serializer[Any]):
     revision = serializers.CharField(
-        max_length=200, required=False, help_text="A branch or tag to follow, or a commit; `main` by default."
+        max_length=200, required=False, help_text="A branch or tag to follow, or a commit."
     )
     token = serializers.CharField(
         max_length=MAX_TOKEN,
@@ -126,6 +129,12 @@ class NewHubSourceSerializer(HubSourceChangeSerializer):
         required=False,
         allow_blank=True,
         help_text="One of the hubs that the server reads from; its default hub unless given.",
+    )
+    kind = serializers.ChoiceField(
+        choices=HubKind.choices,
+        required=False,
+        help_text="The protocol that the endpoint speaks, `huggingface` unless given. Its default branch "
+        "(`main`, on ModelScope `master`) is followed unless a revision is given.",
     )
 
 

@@ -10,6 +10,7 @@ from common.pages import formats
 from models_registry.forms.versions import PatternsField
 from models_registry.models import HubSource
 from models_registry.services.hubs import MAX_TOKEN
+from models_registry.states import HubKind
 
 EVERY = {None: "when asked for", 3_600: "every hour", 21_600: "every 6 hours", 86_400: "every day",
          604_800: "every week"}  # fmt: skip
@@ -24,7 +25,6 @@ class HubSourceForm(forms.Form):
 
     revision = forms.CharField(
         max_length=200,
-        initial="main",
         help_text="A branch or tag to follow, or a commit.",
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
@@ -103,15 +103,21 @@ def _initial(source: HubSource) -> dict[str, Any]:
 
 class NewHubSourceForm(HubSourceForm):
     endpoint = forms.ChoiceField(label="Hub", help_text="The operator of this server names them.")
+    kind = forms.ChoiceField(label="It speaks the protocol of", choices=HubKind.choices, required=False)
     repo_id = forms.CharField(
         label="Repository",
         max_length=200,
         help_text="Its name on the hub, such as acme/tiny.",
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
     )
-    field_order = ("endpoint", "repo_id")
+    field_order = ("endpoint", "kind", "repo_id")
 
     def __init__(self, data: Any = None, *, services: Sequence[str]) -> None:
         super().__init__(data, services=services)
         del self.fields["expected"]
+        self.fields["revision"].required = False
+        self.fields["revision"].help_text += " The repository's default branch unless given."
         _choose(self.fields["endpoint"], [(one, one) for one in settings.SLIPWAY_HUB_ENDPOINTS])
+
+    def clean_kind(self) -> str:
+        return self.cleaned_data["kind"] or HubKind.HUGGINGFACE

@@ -33,6 +33,18 @@ class BadToken(HubError):
     """The hub does not accept the token."""
 
 
+class MayNotWrite(HubError):
+    """The hub knows the token, which may not write there."""
+
+
+class NoRoom(HubError):
+    """The hub's owner has no space left for it."""
+
+
+class Overtaken(HubError):
+    """Somebody else has committed since the branch was looked at."""
+
+
 class RateLimited(HubError):
     """Too many requests: the hub says when to come again."""
 

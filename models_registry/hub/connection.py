@@ -17,6 +17,8 @@ from common.addresses import address_of, is_public, true_address
 from models_registry.hub.base import AddressForbidden, HubMisbehaves, HubUnreachable
 
 CONNECT_SECONDS, READ_SECONDS = 10.0, 30.0
+ANSWER_SECONDS = 60.0
+"""For the whole answer to something that was sent."""
 MAX_REDIRECTS = 5
 _REDIRECTS = {301, 302, 303, 307, 308}
 
@@ -65,6 +67,45 @@ class Connection:
         except (httpx2.InvalidURL, UnicodeError) as error:
             raise HubMisbehaves(f"The hub leads to an address that is none: {error}.") from error
 
+    def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        secret_headers: Mapping[str, str],
+        headers: Mapping[str, str],
+        content: bytes | Iterator[bytes] = b"",
+        limit_bytes: int,
+    ) -> tuple[httpx2.Response, bytes]:
+        """The answer to a request that is followed nowhere, and its body of at most so many bytes.
+
+        An iterator as content needs a `Content-Length`. Raises HubUnreachable, AddressForbidden,
+        HubMisbehaves.
+        """
+        try:
+            request = self._client.build_request(
+                method, url, headers={**headers, **secret_headers}, content=content
+            )
+            response = self._client.send(request, stream=True)
+            try:
+                return response, whole_body(response, limit_bytes=limit_bytes, limit_seconds=ANSWER_SECONDS)
+            finally:
+                response.close()
+        except (httpx2.TransportError, httpx2.StreamError) as error:
+            what = str(error) or type(error).__name__
+            host = httpx2.URL(url).host
+            raise HubUnreachable(f"{host} does not answer as it should: {what}.") from error
+        except (httpx2.InvalidURL, UnicodeError) as error:
+            raise HubMisbehaves(f"The hub leads to an address that is none: {error}.") from error
+
+
+def origin_of(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port: what a secret may be sent to. Raises HubMisbehaves."""
+    try:
+        return _origin(httpx2.URL(url))
+    except (httpx2.InvalidURL, UnicodeError) as error:
+        raise HubMisbehaves(f"The hub leads to an address that is none: {error}.") from error
+
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
@@ -101,6 +142,7 @@ class _Pinned(httpx2.BaseTransport):
                 request.method,
                 request.url.copy_with(host=address),
                 headers=request.headers,
+                stream=request.stream,
                 extensions={**request.extensions, "sni_hostname": host},
             )
             try:

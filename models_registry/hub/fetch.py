@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 
 from models_registry.hub.fetching import fetch_repository
-from models_registry.hub.huggingface import HuggingFace
+from models_registry.hub.kinds import hub_at
 from models_registry.hub.source import RepositorySource
 from models_registry.importer import Job, work
 from models_registry.importing import ImportResult, Progress
@@ -18,7 +18,7 @@ from models_registry.store import Intake
 def fetch_job(job: Job, intake: Intake, report: Callable[[Progress], None]) -> ImportResult:
     source = job.source
     assert isinstance(source, RepositorySource)  # noqa: S101
-    hub = HuggingFace(source.endpoint, token=job.secret, trusted_hosts=source.trusted_hosts)
+    hub = hub_at(source.endpoint, kind=source.kind, token=job.secret, trusted_hosts=source.trusted_hosts)
     return fetch_repository(source, hub, intake, report=report, allowance=job.allowance)
 
 

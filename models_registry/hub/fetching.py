@@ -5,20 +5,18 @@ verified over the bytes that came, and what came earlier is hashed again before 
 """
 
 import hashlib
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
-from typing import TypeVar
 
 from models_registry import names
 from models_registry.allowance import Allowance
 from models_registry.contents import check_name, identify
 from models_registry.errors import QuotaExceeded, Refused, StoreFull
 from models_registry.hub.base import Hub, HubError, HubFile, HubMisbehaves, HubUnreachable, RateLimited
+from models_registry.hub.patience import Patience
 from models_registry.hub.source import RepositorySource
 from models_registry.importing import (
     MAX_REFUSALS,
@@ -32,17 +30,15 @@ from models_registry.importing import (
     side_by_side,
 )
 from models_registry.manifest import ManifestFile, check_collisions
+from models_registry.patterns import why_left_out
 from models_registry.source_tree import MAX_FILES, SKIPPED_DIRECTORIES, SKIPPED_FILES
 from models_registry.store.base import Intake, Part
 
 CONNECTIONS = 4
-SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 20.0
 WINDOW_BYTES = 256 * 1024
 _TOLD_BY_HEADER = {".safetensors", ".gguf"}
 """Formats whose header alone tells whether they may enter: looked at before the whole is fetched."""
 _SMALL_BYTES = 16 * 1024 * 1024
-
-T = TypeVar("T")
 
 
 def fetch_repository(
@@ -109,11 +105,7 @@ def _left_out(source: RepositorySource, path: str) -> str:
     known = [SKIPPED_DIRECTORIES[part] for part in directories if part in SKIPPED_DIRECTORIES]
     if known or name in SKIPPED_FILES:
         return (known or [SKIPPED_FILES[name]])[0]
-    if any(fnmatchcase(path, pattern) for pattern in source.ignore_patterns):
-        return "it matches an ignore pattern"
-    if source.allow_patterns and not any(fnmatchcase(path, pattern) for pattern in source.allow_patterns):
-        return "it matches no allow pattern"
-    return ""
+    return why_left_out(path, allow=source.allow_patterns, ignore=source.ignore_patterns)
 
 
 class _Fetch:
@@ -132,7 +124,7 @@ class _Fetch:
         self._intake = intake
         self._report = report
         self._meter = Meter(size_bytes=0, files=0, report=report)
-        self._patience = _Patience(source.patience_seconds, lambda reason: self._meter.say(reason))
+        self._patience = Patience(source.patience_seconds, lambda reason: self._meter.say(reason))
 
     def run(self) -> ImportResult:
         snapshot = self._patience.keep(
@@ -305,50 +297,6 @@ class _Verified:
         if self._sha1:
             return self._sha1.hexdigest() == self._file.blob_id
         return self.sha256 == self._file.sha256
-
-
-class _Patience:
-    """Repeats what a hub fails to do, for all connections together, until it has given nothing for so long.
-
-    A limit that the hub states is waited for in full, by all connections.
-    """
-
-    def __init__(self, seconds: float, say: Callable[[str], None]) -> None:
-        self._seconds = seconds
-        self._say = say
-        self._lock = threading.Lock()
-        self._until = time.monotonic() + seconds
-        self._not_before = 0.0
-
-    def renew(self) -> None:
-        with self._lock:
-            self._until = time.monotonic() + self._seconds
-
-    def keep(self, work: Callable[[], T]) -> T:
-        pause = SHORTEST_PAUSE_SECONDS
-        while True:
-            self._wait(self._not_before - time.monotonic())
-            began = self._until
-            try:
-                return work()
-            except RateLimited as limit:
-                self._say(str(limit))
-                with self._lock:
-                    self._not_before = max(self._not_before, time.monotonic() + limit.retry_after_s)
-                    # It answers; keeping to what it asks for is no failure.
-                    self._until = self._not_before + self._seconds
-            except HubUnreachable as error:
-                pause = SHORTEST_PAUSE_SECONDS if self._until != began else pause
-                if time.monotonic() + pause > self._until:
-                    raise
-                self._say(f"{error} Trying again.")
-                self._wait(pause)
-                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
-
-    @staticmethod
-    def _wait(seconds: float) -> None:
-        if seconds > 0:
-            time.sleep(seconds)
 
 
 class _CannotLook(Exception):

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import httpx2
 import orjson
 
+from models_registry.hub.answers import part_start, wait_seconds
 from models_registry.hub.base import (
     BadToken,
     Gated,
@@ -32,13 +33,9 @@ from models_registry.names import printable
 MAX_LISTING_BYTES = 16 * 1024 * 1024
 """20,000 files, the most that a version may have, take some 8 MB."""
 LISTING_SECONDS = 45.0
-DEFAULT_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 30.0, 3600.0
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_RESET = re.compile(r";\s*t\s*=\s*(\d{1,6})")
-_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
-
 
 T = TypeVar("T")
 
@@ -82,7 +79,7 @@ class HuggingFace:
                 _check_promises(answer, commit, file)
             answer = answers[-1]
             self._check(answer, repo_id, commit, path=file.path)
-            start = _start(answer, offset, file) if answer.status_code == 206 else 0
+            start = part_start(answer, offset, file) if answer.status_code == 206 else 0
             yield Stream(start, answer.iter_raw())
 
     def _check(self, answer: httpx2.Response, repo_id: str, revision: str, *, path: str = "") -> None:
@@ -94,7 +91,7 @@ class HuggingFace:
         words = printable(answer.headers.get("X-Error-Message", ""))[:300]
         where = f"{repo_id} on {self._endpoint}"
         if status == 429:
-            raise RateLimited(_wait_seconds(answer))
+            raise RateLimited(wait_seconds(answer))
         if code == "GatedRepo":
             raise Gated(
                 f"{where} is gated: its owner asks for conditions to be accepted. Accept them there as the "
@@ -158,20 +155,3 @@ def _check_promises(answer: httpx2.Response, commit: str, file: HubFile) -> None
             f"The hub lists {printable(file.path)} with sha256 {file.sha256[:12]}… and now offers "
             f"{printable(etag)[:12]}…. Sync again; if it stays so, the hub is at fault."
         )
-
-
-def _start(answer: httpx2.Response, offset: int, file: HubFile) -> int:
-    told = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-    if told is None or int(told[1]) != offset or told[3] not in ("*", str(file.size)):
-        raise HubMisbehaves(f"The hub sends another part of {printable(file.path)} than was asked for.")
-    return offset
-
-
-def _wait_seconds(answer: httpx2.Response) -> float:
-    """Until the limit is reset: `RateLimit: "api";r=0;t=55` (draft-ietf-httpapi-ratelimit-headers), or
-    `Retry-After` in seconds.
-    """
-    if reset := _RESET.search(answer.headers.get("RateLimit", "")):
-        return min(float(reset[1]) + 1, LONGEST_WAIT_SECONDS)
-    after = answer.headers.get("Retry-After", "")
-    return min(float(after), LONGEST_WAIT_SECONDS) if after.isdecimal() else DEFAULT_WAIT_SECONDS

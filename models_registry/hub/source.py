@@ -21,3 +21,5 @@ class RepositorySource:
     trusted_hosts: tuple[str, ...] = ()
     patience_seconds: float = PATIENCE_SECONDS
     admits_runnable: bool = False
+    kind: str = "huggingface"
+    """Which protocol the hub speaks; see `kinds`."""

@@ -7,7 +7,7 @@ from django.utils import timezone
 from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
 from common.revisions import Revised
-from models_registry.states import OPEN_SYNCS, SyncState
+from models_registry.states import OPEN_SYNCS, HubKind, SyncState
 
 FORGOTTEN: dict[str, Any] = {"sealed_token": "", "notice_hash": "", "every_seconds": None, "due_at": None}
 """Columns of a source that is deleted: no secret outlives it, and nothing is due."""
@@ -29,6 +29,7 @@ class HubSource(Revised, Reconciled):
     model = models.ForeignKey("models_registry.Model", on_delete=models.PROTECT, related_name="+")
     endpoint = models.CharField(max_length=200)
     """Address of the hub, such as `https://huggingface.co`, without a slash at its end."""
+    kind = models.CharField(max_length=12, choices=HubKind.choices, default=HubKind.HUGGINGFACE)
     repo_id = models.CharField(max_length=200)
     ref = models.CharField(max_length=200, default="main")
     """A branch or tag that is followed, or a commit."""
@@ -67,6 +68,11 @@ class HubSource(Revised, Reconciled):
 
     def __str__(self) -> str:
         return f"{self.repo_id}@{self.ref}"
+
+    @property
+    def address(self) -> str:
+        """Of the repository's page."""
+        return f"{self.endpoint}/{'models/' if self.kind == HubKind.MODELSCOPE else ''}{self.repo_id}"
 
     @property
     def has_token(self) -> bool:

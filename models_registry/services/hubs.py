@@ -21,7 +21,7 @@ from models_registry.models.hubs import FORGOTTEN
 from models_registry.onward import onward
 from models_registry.services import checks, versions
 from models_registry.sources import HUB_VARIABLE, check_endpoint
-from models_registry.states import SYNC_MOVES, SyncState, VersionState
+from models_registry.states import DEFAULT_BRANCHES, SYNC_MOVES, HubKind, SyncState, VersionState
 
 PURPOSE = "hub"
 """Of `common.sealed`, for tokens."""
@@ -34,8 +34,9 @@ def create_hub_source(
     actor: Actor,
     model: Model,
     repo_id: str,
-    revision: str = "main",
+    revision: str = "",
     endpoint: str = "",
+    kind: str = HubKind.HUGGINGFACE,
     token: str = "",
     allow_patterns: Sequence[str] = (),
     ignore_patterns: Sequence[str] = (),
@@ -45,17 +46,21 @@ def create_hub_source(
 ) -> HubSource:
     """Follow a repository; with `every` (seconds) at once and then so often.
 
+    `kind` is the protocol that the endpoint speaks; its default branch is followed unless a revision is
+    given.
     New versions are registered, and with `release_to` (a service) released as well, in the actor's name.
     Raises NotAllowed, Invalid, SourceNotAllowed (the endpoint), SourceTaken, UnknownModel.
     """
     require(actor, Right.MODELS_WRITE, model.team)
+    protocol = _kind(kind)
     source = HubSource(
         model=model,
         created_by_name=actor.name,
         endpoint=_endpoint(endpoint),
-        repo_id=_repo_id(repo_id),
-        ref=_ref(revision),
-        sealed_token=_sealed(token),
+        kind=protocol,
+        repo_id=checked_repo_id(repo_id),
+        ref=_ref(revision or DEFAULT_BRANCHES[protocol]),
+        sealed_token=sealed(token, purpose=PURPOSE),
         allow_patterns=checks.patterns("allow_patterns", allow_patterns),
         ignore_patterns=checks.patterns("ignore_patterns", ignore_patterns),
         every_seconds=_every(every),
@@ -89,7 +94,7 @@ def change_hub_source(
     if "revision" in given:
         changes["ref"] = _ref(given["revision"])
     if "token" in given:
-        changes["sealed_token"] = _sealed(given["token"])
+        changes["sealed_token"] = sealed(given["token"], purpose=PURPOSE)
     for field in ("allow_patterns", "ignore_patterns"):
         if field in given:
             changes[field] = checks.patterns(field, given[field])
@@ -251,7 +256,7 @@ def _read_again(sync: HubSync) -> HubSync:
 
 def _told(source: HubSource) -> dict[str, Any]:
     """For the audit: all but the token."""
-    fields = ("endpoint", "repo_id", "ref", "allow_patterns", "ignore_patterns", "every_seconds",
+    fields = ("endpoint", "kind", "repo_id", "ref", "allow_patterns", "ignore_patterns", "every_seconds",
               "release_to", "release_plan")  # fmt: skip
     return {**{field: getattr(source, field) for field in fields}, "has_token": source.has_token}
 
@@ -306,7 +311,14 @@ def _endpoint(given: str) -> str:
         raise Invalid(fields={"endpoint": error.fields["source"]}) from None
 
 
-def _repo_id(given: str) -> str:
+def _kind(given: str) -> HubKind:
+    if given not in HubKind:
+        raise Invalid(fields={"kind": [f"A hub speaks {' or '.join(HubKind)}."]})
+    return HubKind(given)
+
+
+def checked_repo_id(given: str) -> str:
+    """Without surrounding blanks. Raises Invalid."""
     if not names.REPOSITORY.fullmatch(given.strip()):
         raise Invalid(fields={"repo_id": ["A repository is named org/name, such as acme/tiny."]})
     return given.strip()
@@ -318,11 +330,12 @@ def _ref(given: str) -> str:
     return given.strip()
 
 
-def _sealed(token: str) -> str:
+def sealed(token: str, *, purpose: str) -> str:
+    """See `common.sealed`; empty: none. Raises Invalid."""
     plain = token.strip()
     if len(plain) > MAX_TOKEN or not plain.isascii() or any(character <= " " for character in plain):
         raise Invalid(fields={"token": [f"A token has at most {MAX_TOKEN} visible ASCII characters."]})
-    return seal(plain, purpose=PURPOSE) if plain else ""
+    return seal(plain, purpose=purpose) if plain else ""
 
 
 def _every(seconds: int | None) -> int | None:

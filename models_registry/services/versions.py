@@ -130,7 +130,9 @@ def _source(model: Model, source: str, ignore_patterns: Sequence[str]) -> dict[s
         named = repository_named(source)
         # A source of the model tells where the repository lies, and has the token for it.
         known = HubSource.objects.live().filter(model=model, repo_id=named.repo_id).order_by("pk").first()
-        return replace(named, endpoint=known.endpoint if known else named.endpoint).as_json(
+        if known:
+            named = replace(named, endpoint=known.endpoint, kind=known.kind)
+        return named.as_json(
             allow_patterns=(), ignore_patterns=patterns, hub_source=known.pk if known else None
         )
     allowed = allowed_directory(

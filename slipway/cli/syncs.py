@@ -12,6 +12,7 @@ from slipway.exits import CommandFailed, Exit
 
 OPEN = ("resolving", "fetching", "paused", "interrupted")
 DONE = ("done", "current")
+DEFAULT_BRANCHES = {"huggingface": "main", "modelscope": "master"}
 
 
 def sync(
@@ -24,6 +25,9 @@ def sync(
     endpoint: Annotated[
         str, typer.Option("--endpoint", help="Address of the hub; empty: the server's default hub.")
     ] = "",
+    kind: Annotated[
+        str, typer.Option("--kind", help="Protocol that the hub speaks: huggingface or modelscope.")
+    ] = "huggingface",
     every: Annotated[
         int | None, typer.Option("--every", help="From now on look for a new commit so often, in seconds.")
     ] = None,
@@ -55,7 +59,7 @@ def sync(
         )
         if value
     }
-    document = _begun(context, _source(context, model, repository, endpoint, given))
+    document = _begun(context, _source(context, model, repository, given, endpoint=endpoint, kind=kind))
     if wait:
         document = _wait_until_over(context, document, Deadline(timeout))
     context.show(document)
@@ -74,13 +78,19 @@ def _secret(path: Path | None) -> str:
     return secret
 
 
-def _source(context: Context, model: str, repository: str, endpoint: str, given: dict[str, Any]) -> Document:
+def _source(
+    context: Context, model: str, repository: str, given: dict[str, Any], *, endpoint: str, kind: str
+) -> Document:
     """The model's source of that repository, with what was given; made if there is none."""
     repo_id, _, revision = repository.removeprefix("hf://").partition("@")
     followed = [
         source
         for source in context.client.each("hub-sources/", model=model)
-        if (not repo_id or (source["repo_id"], source["revision"]) == (repo_id, revision or "main"))
+        if (
+            not repo_id
+            or (source["repo_id"], source["revision"])
+            == (repo_id, revision or DEFAULT_BRANCHES[source["kind"]])
+        )
         and (not endpoint or source["endpoint"] == endpoint.rstrip("/"))
     ]
     if len(followed) > 1:
@@ -91,8 +101,8 @@ def _source(context: Context, model: str, repository: str, endpoint: str, given:
         return context.client.patch(path, given) if given else followed[0]
     if not repo_id:
         raise CommandFailed(f"{model} follows no repository. Name one, such as acme/tiny.", Exit.USAGE)
-    body = {"model": model, "repo_id": repo_id, "revision": revision or "main", "endpoint": endpoint}
-    return context.client.create("hub-sources/", body | given)
+    body = {"model": model, "repo_id": repo_id, "endpoint": endpoint, "kind": kind}
+    return context.client.create("hub-sources/", body | ({"revision": revision} if revision else {}) | given)
 
 
 def _begun(context: Context, source: Document) -> Document:

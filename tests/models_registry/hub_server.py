@@ -12,27 +12,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
 
-LFS_BYTES = 1024
-"""Files from this size on are LFS, as .gitattributes would say."""
-
-
-def blob_id(content: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-
-
-@dataclass
-class Repository:
-    """Its branches, by name, and the files of every commit."""
-
-    branches: dict[str, str] = field(default_factory=dict)
-    commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
-
-    def commit(self, files: dict[str, bytes], branch: str = "main") -> str:
-        listed = "".join(f"{path}{blob_id(content)}" for path, content in sorted(files.items()))
-        sha = hashlib.sha1(f"{len(self.commits)}{listed}".encode()).hexdigest()
-        self.commits[sha] = files
-        self.branches[branch] = sha
-        return sha
+from tests.models_registry.hub_repository import LFS_BYTES, Repository, blob_id
+from tests.models_registry.modelscope_answers import ModelScopeAnswers
 
 
 @dataclass
@@ -97,7 +78,7 @@ class _Cut(Exception):
     pass
 
 
-class _Answers(BaseHTTPRequestHandler):
+class _Answers(ModelScopeAnswers, BaseHTTPRequestHandler):
     hub: HubServer
     protocol_version = "HTTP/1.1"
 
@@ -109,6 +90,8 @@ class _Answers(BaseHTTPRequestHandler):
         token = self.headers.get("Authorization", "")
         self.hub.requests.append((path, self.headers.get("Range", ""), token))
         try:
+            if self.answered(path):
+                return
             if found := re.fullmatch(r"/api/models/([^/]+/[^/]+)/revision/(.+)", path):
                 self._revision(*found.groups())
             elif found := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):

@@ -27,6 +27,7 @@ def test_a_source_is_made_read_changed_and_deleted_and_keeps_its_token_to_itself
         "id": pk,
         "model": "tiny",
         "endpoint": hubs.server.url,
+        "kind": "huggingface",
         "repo_id": REPO,
         "revision": "main",
         "has_token": True,
@@ -99,6 +100,20 @@ def test_a_sync_goes_from_202_to_done_and_its_version_names_repository_and_commi
         "origin": "",
     }
     assert api.get(f"hub-sources/{source.pk}/").json()["last_sync"]["version"] == "v1"
+
+
+def test_a_repository_of_modelscope_is_followed_by_its_default_branch(api, hubs, model) -> None:
+    hubs.server.repository(REPO).branches["master"] = hubs.server.repository(REPO).branches.pop("main")
+    made = api.post("hub-sources/", {"model": "tiny", "repo_id": REPO, "kind": "modelscope"}).json()
+    assert (made["kind"], made["revision"]) == ("modelscope", "master")
+    pk = api.post(f"hub-sources/{made['id']}/sync/").json()["id"]
+    hubs.settle()
+    done = api.get(f"hub-syncs/{pk}/").json()
+    assert (done["state"], done["commit"]) == ("done", hubs.server.repository(REPO).branches["master"])
+    assert api.get("models/tiny/versions/v1/").json()["source"]["uri"] == f"ms://{REPO}@master"
+    assert {path for path, _, _ in hubs.server.requests if path.startswith("/api/models/")} == set()
+    wrong = api.post("hub-sources/", {"model": "tiny", "repo_id": REPO, "kind": "gopher"})
+    assert "kind" in wrong.json()["errors"]
 
 
 def test_a_version_is_made_of_a_repository_by_its_name(api, hubs, model) -> None:

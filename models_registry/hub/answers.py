@@ -1,0 +1,31 @@
+"""What answers of hubs say in their headers, whichever protocol they speak."""
+
+import re
+
+import httpx2
+
+from models_registry.hub.base import HubFile, HubMisbehaves
+from models_registry.names import printable
+
+DEFAULT_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 30.0, 3600.0
+
+_RESET = re.compile(r";\s*t\s*=\s*(\d{1,6})")
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+
+
+def part_start(answer: httpx2.Response, offset: int, file: HubFile) -> int:
+    """Where a part of a file begins (206). Raises HubMisbehaves when that is not `offset`."""
+    told = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+    if told is None or int(told[1]) != offset or told[3] not in ("*", str(file.size)):
+        raise HubMisbehaves(f"The hub sends another part of {printable(file.path)} than was asked for.")
+    return offset
+
+
+def wait_seconds(answer: httpx2.Response) -> float:
+    """Until the limit is reset: `RateLimit: "api";r=0;t=55` (draft-ietf-httpapi-ratelimit-headers), or
+    `Retry-After` in seconds.
+    """
+    if reset := _RESET.search(answer.headers.get("RateLimit", "")):
+        return min(float(reset[1]) + 1, LONGEST_WAIT_SECONDS)
+    after = answer.headers.get("Retry-After", "")
+    return min(float(after), LONGEST_WAIT_SECONDS) if after.isdecimal() else DEFAULT_WAIT_SECONDS

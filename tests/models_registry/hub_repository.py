@@ -1,0 +1,31 @@
+"""Repositories of the tests' hub: branches, commits and the files of every commit."""
+
+import hashlib
+from dataclasses import dataclass, field
+
+LFS_BYTES = 1024
+"""Files from this size on are LFS, as .gitattributes would say."""
+
+
+def blob_id(content: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+@dataclass
+class Repository:
+    """Its branches, by name, and the files of every commit."""
+
+    branches: dict[str, str] = field(default_factory=dict)
+    commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
+
+    def commit(self, files: dict[str, bytes], branch: str = "main") -> str:
+        listed = "".join(f"{path}{blob_id(content)}" for path, content in sorted(files.items()))
+        sha = hashlib.sha1(f"{len(self.commits)}{listed}".encode()).hexdigest()
+        self.commits[sha] = files
+        self.branches[branch] = sha
+        return sha
+
+    def resolved(self, revision: str) -> str:
+        """The commit of a branch, or one that is named by its first digits; empty: there is none."""
+        named = self.branches.get(revision, revision)
+        return next((commit for commit in self.commits if commit.startswith(named)), "")
