@@ -10,6 +10,7 @@ class Right(TextChoices):
 
     READ = "read", "see this team's models, services and releases"
     MODELS_WRITE = "models.write", "create and change models, versions and aliases"
+    MODELS_EXPORT = "models.export", "publish versions elsewhere"
     ALIASES_PROTECTED = "aliases.protected", "protect aliases, or move protected ones"
     SERVICES_WRITE = "services.write", "create and change services"
     RELEASES_START = "releases.start", "start releases"
@@ -55,7 +56,8 @@ RIGHTS: Mapping[Role, frozenset[Right]] = {
     Role.VIEWER: frozenset({Right.READ}),
     Role.DEVELOPER: _DEVELOPER,
     # A developer whose judgement the team trusts: colleagues approve each other, nobody approves himself.
-    Role.APPROVER: _DEVELOPER | {Right.RELEASES_APPROVE, Right.ALIASES_PROTECTED, Right.AUDIT_READ},
+    Role.APPROVER: _DEVELOPER
+    | {Right.RELEASES_APPROVE, Right.ALIASES_PROTECTED, Right.MODELS_EXPORT, Right.AUDIT_READ},
     Role.OPERATOR: frozenset(
         {Right.READ, Right.RELEASES_OPERATE, Right.FLEET_OPERATE, Right.FLEET_REPORT, Right.AUDIT_READ}
     ),

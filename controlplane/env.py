@@ -57,6 +57,12 @@ class Environment(BaseSettings):
         description="Comma-separated addresses of the model hubs that syncs may read; the first is the "
         "default. Those named here may lie in private networks; what they redirect to may not.",
     )
+    export_endpoints: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Comma-separated addresses of the Hugging Face hubs to which versions may be exported; "
+        "the first is the default. Empty: nothing leaves this server. Those named here may lie in private "
+        "networks.",
+    )
     store_grace_hours: int = Field(
         24,
         ge=0,
@@ -150,7 +156,12 @@ class Environment(BaseSettings):
         return roots
 
     @field_validator(
-        "allowed_hosts", "secret_key_fallbacks", "webhook_allowed_hosts", "hub_endpoints", mode="before"
+        "allowed_hosts",
+        "secret_key_fallbacks",
+        "webhook_allowed_hosts",
+        "hub_endpoints",
+        "export_endpoints",
+        mode="before",
     )
     @classmethod
     def _split_commas(cls, value: Any) -> Any:
@@ -162,7 +173,7 @@ class Environment(BaseSettings):
         Allowed.of(entries)
         return entries
 
-    @field_validator("hub_endpoints")
+    @field_validator("hub_endpoints", "export_endpoints")
     @classmethod
     def _hub_addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(_url(url.rstrip("/"), "http", "https") for url in urls)

@@ -11,6 +11,7 @@ from models_registry.models import (
     Check,
     CodeExemption,
     Collection,
+    Export,
     Finding,
     HubSource,
     HubSync,
@@ -125,6 +126,24 @@ class HubSyncRows(ReadOnly):
     list_display = ("source", "state", "commit", "version", "began_at", "ended_at", "stuck_at")
     list_select_related = ("source", "version__model")
     list_filter = ("state",)
+
+
+@admin.register(Export)
+class ExportRows(ReadOnly):
+    list_display = (
+        "version",
+        "repo_id",
+        "branch",
+        "endpoint",
+        "state",
+        "commit",
+        "began_at",
+        "ended_at",
+        "stuck_at",
+    )
+    list_select_related = ("version__model",)
+    list_filter = ("state",)
+    search_fields = ("repo_id", "version__model__name")
 
 
 @admin.register(RetentionRule)

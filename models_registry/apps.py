@@ -28,6 +28,7 @@ class ModelsRegistryConfig(AppConfig):
         from common.reconcile import kernel
         from models_registry.checking import CheckReconciler, FindingReconciler
         from models_registry.collecting import CollectionReconciler
+        from models_registry.exporting import ExportReconciler
         from models_registry.finder import find_models
         from models_registry.keeping import RetentionReconciler, StoreKeeperReconciler
         from models_registry.reconcilers import VersionReconciler
@@ -37,6 +38,7 @@ class ModelsRegistryConfig(AppConfig):
         kernel.register(VersionReconciler())
         kernel.register(HubSourceReconciler())
         kernel.register(HubSyncReconciler())
+        kernel.register(ExportReconciler())
         kernel.register(RetentionReconciler())
         kernel.register(StoreKeeperReconciler())
         kernel.register(CollectionReconciler())

@@ -19,7 +19,7 @@ from models_registry.errors import BlobMissing, CheckFailed, IntakeBusy, SourceN
 from models_registry.importer import PROGRESS, RESULT, Job, WholeStore
 from models_registry.importing import ImportResult
 from models_registry.manifest import Manifest
-from models_registry.models import Check, Finding, UnreferencedBlob, Version, VersionFile
+from models_registry.models import Check, Export, Finding, UnreferencedBlob, Version, VersionFile
 from models_registry.reconcilers import last_words_path, launch
 from models_registry.services import versions
 from models_registry.services.hubs import token_of
@@ -49,7 +49,7 @@ class Process:
 class Launching:
     """Start the process of an intake unless it runs, has ended, or has died too often."""
 
-    def __init__(self, row: Check | Finding, key: str, attempt: int, start: Start) -> None:
+    def __init__(self, row: Check | Finding | Export, key: str, attempt: int, start: Start) -> None:
         self._row, self._key, self._attempt, self._start = row, key, attempt, start
         self._has_launched = False
 
@@ -349,6 +349,6 @@ def _moved(row: Finding, to: FindingState, now: datetime, *, reason: str = "") -
     return proceed(save=save | ({"ended_at": now} if is_over else {}), write=write)
 
 
-def _check_fence(row: Check | Finding, operation: Operation) -> None:
+def _check_fence(row: Check | Finding | Export, operation: Operation) -> None:
     if not type(row).objects.filter(pk=row.pk, fence=operation.fence).exists():
         raise LeaseLost

@@ -99,6 +99,10 @@ class UnknownHubSync(Missing):
     """The model has no such sync, or the actor may not see it."""
 
 
+class UnknownExport(Missing):
+    """The model has no such export, or the actor may not see it."""
+
+
 class UnknownRule(Missing):
     """The model has no retention rule."""
 

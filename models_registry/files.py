@@ -14,6 +14,7 @@ from models_registry.errors import IntakeBusy, WrongState
 from models_registry.manifest import Manifest, ManifestFile
 from models_registry.models import (
     Check,
+    Export,
     Finding,
     UnreferencedBlob,
     Upload,
@@ -26,8 +27,8 @@ from models_registry.states import HOLDS_BLOBS, LIVE_UPLOADS, FindingState, Vers
 from models_registry.store import LocalStore, Store
 
 _AT_ONCE = 500
-_ROWS_KEY = re.compile(r"(?:check-|repair-)?\d+")
-"""Of the intakes that belong to rows: of versions, checks and findings."""
+_ROWS_KEY = re.compile(r"(?:check-|repair-|export-)?\d+")
+"""Of the intakes that belong to rows: of versions, checks, findings and exports."""
 _BEING_MADE = timedelta(hours=1)
 """A spool that is younger may belong to a row that is not committed yet."""
 
@@ -97,6 +98,7 @@ def forget_orphans() -> None:
     if found - known:
         at_work = Finding.objects.filter(Q(is_held=True) | Q(state=FindingState.ASIDE))
         known |= {row.intake_key for row in (*Check.objects.running(), *at_work)}
+        known |= {row.intake_key for row in Export.objects.filter(is_held=True)}
     for key in found - known:
         with suppress(IntakeBusy):
             store().discard(key, is_referenced=needed)

@@ -13,14 +13,16 @@ from django.conf import settings
 from models_registry import files, names
 from models_registry.errors import SourceNotAllowed
 from models_registry.hub.source import PATIENCE_SECONDS, RepositorySource
+from models_registry.hub.target import RepositoryTarget
 from models_registry.importing import DirectorySource
-from models_registry.models import Upload
+from models_registry.models import Export, Upload
 from models_registry.names import printable
 from models_registry.states import HubKind
 from models_registry.uploaded import UploadSource
 
 VARIABLE = "SLIPWAY_IMPORT_ROOTS"
 HUB_VARIABLE = "SLIPWAY_HUB_ENDPOINTS"
+EXPORT_VARIABLE = "SLIPWAY_EXPORT_ENDPOINTS"
 MAX_LENGTH = 4_096
 _SCHEMES = {HubKind.HUGGINGFACE: "hf", HubKind.MODELSCOPE: "ms"}
 
@@ -110,6 +112,36 @@ def check_endpoint(endpoint: str) -> str:
             f"{HUB_VARIABLE}: {named}."
         )
     return plain
+
+
+def check_export_endpoint(endpoint: str) -> str:
+    """Like `check_endpoint`, for where versions may go."""
+    plain = endpoint.strip().rstrip("/")
+    if plain not in settings.SLIPWAY_EXPORT_ENDPOINTS:
+        named = ", ".join(settings.SLIPWAY_EXPORT_ENDPOINTS) or "none"
+        raise SourceNotAllowed(
+            f"This server does not export to {printable(plain)[:200]}. It exports to the hubs of "
+            f"{EXPORT_VARIABLE}: {named}."
+        )
+    return plain
+
+
+def export_target(export: Export) -> RepositoryTarget:
+    """Where an export goes, and the words of its commit."""
+    digest = export.version.digest or ""
+    marker = f"Slipway-Export: {export.key}"
+    return RepositoryTarget(
+        endpoint=export.endpoint,
+        repo_id=export.repo_id,
+        branch=export.branch,
+        title=f"{export.version} (sha256:{digest[:12]})",
+        description=f"Version: {export.version}\nDigest: sha256:{digest}\n{marker}",
+        marker=marker,
+        creates=export.creates,
+        is_private=export.is_private,
+        trusted_hosts=_hosts_of(settings.SLIPWAY_EXPORT_ENDPOINTS),
+        patience_seconds=PATIENCE_SECONDS,
+    )
 
 
 def trusted_hosts() -> tuple[str, ...]:

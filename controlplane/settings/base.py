@@ -17,6 +17,7 @@ SLIPWAY_HUB_ENDPOINTS = env.hub_endpoints
 SLIPWAY_SIGNING_KEY = env.signing_key
 SLIPWAY_SIGNING_COMMAND = env.signing_command
 SLIPWAY_SIGNING_PUBLIC_KEY = env.signing_public_key
+SLIPWAY_EXPORT_ENDPOINTS = env.export_endpoints
 SLIPWAY_IMPORT_ROOTS = (*env.import_roots, env.home / "imports")
 SLIPWAY_BIND = env.bind
 SLIPWAY_PORT = env.port
@@ -269,6 +270,8 @@ SPECTACULAR_SETTINGS = {
         "VersionState": "models_registry.states.VersionState",
         "SyncState": "models_registry.states.SyncState",
         "UploadState": "models_registry.states.UploadState",
+        "HubKind": "models_registry.states.HubKind",
+        "ExportState": "models_registry.states.ExportState",
         "RunState": "models_registry.states.RunState",
         "FindingState": "models_registry.states.FindingState",
         "EngineEnum": "serving.protocol.ENGINES",

@@ -80,7 +80,7 @@ class HubSourceSerializer(serializers.Serializer[HubSourceCard]):
         return card.source.last_error if card.source.stuck_at else ""
 
 
-def _patterns() -> serializers.ListField:
+def patterns_field() -> serializers.ListField:
     return serializers.ListField(
         child=serializers.CharField(max_length=200),
         max_length=MAX_PATTERNS,
@@ -101,8 +101,8 @@ class HubSourceChangeSerializer(serializers.Serializer[Any]):
         write_only=True,
         help_text="For private and gated repositories. It is stored encrypted; empty: none.",
     )
-    allow_patterns = _patterns()
-    ignore_patterns = _patterns()
+    allow_patterns = patterns_field()
+    ignore_patterns = patterns_field()
     every = serializers.IntegerField(
         required=False, allow_null=True, help_text="Sync so often, in seconds; null: only when asked for."
     )

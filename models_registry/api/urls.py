@@ -1,7 +1,17 @@
 from django.urls import path
 from rest_framework.routers import SimpleRouter
 
-from models_registry.api import exemptions, hubs, quotas, retention, signatures, store, uploads, views
+from models_registry.api import (
+    exemptions,
+    exports,
+    hubs,
+    quotas,
+    retention,
+    signatures,
+    store,
+    uploads,
+    views,
+)
 
 router = SimpleRouter(use_regex_path=False)
 router.register("models", views.Models, basename="model")
@@ -10,6 +20,7 @@ router.register("models/<str:model>/uploads", uploads.Uploads, basename="upload"
 router.register("models/<str:model>/aliases", views.Aliases, basename="alias")
 router.register("code-exemptions", exemptions.CodeExemptions, basename="code-exemption")
 router.register("trusted-keys", signatures.TrustedKeys, basename="trusted-key")
+router.register("exports", exports.Exports, basename="export")
 router.register("hub-sources", hubs.HubSources, basename="hub-source")
 router.register("hub-syncs", hubs.HubSyncs, basename="hub-sync")
 router.register("store/collections", store.Collections, basename="collection")

@@ -3,6 +3,7 @@
 from models_registry.models.aliases import Alias, AliasMove
 from models_registry.models.catalogue import Model
 from models_registry.models.exemptions import CodeExemption
+from models_registry.models.exports import Export
 from models_registry.models.hubs import HubSource, HubSync
 from models_registry.models.retention import RetentionRule
 from models_registry.models.signatures import SignaturePolicy, TrustedKey, VersionSignature
@@ -17,6 +18,7 @@ __all__ = [
     "Check",
     "CodeExemption",
     "Collection",
+    "Export",
     "Finding",
     "HubSource",
     "HubSync",

@@ -11,6 +11,7 @@ from models_registry.selectors.catalogue import (
     with_bytes,
     with_weights,
 )
+from models_registry.selectors.exports import export_of, exports
 from models_registry.selectors.hubs import (
     HubSourceCard,
     hub_source_card,
@@ -77,6 +78,8 @@ __all__ = [
     "compare_versions",
     "content_card",
     "damages",
+    "export_of",
+    "exports",
     "finding_cards",
     "findings",
     "hub_source_card",

@@ -3,6 +3,13 @@
 from models_registry.services.aliases import delete_alias, set_alias
 from models_registry.services.catalogue import change_model, create_model, delete_model
 from models_registry.services.exemptions import end_exemption, exempt_code
+from models_registry.services.exports import (
+    cancel_export,
+    pause_export,
+    resume_export,
+    retry_export,
+    start_export,
+)
 from models_registry.services.hub_notices import new_notice_secret, take_notice
 from models_registry.services.hubs import (
     cancel_sync,
@@ -36,6 +43,7 @@ __all__ = [
     "apply_retention",
     "archive_version",
     "begin_upload",
+    "cancel_export",
     "cancel_import",
     "cancel_sync",
     "cancel_upload",
@@ -55,9 +63,12 @@ __all__ = [
     "exempt_code",
     "import_version",
     "new_notice_secret",
+    "pause_export",
     "pause_sync",
     "restore_version",
+    "resume_export",
     "resume_sync",
+    "retry_export",
     "retry_import",
     "retry_repair",
     "retry_sync",
@@ -66,6 +77,7 @@ __all__ = [
     "set_retention",
     "start_check",
     "start_collection",
+    "start_export",
     "start_sync",
     "stop_retention",
     "tag_version",

@@ -17,6 +17,8 @@ class Repository:
 
     branches: dict[str, str] = field(default_factory=dict)
     commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    messages: dict[str, str] = field(default_factory=dict)
+    """Title, an empty line, and what follows it, by commit."""
 
     def commit(self, files: dict[str, bytes], branch: str = "main") -> str:
         listed = "".join(f"{path}{blob_id(content)}" for path, content in sorted(files.items()))

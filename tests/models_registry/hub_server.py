@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
 
 from tests.models_registry.hub_repository import LFS_BYTES, Repository, blob_id
+from tests.models_registry.hub_writing import TakesUploads, Writing
 from tests.models_registry.modelscope_answers import ModelScopeAnswers
 
 
@@ -44,6 +45,7 @@ class HubServer:
     url: str
     repositories: dict[str, Repository] = field(default_factory=dict)
     faults: Faults = field(default_factory=Faults)
+    writing: Writing = field(default_factory=Writing)
     tokens: dict[str, set[str]] = field(default_factory=dict)
     """Private repositories and who may read them; a known token is one of anybody's."""
     gated: set[str] = field(default_factory=set)
@@ -78,7 +80,7 @@ class _Cut(Exception):
     pass
 
 
-class _Answers(ModelScopeAnswers, BaseHTTPRequestHandler):
+class _Answers(ModelScopeAnswers, TakesUploads, BaseHTTPRequestHandler):
     hub: HubServer
     protocol_version = "HTTP/1.1"
 
@@ -96,6 +98,8 @@ class _Answers(ModelScopeAnswers, BaseHTTPRequestHandler):
                 self._revision(*found.groups())
             elif found := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
                 self._resolve(*found.groups())
+            elif found := re.fullmatch(r"/api/models/([^/]+/[^/]+)/commits/(.+)", path):
+                self._history(self.hub.repositories[found[1]], found[2])
             elif found := re.fullmatch(r"/cdn/([^/]+/[^/]+)/([^/]+)/(.+)", path):
                 repo, commit, name = found.groups()
                 self._send_file(name, self.hub.repositories[repo].commits[commit][name], {})

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from accounts.states import Right
-from models_registry.models import Check, Collection, Finding, Upload
+from models_registry.models import Check, Collection, Finding, Upload, VersionFile
 from models_registry.selectors import retention_preview
 from models_registry.services import begin_upload, take_part
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
@@ -23,6 +23,7 @@ EMPTY_OBJECT = {"path": "config.json", "size": 2, "sha256": sha256(b"{}").hexdig
 ALIAS = "models/{model}/aliases/{alias}/"
 HUB_SOURCE = "hub-sources/{id}/"
 HUB_SYNC = "hub-syncs/{id}/"
+EXPORT = "exports/{id}/"
 
 
 def _model(scene: Scene) -> Mapping[str, Any]:
@@ -79,6 +80,32 @@ def _wish(wish: str, state: str) -> Route:
         f"{HUB_SYNC}{wish}/",
         Right.MODELS_WRITE,
         fill=_sync(state),
+        body=lambda scene: {"reason": "needed"},
+        status=202,
+    )
+
+
+def _export(state: str) -> Callable[[Scene], Mapping[str, Any]]:
+    return lambda scene: {"id": scene.export(state).pk}
+
+
+def _new_export(scene: Scene) -> Mapping[str, Any]:
+    held = VersionFile(version=scene.version(), path="config.json", size=2, sha256="0" * 64, format="json")
+    VersionFile.objects.bulk_create([held], ignore_conflicts=True)
+    return {
+        "model": scene.model.name,
+        "version": scene.version().name,
+        "repo_id": f"acme/{new_name()}",
+        "reason": "it is asked for",
+    }
+
+
+def _export_wish(wish: str, state: str) -> Route:
+    return Route(
+        "POST",
+        f"{EXPORT}{wish}/",
+        Right.MODELS_EXPORT,
+        fill=_export(state),
         body=lambda scene: {"reason": "needed"},
         status=202,
     )
@@ -265,6 +292,21 @@ ROUTES = [
     _wish("resume", "paused"),
     _wish("cancel", "fetching"),
     _wish("retry", "failed"),
+    Route("GET", "exports/", Access.SIGNED_IN, owned=False),
+    Route(
+        "POST",
+        "exports/",
+        Right.MODELS_EXPORT,
+        body=_new_export,
+        status=202,
+        owned=False,
+    ),
+    Route("GET", EXPORT, Right.READ, fill=_export("done")),
+    Route("GET", EXPORT + "events/", Right.READ, fill=_export("done")),
+    _export_wish("pause", "sending"),
+    _export_wish("resume", "paused"),
+    _export_wish("cancel", "sending"),
+    _export_wish("retry", "failed"),
     Route("GET", RETENTION, Right.READ, fill=_ruled),
     Route("PUT", RETENTION, Right.MODELS_WRITE, fill=_ruled, body=lambda scene: {"keep_last": 3}),
     Route("DELETE", RETENTION, Right.MODELS_WRITE, fill=_ruled, status=204),

@@ -24,6 +24,7 @@ from images.services import deprecate_image
 from models_registry.models import (
     Alias,
     CodeExemption,
+    Export,
     HubSource,
     HubSync,
     Model,
@@ -199,6 +200,13 @@ class Scene:
         return found or HubSync.objects.create(
             source=self._new_hub_source(), state=state, version=self.version("importing")
         )
+
+    def export(self, state: str) -> Export:
+        """An export in that state, to a repository of its own."""
+        found = Export.objects.filter(version__model=self.model, state=state).first()
+        endpoint = settings.SLIPWAY_EXPORT_ENDPOINTS[0]
+        target = {"endpoint": endpoint, "repo_id": f"acme/{new_name()}", "why": "it is asked for"}
+        return found or Export.objects.create(version=self.version(), state=state, **target)
 
     @cached_property
     def rule(self) -> RetentionRule:

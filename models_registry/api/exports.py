@@ -1,0 +1,221 @@
+"""Exports: versions that are published elsewhere."""
+
+from functools import partial
+from typing import Any, ClassVar
+
+import django_filters
+from django.db.models import QuerySet
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.actors import again
+from common.actor import Actor
+from common.api.examples import example
+from common.api.streams import ServerEvent, events_response
+from common.api.views import Created, Listed, Read
+from common.audit import MAX_REASON
+from common.errors import Invalid
+from models_registry import selectors, services
+from models_registry.api import export_examples as examples
+from models_registry.api.hubs import patterns_field
+from models_registry.api.serializers import ProgressSerializer, ReasonSerializer
+from models_registry.errors import UnknownModel, UnknownVersion
+from models_registry.models import Export
+from models_registry.services.hubs import MAX_TOKEN
+from models_registry.states import ExportState
+
+
+@example(examples.EXPORT)
+class ExportSerializer(serializers.ModelSerializer[Export]):
+    model = serializers.CharField(source="version.model.name")
+    version = serializers.CharField(source="version.name")
+    digest = serializers.CharField(source="version.digest")
+    has_token = serializers.SerializerMethodField(
+        help_text="It is never shown, and forgotten once the export is done or cancelled."
+    )
+    create = serializers.BooleanField(source="creates", help_text="Make what is missing.")
+    private = serializers.BooleanField(source="is_private", help_text="Of a repository that is made.")
+    allow_patterns = serializers.ListField(child=serializers.CharField())
+    ignore_patterns = serializers.ListField(child=serializers.CharField())
+    why = serializers.CharField(help_text="Why it is published.")
+    state = serializers.ChoiceField(choices=ExportState.choices)
+    reason = serializers.CharField(help_text="Why it is where it is.")
+    stuck = serializers.SerializerMethodField(
+        help_text="Why Slipway gave up and waits for a person; or empty."
+    )
+    commit = serializers.CharField(help_text="That holds the version; empty until then.")
+    progress = ProgressSerializer(source="*")
+
+    class Meta:
+        model = Export
+        fields = (
+            "id",
+            "model",
+            "version",
+            "digest",
+            "endpoint",
+            "repo_id",
+            "branch",
+            "has_token",
+            "create",
+            "private",
+            "allow_patterns",
+            "ignore_patterns",
+            "why",
+            "state",
+            "reason",
+            "stuck",
+            "commit",
+            "progress",
+            "author_name",
+            "created_at",
+            "began_at",
+            "ended_at",
+        )
+
+    def get_has_token(self, export: Export) -> bool:
+        return bool(export.sealed_token)
+
+    def get_stuck(self, export: Export) -> str:
+        return export.last_error if export.stuck_at else ""
+
+
+def _token(words: str) -> serializers.CharField:
+    return serializers.CharField(
+        max_length=MAX_TOKEN, required=False, allow_blank=True, write_only=True, help_text=words
+    )
+
+
+@example(examples.NEW_EXPORT)
+class NewExportSerializer(serializers.Serializer[Any]):
+    model = serializers.CharField(max_length=95)
+    version = serializers.CharField(max_length=95, help_text="Its name, a digest or an alias; a ready one.")
+    repo_id = serializers.CharField(max_length=200, help_text="`org/name`.")
+    branch = serializers.CharField(max_length=200, required=False, help_text="`main` unless given.")
+    endpoint = serializers.CharField(
+        max_length=200,
+        required=False,
+        allow_blank=True,
+        help_text="One of the hubs that the server exports to; the first of them unless given.",
+    )
+    token = _token("One that may write there. It is stored encrypted, and forgotten afterwards.")
+    create = serializers.BooleanField(
+        required=False, help_text="Make the repository or branch if it is missing."
+    )
+    private = serializers.BooleanField(
+        required=False, help_text="Of a repository that is made; true by default."
+    )
+    allow_patterns = patterns_field()
+    ignore_patterns = patterns_field()
+    reason = serializers.CharField(max_length=MAX_REASON, help_text="Why it is published.")
+
+
+@example(examples.EXPORT_RETRY)
+class ExportRetrySerializer(ReasonSerializer):
+    token = _token("In place of the stored one.")
+
+
+class ExportFilter(django_filters.FilterSet):  # type: ignore[misc]
+    model = django_filters.CharFilter("version__model__name")
+    version = django_filters.CharFilter("version__name")
+    state = django_filters.MultipleChoiceFilter(choices=ExportState.choices)
+
+
+class Exports(Listed, Created, Read):
+    """Versions that are published elsewhere: how far they are, and the commits that hold them."""
+
+    queryset = Export.objects.all()
+    serializer_class = ExportSerializer
+    inputs: ClassVar = {
+        "create": NewExportSerializer,
+        "retry": ExportRetrySerializer,
+        **dict.fromkeys(("pause", "resume", "cancel"), ReasonSerializer),
+    }
+    filterset_class = ExportFilter
+    search_fields = ("repo_id", "version__model__name")
+    lookup_field = "id"
+    lookup_value_converter = "int"
+    created_status = 202
+    sort = ("-created_at",)
+
+    def visible(self, rows: QuerySet[Export]) -> QuerySet[Export]:
+        return selectors.exports(self.actor)
+
+    def create_one(self, given: dict[str, Any]) -> Export:
+        named = f"{given.pop('model')}:{given.pop('version')}"
+        try:
+            version = selectors.resolve(self.actor, named)
+        except UnknownModel as error:
+            raise Invalid(fields={"model": [str(error)]}) from None
+        except UnknownVersion as error:
+            raise Invalid(fields={"version": [str(error)]}) from None
+        return services.start_export(actor=self.actor, version=version, **given)
+
+    @extend_schema(responses={202: ExportSerializer})
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Stop sending; it can go on from there."""
+        return self._wish(services.pause_export)
+
+    @extend_schema(responses={202: ExportSerializer})
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Go on after a pause or an interruption."""
+        return self._wish(services.resume_export)
+
+    @extend_schema(responses={202: ExportSerializer})
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Stop it for good. A commit that was on its way may still have arrived."""
+        return self._wish(services.cancel_export)
+
+    @extend_schema(responses={202: ExportSerializer})
+    @action(detail=True, methods=["post"])
+    def retry(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Begin a failed export again, with another token if one is given."""
+        return self._wish(services.retry_export)
+
+    @extend_schema(
+        responses={
+            (200, "text/event-stream"): OpenApiResponse(OpenApiTypes.STR, description="Server-sent events.")
+        }
+    )
+    @action(detail=True)
+    def events(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Follow an export: an event with it at every change, until it is over."""
+        export = self.get_object()
+        return events_response(
+            request._request,
+            read=partial(_export_events, export.pk),
+            may_go_on=partial(_may_read, self.actor, export.pk),
+        )
+
+    def _wish(self, service: Any) -> Response:
+        return self.answer(service(actor=self.actor, export=self.get_object(), **self.given()), status=202)
+
+
+def _export_events(export_id: int, after: str) -> list[ServerEvent]:
+    """One event, the export as it is now, when it is not what the client saw last."""
+    export = Export.objects.select_related("version__model").get(pk=export_id)
+    place = ".".join(
+        str(part)
+        for part in (
+            export.state,
+            export.attempt,
+            export.bytes_done,
+            export.files_done,
+            bool(export.stuck_at),
+        )
+    )
+    if place == after:
+        return []
+    return [ServerEvent(place, "export", ExportSerializer(export).data, last=not export.is_open)]
+
+
+def _may_read(actor: Actor, export_id: int) -> bool:
+    return bool(Export.objects.for_actor(again(actor)).filter(pk=export_id).exists())

@@ -1,0 +1,49 @@
+"""The process that exports a version: `python -m models_registry.hub.push '<job>'`.
+
+Like `models_registry.importer`, which see: no database, no settings, one per intake. What it is to send is in
+a note of its intake; the token of the hub comes through its standard input.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from models_registry.hub.pushing import ExportResult, push_version
+from models_registry.hub.repository import Repository
+from models_registry.hub.target import RepositoryTarget
+from models_registry.importer import Job, work
+from models_registry.importing import Progress
+from models_registry.manifest import ManifestFile
+from models_registry.store import Intake, LocalStore
+
+FILES = "files"
+"""Note of the intake: `[path, size, sha256]` of every file that is to be sent."""
+
+
+def push_job(job: Job, intake: Intake, report: Callable[[Progress], None]) -> ExportResult:
+    target = job.source
+    assert isinstance(target, RepositoryTarget)  # noqa: S101
+    store = LocalStore(Path(job.store))
+    listed = store.read_note(job.key, FILES)
+    if listed is None:
+        return ExportResult("failed", reason="Its list of files is gone. Try again.")
+    repository = Repository(
+        target.endpoint, target.repo_id, target.branch, token=job.secret, trusted_hosts=target.trusted_hosts
+    )
+    return push_version(
+        target,
+        [ManifestFile(path, size, sha256) for path, size, sha256 in json.loads(listed)],
+        repository,
+        intake,
+        read_note=lambda name: store.read_note(job.key, name),
+        report=report,
+    )
+
+
+def main(arguments: list[str]) -> int:
+    return work(Job.from_json(arguments[0], secret=sys.stdin.read()), push_job)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,24 @@
+"""Where a version is exported to, as plain data."""
+
+from dataclasses import dataclass
+
+from models_registry.hub.source import PATIENCE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryTarget:
+    """A branch of a repository. `title` and `description` are the commit's words; the description ends with
+    `marker`, by which the commit is known again. With `creates`, a repository or branch that is missing is
+    made, a repository with `is_private`. `trusted_hosts` (`name:port`) may be asked though not public.
+    """
+
+    endpoint: str
+    repo_id: str
+    branch: str
+    title: str
+    description: str
+    marker: str
+    creates: bool = False
+    is_private: bool = True
+    trusted_hosts: tuple[str, ...] = ()
+    patience_seconds: float = PATIENCE_SECONDS

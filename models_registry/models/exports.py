@@ -1,0 +1,109 @@
+from typing import ClassVar, Self
+from uuid import uuid4
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from accounts.querysets import TeamOwned
+from common.reconcile import Reconciled
+from models_registry.states import OPEN_EXPORTS, ExportState
+
+
+class Exports(TeamOwned["Export"]):
+    team_path = "version__model__team"
+
+    def open(self) -> Self:
+        return self.filter(state__in=OPEN_EXPORTS)
+
+
+class Export(Reconciled):
+    """A version on its way to a repository on a hub; as far as it came, and the commit that holds it."""
+
+    version = models.ForeignKey("models_registry.Version", on_delete=models.PROTECT, related_name="+")
+    endpoint = models.CharField(max_length=200)
+    """Address of the hub, without a slash at its end."""
+    repo_id = models.CharField(max_length=200)
+    branch = models.CharField(max_length=200, default="main")
+    sealed_token = models.TextField(blank=True, editable=False)
+    """See `common.sealed`; forgotten once the export is done or cancelled."""
+    creates = models.BooleanField(default=False)
+    """A repository or branch that is missing is made."""
+    is_private = models.BooleanField(default=True)
+    """Of a repository that is made."""
+    allow_patterns = models.JSONField(default=list, blank=True)
+    ignore_patterns = models.JSONField(default=list, blank=True)
+    why = models.TextField()
+    """Why it is published, in its author's words."""
+    key = models.UUIDField(default=uuid4, unique=True, editable=False)
+    """In the message of its commit, by which that is known again."""
+    state = models.CharField(
+        max_length=12, choices=ExportState.choices, default=ExportState.SENDING, editable=False
+    )
+    reason = models.TextField(blank=True, editable=False)
+    """Why it is where it is, as a sentence."""
+    commit = models.CharField(max_length=64, blank=True, editable=False)
+    author = models.ForeignKey(
+        "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    author_name = models.CharField(max_length=200, blank=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    began_at = models.DateTimeField(default=timezone.now, editable=False)
+    """When it was begun, or begun again."""
+    ended_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    attempt = models.PositiveIntegerField(default=1, editable=False)
+    """Rises when it goes on or begins again; results of earlier attempts are void."""
+    launches = models.PositiveIntegerField(default=0, editable=False)
+    """How often the process of this attempt was started."""
+    launched_at = models.DateTimeField(null=True, blank=True, editable=False)
+    is_held = models.BooleanField(default=True, editable=False)
+    """The store may hold an intake for it."""
+    bytes_done = models.BigIntegerField(default=0, editable=False)
+    bytes_total = models.BigIntegerField(default=0, editable=False)
+    files_done = models.PositiveIntegerField(default=0, editable=False)
+    files_total = models.PositiveIntegerField(default=0, editable=False)
+    bytes_per_second = models.BigIntegerField(default=0, editable=False)
+
+    objects = Exports.as_manager()
+
+    class Meta(Reconciled.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["endpoint", "repo_id", "branch"],
+                condition=Q(state__in=sorted(OPEN_EXPORTS)),
+                name="export_one_open",
+            ),
+            models.CheckConstraint(condition=Q(state__in=ExportState.values), name="export_state_known"),
+        ]
+        indexes: ClassVar = [
+            *Reconciled.Meta.indexes,
+            models.Index(fields=["version", "-id"], name="export_newest"),
+        ]
+
+    def __str__(self) -> str:
+        return f"export {self.pk} of {self.version}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in OPEN_EXPORTS
+
+    @property
+    def target(self) -> str:
+        return f"{self.repo_id}@{self.branch}"
+
+    @property
+    def address(self) -> str:
+        """Of the page of its commit, or of the repository."""
+        return f"{self.endpoint}/{self.repo_id}" + (f"/commit/{self.commit}" if self.commit else "")
+
+    @property
+    def intake_key(self) -> str:
+        return f"export-{self.pk}"
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the present rate; None when that cannot be told."""
+        if self.state != ExportState.SENDING or not self.bytes_per_second:
+            return None
+        return max(0, self.bytes_total - self.bytes_done) / self.bytes_per_second

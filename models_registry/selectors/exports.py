@@ -1,0 +1,27 @@
+"""Exports of versions."""
+
+from django.db.models import QuerySet
+
+from common.actor import Actor
+from models_registry.errors import UnknownExport
+from models_registry.models import Export, Model
+
+_HEAVY = ("config", "scan", "lineage", "signature", "facts")
+
+
+def exports(actor: Actor, model: Model | None = None) -> QuerySet[Export]:
+    """The exports that the actor may see, or those of one model, newest first."""
+    rows = _with_version(Export.objects.for_actor(actor)).order_by("-pk")
+    return rows if model is None else rows.filter(version__model=model)
+
+
+def export_of(model: Model, pk: int) -> Export:
+    """Raises UnknownExport."""
+    found = _with_version(Export.objects.filter(version__model=model, pk=pk)).first()
+    if found is None:
+        raise UnknownExport(f"{model} has no such export.")
+    return found
+
+
+def _with_version(rows: QuerySet[Export]) -> QuerySet[Export]:
+    return rows.select_related("version__model__team").defer(*(f"version__{column}" for column in _HEAVY))

@@ -1,0 +1,194 @@
+"""Exports: versions that are published elsewhere."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from accounts.services import require
+from accounts.states import Right
+from common import audit
+from common.actor import Actor
+from common.errors import Invalid
+from common.reconcile import kernel
+from common.sealed import unseal
+from models_registry import names, selectors
+from models_registry.errors import Busy, SourceNotAllowed, WrongState
+from models_registry.models import Export, Version, VersionFile
+from models_registry.patterns import matching
+from models_registry.services import checks, hubs
+from models_registry.sources import EXPORT_VARIABLE, check_export_endpoint
+from models_registry.states import EXPORT_MOVES, ExportState, VersionState
+
+PURPOSE = "export"
+"""Of `common.sealed`, for tokens."""
+FORGOTTEN: dict[str, Any] = {"sealed_token": ""}
+"""No secret outlives its use."""
+_BEGUN_AGAIN: dict[str, Any] = {"launches": 0, "launched_at": None, "is_held": True, "bytes_per_second": 0}
+
+
+def start_export(
+    *,
+    actor: Actor,
+    version: Version,
+    repo_id: str,
+    reason: str,
+    branch: str = "main",
+    endpoint: str = "",
+    token: str = "",
+    create: bool = False,
+    private: bool = True,
+    allow_patterns: Sequence[str] = (),
+    ignore_patterns: Sequence[str] = (),
+) -> Export:
+    """Publish a ready version as one commit of a repository; it goes on after the answer.
+
+    Files of the repository that the version does not have stay there. With `create`, a repository or branch
+    that is missing is made. Raises NotAllowed, Invalid, WrongState, Busy while another export goes there.
+    """
+    require(actor, Right.MODELS_EXPORT, version.model.team)
+    why = checks.reason(reason)
+    if not why:
+        raise Invalid(fields={"reason": ["Say why it is published."]})
+    if version.state != VersionState.READY:
+        raise WrongState(f"{version} is {version.state}; only a ready version is exported.")
+    if selectors.damages(version):
+        raise WrongState(f"Files of {version} are damaged or missing. Repair the store first.")
+    export = Export(
+        version=version,
+        endpoint=_endpoint(endpoint),
+        repo_id=hubs.checked_repo_id(repo_id),
+        branch=_branch(branch),
+        sealed_token=hubs.sealed(token, purpose=PURPOSE),
+        creates=create,
+        is_private=private,
+        allow_patterns=checks.patterns("allow_patterns", allow_patterns),
+        ignore_patterns=checks.patterns("ignore_patterns", ignore_patterns),
+        why=why,
+        author_id=actor.user_id,
+        author_name=actor.name,
+    )
+    sizes = dict(VersionFile.objects.filter(version=version).values_list("path", "size"))
+    wanted = matching(sizes, allow=export.allow_patterns, ignore=export.ignore_patterns)
+    if not wanted:
+        raise Invalid(fields={"allow_patterns": [f"The patterns leave no file of {version}."]})
+    export.files_total, export.bytes_total = len(wanted), sum(sizes[path] for path in wanted)
+    try:
+        with transaction.atomic():
+            export.save(force_insert=True)
+            _record(actor, export, "start", reason=why)
+            kernel.wake(export)
+    except IntegrityError:
+        raise Busy(f"Another export goes to {export.target} on {export.endpoint} already.") from None
+    return export
+
+
+def pause_export(*, actor: Actor, export: Export, reason: str = "") -> Export:
+    """Stop sending; what the hub has got it keeps for a while. Raises NotAllowed, WrongState."""
+    return _wish(actor, export, ExportState.PAUSED, "pause", reason, bytes_per_second=0)
+
+
+def resume_export(*, actor: Actor, export: Export, reason: str = "") -> Export:
+    """Go on after a pause or an interruption. Raises NotAllowed, WrongState, SourceNotAllowed."""
+    if export.state not in (ExportState.PAUSED, ExportState.INTERRUPTED):
+        raise WrongState(f"The {export} is {export.state}; only a paused or interrupted one can go on.")
+    check_export_endpoint(export.endpoint)
+    again = {**_BEGUN_AGAIN, "attempt": F("attempt") + 1}
+    return _wish(actor, export, ExportState.SENDING, "resume", reason, **again)
+
+
+def cancel_export(*, actor: Actor, export: Export, reason: str = "") -> Export:
+    """Stop it for good. Raises NotAllowed, WrongState."""
+    ended = {"ended_at": timezone.now(), **FORGOTTEN}
+    return _wish(actor, export, ExportState.CANCELLED, "cancel", reason, bytes_per_second=0, **ended)
+
+
+def retry_export(*, actor: Actor, export: Export, token: str = "", reason: str = "") -> Export:
+    """Begin a failed export again, with another token if one is given.
+
+    Raises NotAllowed, Invalid, WrongState, SourceNotAllowed, Busy.
+    """
+    if export.state != ExportState.FAILED:
+        raise WrongState(f"The {export} is {export.state}; only a failed one can be tried again.")
+    if export.version.state != VersionState.READY:
+        raise WrongState(f"{export.version} is {export.version.state}; only a ready version is exported.")
+    check_export_endpoint(export.endpoint)
+    new = {"sealed_token": hubs.sealed(token, purpose=PURPOSE)} if token.strip() else {}
+    again = {**_BEGUN_AGAIN, **new, "attempt": F("attempt") + 1}
+    try:
+        return _wish(
+            actor,
+            export,
+            ExportState.SENDING,
+            "retry",
+            reason,
+            began_at=timezone.now(),
+            ended_at=None,
+            bytes_done=0,
+            files_done=0,
+            **again,
+        )
+    except IntegrityError:
+        raise Busy(f"Another export goes to {export.target} on {export.endpoint} already.") from None
+
+
+def token_of(export: Export) -> str:
+    """Empty: it has none. Raises CannotUnseal."""
+    return unseal(export.sealed_token, purpose=PURPOSE) if export.sealed_token else ""
+
+
+def _wish(actor: Actor, export: Export, to: ExportState, wish: str, reason: str, **columns: Any) -> Export:
+    """Take the row away from whoever works on it, if it still is what was read."""
+    require(actor, Right.MODELS_EXPORT, export.version.model.team)
+    why = checks.reason(reason)
+    if not EXPORT_MOVES.allows(ExportState(export.state), to):
+        raise WrongState(f"The {export} is {export.state}; it cannot be told to {wish} now.")
+    sentence = "" if to == ExportState.SENDING else f"By {actor.name}. {why}".strip()
+    with transaction.atomic():
+        where = {"state": export.state}
+        if not kernel.interrupt(export, where=where, state=to, reason=sentence, **columns):
+            raise WrongState(f"The {export} has just changed its state. Look again.")
+        _record(actor, export, wish, reason=why)
+    return Export.objects.select_related("version__model__team").get(pk=export.pk)
+
+
+def _record(actor: Actor, export: Export, wish: str, *, reason: str = "") -> None:
+    audit.record(
+        actor,
+        f"export.{wish}",
+        subject=export,
+        reason=reason,
+        detail=told(export),
+        team_id=export.version.model.team_id,
+    )
+
+
+def told(export: Export) -> dict[str, Any]:
+    """For the audit: what goes where, without the token."""
+    fields = ("endpoint", "repo_id", "branch", "creates", "is_private", "allow_patterns", "ignore_patterns")
+    named = {"version": str(export.version), "digest": export.version.digest, "commit": export.commit}
+    return {**named, **{field: getattr(export, field) for field in fields}}
+
+
+def _endpoint(given: str) -> str:
+    if not settings.SLIPWAY_EXPORT_ENDPOINTS:
+        raise Invalid(
+            fields={
+                "endpoint": [
+                    f"This server exports to no hub: {EXPORT_VARIABLE} is empty. Its operator names some."
+                ]
+            }
+        )
+    try:
+        return check_export_endpoint(given) if given.strip() else str(settings.SLIPWAY_EXPORT_ENDPOINTS[0])
+    except SourceNotAllowed as error:
+        raise Invalid(fields={"endpoint": error.fields["source"]}) from None
+
+
+def _branch(given: str) -> str:
+    if not names.REVISION.fullmatch(given.strip()):
+        raise Invalid(fields={"branch": ["Name a branch, such as main."]})
+    return given.strip()

@@ -1,0 +1,253 @@
+"""Exports of versions: published once, by whom may, with a clear word for every obstacle."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from accounts.actors import of_user
+from common.errors import Invalid, NotAllowed
+from common.models import AuditRecord, Intent
+from models_registry import importer, services
+from models_registry.api.exports import _export_events
+from models_registry.errors import Busy, WrongState
+from models_registry.exporting import ExportReconciler
+from models_registry.hub.push import push_job
+from models_registry.importer import Job
+from models_registry.models import Export, Version
+from models_registry.store import LocalStore
+from tests import cast
+from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die, run_until_rest, worker
+from tests.models_registry import builders as b
+from tests.models_registry.hub_server import hub_server
+
+pytestmark = pytest.mark.django_db
+
+REPO = "acme/tiny"
+FILES = b.model_files()
+
+
+def push_here(job: Job) -> None:
+    """What the sending process does, in this one."""
+    with LocalStore(Path(job.store)).intake(job.key) as intake:
+        importer._note(intake, job, importer.STARTED, {"pid": 0})
+        importer.run(job, intake, push_job)
+
+
+class Outward:
+    """A hub that takes the team's versions, and workers that send them there."""
+
+    def __init__(self, library, server, version, actor) -> None:
+        self.library, self.server, self.version, self.actor = library, server, version, actor
+
+    def start(self, **given) -> Export:
+        wanted = {"repo_id": REPO, "token": "hf_write", "reason": "They asked for it.", **given}
+        return services.start_export(actor=self.actor, version=self.version, **wanted)
+
+    def worker(self, checkpoints: Checkpoints | None = None, start=push_here):
+        return worker([ExportReconciler(start)], self.library.clock, checkpoints)
+
+    def settle(self) -> None:
+        run_until_rest(self.worker(), self.library.clock, tick=timedelta(seconds=4))
+
+    def done(self, export: Export) -> Export:
+        self.settle()
+        return Export.objects.select_related("version__model__team").get(pk=export.pk)
+
+
+@pytest.fixture
+def bo(db):
+    return cast.person("bo", vision="approver")
+
+
+@pytest.fixture
+def outward(library, actor, model, bo, settings, monkeypatch):
+    monkeypatch.setattr("models_registry.sources.PATIENCE_SECONDS", 0.5)
+    with hub_server() as server:
+        settings.SLIPWAY_EXPORT_ENDPOINTS = (server.url,)
+        server.repository(REPO).commit({".gitattributes": b"*.safetensors filter=lfs\n"})
+        server.tokens[REPO] = {"hf_write", "hf_read"}
+        server.writing.readers = {"hf_read"}
+        yield Outward(library, server, library.ready(actor, model), of_user(bo))
+
+
+def test_a_version_becomes_one_commit_that_names_it(outward, library) -> None:
+    export = outward.done(outward.start())
+    assert (export.state, export.sealed_token, export.is_held) == ("done", "", False)
+    repository = outward.server.repository(REPO)
+    assert export.commit == repository.branches["main"]
+    assert repository.commits[export.commit] == FILES
+    digest = outward.version.digest
+    title, _, told = repository.messages[export.commit].partition("\n\n")
+    assert title == f"tiny:v1 (sha256:{digest[:12]})"
+    assert told == f"Version: tiny:v1\nDigest: sha256:{digest}\nSlipway-Export: {export.key}"
+    assert (export.bytes_done, export.files_done) == (outward.version.size_bytes, 5)
+    assert library.store.intakes() == []
+    again = outward.done(outward.start())
+    assert (again.state, again.commit) == ("done", export.commit)
+    assert "held it already" in again.reason
+    assert outward.server.writing.calls["commit"] == 1
+
+
+def test_a_publication_is_recorded_and_its_token_is_not(outward) -> None:
+    outward.done(outward.start())
+    records = list(AuditRecord.objects.filter(action__startswith="export.").order_by("pk"))
+    assert [(record.action, record.actor) for record in records] == [
+        ("export.start", "bo"),
+        ("export.done", "exporter"),
+    ]
+    assert records[0].reason == "They asked for it."
+    assert records[0].detail["digest"] == outward.version.digest
+    said = [str(row) for row in AuditRecord.objects.values()] + [str(Intent.objects.values())]
+    assert not any("hf_write" in text for text in [*said, str(Export.objects.values())])
+
+
+def test_only_those_who_may_publish_export(outward, actor, settings) -> None:
+    export = outward.start()
+    with pytest.raises(NotAllowed):
+        services.start_export(actor=actor, version=outward.version, repo_id=REPO, reason="why not")
+    for wish in (services.pause_export, services.cancel_export):
+        with pytest.raises(NotAllowed):
+            wish(actor=actor, export=export)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"repo_id": "../../etc"},
+        {"branch": "../main"},
+        {"reason": " "},
+        {"endpoint": "http://169.254.169.254"},
+        {"token": "hf_x\r\nHost: evil"},
+        {"ignore_patterns": ["*"]},
+    ],
+)
+def test_exports_that_make_no_sense_are_refused(outward, given) -> None:
+    with pytest.raises(Invalid):
+        outward.start(**given)
+    assert not Export.objects.exists()
+
+
+def test_nothing_leaves_a_server_whose_operator_names_no_hub(outward, settings) -> None:
+    export = outward.start()
+    settings.SLIPWAY_EXPORT_ENDPOINTS = ()
+    with pytest.raises(Invalid) as raised:
+        outward.start(branch="other")
+    assert "SLIPWAY_EXPORT_ENDPOINTS" in str(raised.value.fields)
+    failed = outward.done(export)
+    assert failed.state == "failed"
+    assert "does not export to" in failed.reason
+    assert outward.server.writing.calls.total() == 0
+
+
+def test_only_ready_versions_leave_and_one_at_a_time_to_a_branch(outward, actor) -> None:
+    outward.start()
+    with pytest.raises(Busy):
+        outward.start()
+    outward.start(branch="other", create=True)
+    services.archive_version(actor=actor, version=outward.version, reason="old")
+    outward.version = Version.objects.get()
+    with pytest.raises(WrongState):
+        outward.start(branch="third")
+
+
+def test_a_wrong_token_fails_and_another_one_gets_over_it(outward) -> None:
+    failed = outward.done(outward.start(token="hf_read"))
+    assert failed.state == "failed"
+    assert "may not write to acme/tiny" in failed.reason
+    services.retry_export(actor=outward.actor, export=failed, token="hf_write")
+    assert outward.done(failed).state == "done"
+
+
+def test_a_dead_hub_interrupts_and_resume_goes_on(outward) -> None:
+    outward.server.writing.answers["commit"] = [(500, {}, "")] * 50
+    interrupted = outward.done(outward.start())
+    assert interrupted.state == "interrupted"
+    assert "HTTP 500" in interrupted.reason
+    outward.server.writing.answers.clear()
+    services.resume_export(actor=outward.actor, export=interrupted)
+    assert outward.done(interrupted).state == "done"
+
+
+def test_a_paused_export_rests_and_a_cancelled_one_is_over(outward, library) -> None:
+    export = outward.start()
+    outward.worker(start=lambda job: None).sweep()
+    paused = services.pause_export(actor=outward.actor, export=Export.objects.get(), reason="not today")
+    assert (outward.done(paused).state, paused.reason) == ("paused", "By bo. not today")
+    resumed = services.resume_export(actor=outward.actor, export=outward.done(paused))
+    assert outward.done(resumed).state == "done"
+    with pytest.raises(WrongState):
+        services.cancel_export(actor=outward.actor, export=outward.done(export))
+    second = outward.start(branch="other", create=True)
+    outward.worker(start=lambda job: None).sweep()
+    services.cancel_export(actor=outward.actor, export=Export.objects.get(pk=second.pk))
+    over = outward.done(second)
+    assert (over.state, over.sealed_token, over.is_held) == ("cancelled", "", False)
+    assert library.store.intakes() == []
+
+
+def test_patterns_say_what_leaves(outward) -> None:
+    export = outward.start(ignore_patterns=["*.md", ".git*"], repo_id="acme/new", create=True)
+    assert outward.done(export).state == "done", outward.done(export).reason
+    held = outward.server.repository("acme/new").commits[Export.objects.get().commit]
+    assert held.keys() == {".gitattributes", "config.json", "model.safetensors", "tokenizer.json"}
+    assert outward.server.writing.private == {"acme/new": True}
+
+
+def crashed_at(outward, library, point: int) -> int:
+    """How many points a worker passed that died at that one, until the export was done after all."""
+    outward.server.writing.storage.clear()
+    export = outward.start(branch=f"b{point}", create=True)
+    checkpoints = Checkpoints(at=point, then=die)
+    try:
+        for _ in range(4):
+            outward.worker(checkpoints).sweep()
+            library.clock.pass_(timedelta(seconds=6))
+    except Crash:
+        library.clock.pass_(LEASE_AND_A_BIT * 8)
+    before = outward.server.writing.calls["commit"]
+    export = outward.done(export)
+    assert (export.state, export.stuck_at, export.is_held) == ("done", None, False), export.reason
+    assert outward.server.writing.calls["commit"] <= before + 1
+    assert outward.server.repository(REPO).branches[f"b{point}"] == export.commit
+    assert library.store.intakes() == []
+    return checkpoints.passed
+
+
+@pytest.mark.parametrize("point", [3, 7])
+def test_an_export_survives_a_crash(outward, library, point: int) -> None:
+    assert crashed_at(outward, library, point) == point
+
+
+@pytest.mark.slow
+def test_an_export_survives_a_crash_at_any_point(outward, library) -> None:
+    point = 1
+    while crashed_at(outward, library, point) == point:
+        point += 1
+    assert point > 10
+    commits = list(outward.server.repository(REPO).messages.values())
+    assert len(commits) == len(set(commits)) == point
+
+
+def test_over_rest_a_version_is_exported_followed_and_its_token_kept_secret(outward, bo) -> None:
+    api = cast.api(bo)
+    body = {"model": "tiny", "version": "v1", "repo_id": REPO, "token": "hf_write", "reason": "They asked."}
+    made = api.post("exports/", body)
+    assert made.status_code == 202, made.json()
+    pk = made.json()["id"]
+    assert made["Location"] == f"/api/v1/exports/{pk}/"
+    assert (made.json()["state"], made.json()["has_token"]) == ("sending", True)
+    assert api.post("exports/", body).status_code == 409
+    (first,) = _export_events(pk, "")
+    assert (first.data["state"], first.last) == ("sending", False)
+    outward.settle()
+    (last,) = _export_events(pk, first.id)
+    assert (last.data["state"], last.last) == ("done", True)
+    shown = api.get(f"exports/{pk}/")
+    assert shown.json()["progress"]["bytes_done"] == outward.version.size_bytes
+    assert b"hf_write" not in shown.content + made.content
+    assert [one["id"] for one in api.get("exports/?model=tiny&state=done").json()["results"]] == [pk]
+    assert "version" in api.post("exports/", body | {"version": "v9"}).json()["errors"]
+    stranger = cast.api(cast.person("eve", other="admin"))
+    assert stranger.get("exports/").json()["results"] == []
+    assert stranger.get(f"exports/{pk}/").status_code == 404
