@@ -3,6 +3,7 @@ from django.urls import path
 from models_registry.views import (
     aliases,
     exemptions,
+    exports,
     hubs,
     models,
     notices,
@@ -47,6 +48,9 @@ urlpatterns = [
     path("models/<str:name>/+hub/<int:pk>/+delete/", hubs.delete_source, name="delete-hub-source"),
     path("models/<str:name>/+syncs/<int:pk>/", hubs.sync_page, name="hub-sync"),
     path("models/<str:name>/+syncs/<int:pk>/+<str:wish>/", hubs.act, name="hub-sync-act"),
+    path("models/<str:name>/+exports/", exports.export_list, name="model-exports"),
+    path("models/<str:name>/+exports/<int:pk>/", exports.export_page, name="export"),
+    path("models/<str:name>/+exports/<int:pk>/+<str:wish>/", exports.act, name="export-act"),
     path("models/<str:name>/+import/", versions.import_version, name="import-version"),
     path("models/<str:name>/+retention/", retention.retention_page, name="model-retention"),
     path("models/<str:name>/+retention/<str:wish>/", retention.act, name="retention-act"),
@@ -54,6 +58,7 @@ urlpatterns = [
     path("models/<str:name>/+settings/", models.model_settings, name="model-settings"),
     path("models/<str:name>/+delete/", models.delete_model, name="delete-model"),
     path("models/<str:name>/<str:version>/", versions.version_page, name="version"),
+    path("models/<str:name>/<str:version>/+export/", exports.new_export, name="new-export"),
     path("models/<str:name>/<str:version>/+tags/", versions.tag_version, name="tag-version"),
     path("models/<str:name>/<str:version>/+<str:wish>/", versions.act, name="version-act"),
 ]

@@ -59,6 +59,14 @@ LOOKS: dict[str, dict[str, Look]] = {
         "cancelled": Look("Cancelled", "idle", "circle-off"),
         "expired": Look("Expired", "idle", "clock-off"),
     },
+    "export": {
+        "sending": Look("Sending", "busy", "upload"),
+        "paused": Look("Paused", "warn", "player-pause"),
+        "interrupted": Look("Interrupted", "warn", "plug-connected-x"),
+        "done": Look("Done", "good", "circle-check"),
+        "failed": Look("Failed", "bad", "circle-x"),
+        "cancelled": Look("Cancelled", "idle", "circle-off"),
+    },
     "run": {
         "running": Look("Running", "busy", "progress"),
         "done": Look("Done", "good", "circle-check"),

@@ -2,6 +2,7 @@
 
 from models_registry.forms.aliases import AliasForm, AliasHistoryFilter, VersionChoice
 from models_registry.forms.exemptions import ExemptionForm
+from models_registry.forms.exports import ExportForm, NewTokenForm
 from models_registry.forms.hubs import HubSourceForm, NewHubSourceForm, every_in_words
 from models_registry.forms.models import (
     DescriptionField,
@@ -21,12 +22,14 @@ __all__ = [
     "DemandForm",
     "DescriptionField",
     "ExemptionForm",
+    "ExportForm",
     "HubSourceForm",
     "ImportForm",
     "ModelChangeForm",
     "ModelFilter",
     "NewHubSourceForm",
     "NewModelForm",
+    "NewTokenForm",
     "PatternsField",
     "QuotaForm",
     "RetentionApplyForm",

@@ -93,6 +93,7 @@ def pause_export(*, actor: Actor, export: Export, reason: str = "") -> Export:
 
 def resume_export(*, actor: Actor, export: Export, reason: str = "") -> Export:
     """Go on after a pause or an interruption. Raises NotAllowed, WrongState, SourceNotAllowed."""
+    require(actor, Right.MODELS_EXPORT, export.version.model.team)
     if export.state not in (ExportState.PAUSED, ExportState.INTERRUPTED):
         raise WrongState(f"The {export} is {export.state}; only a paused or interrupted one can go on.")
     check_export_endpoint(export.endpoint)
@@ -111,6 +112,7 @@ def retry_export(*, actor: Actor, export: Export, token: str = "", reason: str =
 
     Raises NotAllowed, Invalid, WrongState, SourceNotAllowed, Busy.
     """
+    require(actor, Right.MODELS_EXPORT, export.version.model.team)
     if export.state != ExportState.FAILED:
         raise WrongState(f"The {export} is {export.state}; only a failed one can be tried again.")
     if export.version.state != VersionState.READY:

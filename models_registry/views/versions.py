@@ -9,6 +9,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
+from accounts.selectors import may
+from accounts.states import Right
 from common.errors import Missing, SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
@@ -22,6 +24,7 @@ from models_registry.views.models import card_of, frame, is_moving, push_command
 FILES_SHOWN = 500
 MOVES_SHOWN = 50
 CHILDREN_SHOWN = 20
+EXPORTS_SHOWN = 5
 HAS_CARD = (VersionState.READY, VersionState.ARCHIVED)
 NEEDS_REASON = ("archive", "delete")
 
@@ -63,6 +66,8 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
         "card": card,
         "damages": selectors.damages(row),
         "sync": selectors.hub_sync_behind(row),
+        "exports": list(selectors.exports(actor, model).filter(version=row)[:EXPORTS_SHOWN]),
+        "may_export": may(actor, Right.MODELS_EXPORT, model.team_id),
         "is_moving": is_moving(row),
         "files": files[:FILES_SHOWN],
         "has_more_files": len(files) > FILES_SHOWN,

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import Context, context_of, size
+from slipway.cli.exports import export
 from slipway.cli.names import split_version
 from slipway.cli.pushing import push
 from slipway.cli.syncs import sync
@@ -13,6 +14,7 @@ from slipway.exits import CommandFailed, Exit
 app = typer.Typer(help="Models and their versions.", no_args_is_help=True)
 app.command("push")(push)
 app.command("sync")(sync)
+app.command("export")(export)
 
 
 @app.command("list")

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import Context, context_of, size
-from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently, transfer_bar
+from slipway.cli.transfers import secret_of, wait_until_over
+from slipway.cli.waiting import Deadline
 from slipway.client import Document, Refused
 from slipway.exits import CommandFailed, Exit
 
@@ -55,7 +56,7 @@ def sync(
             ("every", every),
             ("allow_patterns", allow),
             ("ignore_patterns", ignore),
-            ("token", _secret(hub_token_file)),
+            ("token", secret_of(hub_token_file)),
         )
         if value
     }
@@ -64,18 +65,6 @@ def sync(
         document = _wait_until_over(context, document, Deadline(timeout))
     context.show(document)
     context.say(_told(document))
-
-
-def _secret(path: Path | None) -> str:
-    if path is None:
-        return ""
-    try:
-        secret = path.read_text().strip()
-    except OSError as error:
-        raise CommandFailed(f"--hub-token-file {path}: {error.strerror}.", Exit.USAGE) from None
-    if not secret:
-        raise CommandFailed(f"--hub-token-file {path} is empty.", Exit.USAGE)
-    return secret
 
 
 def _source(
@@ -125,36 +114,11 @@ def _is_open(sync: Document | None) -> bool:
 
 
 def _wait_until_over(context: Context, document: Document, deadline: Deadline) -> Document:
-    path = f"hub-syncs/{document['id']}/"
-    sleep = context.outside.sleep
-    with transfer_bar(context.progress) as bar:
-        task = bar.add_task(document["repository"], total=None)
-        said = ""
-        while document["state"] in OPEN:
-            if document["state"] == "interrupted":
-                context.show(document)
-                raise CommandFailed(
-                    f"The sync of {document['repository']} is interrupted. {document['reason']} "
-                    "The same command goes on from there.",
-                    Exit.FAILED,
-                )
-            if deadline.is_over:
-                context.show(document)
-                raise CommandFailed(
-                    f"The sync of {document['repository']} is still {document['state']}.", Exit.TIMED_OUT
-                )
-            if (news := document["stuck"] or document["reason"]) and news != said:
-                said = news
-                bar.console.print(f"{document['repository']} is {document['state']}: {news}", markup=False)
-            sleep(POLL_SECONDS)
-            document = patiently(lambda: context.client.get(path), deadline, sleep=sleep)
-            if progress := document["progress"]:
-                bar.update(task, completed=progress["bytes_done"], total=progress["bytes_total"] or None)
+    path, named = f"hub-syncs/{document['id']}/", f"The sync of {document['repository']}"
+    document = wait_until_over(context, document, deadline, path=path, named=named, going=OPEN)
     if document["state"] not in DONE:
         context.show(document)
-        raise CommandFailed(
-            f"The sync of {document['repository']} is {document['state']}. {document['reason']}", Exit.FAILED
-        )
+        raise CommandFailed(f"{named} is {document['state']}. {document['reason']}", Exit.FAILED)
     return document
 
 

@@ -1,74 +1,25 @@
 """Exports of versions: published once, by whom may, with a clear word for every obstacle."""
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
+from django.test import Client
 
-from accounts.actors import of_user
 from common.errors import Invalid, NotAllowed
 from common.models import AuditRecord, Intent
-from models_registry import importer, services
+from models_registry import services
 from models_registry.api.exports import _export_events
 from models_registry.errors import Busy, WrongState
-from models_registry.exporting import ExportReconciler
-from models_registry.hub.push import push_job
-from models_registry.importer import Job
 from models_registry.models import Export, Version
-from models_registry.store import LocalStore
 from tests import cast
-from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die, run_until_rest, worker
+from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
 from tests.models_registry import builders as b
-from tests.models_registry.hub_server import hub_server
+from tests.models_registry.outward import REPO, bo, outward
 
 pytestmark = pytest.mark.django_db
+__all__ = ["bo", "outward"]
 
-REPO = "acme/tiny"
 FILES = b.model_files()
-
-
-def push_here(job: Job) -> None:
-    """What the sending process does, in this one."""
-    with LocalStore(Path(job.store)).intake(job.key) as intake:
-        importer._note(intake, job, importer.STARTED, {"pid": 0})
-        importer.run(job, intake, push_job)
-
-
-class Outward:
-    """A hub that takes the team's versions, and workers that send them there."""
-
-    def __init__(self, library, server, version, actor) -> None:
-        self.library, self.server, self.version, self.actor = library, server, version, actor
-
-    def start(self, **given) -> Export:
-        wanted = {"repo_id": REPO, "token": "hf_write", "reason": "They asked for it.", **given}
-        return services.start_export(actor=self.actor, version=self.version, **wanted)
-
-    def worker(self, checkpoints: Checkpoints | None = None, start=push_here):
-        return worker([ExportReconciler(start)], self.library.clock, checkpoints)
-
-    def settle(self) -> None:
-        run_until_rest(self.worker(), self.library.clock, tick=timedelta(seconds=4))
-
-    def done(self, export: Export) -> Export:
-        self.settle()
-        return Export.objects.select_related("version__model__team").get(pk=export.pk)
-
-
-@pytest.fixture
-def bo(db):
-    return cast.person("bo", vision="approver")
-
-
-@pytest.fixture
-def outward(library, actor, model, bo, settings, monkeypatch):
-    monkeypatch.setattr("models_registry.sources.PATIENCE_SECONDS", 0.5)
-    with hub_server() as server:
-        settings.SLIPWAY_EXPORT_ENDPOINTS = (server.url,)
-        server.repository(REPO).commit({".gitattributes": b"*.safetensors filter=lfs\n"})
-        server.tokens[REPO] = {"hf_write", "hf_read"}
-        server.writing.readers = {"hf_read"}
-        yield Outward(library, server, library.ready(actor, model), of_user(bo))
 
 
 def test_a_version_becomes_one_commit_that_names_it(outward, library) -> None:
@@ -251,3 +202,46 @@ def test_over_rest_a_version_is_exported_followed_and_its_token_kept_secret(outw
     stranger = cast.api(cast.person("eve", other="admin"))
     assert stranger.get("exports/").json()["results"] == []
     assert stranger.get(f"exports/{pk}/").status_code == 404
+
+
+def test_the_page_of_a_version_leads_to_its_export_and_shows_it_to_the_end(outward, bo) -> None:
+    browser = Client()
+    browser.force_login(bo)
+    version = "/models/tiny/v1/"
+    assert f'href="{version}+export/"' in browser.get(version).content.decode()
+    form = browser.get(f"{version}+export/").content.decode()
+    assert outward.server.url in form
+    given = {"endpoint": outward.server.url, "repo_id": REPO, "branch": "main", "token": "hf_read"}
+    silent = browser.post(f"{version}+export/", given)
+    assert (silent.status_code, 'id="id_reason_error"' in silent.content.decode()) == (422, True)
+    answer = browser.post(f"{version}+export/", given | {"reason": "They asked for it."})
+    page = f"/models/tiny/+exports/{Export.objects.get().pk}/"
+    assert answer["Location"] == page, answer.content.decode()
+    assert "every 1s" in browser.get(page).content.decode()
+    assert "every 1s" in browser.get("/models/tiny/+exports/").content.decode()
+    outward.settle()
+    failed = browser.get(page).content.decode()
+    assert "may not write to acme/tiny" in failed
+    assert "Try again" in failed
+    assert browser.post(f"{page}+retry/", {"token": "hf_write"}).status_code == 302
+    outward.settle()
+    commit = Export.objects.get().commit
+    shown = browser.get(page).content.decode()
+    assert f'href="{outward.server.url}/{REPO}/commit/{commit}"' in shown
+    assert "hf_write" not in shown
+    assert f'href="{page}"' in browser.get(version).content.decode()
+
+
+def test_a_developer_sees_exports_and_is_offered_none(outward, ada) -> None:
+    export = outward.done(outward.start())
+    browser = Client()
+    browser.force_login(ada)
+    assert "+export/" not in browser.get("/models/tiny/v1/").content.decode()
+    assert REPO in browser.get("/models/tiny/+exports/").content.decode()
+    assert "You may not publish" in browser.get("/models/tiny/v1/+export/").content.decode()
+    refused = browser.post(f"/models/tiny/+exports/{export.pk}/+retry/", headers={"HX-Request": "true"})
+    assert refused.status_code == 422
+    assert "You may not publish" in refused.content.decode()
+    browser.force_login(cast.person("eve", other="admin"))
+    for path in ("+exports/", f"+exports/{export.pk}/", "v1/+export/"):
+        assert browser.get(f"/models/tiny/{path}").status_code == 404

@@ -1,0 +1,61 @@
+"""What people fill in about exports."""
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+
+from common.audit import MAX_REASON
+from models_registry.forms.versions import PatternsField
+from models_registry.services.hubs import MAX_TOKEN
+
+_PLAIN = {"autocomplete": "off", "spellcheck": "false"}
+
+
+class ExportForm(forms.Form):
+    endpoint = forms.ChoiceField(label="Hub", help_text="The operator of this server names them.")
+    repo_id = forms.CharField(
+        label="Repository",
+        max_length=200,
+        help_text="Its name on the hub, such as acme/tiny.",
+        widget=forms.TextInput(attrs={**_PLAIN, "autofocus": True}),
+    )
+    branch = forms.CharField(max_length=200, initial="main", widget=forms.TextInput(attrs=_PLAIN))
+    token = forms.CharField(
+        required=False,
+        max_length=MAX_TOKEN,
+        help_text="One that may write there. It is stored encrypted, never shown, and forgotten afterwards.",
+        widget=forms.PasswordInput(attrs=_PLAIN),
+    )
+    create = forms.BooleanField(label="Create the repository or branch if it is missing", required=False)
+    private = forms.BooleanField(
+        label="A repository that is created is private", required=False, initial=True
+    )
+    allow_patterns = PatternsField(
+        label="Only these", help_text="Shell patterns over whole paths, one per line; none: all files."
+    )
+    ignore_patterns = PatternsField(label="Leave out", help_text="Such as optimizer.*")
+    reason = forms.CharField(
+        label="Why it is published",
+        max_length=MAX_REASON,
+        help_text="It goes into the audit log.",
+        widget=forms.TextInput(attrs=_PLAIN),
+    )
+
+    def __init__(self, data: Any = None) -> None:
+        super().__init__(data)
+        endpoint = self.fields["endpoint"]
+        assert isinstance(endpoint, forms.ChoiceField)  # noqa: S101
+        endpoint.choices = [(one, one) for one in settings.SLIPWAY_EXPORT_ENDPOINTS]
+
+
+class NewTokenForm(forms.Form):
+    """For an export that is tried again."""
+
+    token = forms.CharField(
+        label="Another token",
+        required=False,
+        max_length=MAX_TOKEN,
+        help_text="Empty: the stored one.",
+        widget=forms.PasswordInput(attrs=_PLAIN),
+    )

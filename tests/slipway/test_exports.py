@@ -1,0 +1,62 @@
+"""`slipway models export`, against a hub of our own."""
+
+from pathlib import Path
+
+import pytest
+
+from models_registry.models import Export
+from tests.cast import token_of
+from tests.models_registry.conftest import actor, ada, library, model
+from tests.models_registry.outward import REPO, Outward, bo, outward
+from tests.slipway.conftest import Terminal
+
+JSON = ("--output", "json")
+WHY = ("--reason", "They asked for it.")
+
+__all__ = ["actor", "ada", "bo", "library", "model", "outward"]
+
+
+@pytest.fixture
+def sending(terminal: Terminal, outward: Outward, bo, tmp_path: Path) -> Terminal:
+    terminal.token = token_of(bo)
+    terminal.while_waiting = outward.settle
+    (tmp_path / "token").write_text("hf_write\n")
+    return terminal
+
+
+def test_a_version_is_published_once(sending: Terminal, outward: Outward, tmp_path: Path) -> None:
+    token = ("--hub-token-file", tmp_path / "token")
+    said = sending("models", "export", "tiny:v1", REPO, *token, *WHY)
+    assert said.status == 0, said
+    commit = outward.server.repository(REPO).branches["main"]
+    assert said.out.startswith(f"{REPO}@main done {commit}, ")
+    again = sending(*JSON, "models", "export", "tiny:v1", REPO, *token, *WHY)
+    assert (again.status, again.document["commit"]) == (0, commit)
+    assert "hf_write" not in said.out + said.err + again.out
+
+
+def test_a_repository_is_made_private_unless_told_otherwise(
+    sending: Terminal, outward: Outward, tmp_path: Path
+) -> None:
+    options = ("--create", "--hub-token-file", tmp_path / "token", "--ignore", "*.md", *WHY)
+    assert sending("models", "export", "tiny:v1", "acme/new@v1", *options).status == 0
+    assert sending("models", "export", "tiny:v1", "acme/open", "--public", *options).status == 0
+    assert outward.server.writing.private == {"acme/new": True, "acme/open": False}
+
+
+def test_what_stands_in_the_way_ends_with_1_and_the_same_command_goes_on(
+    sending: Terminal, outward: Outward, tmp_path: Path
+) -> None:
+    outward.server.writing.answers["commit"] = [(500, {}, "")] * 50
+    command = ("models", "export", "tiny:v1", REPO, "--hub-token-file", tmp_path / "token", *WHY)
+    said = sending(*command)
+    assert said.status == 1
+    assert "The same command goes on from there." in said.err
+    outward.server.writing.answers.clear()
+    assert sending(*command).status == 0
+    assert Export.objects.count() == 1
+
+
+def test_a_publication_without_a_reason_ends_with_2(sending: Terminal) -> None:
+    assert sending("models", "export", "tiny:v1", REPO).status == 2
+    assert not Export.objects.exists()
