@@ -16,6 +16,7 @@ from common.sealed import CannotUnseal
 from models_registry import files, importer, selectors
 from models_registry.checker import CheckProgress, Damage
 from models_registry.errors import BlobMissing, CheckFailed, IntakeBusy, SourceNotAllowed
+from models_registry.hub.fetching import KEPT
 from models_registry.importer import PROGRESS, RESULT, Job, WholeStore
 from models_registry.importing import ImportResult
 from models_registry.manifest import Manifest
@@ -281,7 +282,7 @@ class Repair(Step[Finding]):
         # The next version's source is tried, in an intake of its own.
         why = self._why_not or "The process that fetched it died too often."
         if self._result is not None:
-            why = str(self._result["reason"]) or "It holds other content by now."
+            why = str(self._result["reason"]).removesuffix(KEPT).strip() or "It holds other content by now."
         words = f"Not from the source of {version}: {why}"
         tried = {"tried": [*row.tried, version.pk], "launches": 0, "launched_at": None, "reason": words}
         return proceed(save={**tried, "is_held": True}, write=lambda: None)

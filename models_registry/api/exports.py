@@ -38,7 +38,9 @@ class ExportSerializer(serializers.ModelSerializer[Export]):
     has_token = serializers.SerializerMethodField(
         help_text="It is never shown, and forgotten once the export is done or cancelled."
     )
-    create = serializers.BooleanField(source="creates", help_text="Make what is missing.")
+    create = serializers.BooleanField(  # type: ignore[assignment]
+        source="creates", help_text="Make what is missing."
+    )
     private = serializers.BooleanField(source="is_private", help_text="Of a repository that is made.")
     allow_patterns = serializers.ListField(child=serializers.CharField())
     ignore_patterns = serializers.ListField(child=serializers.CharField())
@@ -104,7 +106,7 @@ class NewExportSerializer(serializers.Serializer[Any]):
         help_text="One of the hubs that the server exports to; the first of them unless given.",
     )
     token = _token("One that may write there. It is stored encrypted, and forgotten afterwards.")
-    create = serializers.BooleanField(
+    create = serializers.BooleanField(  # type: ignore[assignment]
         required=False, help_text="Make the repository or branch if it is missing."
     )
     private = serializers.BooleanField(

@@ -35,6 +35,7 @@ from models_registry.source_tree import MAX_FILES, SKIPPED_DIRECTORIES, SKIPPED_
 from models_registry.store.base import Intake, Part
 
 CONNECTIONS = 4
+KEPT = "What has been fetched is kept."
 WINDOW_BYTES = 256 * 1024
 _TOLD_BY_HEADER = {".safetensors", ".gguf"}
 """Formats whose header alone tells whether they may enter: looked at before the whole is fetched."""
@@ -59,7 +60,7 @@ def fetch_repository(
     except Refused as refusal:
         result = refused([refusal])
     except (HubUnreachable, RateLimited) as error:
-        result = ImportResult("interrupted", reason=f"{error} What has been fetched is kept.")
+        result = ImportResult("interrupted", reason=f"{error} {KEPT}")
     except (HubError, StoreFull, QuotaExceeded) as error:
         result = ImportResult("failed", reason=str(error))
     except OSError as error:
