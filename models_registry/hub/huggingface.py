@@ -102,7 +102,9 @@ class HuggingFace:
         if code == "EntryNotFound" or (path and status == 404 and not code):
             raise NoSuchFile(f"{where} lists {printable(path)} at {revision[:12]} but does not have it.")
         if status == 401 and "invalid" in words.lower():
-            raise BadToken(f"{self._endpoint} does not accept the token: {words} Store a new one.")
+            raise BadToken(
+                f"{self._endpoint} does not accept the token: {words.rstrip('.')}. Store a new one."
+            )
         if code == "RepoNotFound" or status in (401, 404):
             hint = "its token does not open it" if self._secret_headers else "it needs a token"
             raise NoSuchRepository(f"There is no repository {where}, or it is private and {hint}.")

@@ -121,7 +121,8 @@ class ModelScope:
         words = printable(str(told.get("Message", "")))[:300]
         where = f"{repo_id} on {self._endpoint}"
         if told.get("Code") == _BAD_TOKEN or (status == 401 and self._secret_headers):
-            return BadToken(f"{self._endpoint} does not accept the token: {words or status} Store a new one.")
+            why = words.rstrip(".") or f"HTTP {status}"
+            return BadToken(f"{self._endpoint} does not accept the token: {why}. Store a new one.")
         if status == 403:
             return Gated(
                 f"{where} is gated: the hub asks for conditions to be accepted or for membership. Accept "

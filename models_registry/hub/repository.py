@@ -286,7 +286,11 @@ class Repository:
         if code == "RepoNotFound" or status == 404:
             raise NoSuchRepository(f"There is no repository {self._where}, or the token does not open it.")
         if status == 401:
-            hint = f"does not accept the token: {words}" if self._secret_headers else "asks for a token."
+            hint = (
+                f"does not accept the token: {words.rstrip('.')}."
+                if self._secret_headers
+                else "asks for a token."
+            )
             raise BadToken(f"{self._endpoint} {hint} Give the export one that may write.")
         if status == 403:
             raise MayNotWrite(

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ class Writing:
     part_bytes: int = 0
     calls: Counter[str] = field(default_factory=Counter)
     put_bytes: int = 0
+    seconds_per_part: float = 0
     tokens_at_storage: set[str] = field(default_factory=set)
     private: dict[str, bool] = field(default_factory=dict)
     """Repositories that were made."""
@@ -76,6 +78,7 @@ class TakesUploads:
             self.connection.close()
             return None
         data = self.rfile.read(length)
+        time.sleep(writing.seconds_per_part)
         if self._refused("put"):
             return None
         _, _, generation, sha256, number = urlsplit(self.path).path.split("/")

@@ -1,0 +1,73 @@
+"""The sending process itself: killed and continued, with a secret that nobody else sees."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from models_registry import importer
+from models_registry.hub.push import FILES
+from models_registry.hub.target import RepositoryTarget
+from models_registry.importer import RESULT, Job
+from models_registry.importing import DirectorySource, import_directory
+from models_registry.store import LocalStore
+from tests.models_registry import builders as b
+from tests.models_registry.hub_server import hub_server
+from tests.patience import eventually
+
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
+
+REPO, KEY, TOKEN = "acme/tiny", "export-7", "hf_secret"
+MIB = 1024 * 1024
+SIZE, PART_BYTES = 24 * MIB, MIB
+
+
+@pytest.mark.timeout(120)
+def test_killed_again_and_again_it_sends_what_is_left_and_commits_once(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store")
+    large = {"model.safetensors": b.weights(SIZE // 4)}
+    b.write(tmp_path / "roots/model", b.model_files() | large)
+    with store.intake("1") as intake:
+        made = import_directory(DirectorySource(str(tmp_path / "roots"), "model"), intake, report=print)
+    store.publish("1", made.manifest)
+    with store.intake(KEY) as intake:
+        listed = [(file.path, file.size, file.sha256) for file in made.manifest.files]
+        intake.write_note(FILES, json.dumps(listed).encode())
+    guardian = psutil.Process()
+    with hub_server() as hub:
+        hub.repository(REPO).commit({".gitattributes": b""})
+        hub.tokens[REPO] = {TOKEN}
+        hub.writing.part_bytes, hub.writing.seconds_per_part = PART_BYTES, 0.05
+        target = RepositoryTarget(
+            hub.url,
+            REPO,
+            "main",
+            title="tiny:v1",
+            description="Slipway-Export: 7",
+            marker="Slipway-Export: 7",
+            trusted_hosts=(hub.url.removeprefix("http://"),),
+            patience_seconds=5,
+        )
+        job = Job(str(store.root), KEY, 1, target, guardian.pid, guardian.create_time(), TOKEN)
+        for parts in (4, 9, 15):
+            importer.launch(job, log=tmp_path / "log")
+            eventually(lambda least=parts: hub.writing.put_bytes >= least * PART_BYTES)
+            pid = json.loads(store.read_note(KEY, importer.STARTED) or b"{}")["pid"]
+            assert TOKEN not in " ".join(
+                [*psutil.Process(pid).cmdline(), *psutil.Process(pid).environ().values()]
+            )
+            os.kill(pid, signal.SIGKILL)
+            eventually(lambda: not store.is_busy(KEY))
+        assert hub.writing.calls["commit"] == 0
+        importer.launch(job, log=tmp_path / "log")
+        eventually(lambda: store.read_note(KEY, RESULT), seconds=60)
+        result = json.loads(store.read_note(KEY, RESULT) or b"{}")
+        assert result["outcome"] == "sent", result["reason"]
+        assert hub.repository(REPO).branches["main"] == result["commit"]
+        assert hub.writing.put_bytes <= SIZE + PART_BYTES * 4, (
+            "more than was in flight at three kills came twice"
+        )
+    assert (tmp_path / "log").read_text() == ""
