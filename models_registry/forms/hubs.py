@@ -103,7 +103,7 @@ def _initial(source: HubSource) -> dict[str, Any]:
 
 class NewHubSourceForm(HubSourceForm):
     endpoint = forms.ChoiceField(label="Hub", help_text="The operator of this server names them.")
-    kind = forms.ChoiceField(label="It speaks the protocol of", choices=HubKind.choices, required=False)
+    kind = forms.ChoiceField(label="Protocol", choices=HubKind.choices, required=False)
     repo_id = forms.CharField(
         label="Repository",
         max_length=200,
