@@ -59,9 +59,9 @@ class Environment(BaseSettings):
     )
     export_endpoints: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="Comma-separated addresses of the Hugging Face hubs to which versions may be exported; "
-        "the first is the default. Empty: nothing leaves this server. Those named here may lie in private "
-        "networks.",
+        description="Comma-separated addresses of the Hugging Face hubs and other Slipways to which versions "
+        "may be exported; the first is the default. Empty: nothing leaves this server. Those named here may "
+        "lie in private networks.",
     )
     store_grace_hours: int = Field(
         24,

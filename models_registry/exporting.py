@@ -99,13 +99,16 @@ class Send(Step[Export]):
 
 def _judged(row: Export, result: ExportResult, now: datetime) -> Outcome:
     if result.outcome == "sent":
-        had = "held it already; nothing was committed" if result.was_there else "holds it"
+        had = "held it already; nothing was sent" if result.was_there else "holds it"
+        what, compared = f"Commit {result.commit[:12]}", "It was compared file by file."
+        if row.is_to_slipway:
+            what, compared = f"Version {result.commit} there", "Its digest is the same."
         figures = {"bytes_done": row.bytes_total, "files_done": row.files_total}
         return _moved(
             row,
             ExportState.DONE,
             now,
-            reason=f"Commit {result.commit[:12]} {had}. Every file was compared after it.",
+            reason=f"{what} {had}. {compared}",
             commit=result.commit,
             **figures,
             **exports.FORGOTTEN,

@@ -25,7 +25,7 @@ import psutil
 from models_registry.allowance import Allowance
 from models_registry.errors import IntakeBusy
 from models_registry.hub.source import RepositorySource
-from models_registry.hub.target import RepositoryTarget
+from models_registry.hub.target import RepositoryTarget, SlipwayTarget
 from models_registry.importing import THREADS, DirectorySource, ImportResult, Progress, import_directory
 from models_registry.store import Intake, LocalStore
 from models_registry.uploaded import UploadSource
@@ -51,6 +51,7 @@ class WholeStore:
 
 _KINDS: tuple[tuple[str, type[Any]], ...] = (
     ("marker", RepositoryTarget),
+    ("lineage", SlipwayTarget),
     ("repo_id", RepositorySource),
     ("bytes_per_second", WholeStore),
     ("spool", UploadSource),
@@ -61,6 +62,7 @@ _MODULES = {
     DirectorySource: "models_registry.importer",
     RepositorySource: "models_registry.hub.fetch",
     RepositoryTarget: "models_registry.hub.push",
+    SlipwayTarget: "models_registry.hub.push",
     WholeStore: "models_registry.checker",
     UploadSource: "models_registry.receiver",
 }
@@ -75,7 +77,7 @@ class Job:
     store: str
     key: str
     attempt: int
-    source: DirectorySource | RepositorySource | RepositoryTarget | WholeStore | UploadSource
+    source: DirectorySource | RepositorySource | RepositoryTarget | SlipwayTarget | WholeStore | UploadSource
     guardian_pid: int
     guardian_started: float
     allowance: Allowance | None = None

@@ -13,7 +13,7 @@ from django.conf import settings
 from models_registry import files, names
 from models_registry.errors import SourceNotAllowed
 from models_registry.hub.source import PATIENCE_SECONDS, RepositorySource
-from models_registry.hub.target import RepositoryTarget
+from models_registry.hub.target import RepositoryTarget, SlipwayTarget
 from models_registry.importing import DirectorySource
 from models_registry.models import Export, Upload
 from models_registry.names import printable
@@ -126,9 +126,21 @@ def check_export_endpoint(endpoint: str) -> str:
     return plain
 
 
-def export_target(export: Export) -> RepositoryTarget:
+def export_target(export: Export) -> RepositoryTarget | SlipwayTarget:
     """Where an export goes, and the words of its commit."""
     digest = export.version.digest or ""
+    if export.is_to_slipway:
+        return SlipwayTarget(
+            endpoint=export.endpoint,
+            model=export.repo_id,
+            message=export.version.message or f"{export.version} of {settings.SLIPWAY_PUBLIC_URL}",
+            origin=f"{settings.SLIPWAY_PUBLIC_URL} {export.version}"[:300],
+            lineage={"exported_from": f"{settings.SLIPWAY_PUBLIC_URL} {export.version} sha256:{digest}"},
+            task=export.version.model.task,
+            creates=export.creates,
+            trusted_hosts=_hosts_of(settings.SLIPWAY_EXPORT_ENDPOINTS),
+            patience_seconds=PATIENCE_SECONDS,
+        )
     marker = f"Slipway-Export: {export.key}"
     return RepositoryTarget(
         endpoint=export.endpoint,

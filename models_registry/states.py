@@ -86,6 +86,13 @@ FETCHING_SYNCS = OPEN_SYNCS - {_Y.RESOLVING}
 """In these a sync follows its version."""
 
 
+class ExportKind(TextChoices):
+    """What a version is exported to."""
+
+    HUGGINGFACE = "huggingface", "Hugging Face repository"
+    SLIPWAY = "slipway", "Another Slipway"
+
+
 class ExportState(TextChoices):
     SENDING = "sending"
     """Its process looks at the repository, sends what is missing there, and commits."""

@@ -271,6 +271,7 @@ SPECTACULAR_SETTINGS = {
         "SyncState": "models_registry.states.SyncState",
         "UploadState": "models_registry.states.UploadState",
         "HubKind": "models_registry.states.HubKind",
+        "ExportKind": "models_registry.states.ExportKind",
         "ExportState": "models_registry.states.ExportState",
         "RunState": "models_registry.states.RunState",
         "FindingState": "models_registry.states.FindingState",

@@ -7,6 +7,7 @@ EXPORT = {
     "model": "tiny-llama",
     "version": "v2",
     "digest": DIGEST,
+    "kind": "huggingface",
     "endpoint": "https://huggingface.co",
     "repo_id": "acme/tiny-llama",
     "branch": "main",
@@ -17,7 +18,7 @@ EXPORT = {
     "ignore_patterns": ["optimizer.*"],
     "why": "The customer's evaluation runs against the hub.",
     "state": "done",
-    "reason": "Commit 4a6b1f0c6a2f holds it. Every file was compared after it.",
+    "reason": "Commit 4a6b1f0c6a2f holds it. It was compared file by file.",
     "stuck": "",
     "commit": COMMIT,
     "progress": {

@@ -27,7 +27,7 @@ from models_registry.api.serializers import ProgressSerializer, ReasonSerializer
 from models_registry.errors import UnknownModel, UnknownVersion
 from models_registry.models import Export
 from models_registry.services.hubs import MAX_TOKEN
-from models_registry.states import ExportState
+from models_registry.states import ExportKind, ExportState
 
 
 @example(examples.EXPORT)
@@ -35,6 +35,7 @@ class ExportSerializer(serializers.ModelSerializer[Export]):
     model = serializers.CharField(source="version.model.name")
     version = serializers.CharField(source="version.name")
     digest = serializers.CharField(source="version.digest")
+    kind = serializers.ChoiceField(choices=ExportKind.choices)
     has_token = serializers.SerializerMethodField(
         help_text="It is never shown, and forgotten once the export is done or cancelled."
     )
@@ -50,7 +51,9 @@ class ExportSerializer(serializers.ModelSerializer[Export]):
     stuck = serializers.SerializerMethodField(
         help_text="Why Slipway gave up and waits for a person; or empty."
     )
-    commit = serializers.CharField(help_text="That holds the version; empty until then.")
+    commit = serializers.CharField(
+        help_text="That holds the version, on another Slipway the version there; empty until then."
+    )
     progress = ProgressSerializer(source="*")
 
     class Meta:
@@ -60,6 +63,7 @@ class ExportSerializer(serializers.ModelSerializer[Export]):
             "model",
             "version",
             "digest",
+            "kind",
             "endpoint",
             "repo_id",
             "branch",
@@ -97,13 +101,20 @@ def _token(words: str) -> serializers.CharField:
 class NewExportSerializer(serializers.Serializer[Any]):
     model = serializers.CharField(max_length=95)
     version = serializers.CharField(max_length=95, help_text="Its name, a digest or an alias; a ready one.")
-    repo_id = serializers.CharField(max_length=200, help_text="`org/name`.")
-    branch = serializers.CharField(max_length=200, required=False, help_text="`main` unless given.")
+    kind = serializers.ChoiceField(
+        choices=ExportKind.choices, required=False, help_text="`huggingface` unless given."
+    )
+    repo_id = serializers.CharField(
+        max_length=200, help_text="`org/name`, or the name of the model on the other Slipway."
+    )
+    branch = serializers.CharField(
+        max_length=200, required=False, allow_blank=True, help_text="`main` unless given."
+    )
     endpoint = serializers.CharField(
         max_length=200,
         required=False,
         allow_blank=True,
-        help_text="One of the hubs that the server exports to; the first of them unless given.",
+        help_text="One of those that the server exports to; the first of them unless given.",
     )
     token = _token("One that may write there. It is stored encrypted, and forgotten afterwards.")
     create = serializers.BooleanField(  # type: ignore[assignment]

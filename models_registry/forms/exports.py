@@ -8,26 +8,35 @@ from django.conf import settings
 from common.audit import MAX_REASON
 from models_registry.forms.versions import PatternsField
 from models_registry.services.hubs import MAX_TOKEN
+from models_registry.states import ExportKind
 
 _PLAIN = {"autocomplete": "off", "spellcheck": "false"}
 
 
 class ExportForm(forms.Form):
-    endpoint = forms.ChoiceField(label="Hub", help_text="The operator of this server names them.")
+    kind = forms.ChoiceField(label="To", choices=ExportKind.choices, required=False)
+    endpoint = forms.ChoiceField(label="Address", help_text="The operator of this server names them.")
     repo_id = forms.CharField(
-        label="Repository",
+        label="Repository or model",
         max_length=200,
-        help_text="Its name on the hub, such as acme/tiny.",
+        help_text="A repository's name on the hub, such as acme/tiny; or the model's on the other Slipway.",
         widget=forms.TextInput(attrs={**_PLAIN, "autofocus": True}),
     )
-    branch = forms.CharField(max_length=200, initial="main", widget=forms.TextInput(attrs=_PLAIN))
+    branch = forms.CharField(
+        max_length=200,
+        required=False,
+        help_text="Of the repository; main unless given.",
+        widget=forms.TextInput(attrs=_PLAIN),
+    )
     token = forms.CharField(
         required=False,
         max_length=MAX_TOKEN,
         help_text="One that may write there. It is stored encrypted, never shown, and forgotten afterwards.",
         widget=forms.PasswordInput(attrs=_PLAIN),
     )
-    create = forms.BooleanField(label="Create the repository or branch if it is missing", required=False)
+    create = forms.BooleanField(
+        label="Create the repository, branch or model if it is missing", required=False
+    )
     private = forms.BooleanField(
         label="A repository that is created is private", required=False, initial=True
     )
@@ -41,6 +50,9 @@ class ExportForm(forms.Form):
         help_text="It goes into the audit log.",
         widget=forms.TextInput(attrs=_PLAIN),
     )
+
+    def clean_kind(self) -> str:
+        return self.cleaned_data["kind"] or ExportKind.HUGGINGFACE
 
     def __init__(self, data: Any = None) -> None:
         super().__init__(data)

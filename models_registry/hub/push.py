@@ -9,9 +9,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from models_registry.hub.elsewhere import ModelElsewhere
+from models_registry.hub.handing import hand_version
 from models_registry.hub.pushing import ExportResult, push_version
 from models_registry.hub.repository import Repository
-from models_registry.hub.target import RepositoryTarget
+from models_registry.hub.target import RepositoryTarget, SlipwayTarget
 from models_registry.importer import Job, work
 from models_registry.importing import Progress
 from models_registry.manifest import ManifestFile
@@ -23,17 +25,22 @@ FILES = "files"
 
 def push_job(job: Job, intake: Intake, report: Callable[[Progress], None]) -> ExportResult:
     target = job.source
-    assert isinstance(target, RepositoryTarget)  # noqa: S101
+    assert isinstance(target, RepositoryTarget | SlipwayTarget)  # noqa: S101
     store = LocalStore(Path(job.store))
     listed = store.read_note(job.key, FILES)
     if listed is None:
         return ExportResult("failed", reason="Its list of files is gone. Try again.")
+    files = [ManifestFile(path, size, sha256) for path, size, sha256 in json.loads(listed)]
+    hosts = target.trusted_hosts
+    if isinstance(target, SlipwayTarget):
+        there = ModelElsewhere(target.endpoint, target.model, token=job.secret, trusted_hosts=hosts)
+        return hand_version(target, files, there, intake, report=report)
     repository = Repository(
-        target.endpoint, target.repo_id, target.branch, token=job.secret, trusted_hosts=target.trusted_hosts
+        target.endpoint, target.repo_id, target.branch, token=job.secret, trusted_hosts=hosts
     )
     return push_version(
         target,
-        [ManifestFile(path, size, sha256) for path, size, sha256 in json.loads(listed)],
+        files,
         repository,
         intake,
         read_note=lambda name: store.read_note(job.key, name),

@@ -78,9 +78,14 @@ def push_version(
     report: Callable[[Progress], None],
 ) -> ExportResult:
     """What goes wrong is in the result; only bugs raise. `read_note` reads what the intake keeps."""
+    return ended(_Push(target, files, repository, intake, read_note, report).run)
+
+
+def ended(run: Callable[[], ExportResult]) -> ExportResult:
+    """How an export ends, whatever stands in its way."""
     began = time.monotonic()
     try:
-        result = _Push(target, files, repository, intake, read_note, report).run()
+        result = run()
     except (HubUnreachable, RateLimited) as error:
         result = ExportResult("interrupted", reason=f"{error} What the hub has got need not be sent again.")
     except (HubError, BlobMissing) as error:
@@ -88,6 +93,13 @@ def push_version(
     except OSError as error:
         result = ExportResult("failed", reason=f"The system says: {error.strerror or error}.")
     return replace(result, seconds=round(time.monotonic() - began, 3))
+
+
+def hold(intake: Intake, files: Sequence[ManifestFile]) -> None:
+    """From here on nobody takes the contents away, whatever becomes of the version. Raises BlobMissing."""
+    for file in files:
+        if not intake.hold(file.sha256, file.size):
+            raise BlobMissing(f"The store has lost {printable(file.path)}. Check the store, then try again.")
 
 
 class _Push:
@@ -112,12 +124,7 @@ class _Push:
         self._may_have_arrived = False
 
     def run(self) -> ExportResult:
-        for file in self._files:
-            # From here on nobody takes the content away, whatever becomes of the version.
-            if not self._intake.hold(file.sha256, file.size):
-                raise BlobMissing(
-                    f"The store has lost {printable(file.path)}. Check the store, then try again."
-                )
+        hold(self._intake, self._files)
         self._meter.count(always=True)
         head = self._patience.keep(self._head)
         if head is not None and (commit := self._patience.keep(lambda: self._arrived(head))):

@@ -22,3 +22,20 @@ class RepositoryTarget:
     is_private: bool = True
     trusted_hosts: tuple[str, ...] = ()
     patience_seconds: float = PATIENCE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class SlipwayTarget:
+    """A model on another Slipway. `message` and `lineage` are what its version tells; with `creates`, a model
+    that is missing is made, for `task`.
+    """
+
+    endpoint: str
+    model: str
+    message: str
+    origin: str
+    lineage: dict[str, str]
+    task: str = ""
+    creates: bool = False
+    trusted_hosts: tuple[str, ...] = ()
+    patience_seconds: float = PATIENCE_SECONDS

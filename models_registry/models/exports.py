@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
-from models_registry.states import OPEN_EXPORTS, ExportState
+from models_registry.states import OPEN_EXPORTS, ExportKind, ExportState
 
 
 class Exports(TeamOwned["Export"]):
@@ -21,10 +21,13 @@ class Export(Reconciled):
     """A version on its way to a repository on a hub; as far as it came, and the commit that holds it."""
 
     version = models.ForeignKey("models_registry.Version", on_delete=models.PROTECT, related_name="+")
+    kind = models.CharField(max_length=12, choices=ExportKind.choices, default=ExportKind.HUGGINGFACE)
     endpoint = models.CharField(max_length=200)
-    """Address of the hub, without a slash at its end."""
+    """Address of the hub or the other Slipway, without a slash at its end."""
     repo_id = models.CharField(max_length=200)
-    branch = models.CharField(max_length=200, default="main")
+    """`org/name`, or the model's name on the other Slipway."""
+    branch = models.CharField(max_length=200, blank=True, default="main")
+    """Empty: of a model on another Slipway."""
     sealed_token = models.TextField(blank=True, editable=False)
     """See `common.sealed`; forgotten once the export is done or cancelled."""
     creates = models.BooleanField(default=False)
@@ -42,7 +45,8 @@ class Export(Reconciled):
     )
     reason = models.TextField(blank=True, editable=False)
     """Why it is where it is, as a sentence."""
-    commit = models.CharField(max_length=64, blank=True, editable=False)
+    commit = models.CharField(max_length=95, blank=True, editable=False)
+    """That holds the version; on another Slipway the version's name there."""
     author = models.ForeignKey(
         "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
@@ -90,11 +94,17 @@ class Export(Reconciled):
 
     @property
     def target(self) -> str:
-        return f"{self.repo_id}@{self.branch}"
+        return f"{self.repo_id}@{self.branch}" if self.branch else self.repo_id
+
+    @property
+    def is_to_slipway(self) -> bool:
+        return self.kind == ExportKind.SLIPWAY
 
     @property
     def address(self) -> str:
-        """Of the page of its commit, or of the repository."""
+        """Of the page of its commit or version there, or of the repository or model."""
+        if self.is_to_slipway:
+            return f"{self.endpoint}/models/{self.repo_id}/" + (f"{self.commit}/" if self.commit else "")
         return f"{self.endpoint}/{self.repo_id}" + (f"/commit/{self.commit}" if self.commit else "")
 
     @property

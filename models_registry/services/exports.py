@@ -21,7 +21,7 @@ from models_registry.models import Export, Version, VersionFile
 from models_registry.patterns import matching
 from models_registry.services import checks, hubs
 from models_registry.sources import EXPORT_VARIABLE, check_export_endpoint
-from models_registry.states import EXPORT_MOVES, ExportState, VersionState
+from models_registry.states import EXPORT_MOVES, ExportKind, ExportState, VersionState
 
 PURPOSE = "export"
 """Of `common.sealed`, for tokens."""
@@ -36,7 +36,8 @@ def start_export(
     version: Version,
     repo_id: str,
     reason: str,
-    branch: str = "main",
+    branch: str = "",
+    kind: str = ExportKind.HUGGINGFACE,
     endpoint: str = "",
     token: str = "",
     create: bool = False,
@@ -44,10 +45,12 @@ def start_export(
     allow_patterns: Sequence[str] = (),
     ignore_patterns: Sequence[str] = (),
 ) -> Export:
-    """Publish a ready version as one commit of a repository; it goes on after the answer.
+    """Publish a ready version as one commit of a repository, or as a version of a model on another Slipway,
+    whose name `repo_id` is then; it goes on after the answer.
 
-    Files of the repository that the version does not have stay there. With `create`, a repository or branch
-    that is missing is made. Raises NotAllowed, Invalid, WrongState, Busy while another export goes there.
+    Files of the repository that the version does not have stay there. With `create`, a repository, branch
+    or model that is missing is made. Raises NotAllowed, Invalid, WrongState, Busy while another export goes
+    there.
     """
     require(actor, Right.MODELS_EXPORT, version.model.team)
     why = checks.reason(reason)
@@ -60,8 +63,7 @@ def start_export(
     export = Export(
         version=version,
         endpoint=_endpoint(endpoint),
-        repo_id=hubs.checked_repo_id(repo_id),
-        branch=_branch(branch),
+        **_place(kind, repo_id, branch),
         sealed_token=hubs.sealed(token, purpose=PURPOSE),
         creates=create,
         is_private=private,
@@ -170,7 +172,16 @@ def _record(actor: Actor, export: Export, wish: str, *, reason: str = "") -> Non
 
 def told(export: Export) -> dict[str, Any]:
     """For the audit: what goes where, without the token."""
-    fields = ("endpoint", "repo_id", "branch", "creates", "is_private", "allow_patterns", "ignore_patterns")
+    fields = (
+        "kind",
+        "endpoint",
+        "repo_id",
+        "branch",
+        "creates",
+        "is_private",
+        "allow_patterns",
+        "ignore_patterns",
+    )
     named = {"version": str(export.version), "digest": export.version.digest, "commit": export.commit}
     return {**named, **{field: getattr(export, field) for field in fields}}
 
@@ -190,7 +201,16 @@ def _endpoint(given: str) -> str:
         raise Invalid(fields={"endpoint": error.fields["source"]}) from None
 
 
-def _branch(given: str) -> str:
-    if not names.REVISION.fullmatch(given.strip()):
+def _place(kind: str, repo_id: str, branch: str) -> dict[str, str]:
+    if kind not in ExportKind:
+        raise Invalid(fields={"kind": [f"One of {', '.join(ExportKind)}."]})
+    if kind == ExportKind.SLIPWAY:
+        try:
+            model = names.check_model_name(repo_id.strip())
+        except Invalid as error:
+            raise Invalid(fields={"repo_id": next(iter(error.fields.values()))}) from None
+        return {"kind": kind, "repo_id": model, "branch": ""}
+    wanted = branch.strip() or "main"
+    if not names.REVISION.fullmatch(wanted):
         raise Invalid(fields={"branch": ["Name a branch, such as main."]})
-    return given.strip()
+    return {"kind": kind, "repo_id": hubs.checked_repo_id(repo_id), "branch": wanted}

@@ -1,0 +1,103 @@
+"""Exporting a version to another Slipway."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+
+from models_registry import services
+from models_registry.hub import handing
+from models_registry.models import Export
+from tests.models_registry import builders as b
+from tests.models_registry.other_slipway import PART_BYTES, other_slipway
+from tests.models_registry.outward import Outward, bo, outward
+
+pytestmark = pytest.mark.django_db
+__all__ = ["bo", "outward"]
+
+
+@pytest.fixture
+def other(outward: Outward, library, actor, model, settings, monkeypatch):
+    monkeypatch.setattr(handing, "LOOK_EVERY_SECONDS", 0.01)
+    b.write(library.directory("large"), {"model.safetensors": b.weights(50_000)})
+    outward.version = services.import_version(actor=actor, model=model, source=str(library.root / "large"))
+    library.settle()
+    outward.version.refresh_from_db()
+    with other_slipway() as there:
+        settings.SLIPWAY_EXPORT_ENDPOINTS = (there.url,)
+        yield there
+
+
+def send(outward: Outward, **given) -> Export:
+    wanted = {"kind": "slipway", "repo_id": "tiny", "token": "slp_write", **given}
+    return outward.done(outward.start(**wanted))
+
+
+def test_a_version_becomes_one_of_the_other_slipway_and_no_second_one(outward, other) -> None:
+    export = send(outward)
+    assert (export.state, export.commit) == ("done", "v1"), export.reason
+    assert export.address == f"{other.url}/models/tiny/v1/"
+    (made,) = other.models["tiny"]
+    assert made["digest"] == outward.version.digest
+    assert made["lineage"]["exported_from"].endswith(f"tiny:v2 sha256:{outward.version.digest}")
+    sent = {
+        sha256: b"".join(data for _, data in sorted(parts.items())) for sha256, parts in other.parts.items()
+    }
+    weights = outward.version.files.get(path="model.safetensors").sha256
+    assert sent[weights] == b.weights(50_000)
+    again = send(outward)
+    assert (again.state, again.commit) == ("done", "v1")
+    assert "held it already" in again.reason
+    assert other.calls["complete"] == 1
+
+
+def test_it_goes_on_with_what_has_arrived_and_is_completed_once(outward, other) -> None:
+    other.answers["complete"] = [(503, "down")] * 90
+    interrupted = send(outward)
+    assert interrupted.state == "interrupted"
+    parts = other.calls["part"]
+    assert parts == 4 + -(-len(b.weights(50_000)) // PART_BYTES)
+    other.answers.clear()
+    services.resume_export(actor=outward.actor, export=interrupted)
+    assert outward.done(interrupted).state == "done"
+    assert (other.calls["part"], len(other.models["tiny"])) == (parts, 1)
+
+
+def test_a_model_is_made_when_asked_for(outward, other) -> None:
+    assert "The export can create it" in send(outward, repo_id="fresh").reason
+    assert send(outward, repo_id="fresh", create=True).state == "done"
+    assert [one["name"] for one in other.models["fresh"]] == ["v1"]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words"),
+    [
+        (lambda other: setattr(other, "token", "another"), "does not accept the token"),
+        (lambda other: other.answers.update(begin=[(403, "You may not.")]), "may not write to tiny"),
+        (lambda other: other.answers.update(begin=[(409, "Team b may hold 5 bytes.")]), "has no room for it"),
+        (lambda other: other.answers.update(begin=[(400, "pickle.bin: no.")]), "does not take it (HTTP 400)"),
+        (lambda other: other.answers.update(begin=[(200, "")]), "does not answer like a Slipway"),
+        (lambda other: setattr(other, "becomes", "refused"), "has taken it as v1 and refused it: so"),
+        (lambda other: setattr(other, "digest", "f" * 64), "with another digest"),
+    ],
+)
+def test_every_obstacle_has_its_own_words(outward, other, prepare, words: str) -> None:
+    prepare(other)
+    export = send(outward)
+    assert export.state == "failed"
+    assert words in export.reason
+
+
+def test_the_page_shows_the_model_and_version_there(outward, other, bo) -> None:
+    browser = Client()
+    browser.force_login(bo)
+    given = {"kind": "slipway", "endpoint": other.url, "repo_id": "tiny", "token": "slp_write",
+             "reason": "They asked."}  # fmt: skip
+    wrong = browser.post("/models/tiny/v2/+export/", given | {"repo_id": "Not A Name"})
+    assert (wrong.status_code, 'id="id_repo_id_error"' in wrong.content.decode()) == (422, True)
+    page = browser.post("/models/tiny/v2/+export/", given)["Location"]
+    outward.library.clock.pass_(timedelta(seconds=1))
+    outward.settle()
+    shown = browser.get(page).content.decode()
+    assert "Version there" in shown
+    assert f'href="{other.url}/models/tiny/v1/"' in shown
