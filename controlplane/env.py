@@ -61,7 +61,7 @@ class Environment(BaseSettings):
         (),
         description="Comma-separated addresses of the Hugging Face hubs and other Slipways to which versions "
         "may be exported; the first is the default. Empty: nothing leaves this server. Those named here may "
-        "lie in private networks.",
+        "lie in private networks; storage to which they lead files only when it is named, too.",
     )
     store_grace_hours: int = Field(
         24,

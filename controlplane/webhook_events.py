@@ -29,6 +29,7 @@ from models_registry.events import (
     AliasMoved,
     VersionArchived,
     VersionDeleted,
+    VersionExported,
     VersionFailed,
     VersionReady,
     VersionRefused,
@@ -55,6 +56,9 @@ ANNOUNCED: Mapping[type[Any], Callable[[Any], None]] = {
     VersionFailed: lambda event: announce("version.failed", version_id=event.version_id),
     VersionRefused: lambda event: announce("version.refused", version_id=event.version_id),
     VersionDeleted: lambda event: announce("version.deleted", version_id=event.version_id),
+    VersionExported: lambda event: announce(
+        "version.exported", version_id=event.version_id, export_id=event.export_id
+    ),
     AliasMoved: lambda event: announce("alias.moved", move_id=event.move_id),
     DeploymentReady: lambda event: announce("deployment.ready", deployment_id=event.deployment_id),
     DeploymentDegraded: lambda event: announce("deployment.degraded", deployment_id=event.deployment_id),
@@ -78,6 +82,7 @@ def declare_all() -> None:
         ("version.failed", "The import of a version failed.", _version),
         ("version.refused", "A version was refused for what it contains.", _version),
         ("version.deleted", "A version was deleted.", _version),
+        ("version.exported", "A version was published to a hub or another Slipway.", _version),
         ("alias.moved", "An alias points at another version.", _alias_move),
         ("deployment.ready", "All workers of a deployment are ready.", _deployment),
         ("deployment.degraded", "Some workers of a deployment are missing.", _deployment),

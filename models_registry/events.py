@@ -58,6 +58,14 @@ class VersionDeleted:
 
 
 @dataclass(frozen=True, slots=True)
+class VersionExported:
+    """It is held elsewhere by now."""
+
+    version_id: int
+    export_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class AliasMoved:
     """`to_version_id` is None when the alias was deleted."""
 

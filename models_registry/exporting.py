@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from common import audit
+from common import audit, events
 from common.actor import Actor
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, wait
 from common.sealed import CannotUnseal
 from models_registry import files
 from models_registry.checking import QUIET_AFTER_LAUNCH, Launching, Process, Start
 from models_registry.errors import IntakeBusy, SourceNotAllowed
+from models_registry.events import VersionExported
 from models_registry.hub.push import FILES
 from models_registry.hub.pushing import ExportResult
 from models_registry.importer import RESULT, STARTED
@@ -164,6 +165,8 @@ def _moved(row: Export, to: ExportState, now: datetime, *, reason: str, **column
     def write() -> None:
         team_id = row.version.model.team_id
         audit.record(ACTOR, f"export.{to}", subject=row, reason=reason, detail=detail, team_id=team_id)
+        if to == ExportState.DONE:
+            events.publish(VersionExported(row.version_id, row.pk))
 
     return proceed(
         save={"state": to, "reason": reason, "bytes_per_second": 0, **ended, **columns}, write=write

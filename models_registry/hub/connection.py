@@ -164,8 +164,8 @@ def _addresses(host: str, port: int, *, is_trusted: bool) -> list[str]:
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     if not is_trusted and not all(_is_public(address) for address in addresses):
         raise AddressForbidden(
-            f"{host} lies in a private network, and this server talks to such hosts only when "
-            "SLIPWAY_HUB_ENDPOINTS names them."
+            f"{host} lies in a private network, and this server talks to such hosts only when its operator "
+            "names them in SLIPWAY_HUB_ENDPOINTS, for exports in SLIPWAY_EXPORT_ENDPOINTS."
         )
     return addresses
 

@@ -193,11 +193,21 @@ class TakesUploads:
             self.close_connection = True
             self.connection.close()
             return None
-        return self._said({"success": True, "commitOid": sha, "commitUrl": f"{self.hub.url}/{repo}/{sha}"})
+        return self._said(
+            {"success": True, "commitOid": sha, "commitUrl": f"{self.hub.url}/{repo}/commit/{sha}"}
+        )
 
     def _history(self, found: Repository, branch: str) -> None:
         listed = []
         for sha in reversed(found.commits):
             title, _, message = found.messages.get(sha, "Upload files").partition("\n\n")
-            listed.append({"id": sha, "title": title, "message": message, "authors": []})
+            listed.append(
+                {
+                    "id": sha,
+                    "title": title,
+                    "message": message,
+                    "authors": [],
+                    "date": "2026-11-20T08:30:00.000Z",
+                }
+            )
         self._said(listed)

@@ -6,10 +6,12 @@ import pytest
 from django.test import Client
 
 from common.errors import Invalid, NotAllowed
+from common.events import forget_witness, witness
 from common.models import AuditRecord, Intent
 from models_registry import services
 from models_registry.api.exports import _export_events
 from models_registry.errors import Busy, WrongState
+from models_registry.events import VersionExported
 from models_registry.models import Export, Version
 from tests import cast
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
@@ -40,8 +42,12 @@ def test_a_version_becomes_one_commit_that_names_it(outward, library) -> None:
     assert outward.server.writing.calls["commit"] == 1
 
 
-def test_a_publication_is_recorded_and_its_token_is_not(outward) -> None:
-    outward.done(outward.start())
+def test_a_publication_is_told_and_recorded_and_its_token_is_not(outward) -> None:
+    told: list[VersionExported] = []
+    witness(VersionExported, told.append)
+    export = outward.done(outward.start())
+    forget_witness(VersionExported, told.append)
+    assert told == [VersionExported(outward.version.pk, export.pk)]
     records = list(AuditRecord.objects.filter(action__startswith="export.").order_by("pk"))
     assert [(record.action, record.actor) for record in records] == [
         ("export.start", "bo"),
@@ -202,6 +208,20 @@ def test_over_rest_a_version_is_exported_followed_and_its_token_kept_secret(outw
     stranger = cast.api(cast.person("eve", other="admin"))
     assert stranger.get("exports/").json()["results"] == []
     assert stranger.get(f"exports/{pk}/").status_code == 404
+
+
+def test_a_list_asks_the_same_number_of_questions_for_any_number_of_exports(
+    outward, bo, django_assert_num_queries
+) -> None:
+    api = cast.api(bo)
+    outward.start()
+    api.get("exports/")
+    with django_assert_num_queries(3):
+        api.get("exports/")
+    for number in range(3):
+        outward.start(branch=f"b{number}")
+    with django_assert_num_queries(3):
+        assert len(api.get("exports/").json()["results"]) == 4
 
 
 def test_the_page_of_a_version_leads_to_its_export_and_shows_it_to_the_end(outward, bo) -> None:
