@@ -168,6 +168,13 @@ class _Push:
         """The commit that holds the files already: the branch's last one, or one of this export before it."""
         return head.commit if not self._differing(head) else self._repository.commit_with(self._target.marker)
 
+    def _arrived_meanwhile(self) -> str:
+        try:
+            return self._arrived(self._repository.at())
+        except NoSuchRevision:
+            # The first commit of a repository has not.
+            return ""
+
     def _differing(self, snapshot: Snapshot) -> list[str]:
         there = {file.path: file for file in snapshot.files}
         return [file.path for file in self._files if not self._is_same(file, there.get(file.path))]
@@ -273,7 +280,7 @@ class _Push:
         lines = [self._line(file, is_large=file.path in large) for file in self._files]
 
         def commit() -> str:
-            if self._may_have_arrived and (found := self._arrived(self._repository.at())):
+            if self._may_have_arrived and (found := self._arrived_meanwhile()):
                 return found
             self._may_have_arrived = True
             return self._repository.commit(

@@ -213,4 +213,7 @@ def _place(kind: str, repo_id: str, branch: str) -> dict[str, str]:
     wanted = branch.strip() or "main"
     if not names.REVISION.fullmatch(wanted):
         raise Invalid(fields={"branch": ["Name a branch, such as main."]})
-    return {"kind": kind, "repo_id": hubs.checked_repo_id(repo_id), "branch": wanted}
+    repository = hubs.checked_repo_id(repo_id)
+    if "/" not in repository:
+        raise Invalid(fields={"repo_id": ["Name the organization or person, too, such as acme/tiny."]})
+    return {"kind": kind, "repo_id": repository, "branch": wanted}

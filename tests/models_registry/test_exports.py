@@ -72,6 +72,7 @@ def test_only_those_who_may_publish_export(outward, actor, settings) -> None:
     "given",
     [
         {"repo_id": "../../etc"},
+        {"repo_id": "tiny"},
         {"branch": "../main"},
         {"reason": " "},
         {"endpoint": "http://169.254.169.254"},

@@ -151,6 +151,14 @@ def test_a_repository_and_a_branch_are_made_when_asked_for(sender, hub) -> None:
     assert hub.repository(REPO).branches["v2"] == result.commit != hub.repository(REPO).branches["main"]
 
 
+def test_a_repository_without_a_commit_gets_its_first_one_once(sender, hub) -> None:
+    empty = hub.repository("acme/empty")
+    hub.writing.loses_answers_to_commits = 1
+    result = sender.push(repo_id="acme/empty", creates=True)
+    assert (result.outcome, result.commit) == ("sent", empty.branches["main"]), result.reason
+    assert empty.commits == {result.commit: FILES}
+
+
 def somebody_commits(hub: HubServer) -> None:
     hub.repository(REPO).commit(THEIRS | {"more.txt": b"more"})
 
