@@ -14,7 +14,7 @@ _PLAIN = {"autocomplete": "off", "spellcheck": "false"}
 
 
 class ExportForm(forms.Form):
-    kind = forms.ChoiceField(label="To", choices=ExportKind.choices, required=False)
+    kind = forms.ChoiceField(label="To", choices=ExportKind.choices)
     endpoint = forms.ChoiceField(label="Address", help_text="The operator of this server names them.")
     repo_id = forms.CharField(
         label="Repository or model",
@@ -50,9 +50,6 @@ class ExportForm(forms.Form):
         help_text="It goes into the audit log.",
         widget=forms.TextInput(attrs=_PLAIN),
     )
-
-    def clean_kind(self) -> str:
-        return self.cleaned_data["kind"] or ExportKind.HUGGINGFACE
 
     def __init__(self, data: Any = None) -> None:
         super().__init__(data)

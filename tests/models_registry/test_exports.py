@@ -232,7 +232,7 @@ def test_the_page_of_a_version_leads_to_its_export_and_shows_it_to_the_end(outwa
     assert f'href="{version}+export/"' in browser.get(version).content.decode()
     form = browser.get(f"{version}+export/").content.decode()
     assert outward.server.url in form
-    given = {"endpoint": outward.server.url, "repo_id": REPO, "branch": "main", "token": "hf_read"}
+    given = {"kind": "huggingface", "endpoint": outward.server.url, "repo_id": REPO, "token": "hf_read"}
     silent = browser.post(f"{version}+export/", given)
     assert (silent.status_code, 'id="id_reason_error"' in silent.content.decode()) == (422, True)
     answer = browser.post(f"{version}+export/", given | {"reason": "They asked for it."})
