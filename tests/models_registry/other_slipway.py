@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from models_registry.manifest import ManifestFile, manifest_of
 
-PART_BYTES = 65_536
+PART_BYTES = 100
 
 
 @dataclass

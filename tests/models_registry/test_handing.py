@@ -15,14 +15,12 @@ from tests.models_registry.outward import Outward, bo, outward
 pytestmark = pytest.mark.django_db
 __all__ = ["bo", "outward"]
 
+FILES = b.model_files()
+
 
 @pytest.fixture
-def other(outward: Outward, library, actor, model, settings, monkeypatch):
+def other(outward: Outward, settings, monkeypatch):
     monkeypatch.setattr(handing, "LOOK_EVERY_SECONDS", 0.01)
-    b.write(library.directory("large"), {"model.safetensors": b.weights(50_000)})
-    outward.version = services.import_version(actor=actor, model=model, source=str(library.root / "large"))
-    library.settle()
-    outward.version.refresh_from_db()
     with other_slipway() as there:
         settings.SLIPWAY_EXPORT_ENDPOINTS = (there.url,)
         yield there
@@ -39,12 +37,12 @@ def test_a_version_becomes_one_of_the_other_slipway_and_no_second_one(outward, o
     assert export.address == f"{other.url}/models/tiny/v1/"
     (made,) = other.models["tiny"]
     assert made["digest"] == outward.version.digest
-    assert made["lineage"]["exported_from"].endswith(f"tiny:v2 sha256:{outward.version.digest}")
+    assert made["lineage"]["exported_from"].endswith(f"tiny:v1 sha256:{outward.version.digest}")
     sent = {
         sha256: b"".join(data for _, data in sorted(parts.items())) for sha256, parts in other.parts.items()
     }
     weights = outward.version.files.get(path="model.safetensors").sha256
-    assert sent[weights] == b.weights(50_000)
+    assert sent[weights] == FILES["model.safetensors"]
     again = send(outward)
     assert (again.state, again.commit) == ("done", "v1")
     assert "held it already" in again.reason
@@ -56,7 +54,7 @@ def test_it_goes_on_with_what_has_arrived_and_is_completed_once(outward, other) 
     interrupted = send(outward)
     assert interrupted.state == "interrupted"
     parts = other.calls["part"]
-    assert parts == 4 + -(-len(b.weights(50_000)) // PART_BYTES)
+    assert parts == sum(-(-len(content) // PART_BYTES) for content in FILES.values())
     other.answers.clear()
     services.resume_export(actor=outward.actor, export=interrupted)
     assert outward.done(interrupted).state == "done"
@@ -93,9 +91,9 @@ def test_the_page_shows_the_model_and_version_there(outward, other, bo) -> None:
     browser.force_login(bo)
     given = {"kind": "slipway", "endpoint": other.url, "repo_id": "tiny", "token": "slp_write",
              "reason": "They asked."}  # fmt: skip
-    wrong = browser.post("/models/tiny/v2/+export/", given | {"repo_id": "Not A Name"})
+    wrong = browser.post("/models/tiny/v1/+export/", given | {"repo_id": "Not A Name"})
     assert (wrong.status_code, 'id="id_repo_id_error"' in wrong.content.decode()) == (422, True)
-    page = browser.post("/models/tiny/v2/+export/", given)["Location"]
+    page = browser.post("/models/tiny/v1/+export/", given)["Location"]
     outward.library.clock.pass_(timedelta(seconds=1))
     outward.settle()
     shown = browser.get(page).content.decode()

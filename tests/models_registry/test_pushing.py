@@ -49,7 +49,7 @@ class Sender:
             description="Digest: sha256:0123\nSlipway-Export: 7",
             marker="Slipway-Export: 7",
             trusted_hosts=(hub.url.removeprefix("http://"),),
-            patience_seconds=1,
+            patience_seconds=0.5,
         )
 
     def push(self, told: list[Progress] | None = None, **changes) -> ExportResult:
