@@ -23,6 +23,7 @@ KINDS = {
     "accounts.TokenState": "token",
     "images.ImageState": "image",
     "images.Outcome": "trial",
+    "models_registry.ExportState": "export",
     "models_registry.FindingState": "finding",
     "models_registry.RunState": "run",
     "models_registry.SyncState": "sync",
@@ -40,6 +41,8 @@ NOT_STATES = {
     "models_registry.SignatureDemand",
     "models_registry.SignatureOrigin",
     "models_registry.SignatureVerdict",
+    "models_registry.ExportKind",
+    "models_registry.HubKind",
     "releases.Decision",
     "releases.Halt",
 }
