@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("models_registry", "0009_code_exemptions")]
+    dependencies = [("models_registry", "0011_uploads")]
 
     operations = [
         migrations.AddField(

@@ -11,7 +11,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('models_registry', '0014_hub_kinds'),
+        ('models_registry', '0012_hub_kinds'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
