@@ -6,7 +6,7 @@ from common.actor import Actor
 from models_registry.errors import UnknownExport
 from models_registry.models import Export, Model
 
-_HEAVY = ("config", "scan", "lineage", "signature", "facts")
+_HEAVY = ("config", "scan", "lineage", "facts")
 
 
 def exports(actor: Actor, model: Model | None = None) -> QuerySet[Export]:
