@@ -5,13 +5,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from models_registry import names
+from models_registry import names, services
 from models_registry.contents import InMemory, check_together, identify
-from models_registry.errors import Refused, SourceNotAllowed
+from models_registry.errors import FilesRefused, Refused, SourceNotAllowed
 from models_registry.hub.base import AddressForbidden, HubUnreachable
 from models_registry.hub.connection import _addresses
 from models_registry.importing import DirectorySource, import_directory
 from models_registry.manifest import ManifestFile, manifest_of
+from models_registry.models import Upload
 from models_registry.sources import check_endpoint
 from models_registry.store import LocalStore
 from tests.models_registry import builders as b
@@ -71,6 +72,15 @@ def test_a_hub_that_lists_such_a_path_is_refused_before_a_byte_is_fetched(hub, s
     assert (result.outcome, hub.sent.total()) == ("refused", 0)
     assert PATHS[path] in result.refusals[0][1]
     assert result.reason.endswith(WHAT_TO_DO)
+
+
+def test_an_upload_that_announces_such_paths_is_refused_before_a_byte_comes(library, actor, model) -> None:
+    for paths, reason in [*(((path,), PATHS[path]) for path in PATHS), *COLLISIONS.items()]:
+        announced = [{"path": path, "size": 1, "sha256": "0" * 64} for path in paths]
+        with pytest.raises(FilesRefused) as refusal:
+            services.begin_upload(actor=actor, model=model, files=announced)
+        assert reason in str(refusal.value)
+    assert not Upload.objects.exists()
 
 
 @pytest.mark.parametrize("paths", COLLISIONS, ids=str)
