@@ -6,9 +6,11 @@ generated from this module (`manage.py settings_reference`).
 
 import ipaddress
 import os
+import re
 import shlex
 import sys
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -22,6 +24,9 @@ PROJECT = Path(__file__).resolve().parent.parent
 ENV_FILE = PROJECT / ".env"
 LONGEST_SOCKET_PATH = 107
 """Bytes that the kernel allows in the path of a unix socket, without the closing zero: unix(7)."""
+_BUCKET_URL = re.compile(
+    r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?P<prefix>[\w./-]*))?", re.ASCII
+)
 LONGEST_SOCKET_NAME = "run/supervisor.sock.1234567"
 
 
@@ -62,6 +67,21 @@ class Environment(BaseSettings):
         description="Comma-separated addresses of the Hugging Face hubs and other Slipways to which versions "
         "may be exported; the first is the default. Empty: nothing leaves this server. Those named here may "
         "lie in private networks; storage to which they lead files only when it is named, too.",
+    )
+    store: str = Field(
+        "",
+        description="Where the files of models lie: `s3://bucket/prefix`, see docs/STORE.md. "
+        "Empty: the directory `models` in the home.",
+    )
+    store_endpoint: str = Field("", description="Address of the bucket's server. Empty: Amazon S3.")
+    store_region: str = Field("", description="Region of the bucket. Empty: AWS_DEFAULT_REGION.")
+    store_path_style: bool = Field(
+        False, description="Address the bucket by path, not by host name: most servers of one's own want it."
+    )
+    store_cache_gib: int = Field(
+        0,
+        ge=0,
+        description="GiB that each node keeps of a bucket's files; what it serves stays in any case. 0: no limit.",
     )
     store_grace_hours: int = Field(
         24,
@@ -204,6 +224,19 @@ class Environment(BaseSettings):
             raise ValueError("must be set while SLIPWAY_SIGNING_COMMAND is")
         return path
 
+    @field_validator("store")
+    @classmethod
+    def _bucket(cls, url: str) -> str:
+        if not url:
+            return url
+        found = _BUCKET_URL.fullmatch(url)
+        if found is None:
+            raise ValueError("must be s3://bucket or s3://bucket/prefix, of letters, digits and ._-/")
+        if find_spec("boto3") is None:
+            raise ValueError("needs boto3: install slipway[s3]")
+        prefix = (found["prefix"] or "").strip("/")
+        return f"s3://{found['bucket']}/{prefix}/" if prefix else f"s3://{found['bucket']}/"
+
     @field_validator("home")
     @classmethod
     def _anchor_home(cls, home: Path) -> Path:
@@ -251,7 +284,7 @@ class Environment(BaseSettings):
     def _known_redis(cls, url: str) -> str:
         return _url(url, "redis", "rediss", "unix")
 
-    @field_validator("public_url", "gateway_url", "oidc_server_url")
+    @field_validator("public_url", "gateway_url", "oidc_server_url", "store_endpoint")
     @classmethod
     def _web_address(cls, url: str) -> str:
         return _url(url.rstrip("/"), "http", "https")

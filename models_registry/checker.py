@@ -4,31 +4,26 @@ Like `models_registry.importer`, which see. It reads every blob, no faster than 
 with its name. After a crash it goes on with the part of the store in which it was.
 """
 
-import errno
-import hashlib
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from models_registry.importer import PROGRESS, Job, WholeStore, work
-from models_registry.store import PARTS, Intake, LocalStore
+from models_registry.store import PARTS, Intake, Store, opened_at
 
-CHUNK_BYTES = 1024 * 1024
 REPORT_EVERY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A blob whose content is not what its name says, or that cannot be read. `inode` tells the file."""
+    """A blob whose content is not what its name says, or that cannot be read. `mark`: see `Flaw`."""
 
     sha256: str
     size: int
-    inode: int
+    mark: str
     detail: str
 
 
@@ -54,7 +49,7 @@ class CheckProgress:
 class Checker:
     def __init__(
         self,
-        store: LocalStore,
+        store: Store,
         *,
         bytes_per_second: int,
         report: Callable[[CheckProgress], None],
@@ -69,7 +64,8 @@ class Checker:
         self._reported = self._began
 
     def run(self, done: CheckProgress | None) -> CheckProgress:
-        sizes = [self._store.blobs(part) for part in range(PARTS)]
+        found_in = dict(self._store.walk())
+        sizes = [found_in.get(part, {}) for part in range(PARTS)]
         blobs_total, bytes_total = sum(map(len, sizes)), sum(sum(part.values()) for part in sizes)
         place = first = done.place if done else 0
         damages = list(done.damages) if done else []
@@ -92,55 +88,24 @@ class Checker:
         return replace(progress(), place=PARTS)
 
     def _check(self, sha256: str) -> Damage | None:
-        """None: it is what its name says, or it was deleted meanwhile."""
-        path = self._store.blob_path(sha256)
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            return self._unreadable(path, error)
-        try:
-            status = os.fstat(descriptor)
-            found = self._hash(descriptor)
-        except OSError as error:
-            return self._unreadable(path, error)
-        finally:
-            os.close(descriptor)
-        if found == sha256:
-            return None
-        return Damage(sha256, status.st_size, status.st_ino, f"Its content has another sha256: {found[:12]}…")
+        flaw = self._store.verify(sha256, counted=self._slow_down)
+        return None if flaw is None else Damage(sha256, flaw.size, flaw.mark, flaw.detail)
 
-    @staticmethod
-    def _unreadable(path: Path, error: OSError) -> Damage:
-        status = path.stat(follow_symlinks=False)
-        words = f"It cannot be read: {os.strerror(error.errno or errno.EIO)}."
-        return Damage(path.name, status.st_size, status.st_ino, words)
-
-    def _hash(self, descriptor: int) -> str:
-        digest = hashlib.sha256()
-        buffer = memoryview(bytearray(CHUNK_BYTES))
-        offset = 0
-        while read := os.preadv(descriptor, [buffer], offset):
-            digest.update(buffer[:read])
-            offset += read
-            self._read += read
-            ahead = self._read / self._rate - (time.monotonic() - self._began)
-            if ahead > 0:
-                self._sleep(ahead)
-        # What serves models wants the page cache for what it reads.
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        return digest.hexdigest()
+    def _slow_down(self, read: int) -> None:
+        self._read += read
+        ahead = self._read / self._rate - (time.monotonic() - self._began)
+        if ahead > 0:
+            self._sleep(ahead)
 
 
 def check_job(job: Job, _: Intake, report: Callable[[CheckProgress], None]) -> CheckProgress:
     assert isinstance(job.source, WholeStore)  # noqa: S101
-    store = LocalStore(Path(job.store))
+    store = opened_at(job.store)
     checker = Checker(store, bytes_per_second=job.source.bytes_per_second, report=report)
     return checker.run(_done_before(store, job))
 
 
-def _done_before(store: LocalStore, job: Job) -> CheckProgress | None:
+def _done_before(store: Store, job: Job) -> CheckProgress | None:
     note = store.read_note(job.key, PROGRESS)
     if note is None:
         return None

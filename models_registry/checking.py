@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
-
 from common import audit
 from common.actor import Actor
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, wait
@@ -26,7 +24,6 @@ from models_registry.services import versions
 from models_registry.services.hubs import token_of
 from models_registry.sources import source_of
 from models_registry.states import OPEN_FINDINGS, WHOLE, FindingState, RunState
-from models_registry.store import PARTS
 
 ACTOR = Actor.system("store check")
 LOOK_EVERY = timedelta(seconds=1)
@@ -73,7 +70,7 @@ class Launching:
         guardian = importer.guardian()
         self._start(
             Job(
-                store=str(settings.SLIPWAY_STORE_DIR),
+                store=store.address,
                 key=self._key,
                 attempt=self._attempt,
                 source=source,
@@ -158,8 +155,8 @@ class LookForMissing(Step[Check]):
         lacking = dict(needed.values_list("sha256", "size").distinct())
         for sha256 in Finding.objects.open().values_list("sha256", flat=True):
             lacking.pop(sha256, None)
-        for part in range(PARTS):
-            for sha256 in files.store().blobs(part):
+        for _, blobs in files.store().walk():
+            for sha256 in blobs:
                 lacking.pop(sha256, None)
         return lacking
 
@@ -188,7 +185,7 @@ def _note_damage(row: Check, damage: Damage, now: datetime) -> None:
         found_by=row,
         sha256=damage.sha256,
         size=damage.size,
-        inode=damage.inode,
+        mark=damage.mark,
         detail=damage.detail,
         found_at=now,
     )
@@ -224,8 +221,8 @@ class SetAside(Step[Finding]):
 
     def act(self, row: Finding, operation: Operation) -> None:
         _check_fence(row, operation)
-        if row.inode is not None:
-            files.store().quarantine(row.sha256, inode=row.inode)
+        if row.mark:
+            files.store().quarantine(row.sha256, mark=row.mark)
 
     def settle(self, row: Finding, seen: None, now: datetime) -> Outcome:
         return _moved(row, FindingState.ASIDE, now)
@@ -333,8 +330,12 @@ class FindingReconciler(Reconciler[Finding]):
 
 
 def _is_back(row: Finding, version: Version) -> bool:
-    size = VersionFile.objects.filter(version=version, sha256=row.sha256).values_list("size", flat=True)[0]
-    return files.store().blobs(int(row.sha256[:2], 16)).get(row.sha256) == size
+    needed = [file for file in files.manifest_of(version).files if file.sha256 == row.sha256]
+    try:
+        files.store().check(Manifest(tuple(needed)))
+    except BlobMissing:
+        return False
+    return True
 
 
 def _moved(row: Finding, to: FindingState, now: datetime, *, reason: str = "") -> Outcome:

@@ -51,10 +51,12 @@ class CollectParts(Step[Collection]):
     @staticmethod
     def _collect(row: Collection, first: int, operation: Operation) -> int:
         """Collect a part, and the next ones while they are small; which one is next."""
-        store, parts, found = files.store(), range(first, first), dict[str, int]()
-        while len(found) < _AT_ONCE and parts.stop < PARTS:
-            found |= store.blobs(parts.stop)
-            parts = range(first, parts.stop + 1)
+        store, parts, found = files.store(), range(first, PARTS), dict[str, int]()
+        for part, blobs in store.walk(first):
+            found |= blobs
+            if len(found) >= _AT_ONCE:
+                parts = range(first, part + 1)
+                break
         referenced = files.referenced(found)
         with transaction.atomic():
             _hold(row, operation)
@@ -81,8 +83,10 @@ class CollectParts(Step[Collection]):
 
     def observe(self, row: Collection, operation: Operation) -> Seen:
         store, parts, found = files.store(), range(row.place, self._place), dict[str, int]()
-        for part in parts:
-            found |= store.blobs(part)
+        for part, blobs in store.walk(row.place):
+            if part not in parts:
+                break
+            found |= blobs
         waiting: dict[str, int] = {}
         gone: dict[str, int] = {}
         for sha256, size in _marks(parts).values_list("sha256", "size"):

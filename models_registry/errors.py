@@ -155,6 +155,14 @@ class StoreFull(SlipwayError):
         )
 
 
+class StoreUnavailable(SlipwayError):
+    """The store cannot be reached, or refuses what it is asked; the message says what to look at."""
+
+
+class OnItsWay(SlipwayError):
+    """The version's files are not on this node yet, but are coming."""
+
+
 class BlobMissing(SlipwayError):
     """The store lacks a blob that a version needs, or holds it with another size."""
 

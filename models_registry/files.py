@@ -10,7 +10,8 @@ from pathlib import Path
 from django.conf import settings
 from django.db.models import Q
 
-from models_registry.errors import IntakeBusy, WrongState
+from models_registry import bringing
+from models_registry.errors import IntakeBusy, OnItsWay, WrongState
 from models_registry.manifest import Manifest, ManifestFile
 from models_registry.models import (
     Check,
@@ -24,7 +25,8 @@ from models_registry.models import (
 )
 from models_registry.spool import Spool
 from models_registry.states import HOLDS_BLOBS, LIVE_UPLOADS, FindingState, VersionState
-from models_registry.store import LocalStore, Store
+from models_registry.store import BUCKET, Store, opened_at
+from models_registry.store.place import Place
 
 _AT_ONCE = 500
 _ROWS_KEY = re.compile(r"(?:check-|repair-|export-)?\d+")
@@ -35,7 +37,20 @@ _BEING_MADE = timedelta(hours=1)
 
 def store() -> Store:
     """The store of this installation."""
-    return LocalStore(Path(settings.SLIPWAY_STORE_DIR))
+    node = Path(settings.SLIPWAY_STORE_DIR)
+    if not settings.SLIPWAY_STORE:
+        return opened_at(str(node))
+    bucket, _, prefix = settings.SLIPWAY_STORE.removeprefix(BUCKET).partition("/")
+    place = Place(
+        bucket,
+        node,
+        settings.SLIPWAY_STORE_CACHE_BYTES,
+        prefix=prefix,
+        endpoint=settings.SLIPWAY_STORE_ENDPOINT,
+        region=settings.SLIPWAY_STORE_REGION,
+        path_style=settings.SLIPWAY_STORE_PATH_STYLE,
+    )
+    return opened_at(place.address)
 
 
 def spool_of(upload: Upload) -> Spool:
@@ -56,11 +71,20 @@ def manifest_of(version: Version) -> Manifest:
 def materialise(version: Version) -> Path:
     """A directory with the version's files in Hugging Face layout, for a worker to read. Idempotent.
 
-    Raises WrongState unless the version is ready, BlobMissing when the store has lost a file.
+    Raises WrongState unless the version is ready, BlobMissing when the store has lost a file, and OnItsWay as
+    long as they are being fetched to this node.
     """
     if version.state != VersionState.READY:
         raise WrongState(f"{version} is {version.state}, not ready: it has no files to serve.")
-    return store().materialise(manifest_of(version))
+    place, manifest = store(), manifest_of(version)
+    if not place.is_at_hand(manifest):
+        said = bringing.start(place, manifest, log_dir=Path(settings.SLIPWAY_LOG_DIR))
+        here = place.come_bytes(manifest)
+        raise OnItsWay(
+            f"The files of {version} are on their way to this node: "
+            f"{here:,} of {manifest.size_bytes:,} bytes are here.{said}"
+        )
+    return place.materialise(manifest)
 
 
 def referenced(blobs: Collection[str]) -> set[str]:

@@ -27,7 +27,7 @@ from models_registry.errors import IntakeBusy
 from models_registry.hub.source import RepositorySource
 from models_registry.hub.target import RepositoryTarget, SlipwayTarget
 from models_registry.importing import THREADS, DirectorySource, ImportResult, Progress, import_directory
-from models_registry.store import Intake, LocalStore
+from models_registry.store import BUCKET, Intake, opened_at
 from models_registry.uploaded import UploadSource
 
 STARTED, PROGRESS, RESULT = "started", "progress", "result"
@@ -40,6 +40,8 @@ EXIT_BUSY, EXIT_STOPPED = 75, 76
 
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")
 """What the process gets to know: no secret is among it."""
+_OF_BUCKET = ("HOME", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE")
+"""And with a store in a bucket, with `AWS_*`: where boto3 looks for credentials and for the way there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,23 +120,36 @@ def guardian() -> psutil.Process:
         return psutil.Process()
 
 
-def environment() -> dict[str, str]:
-    """Of a process that reads what nobody trusts."""
-    return {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+def environment(store: str) -> dict[str, str]:
+    """Of a process that reads what nobody trusts, and that may write into the store of this address."""
+    known = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    if store.startswith(BUCKET):
+        known |= {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+        known |= {name: os.environ[name] for name in _OF_BUCKET if name in os.environ}
+    return known
 
 
 _started: list[subprocess.Popen[bytes]] = []
 
 
 def launch(job: Job, *, log: Path) -> None:
-    """Start the process in a session of its own, with its stderr in `log`; it does not wait for it."""
+    """Start the process of a job; see `run_apart`."""
+    argv = [sys.executable, "-m", job.module, job.as_json()]
+    run_apart(argv, store=job.store, log=log, given=job.secret.encode())
+
+
+def run_apart(argv: list[str], *, store: str, log: Path, given: bytes) -> None:
+    """Start a process in a session of its own, with its stderr in `log` and `given` on its standard input.
+
+    It does not wait for its end, and for its beginning only when `given` is more than a pipe takes: 64 KiB.
+    """
     _started[:] = [process for process in _started if process.poll() is None]
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as stderr:
         process = subprocess.Popen(
-            [sys.executable, "-m", job.module, job.as_json()],
+            argv,
             cwd=Path(__file__).resolve().parent.parent,
-            env=environment(),
+            env=environment(store),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
@@ -143,8 +158,7 @@ def launch(job: Job, *, log: Path) -> None:
     _started.append(process)
     assert process.stdin is not None  # noqa: S101
     with suppress(BrokenPipeError), process.stdin as pipe:
-        # A few bytes fit into the pipe: nobody waits here until the process reads them.
-        pipe.write(job.secret.encode())
+        pipe.write(given)
 
 
 def main(arguments: list[str]) -> int:
@@ -165,7 +179,7 @@ def work(job: Job, do: Work) -> int:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        with LocalStore(Path(job.store)).intake(job.key) as intake:
+        with opened_at(job.store).intake(job.key) as intake:
             _note(intake, job, STARTED, {"pid": os.getpid(), "host": socket.gethostname()})
             threading.Thread(target=_watch, args=(job, intake), daemon=True).start()
             run(job, intake, do)

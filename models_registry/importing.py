@@ -17,7 +17,14 @@ from models_registry import source_tree
 from models_registry.allowance import Allowance
 from models_registry.contents import Identified, OpenFile, check_together, code, identify, runnable
 from models_registry.contents.warnings import Warned, warnings_of
-from models_registry.errors import QuotaExceeded, Refused, SourceChanged, SourceUnreadable, StoreFull
+from models_registry.errors import (
+    QuotaExceeded,
+    Refused,
+    SourceChanged,
+    SourceUnreadable,
+    StoreFull,
+    StoreUnavailable,
+)
 from models_registry.facts import ModelFacts, facts_of, storable
 from models_registry.manifest import Manifest, ManifestFile, manifest_of
 from models_registry.pickle_scan import Advice, advice_on
@@ -135,7 +142,7 @@ def import_directory(
             result = importing.run()
     except Refused as refusal:
         result = refused([refusal])
-    except (SourceUnreadable, SourceChanged, StoreFull, QuotaExceeded) as error:
+    except (SourceUnreadable, SourceChanged, StoreFull, StoreUnavailable, QuotaExceeded) as error:
         result = ImportResult("failed", reason=str(error))
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""

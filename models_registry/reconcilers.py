@@ -82,7 +82,7 @@ class Copy(Step[Version]):
         guardian = importer.guardian()
         self._start(
             Job(
-                store=str(settings.SLIPWAY_STORE_DIR),
+                store=store.address,
                 key=key,
                 attempt=row.attempt,
                 source=source_of(row.source, admits_runnable=admits_runnable(row.model)),
@@ -288,7 +288,7 @@ class ReadFacts(Step[Version]):
 
     def observe(self, row: Version, operation: Operation) -> dict[str, Any] | NotReadable:
         try:
-            return read_facts(Path(settings.SLIPWAY_STORE_DIR), files.manifest_of(row))
+            return read_facts(files.store().address, files.manifest_of(row))
         except NotReadable as error:
             return error
 

@@ -19,7 +19,7 @@ from models_registry.errors import BlobMissing, Refused
 from models_registry.facts import facts_of
 from models_registry.importer import MEMORY_BYTES, environment
 from models_registry.manifest import Manifest, ManifestFile
-from models_registry.store import LocalStore
+from models_registry.store import Store, opened_at
 
 PATIENCE_SECONDS = 8.0
 """Headers take a second; a kernel step may take twenty."""
@@ -30,14 +30,17 @@ class NotReadable(Exception):
     """The facts cannot be had now; the message says why."""
 
 
-def read_facts(store: Path, manifest: Manifest) -> dict[str, Any]:
-    """`facts.details_of` of a version in the store, read by a process of its own. Raises NotReadable."""
+def read_facts(address: str, manifest: Manifest) -> dict[str, Any]:
+    """`facts.details_of` of a version in the store of this address, read by a process of its own.
+
+    Raises NotReadable.
+    """
     files = json.dumps([asdict(file) for file in manifest.files])
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "models_registry.rereading", str(store)],
+            [sys.executable, "-m", "models_registry.rereading", address],
             cwd=Path(__file__).resolve().parent.parent,
-            env=environment(),
+            env=environment(address),
             input=files.encode(),
             capture_output=True,
             timeout=PATIENCE_SECONDS,
@@ -52,12 +55,12 @@ def read_facts(store: Path, manifest: Manifest) -> dict[str, Any]:
     return found
 
 
-def details_of_files(store: LocalStore, files: Sequence[ManifestFile]) -> dict[str, Any]:
+def details_of_files(store: Store, files: Sequence[ManifestFile]) -> dict[str, Any]:
     """What `facts.details_of` makes of these files. Raises BlobMissing, Refused, OSError."""
     return facts_of([_identified(store, file) for file in files]).details
 
 
-def _identified(store: LocalStore, file: ManifestFile) -> Identified:
+def _identified(store: Store, file: ManifestFile) -> Identified:
     is_told = file.path in ("config.json", "model.safetensors.index.json")
     if not is_told and file.format not in _READ:
         return Identified(file.path, file.format)
@@ -71,7 +74,7 @@ def main(arguments: list[str]) -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     files = [ManifestFile(**file) for file in json.load(sys.stdin)]
     try:
-        json.dump(details_of_files(LocalStore(Path(arguments[0])), files), sys.stdout)
+        json.dump(details_of_files(opened_at(arguments[0]), files), sys.stdout)
     except (BlobMissing, Refused, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -38,6 +38,7 @@ from common import audit, events, live
 from common.actor import Actor
 from common.errors import SlipwayError
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
+from models_registry.errors import OnItsWay
 from models_registry.files import materialise
 from models_registry.models import Version
 
@@ -132,6 +133,7 @@ class Apply(DeploymentStep):
     name = "apply"
     effect = Effect.ABSOLUTE
     _refusal = ""
+    _coming = ""
 
     def intent(self, row: Deployment) -> Mapping[str, Any]:
         return {"version": row.version_label, "replicas": row.replicas, "generation": row.generation}
@@ -144,6 +146,8 @@ class Apply(DeploymentStep):
             raise LeaseLost from None
         except ClusterUnreachable:
             return {}  # `observe` will say so, in the same words as for everything else.
+        except OnItsWay as error:
+            self._coming = str(error)
         except (BackendError, SlipwayError) as error:
             self._refusal = str(error)
         return {"refusal": self._refusal}
@@ -155,11 +159,13 @@ class Apply(DeploymentStep):
         found = judged(row, noted, now)
         if self._refusal:
             found = Verdict(DeploymentState.FAILING, self._refusal)
+        if self._coming:
+            found = Verdict(found.state, self._coming)
         save = columns(row, seen, noted, found, now)
         write = writing(row, noted, found)
         if self._refusal:
             return wait(TROUBLED, save=save, write=write)
-        if not has_its_seats(row, seen):
+        if self._coming or not has_its_seats(row, seen):
             return wait(CHANGING, save=save, write=write)
         return proceed(save={**save, "applied_generation": row.generation}, write=write, after=CHANGING)
 

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from models_registry import names
 from models_registry.allowance import Allowance
 from models_registry.contents import check_name, identify
-from models_registry.errors import QuotaExceeded, Refused, StoreFull
+from models_registry.errors import QuotaExceeded, Refused, StoreFull, StoreUnavailable
 from models_registry.hub.base import Hub, HubError, HubFile, HubMisbehaves, HubUnreachable, RateLimited
 from models_registry.hub.patience import Patience
 from models_registry.hub.source import RepositorySource
@@ -59,7 +59,7 @@ def fetch_repository(
         result = fetch.run()
     except Refused as refusal:
         result = refused([refusal])
-    except (HubUnreachable, RateLimited) as error:
+    except (HubUnreachable, RateLimited, StoreUnavailable) as error:
         result = ImportResult("interrupted", reason=f"{error} {KEPT}")
     except (HubError, StoreFull, QuotaExceeded) as error:
         result = ImportResult("failed", reason=str(error))

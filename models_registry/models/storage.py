@@ -132,8 +132,8 @@ class Finding(Reconciled):
     sha256 = models.CharField(max_length=64, db_index=True)
     """What its content should be."""
     size = models.BigIntegerField()
-    inode = models.BigIntegerField(null=True, blank=True, editable=False)
-    """Of the damaged file; None: there was none."""
+    mark = models.CharField(max_length=200, blank=True, editable=False)
+    """Of what was found there, see `Flaw`; empty: there was nothing."""
     detail = models.TextField()
     """What is wrong with it, as a sentence."""
     state = models.CharField(

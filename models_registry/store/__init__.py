@@ -3,7 +3,34 @@
 No Django in here: the importer, which reads what nobody trusts, runs without it.
 """
 
-from models_registry.store.base import PARTS, Intake, Reclaimed, Store, Taken
-from models_registry.store.local import LocalStore
+from pathlib import Path
 
-__all__ = ["PARTS", "Intake", "LocalStore", "Reclaimed", "Store", "Taken"]
+from models_registry.store.base import PARTS, Flaw, Intake, Look, Reclaimed, Store, Taken
+from models_registry.store.local import LocalStore
+from models_registry.store.place import Place
+
+__all__ = [
+    "BUCKET",
+    "PARTS",
+    "Flaw",
+    "Intake",
+    "LocalStore",
+    "Look",
+    "Reclaimed",
+    "Store",
+    "Taken",
+    "opened_at",
+]
+
+BUCKET = "s3://"
+"""How addresses of stores in buckets begin."""
+
+
+def opened_at(address: str) -> Store:
+    """The store that has this `Store.address`."""
+    if address.startswith(BUCKET):
+        # Half a second and 40 MB that a store in a directory has no use for.
+        from models_registry.store.bucket import BucketStore
+
+        return BucketStore(Place.from_address(address))
+    return LocalStore(Path(address))

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from models_registry.contents import Content
 from models_registry.manifest import Manifest
@@ -32,8 +32,27 @@ class Reclaimed:
     bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """What is wrong with a blob, as a sentence. `mark` tells what lies there from what may come there."""
+
+    size: int
+    mark: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Where a store is, for people. `cache_bytes`: what this node has of it; None where it has no cache."""
+
+    kind: Literal["directory", "bucket"]
+    where: str
+    cache_bytes: int | None = None
+    cache_limit_bytes: int | None = None
+
+
 class Part(Protocol):
-    """A file that comes in pieces; what has come outlives the process that fetched it."""
+    """A file that comes in pieces; what has come outlives the process that fetched it, all or nearly all."""
 
     size: int
 
@@ -100,6 +119,12 @@ class Intake(Protocol):
 
 
 class Store(Protocol):
+    """Whatever stands in the way of its work, and is not told otherwise, is a StoreUnavailable."""
+
+    @property
+    def address(self) -> str:
+        """What `opened_at` makes the same store of, in another process. No secret is in it."""
+
     def intake(self, key: str) -> AbstractContextManager[Intake]:
         """The holding area `key`, made or continued; what an earlier process completed in it is still held.
 
@@ -130,17 +155,28 @@ class Store(Protocol):
     ) -> Reclaimed:
         """Delete those of `blobs` that nothing refers to. No publication happens meanwhile."""
 
-    def quarantine(self, sha256: str, *, inode: int) -> None:
-        """Move a damaged blob aside, if it still is the file that was found to be damaged. Idempotent."""
+    def quarantine(self, sha256: str, *, mark: str) -> None:
+        """Move a damaged blob aside, if it still is what was found to be damaged. Idempotent."""
 
-    def blobs(self, part: int) -> dict[str, int]:
-        """Sizes in bytes by sha256, of the blobs whose sha256 begins with the byte `part`."""
+    def walk(self, first: int = 0) -> Iterator[tuple[int, dict[str, int]]]:
+        """The parts from `first` on that are not empty, in order: sizes in bytes by sha256 of the blobs whose
+        sha256 begins with the byte.
+        """
+
+    def verify(self, sha256: str, *, counted: Counted) -> Flaw | None:
+        """Read all of a blob and compare it with its name. None: it is right, or it was deleted meanwhile."""
 
     def check(self, manifest: Manifest) -> None:
         """BlobMissing unless every blob is there with its size."""
 
     def opened(self, sha256: str) -> AbstractContextManager[Content]:
         """A blob, for reading. Raises BlobMissing."""
+
+    def come_bytes(self, manifest: Manifest) -> int:
+        """How much of the version this node has."""
+
+    def is_at_hand(self, manifest: Manifest) -> bool:
+        """Whether `materialise` takes but a moment."""
 
     def materialise(self, manifest: Manifest) -> Path:
         """A directory with the version's files under their own names, for a worker to read. Raises
@@ -152,4 +188,8 @@ class Store(Protocol):
     def materialised(self) -> dict[str, datetime]:
         """Since when each version is materialised, by digest."""
 
-    def free_bytes(self) -> int: ...
+    def look(self) -> Look:
+        """Where it is. Raises StoreUnavailable when it cannot be reached."""
+
+    def free_bytes(self) -> int | None:
+        """None: there is no limit to be known."""

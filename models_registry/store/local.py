@@ -12,24 +12,24 @@ to every blob that it needs: deleting blobs can never take away what an import h
 """
 
 import errno
+import hashlib
 import os
 import shutil
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
-from uuid import uuid4
 
 from models_registry.contents import Content, OpenFile
 from models_registry.errors import BlobMissing
 from models_registry.manifest import Manifest
 from models_registry.store import locks
-from models_registry.store.base import Reclaimed
-from models_registry.store.local_intake import STOP, LocalIntake, link_or_copy, sync_directory
+from models_registry.store.base import PARTS, Counted, Flaw, Look, Reclaimed
+from models_registry.store.directories import VersionDirectories, size_of, sync_directory
+from models_registry.store.local_intake import CHUNK_BYTES, STOP, LocalIntake
 
 _PART = ".part-"
-_MAKING = ".making-"
 
 
 class LocalStore:
@@ -41,6 +41,7 @@ class LocalStore:
         self._incoming = root / "incoming"
         self._versions = root / "versions"
         self._locks = root / "locks"
+        self._directories = VersionDirectories(self._versions, self._locks / "versions", self.blob_path)
         self._made = threading.Event()
 
     def _make(self) -> None:
@@ -48,6 +49,10 @@ class LocalStore:
             for directory in (self._blobs, self._incoming, self._versions, self._locks):
                 directory.mkdir(parents=True, exist_ok=True, mode=0o755)
             self._made.set()
+
+    @property
+    def address(self) -> str:
+        return str(self.root)
 
     def blob_path(self, sha256: str) -> Path:
         return self._blobs / sha256[:2] / sha256
@@ -106,10 +111,10 @@ class LocalStore:
         with locks.held(self._blobs_lock, exclusive=False):
             for sha256, size in sizes.items():
                 target = self.blob_path(sha256)
-                if _size(target) == size:
+                if size_of(target) == size:
                     continue
                 held = self._incoming / key / sha256
-                if _size(held) != size:
+                if size_of(held) != size:
                     raise BlobMissing(f"The import no longer holds the content {sha256[:12]}…; retry it.")
                 target.parent.mkdir(exist_ok=True)
                 # One of another size is damaged: the whole one takes its place.
@@ -142,17 +147,17 @@ class LocalStore:
             with locks.held(self._blobs_lock):
                 for sha256 in wanted - is_referenced(wanted):
                     path = self.blob_path(sha256)
-                    size = _size(path)
+                    size = size_of(path)
                     if size is not None:
                         path.unlink()
                         count, freed = count + 1, freed + size
         return Reclaimed(count, freed)
 
-    def quarantine(self, sha256: str, *, inode: int) -> None:
+    def quarantine(self, sha256: str, *, mark: str) -> None:
         self._make()
-        blob, aside = self.blob_path(sha256), self.root / "quarantine" / f"{sha256}.{inode}"
+        blob, aside = self.blob_path(sha256), self.root / "quarantine" / f"{sha256}.{mark}"
         with locks.held(self._blobs_lock), suppress(FileNotFoundError):
-            if blob.stat(follow_symlinks=False).st_ino != inode:
+            if _mark(blob.stat(follow_symlinks=False)) != mark:
                 return
             aside.parent.mkdir(exist_ok=True)
             if aside.exists():
@@ -163,17 +168,19 @@ class LocalStore:
             sync_directory(blob.parent)
             sync_directory(aside.parent)
 
-    def blobs(self, part: int) -> dict[str, int]:
-        found = {}
-        with suppress(FileNotFoundError), os.scandir(self._blobs / f"{part:02x}") as entries:
-            for entry in entries:
-                with suppress(FileNotFoundError):
-                    found[entry.name] = entry.stat(follow_symlinks=False).st_size
-        return found
+    def walk(self, first: int = 0) -> Iterator[tuple[int, dict[str, int]]]:
+        for part in range(first, PARTS):
+            found = {}
+            with suppress(FileNotFoundError), os.scandir(self._blobs / f"{part:02x}") as entries:
+                for entry in entries:
+                    with suppress(FileNotFoundError):
+                        found[entry.name] = entry.stat(follow_symlinks=False).st_size
+            if found:
+                yield part, found
 
     def check(self, manifest: Manifest) -> None:
         for file in manifest.files:
-            size = _size(self.blob_path(file.sha256))
+            size = size_of(self.blob_path(file.sha256))
             if size != file.size:
                 state = "is gone" if size is None else f"has {size:,} bytes instead of {file.size:,}"
                 raise BlobMissing(f"The stored content of {file.path} ({file.sha256[:12]}…) {state}.")
@@ -189,64 +196,45 @@ class LocalStore:
         finally:
             os.close(descriptor)
 
+    def verify(self, sha256: str, *, counted: Counted) -> Flaw | None:
+        path = self.blob_path(sha256)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return _unreadable(path, error)
+        try:
+            status = os.fstat(descriptor)
+            found = _hash(descriptor, counted)
+        except OSError as error:
+            return _unreadable(path, error)
+        finally:
+            os.close(descriptor)
+        if found == sha256:
+            return None
+        return Flaw(status.st_size, _mark(status), f"Its content has another sha256: {found[:12]}…")
+
+    def come_bytes(self, manifest: Manifest) -> int:
+        return manifest.size_bytes
+
+    def is_at_hand(self, manifest: Manifest) -> bool:
+        return True
+
     def materialise(self, manifest: Manifest) -> Path:
         self._make()
-        target = self._versions / manifest.digest
-        if self._is_whole(target, manifest):
-            return target
-        self.check(manifest)
-        with locks.held(self._locks / "versions"):
-            for stale in self._versions.glob(_MAKING + "*"):
-                shutil.rmtree(stale)
-            if self._is_whole(target, manifest):
-                return target
-            making = self._versions / f"{_MAKING}{uuid4().hex}"
-            self._link_files(making, manifest)
-            if target.exists():
-                target.rename(self._versions / f"{_MAKING}{uuid4().hex}")
-            making.rename(target)
-            sync_directory(self._versions)
-            for stale in self._versions.glob(_MAKING + "*"):
-                shutil.rmtree(stale)
-        return target
-
-    def _link_files(self, directory: Path, manifest: Manifest) -> None:
-        made = {directory}
-        directory.mkdir()
-        for file in manifest.files:
-            path = directory / file.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            made.update(parent for parent in path.parents if parent.is_relative_to(directory))
-            link_or_copy(self.blob_path(file.sha256), path)
-        for parent in made:
-            sync_directory(parent)
-
-    def _is_whole(self, directory: Path, manifest: Manifest) -> bool:
-        """Whether it holds exactly the manifest's files, each still with its size."""
-        if not directory.is_dir():
-            return False
-        found = {}
-        for parent, _, files in os.walk(directory):
-            for name in files:
-                path = Path(parent, name)
-                found[path.relative_to(directory).as_posix()] = _size(path)
-        return found == {file.path: file.size for file in manifest.files}
+        return self._directories.make(manifest, before=lambda: self.check(manifest))
 
     def dematerialise(self, digest: str) -> None:
         self._make()
-        with locks.held(self._locks / "versions"):
-            doomed = self._versions / f"{_MAKING}{uuid4().hex}"
-            with suppress(FileNotFoundError):
-                (self._versions / digest).rename(doomed)
-                shutil.rmtree(doomed)
+        self._directories.remove(digest)
 
     def materialised(self) -> dict[str, datetime]:
         self._make()
-        return {
-            entry.name: datetime.fromtimestamp(entry.stat(follow_symlinks=False).st_mtime, UTC)
-            for entry in os.scandir(self._versions)
-            if not entry.name.startswith(".")
-        }
+        return self._directories.all()
+
+    def look(self) -> Look:
+        return Look("directory", str(self.root))
 
     def free_bytes(self) -> int:
         """Bytes that this process may still write; the home may not exist yet."""
@@ -257,10 +245,25 @@ class LocalStore:
         return status.f_bavail * status.f_frsize
 
 
-def _size(path: Path) -> int | None:
-    try:
-        return path.stat(follow_symlinks=False).st_size
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR):
-            return None
-        raise
+def _mark(status: os.stat_result) -> str:
+    """Tells this very file from others that come to have its name."""
+    return str(status.st_ino)
+
+
+def _unreadable(path: Path, error: OSError) -> Flaw:
+    status = path.stat(follow_symlinks=False)
+    words = f"It cannot be read: {os.strerror(error.errno or errno.EIO)}."
+    return Flaw(status.st_size, _mark(status), words)
+
+
+def _hash(descriptor: int, counted: Counted) -> str:
+    digest = hashlib.sha256()
+    buffer = memoryview(bytearray(CHUNK_BYTES))
+    offset = 0
+    while read := os.preadv(descriptor, [buffer], offset):
+        digest.update(buffer[:read])
+        offset += read
+        counted(read)
+    # What serves models wants the page cache for what it reads.
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    return digest.hexdigest()

@@ -13,6 +13,7 @@ from uuid import uuid4
 from models_registry.contents import Content, OpenFile
 from models_registry.errors import SourceChanged, StoreFull
 from models_registry.store.base import Counted, Part, Taken
+from models_registry.store.directories import sync_directory
 from models_registry.store.local_part import PREFIX, LocalPart, taken_bytes
 
 CHUNK_BYTES = 1024 * 1024
@@ -23,7 +24,7 @@ SPARE_BYTES = 64 * 1024 * 1024
 """Never filled: the database and the logs of an embedded stack live on the same disk."""
 
 STOP = ".stop"
-_CHANGED = "A file grew or shrank while it was being imported. Import it when nobody writes to it."
+CHANGED = "A file grew or shrank while it was being imported. Import it when nobody writes to it."
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -52,20 +53,23 @@ class LocalIntake:
         if size <= SMALL_BYTES:
             return self._take_small(descriptor, size, counted=counted)
         if self._has_likely_twin(OpenFile(descriptor, size)):
-            sha256 = _read_through(descriptor, size, counted=counted)
+            sha256 = read_through(descriptor, size, counted=counted)
             if self._hold_known(sha256, size):
                 return Taken(sha256, size, copied_bytes=0)
             # A twin in every sample that still differs is read again: what was counted is taken back.
             counted(-size)
         self.check_space(size)
         return self._hold_new(
-            size, lambda part: _read_through(descriptor, size, counted=counted, copy_to=part)
+            size,
+            lambda part: read_through(
+                descriptor, size, counted=counted, write=lambda data: _write_all(part, data)
+            ),
         )
 
     def _take_small(self, descriptor: int, size: int, *, counted: Counted) -> Taken:
         data = OpenFile(descriptor, size + 1).read_at(0, size + 1)
         if len(data) != size:
-            raise SourceChanged(_CHANGED)
+            raise SourceChanged(CHANGED)
         sha256 = hashlib.sha256(data).hexdigest()
         counted(size)
         if self._hold_known(sha256, size):
@@ -170,7 +174,7 @@ class LocalIntake:
             candidates = sorted(self._sizes.get(content.size, ()))
         if not candidates:
             return False
-        wanted = list(_samples(content))
+        wanted = list(samples(content.size, content.read_at))
         return any(
             self._agrees(path, content.size, wanted)
             for sha256 in candidates
@@ -184,8 +188,9 @@ class LocalIntake:
         except FileNotFoundError:
             return False
         try:
-            found = _samples(OpenFile(descriptor, os.fstat(descriptor).st_size))
-            return os.fstat(descriptor).st_size == size and all(map(operator.eq, found, wanted))
+            content = OpenFile(descriptor, os.fstat(descriptor).st_size)
+            found = samples(content.size, content.read_at)
+            return content.size == size and all(map(operator.eq, found, wanted))
         finally:
             os.close(descriptor)
 
@@ -244,13 +249,18 @@ def blob_id_of(content: Content) -> str:
     return digest.hexdigest()
 
 
-def _samples(content: Content) -> Iterator[bytes]:
-    last = max(0, content.size - SAMPLE_BYTES)
-    return (content.read_at(last * step // (SAMPLES - 1), SAMPLE_BYTES) for step in range(SAMPLES))
+def samples(size: int, read_at: Callable[[int, int], bytes]) -> Iterator[bytes]:
+    last = max(0, size - SAMPLE_BYTES)
+    return (read_at(last * step // (SAMPLES - 1), SAMPLE_BYTES) for step in range(SAMPLES))
 
 
-def _read_through(descriptor: int, size: int, *, counted: Counted, copy_to: int | None = None) -> str:
-    """sha256 of exactly `size` bytes; what is hashed is what is written, from one and the same buffer."""
+def read_through(
+    descriptor: int, size: int, *, counted: Counted, write: Callable[[memoryview], None] | None = None
+) -> str:
+    """sha256 of exactly `size` bytes; what is hashed is what is written, from one and the same buffer.
+
+    Raises SourceChanged.
+    """
     digest = hashlib.sha256()
     buffer = memoryview(bytearray(CHUNK_BYTES))
     done = 0
@@ -259,34 +269,14 @@ def _read_through(descriptor: int, size: int, *, counted: Counted, copy_to: int 
         if done > size:
             break
         digest.update(buffer[:read])
-        if copy_to is not None:
-            _write_all(copy_to, buffer[:read])
+        if write is not None:
+            write(buffer[:read])
         counted(read)
     if done != size:
-        raise SourceChanged(_CHANGED)
+        raise SourceChanged(CHANGED)
     return digest.hexdigest()
 
 
 def _write_all(descriptor: int, data: memoryview) -> None:
     while data:
         data = data[os.write(descriptor, data) :]
-
-
-def link_or_copy(source: Path, target: Path) -> None:
-    """Hard-link; copy when the file already has as many links as its file system allows (65,000 on ext4)."""
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except OSError as error:
-        if error.errno != errno.EMLINK:
-            raise
-        target.write_bytes(source.read_bytes())
-        target.chmod(0o444)
-
-
-def sync_directory(directory: Path) -> None:
-    """Make the names in `directory` last through a power cut."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

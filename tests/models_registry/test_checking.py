@@ -210,7 +210,7 @@ def test_a_blob_that_cannot_be_read_is_damaged(library, version, monkeypatch) ->
     def fails(*_: object) -> int:
         raise OSError(5, os.strerror(5))
 
-    monkeypatch.setattr(checker.os, "preadv", fails)
+    monkeypatch.setattr(os, "preadv", fails)
     found = checker.Checker(library.store, bytes_per_second=10**9, report=lambda _: None).run(None)
     assert {damage.detail for damage in found.damages} == {"It cannot be read: Input/output error."}
 
@@ -218,10 +218,10 @@ def test_a_blob_that_cannot_be_read_is_damaged(library, version, monkeypatch) ->
 def test_a_file_that_took_the_place_of_a_damaged_one_is_not_moved_aside(library, version) -> None:
     sha256 = weights_of(version)
     inode = library.store.blob_path(sha256).stat().st_ino
-    library.store.quarantine(sha256, inode=inode + 1)
+    library.store.quarantine(sha256, mark=str(inode + 1))
     library.store.check(files.manifest_of(version))
-    library.store.quarantine(sha256, inode=inode)
-    library.store.quarantine(sha256, inode=inode)
+    library.store.quarantine(sha256, mark=str(inode))
+    library.store.quarantine(sha256, mark=str(inode))
     assert [path.name for path in (library.store.root / "quarantine").iterdir()] == [f"{sha256}.{inode}"]
     assert not library.store.blob_path(sha256).exists()
 

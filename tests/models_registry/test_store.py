@@ -1,4 +1,4 @@
-"""The store: each content once, whole or not at all, and never taken from under an import."""
+"""The store in a directory, besides what holds of every store: see tests/contracts/test_stores.py."""
 
 import errno
 import hashlib
@@ -8,11 +8,9 @@ from collections.abc import Collection
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from models_registry.contents import OpenFile
-from models_registry.errors import BlobMissing, IntakeBusy, SourceChanged, StoreFull
+from models_registry.errors import StoreFull
 from models_registry.manifest import Manifest, ManifestFile, manifest_of
 from models_registry.store import LocalStore, Taken, local_intake
 from models_registry.store.local_intake import LocalIntake
@@ -84,21 +82,6 @@ def test_a_file_is_hashed_while_it_is_copied_and_lies_read_only_under_its_hash(s
     assert blob.parent.parent.parent == store.root / "blobs"
 
 
-def test_nothing_is_visible_before_it_is_published(store, tmp_path) -> None:
-    with store.intake("1") as intake:
-        taken = take(intake, tmp_path, b"content")
-    manifest = manifest_of([ManifestFile("a", 7, taken.sha256)])
-    with pytest.raises(BlobMissing):
-        store.check(manifest)
-    with pytest.raises(BlobMissing), store.opened(taken.sha256):
-        pass
-    store.publish("1", manifest)
-    store.publish("1", manifest)
-    store.check(manifest)
-    with store.opened(taken.sha256) as blob:
-        assert blob.read_at(0, 100) == b"content"
-
-
 @pytest.mark.parametrize("size", [0, 1, 1000, BIG])
 def test_content_seen_before_is_linked_and_not_copied(store, tmp_path, size: int) -> None:
     content = os.urandom(size)
@@ -110,52 +93,18 @@ def test_content_seen_before_is_linked_and_not_copied(store, tmp_path, size: int
     assert held.stat().st_ino == store.blob_path(taken.sha256).stat().st_ino
 
 
-def test_the_same_content_twice_in_one_import_is_kept_once(store, tmp_path) -> None:
-    content = os.urandom(BIG)
-    with store.intake("1") as intake:
-        assert take(intake, tmp_path, content).copied_bytes == BIG
-        assert take(intake, tmp_path, content).copied_bytes == 0
-    assert len(all_files(store.root)) == 1
-
-
 def test_content_of_the_same_size_is_told_apart_by_samples_and_read_once(
     store, tmp_path, monkeypatch
 ) -> None:
     published(store, tmp_path, {"a": os.urandom(BIG)})
     hashed: list[int] = []
-    original = local_intake._read_through
+    original = local_intake.read_through
     monkeypatch.setattr(
-        local_intake, "_read_through", lambda *args, **kw: hashed.append(1) or original(*args, **kw)
+        local_intake, "read_through", lambda *args, **kw: hashed.append(1) or original(*args, **kw)
     )
     with store.intake("2") as intake:
         assert take(intake, tmp_path, os.urandom(BIG)).copied_bytes == BIG
     assert len(hashed) == 1
-
-
-def test_content_that_differs_only_between_the_samples_is_still_kept_as_itself(store, tmp_path) -> None:
-    content = bytearray(os.urandom(BIG))
-    published(store, tmp_path, {"a": bytes(content)})
-    content[BIG // 16] ^= 1
-    counted: list[int] = []
-    source = tmp_path / "source"
-    source.write_bytes(content)
-    with store.intake("2") as intake, source.open("rb") as file:
-        taken = intake.take(file.fileno(), BIG, counted=counted.append)
-        assert taken == Taken(sha256(bytes(content)), BIG, copied_bytes=BIG)
-    assert sum(counted) == BIG
-
-
-def test_a_file_that_is_longer_or_shorter_than_listed_is_not_kept(store, tmp_path) -> None:
-    with store.intake("1") as intake:
-        for content, size in [
-            (b"12345", 4),
-            (b"123", 4),
-            (os.urandom(BIG), BIG - 1),
-            (os.urandom(BIG), BIG + 1),
-        ]:
-            with pytest.raises(SourceChanged):
-                take(intake, tmp_path, content, size=size)
-    assert all_files(store.root) == []
 
 
 def test_too_little_space_is_told_before_a_byte_is_copied(store, tmp_path, monkeypatch) -> None:
@@ -203,56 +152,6 @@ def test_left_overs_of_a_dead_import_go_when_the_next_one_begins_and_whole_files
         assert intake.is_unwanted()
 
 
-def test_one_intake_has_one_writer(store) -> None:
-    other = LocalStore(store.root)
-    with store.intake("1"):
-        assert other.is_busy("1")
-        with pytest.raises(IntakeBusy), other.intake("1"):
-            pass
-        with pytest.raises(IntakeBusy):
-            other.discard("1", is_referenced=nothing)
-        assert not other.is_busy("2")
-    assert not other.is_busy("1")
-
-
-def test_notes_are_whole_and_go_with_the_intake(store) -> None:
-    assert store.read_note("1", "result") is None
-    with store.intake("1") as intake:
-        intake.write_note("result", b"one")
-        intake.write_note("result", b"two")
-    assert store.read_note("1", "result") == b"two"
-    assert store.intakes() == ["1"]
-    store.discard("1", is_referenced=nothing)
-    assert store.read_note("1", "result") is None
-    assert store.intakes() == []
-    assert list((store.root / "locks").glob("incoming-*")) == []
-
-
-def test_discarding_takes_back_what_was_published_but_that_nothing_refers_to(store, tmp_path) -> None:
-    kept = published(store, tmp_path, {"kept": b"kept"})
-    with store.intake("2") as intake:
-        files = [
-            ManifestFile(name, 4, take(intake, tmp_path, name.encode()).sha256) for name in ("kept", "lost")
-        ]
-    store.publish("2", manifest_of(files))
-    reclaimed = store.discard("2", is_referenced=lambda blobs: {sha256(b"kept")} & set(blobs))
-    assert (reclaimed.blobs, reclaimed.bytes) == (1, 4)
-    store.check(kept)
-    assert not store.blob_path(sha256(b"lost")).exists()
-    assert store.discard("2", is_referenced=nothing).blobs == 0
-
-
-def test_deleting_a_blob_takes_nothing_from_an_import_that_has_seen_it(store, tmp_path) -> None:
-    content = os.urandom(BIG)
-    published(store, tmp_path, {"a": content})
-    with store.intake("2") as intake:
-        taken = take(intake, tmp_path, content)
-    assert store.reclaim([taken.sha256], is_referenced=nothing).blobs == 1
-    manifest = manifest_of([ManifestFile("a", BIG, taken.sha256)])
-    store.publish("2", manifest)
-    assert store.blob_path(taken.sha256).read_bytes() == content
-
-
 def test_no_publication_happens_between_asking_for_references_and_deleting(store, tmp_path) -> None:
     published(store, tmp_path, {"a": b"same"})
     with store.intake("2") as intake:
@@ -271,25 +170,6 @@ def test_no_publication_happens_between_asking_for_references_and_deleting(store
     store.check(manifest)
 
 
-def test_a_damaged_blob_of_another_size_is_replaced_by_a_whole_one(store, tmp_path) -> None:
-    manifest = published(store, tmp_path, {"a": b"content"})
-    blob = store.blob_path(sha256(b"content"))
-    blob.chmod(0o644)
-    blob.write_bytes(b"cont")
-    with pytest.raises(BlobMissing, match="4 bytes instead of 7"):
-        store.check(manifest)
-    published(store, tmp_path, {"b": b"content"}, key="2")
-    store.check(manifest)
-    assert blob.read_bytes() == b"content"
-
-
-def test_publishing_what_the_intake_lacks_is_told(store) -> None:
-    with store.intake("1"):
-        pass
-    with pytest.raises(BlobMissing, match="retry"):
-        store.publish("1", manifest_of([ManifestFile("a", 1, "0" * 64)]))
-
-
 def test_a_version_is_materialised_by_hard_links_under_its_own_names(store, tmp_path) -> None:
     files = {"config.json": b"{}", "deep/er/w": b"w", "again": b"w"}
     manifest = published(store, tmp_path, files)
@@ -300,41 +180,6 @@ def test_a_version_is_materialised_by_hard_links_under_its_own_names(store, tmp_
     } == files
     assert (directory / "deep/er/w").stat().st_ino == store.blob_path(sha256(b"w")).stat().st_ino
     assert store.materialise(manifest) == directory
-
-
-def test_a_materialised_version_that_was_tampered_with_is_made_anew(store, tmp_path) -> None:
-    manifest = published(store, tmp_path, {"a": b"a", "b": b"b"})
-    directory = store.materialise(manifest)
-    (directory / "a").unlink()
-    (directory / "evil.py").write_text("import os")
-    assert store.materialise(manifest) == directory
-    assert [path.name for path in all_files(directory)] == ["a", "b"]
-    assert versions_of(store) == [manifest.digest]
-
-
-def test_a_version_that_misses_a_blob_is_not_materialised(store, tmp_path) -> None:
-    manifest = published(store, tmp_path, {"a": b"a", "b": b"b"})
-    store.reclaim([sha256(b"a")], is_referenced=nothing)
-    with pytest.raises(BlobMissing, match="of a "):
-        store.materialise(manifest)
-    assert versions_of(store) == []
-
-
-def test_many_materialise_at_once_and_each_gets_the_whole(store, tmp_path) -> None:
-    manifest = published(store, tmp_path, {f"d/{number}": bytes([number]) for number in range(50)})
-    (store.root / "versions/.making-dead").mkdir()
-    found: list[int] = []
-
-    def work() -> None:
-        found.append(len(all_files(LocalStore(store.root).materialise(manifest))))
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [50] * 8
-    assert versions_of(store) == [manifest.digest]
 
 
 def test_a_file_with_as_many_links_as_allowed_is_copied_into_the_version(
@@ -349,15 +194,6 @@ def test_a_file_with_as_many_links_as_allowed_is_copied_into_the_version(
     assert (store.materialise(manifest) / "a").read_bytes() == b"a"
 
 
-def test_dematerialising_removes_the_directory_and_no_blob(store, tmp_path) -> None:
-    manifest = published(store, tmp_path, {"a": b"a"})
-    directory = store.materialise(manifest)
-    store.dematerialise(manifest.digest)
-    store.dematerialise(manifest.digest)
-    assert not directory.exists()
-    store.check(manifest)
-
-
 def test_an_open_descriptor_reads_no_further_than_its_size() -> None:
     descriptor = os.open("/dev/zero", os.O_RDONLY)
     try:
@@ -366,30 +202,6 @@ def test_an_open_descriptor_reads_no_further_than_its_size() -> None:
         assert content.read_at(20, 5) == b""
     finally:
         os.close(descriptor)
-
-
-contents = st.dictionaries(
-    st.sampled_from(["a", "b", "c", "d/e", "d/f"]), st.sampled_from([b"", b"1", b"22", b"23"]), min_size=1
-)
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(contents, st.booleans()), max_size=5))
-def test_the_store_holds_exactly_what_the_published_versions_need(tmp_path_factory, imports) -> None:
-    root = tmp_path_factory.mktemp("property")
-    store = LocalStore(root / "store")
-    needed: set[str] = set()
-    for number, (files, is_kept) in enumerate(imports):
-        with store.intake(str(number)) as intake:
-            manifest = manifest_of(
-                ManifestFile(path, len(content), take(intake, root, content).sha256)
-                for path, content in files.items()
-            )
-        store.publish(str(number), manifest)
-        if is_kept:
-            needed |= {file.sha256 for file in manifest.files}
-        store.discard(str(number), is_referenced=needed.intersection)
-    assert {path.name for path in all_files(store.root)} == needed
 
 
 def test_a_file_of_our_own_is_taken_over_without_a_copy_if_it_is_what_it_should_be(store, tmp_path) -> None:

@@ -1,0 +1,203 @@
+"""Taking files into the bucket: hashed while they are uploaded, uploaded only when they are new."""
+
+import hashlib
+import operator
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from models_registry.contents import Content, OpenFile
+from models_registry.errors import SourceChanged
+from models_registry.store.base import Counted, Part, Taken
+from models_registry.store.bucket.bodies import Body, Upload, part_bytes_of
+from models_registry.store.bucket.client import Bucket, Gone, side_by_side
+from models_registry.store.bucket.lease import Lease
+from models_registry.store.bucket.part import BucketPart
+from models_registry.store.bucket.records import Records, body_key
+from models_registry.store.local_intake import CHANGED, SMALL_BYTES, blob_id_of, read_through, samples
+
+LOOK_EVERY_SECONDS = 2.0
+"""How often a writer asks whether it is wanted: every look is a request."""
+
+
+class BucketIntake:
+    """See `Intake`."""
+
+    def __init__(self, bucket: Bucket, records: Records, lease: Lease, key: str, *, part_bytes: int) -> None:
+        self._bucket = bucket
+        self._records = records
+        self._lease = lease
+        self._key = key
+        self._part_bytes = part_bytes
+        self._held: dict[tuple[str, int], str] = {}
+        self._sizes: dict[int, set[str]] | None = None
+        self._lock = threading.Lock()
+        self._looked = 0.0
+
+    @property
+    def _place(self) -> str:
+        return f"intakes/{self._key}/"
+
+    def begin(self) -> None:
+        """Clear away what an earlier process has begun and not ended, and find what it holds."""
+        self._bucket.delete(self._place + "stop")
+        self._bucket.abort_uploads(body_key(self._key) + ".")
+        held = held_in(self._bucket, self._key)
+        bodies = set(held.values())
+        for body in begun_in(self._bucket, self._key):
+            if body not in bodies:
+                self._bucket.delete(body_key(body))
+                self._bucket.delete(f"{self._place}begun/{body}")
+        whole = side_by_side(lambda one: self._records.size_of(held[one]) == one[1], list(held))
+        self._held = {one: held[one] for one, is_whole in zip(held, whole, strict=True) if is_whole}
+
+    def probably_held(self, content: Content) -> bool:
+        return content.size > SMALL_BYTES and self._has_likely_twin(content)
+
+    def check_space(self, new_bytes: int) -> None:
+        """A bucket is never full."""
+
+    def take(self, descriptor: int, size: int, *, counted: Counted) -> Taken:
+        if size <= SMALL_BYTES:
+            return self._take_small(descriptor, size, counted=counted)
+        if self._has_likely_twin(OpenFile(descriptor, size)):
+            sha256 = read_through(descriptor, size, counted=counted)
+            if self.hold(sha256, size):
+                return Taken(sha256, size, copied_bytes=0)
+            # A twin in every sample that still differs is read again: what was counted is taken back.
+            counted(-size)
+        upload = self._begun(size)
+        with upload.streaming(part_bytes_of(size, self._part_bytes)) as write:
+            sha256 = read_through(descriptor, size, counted=counted, write=write)
+        return self._keep(upload.body, sha256, size)
+
+    def _take_small(self, descriptor: int, size: int, *, counted: Counted) -> Taken:
+        data = OpenFile(descriptor, size + 1).read_at(0, size + 1)
+        if len(data) != size:
+            raise SourceChanged(CHANGED)
+        sha256 = hashlib.sha256(data).hexdigest()
+        counted(size)
+        if self.hold(sha256, size):
+            return Taken(sha256, size, copied_bytes=0)
+        upload = self._begun(size)
+        upload.of_parts([], data)
+        return self._keep(upload.body, sha256, size)
+
+    def _begun(self, size: int) -> Upload:
+        self._lease.check()
+        return Upload(self._bucket, self._key, size)
+
+    def _keep(self, body: str, sha256: str, size: int) -> Taken:
+        """Hold a body of our own, unless another thread has brought the same content meanwhile."""
+        with self._lock:
+            is_first = self._held.setdefault((sha256, size), body) == body
+        if not is_first:
+            self._bucket.delete(body_key(body))
+            self._bucket.delete(f"{self._place}begun/{body}")
+            return Taken(sha256, size, copied_bytes=0)
+        self._note_held(sha256, size, body)
+        return Taken(sha256, size, copied_bytes=size)
+
+    def _note_held(self, sha256: str, size: int, body: str) -> None:
+        self._lease.check()
+        self._bucket.put(f"{self._place}held/{sha256}.{size}.{body}", b"")
+
+    def hold(self, sha256: str, size: int) -> bool:
+        if (sha256, size) in self._held:
+            return True
+        self._lease.check()
+        # Held before it is noted: while this process lives the record tells of it, and the intake exists.
+        body = self._records.hold(sha256, size, self._key)
+        if body is None:
+            return False
+        self._note_held(sha256, size, body)
+        with self._lock:
+            self._held.setdefault((sha256, size), body)
+        return True
+
+    def hold_blob_id(self, blob_id: str, size: int) -> str | None:
+        for sha256 in self._of_size(size):
+            if self.hold(sha256, size):
+                with self.opened(sha256) as content:
+                    if blob_id_of(content) == blob_id:
+                        return sha256
+        return None
+
+    def reserve(self, parts: Mapping[str, int]) -> None:
+        """A bucket is never full."""
+
+    @contextmanager
+    def part(self, key: str, size: int) -> Iterator[BucketPart]:
+        piece_bytes = part_bytes_of(size, self._part_bytes)
+        prefix = f"{self._place}parts/{key}/"
+        yield BucketPart(self._bucket, prefix, size, by=self._lease.by, piece_bytes=piece_bytes)
+
+    def complete(self, part: Part, sha256: str) -> None:
+        assert isinstance(part, BucketPart)  # noqa: S101
+        upload = self._begun(part.size)
+        upload.of_parts(part.pieces, part.rest)
+        self._keep(upload.body, sha256, part.size)
+        part.restart()
+
+    @contextmanager
+    def opened(self, sha256: str) -> Iterator[Content]:
+        with self._lock:
+            found = next((one, body) for one, body in self._held.items() if one[0] == sha256)
+        (_, size), body = found
+        yield Body(self._bucket, body, size)
+
+    def is_unwanted(self) -> bool:
+        now = time.monotonic()
+        if now - self._looked < LOOK_EVERY_SECONDS:
+            return False
+        self._looked = now
+        try:
+            self._bucket.head(self._place + "stop")
+        except Gone:
+            return False
+        return True
+
+    def write_note(self, name: str, data: bytes) -> None:
+        self._lease.check()
+        self._bucket.put(f"{self._place}notes/{name}", data)
+
+    def _of_size(self, size: int) -> list[str]:
+        with self._lock:
+            if self._sizes is None:
+                self._sizes = {}
+                for _, blobs in self._records.walk():
+                    for sha256, found in blobs.items():
+                        self._sizes.setdefault(found, set()).add(sha256)
+            own = {sha256 for sha256, found in self._held if found == size}
+            return sorted(self._sizes.get(size, set()) | own)
+
+    def _has_likely_twin(self, content: Content) -> bool:
+        """See `LocalIntake`: whether a held content of the same size agrees in samples spread over it."""
+        candidates = self._of_size(content.size)
+        if not candidates:
+            return False
+        wanted = list(samples(content.size, content.read_at))
+        return any(self._agrees(sha256, content.size, wanted) for sha256 in candidates)
+
+    def _agrees(self, sha256: str, size: int, wanted: list[bytes]) -> bool:
+        body = self._held.get((sha256, size)) or self._records.body_of(sha256, size)
+        if body is None:
+            return False
+        read = Body(self._bucket, body, size).sample
+        try:
+            return all(map(operator.eq, samples(size, read), wanted))
+        except Gone:
+            return False
+
+
+def held_in(bucket: Bucket, key: str) -> dict[tuple[str, int], str]:
+    """Bodies by sha256 and size."""
+    prefix = f"intakes/{key}/held/"
+    found = (listed.key.removeprefix(prefix).split(".", 2) for listed in bucket.listed(prefix))
+    return {(sha256, int(size)): body for sha256, size, body in found}
+
+
+def begun_in(bucket: Bucket, key: str) -> set[str]:
+    prefix = f"intakes/{key}/begun/"
+    return {listed.key.removeprefix(prefix) for listed in bucket.listed(prefix)}

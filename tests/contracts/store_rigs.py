@@ -1,0 +1,80 @@
+"""Every kind of store, with what a test has to do to it behind its back."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Protocol
+
+from models_registry.store import LocalStore, Store
+from models_registry.store.bucket import BucketStore
+from models_registry.store.place import Place
+from tests.models_registry.s3_server import S3Server
+
+PART_BYTES = 256 * 1024
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+class Rig(Protocol):
+    store: Store
+
+    def again(self) -> Store:
+        """The same store, as another process sees it."""
+
+    def spoil(self, name: str, content: bytes) -> None:
+        """Replace the bytes of a blob."""
+
+    def stored(self) -> set[str]:
+        """The sha256s of all bytes that the store holds, and the names of whatever else it has not let go."""
+
+
+class LocalRig:
+    def __init__(self, directory: Path) -> None:
+        self.store = LocalStore(directory / "store")
+
+    def again(self) -> Store:
+        return LocalStore(self.store.root)
+
+    def spoil(self, name: str, content: bytes) -> None:
+        blob = self.store.blob_path(name)
+        blob.chmod(0o644)
+        blob.write_bytes(content)
+
+    def stored(self) -> set[str]:
+        found = [path for path in self.store.root.rglob("*") if path.is_file()]
+        return {sha256(path.read_bytes()) for path in found if path.parent.name != "locks"}
+
+
+class BucketRig:
+    """`node` is where this machine keeps its cache."""
+
+    _made = 0
+
+    def __init__(self, server: S3Server, node: Path, *, lease_seconds: float = 30) -> None:
+        BucketRig._made += 1
+        self.server = server
+        self.bucket = f"models-{os.getpid()}-{BucketRig._made}"
+        self.place = Place(self.bucket, node, 0, prefix="slipway/", endpoint=server.url, path_style=True)
+        self._lease_seconds = lease_seconds
+        server.client.create_bucket(Bucket=self.bucket)
+        self.store = self.again()
+
+    def again(self) -> BucketStore:
+        return BucketStore(self.place, part_bytes=PART_BYTES, lease_seconds=self._lease_seconds)
+
+    def body_key(self, name: str) -> str:
+        record = self.store._record(name)
+        assert record is not None
+        return f"slipway/bodies/{record[0]}"
+
+    def spoil(self, name: str, content: bytes) -> None:
+        self.server.client.put_object(Bucket=self.bucket, Key=self.body_key(name), Body=content)
+
+    def stored(self) -> set[str]:
+        keys = {key.removeprefix("slipway/") for key in self.server.keys(self.bucket)}
+        bodies = {key for key in keys if key.startswith("bodies/")}
+        found = {sha256(self.store._bucket.get(key)[0]) for key in bodies}
+        records = {key for key in keys if key.startswith("blobs/") and key.split("/")[2][:64] in found}
+        return found | (keys - bodies - records) | set(self.server.uploads(self.bucket))
