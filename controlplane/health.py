@@ -19,6 +19,7 @@ from common.models import Pulse
 from controlplane.celery import app
 from controlplane.heartbeats import living_workers
 from gateway.backends import backend
+from models_registry import files
 
 LIMIT_SECONDS = 1.0
 SWEEPER_SILENT_AFTER = timedelta(seconds=10)
@@ -118,11 +119,17 @@ def _gateway() -> str:
     return health.detail
 
 
+def _store() -> str:
+    found = files.store().look()
+    return f"{found.kind} {found.where}"
+
+
 PROBES = (
     Probe("database", _database, vital=True),
     Probe("redis", _redis, vital=True),
     Probe("broker", _broker, vital=True),
     Probe("gateway", _gateway, vital=False),
+    Probe("store", _store, vital=False),
     Probe("worker", _worker, vital=False),
     Probe("sweeper", _sweeper, vital=False),
 )

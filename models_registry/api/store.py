@@ -122,7 +122,21 @@ class StoreSerializer(serializers.Serializer[Any]):
     dedup_factor = serializers.FloatField(allow_null=True, help_text="`version_bytes` by `bytes`.")
     waiting_blobs = serializers.IntegerField(help_text="Needed by nothing, until the grace time is over.")
     waiting_bytes = serializers.IntegerField()
-    free_bytes = serializers.IntegerField()
+    free_bytes = serializers.IntegerField(allow_null=True, help_text="On its disk; null: it has no limit.")
+    kind = serializers.ChoiceField(
+        choices=["directory", "bucket"], source="look.kind", default=None, allow_null=True
+    )
+    where = serializers.CharField(source="look.where", default=None, allow_null=True)
+    cache_bytes = serializers.IntegerField(
+        source="look.cache_bytes",
+        default=None,
+        allow_null=True,
+        help_text="Of a bucket's files, what the console's node keeps a copy of.",
+    )
+    cache_limit_bytes = serializers.IntegerField(
+        source="look.cache_limit_bytes", default=None, allow_null=True, help_text="0: none."
+    )
+    problem = serializers.CharField(help_text="Why it cannot be reached; or empty.")
     grace_hours = serializers.SerializerMethodField()
     last_collection = CollectionSerializer(allow_null=True)
     last_check = CheckSerializer(allow_null=True)

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from django.db.models import Count, Exists, OuterRef, QuerySet, Sum
 
 from models_registry import files
+from models_registry.errors import StoreUnavailable
 from models_registry.models import Check, Collection, Finding, UnreferencedBlob, Version, VersionFile
 from models_registry.selectors.catalogue import JSON_COLUMNS
 from models_registry.states import HOLDS_BLOBS, WHOLE
+from models_registry.store import Look
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,11 @@ class StoreNow:
     waiting_blobs: int
     """That nothing needs any more, until the grace time is over."""
     waiting_bytes: int
-    free_bytes: int
+    free_bytes: int | None
+    """None: it has no limit."""
+    look: Look | None
+    problem: str
+    """Why it cannot be reached; empty when it can."""
     last_collection: Collection | None
     last_check: Check | None
     open_findings: int
@@ -38,13 +44,21 @@ def store_now() -> StoreNow:
     needed = VersionFile.objects.filter(version__state__in=HOLDS_BLOBS).order_by()
     once = needed.values("sha256", "size").distinct().aggregate(blobs=Count("*"), bytes=Sum("size"))
     waiting = UnreferencedBlob.objects.aggregate(blobs=Count("*"), bytes=Sum("size"))
+    store, problem = files.store(), ""
+    look: Look | None = None
+    try:
+        look = store.look()
+    except StoreUnavailable as error:
+        problem = str(error)
     return StoreNow(
         blobs=once["blobs"],
         bytes=once["bytes"] or 0,
         version_bytes=needed.aggregate(bytes=Sum("size"))["bytes"] or 0,
         waiting_blobs=waiting["blobs"],
         waiting_bytes=waiting["bytes"] or 0,
-        free_bytes=files.store().free_bytes(),
+        free_bytes=store.free_bytes(),
+        look=look,
+        problem=problem,
         last_collection=collections().first(),
         last_check=checks().first(),
         open_findings=Finding.objects.open().count(),
