@@ -81,7 +81,7 @@ class Environment(BaseSettings):
     store_cache_gib: int = Field(
         0,
         ge=0,
-        description="GiB that each node keeps of a bucket's files; what it serves stays in any case. 0: no limit.",
+        description="GiB of a bucket's files that each node keeps; what it serves stays anyway. 0: no limit.",
     )
     store_grace_hours: int = Field(
         24,

@@ -13,6 +13,7 @@ from tests.valkey import ValkeyServer
 
 if TYPE_CHECKING:
     from gateway.backends.fake import FakeGateway
+    from tests.models_registry.s3_server import S3Server
 
 
 @pytest.fixture(scope="session")
@@ -44,6 +45,18 @@ def valkey(valkey_server: ValkeyServer, settings) -> Iterator[ValkeyServer]:
     yield valkey_server
     if not valkey_server.is_running:
         valkey_server.start()
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """An S3 server, and credentials for it where boto3 looks for them."""
+    from tests.models_registry.s3_server import KEYS, s3_server
+
+    with pytest.MonkeyPatch.context() as patch, s3_server() as server:
+        patch.setenv("AWS_ACCESS_KEY_ID", KEYS["aws_access_key_id"])
+        patch.setenv("AWS_SECRET_ACCESS_KEY", KEYS["aws_secret_access_key"])
+        patch.setenv("AWS_DEFAULT_REGION", KEYS["region_name"])
+        yield server
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,6 @@ from models_registry.errors import BlobMissing, IntakeBusy, SourceChanged
 from models_registry.manifest import Manifest, ManifestFile, manifest_of
 from models_registry.store import Intake, Store, Taken
 from tests.contracts.store_rigs import BucketRig, LocalRig, Rig, sha256
-from tests.models_registry.s3_server import KEYS, S3Server, s3_server
 
 BIG = 3 * 1024 * 1024 + 7
 
@@ -26,20 +25,11 @@ def everything(blobs: Collection[str]) -> set[str]:
     return set(blobs)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with s3_server() as server:
-        yield server
-
-
 @pytest.fixture(params=["directory", "bucket"])
-def rig(request, tmp_path: Path, monkeypatch) -> Rig:
+def rig(request, tmp_path: Path) -> Rig:
     if request.param == "directory":
         return LocalRig(tmp_path)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEYS["aws_access_key_id"])
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEYS["aws_secret_access_key"])
-    monkeypatch.setenv("AWS_DEFAULT_REGION", KEYS["region_name"])
-    return BucketRig(request.getfixturevalue("server"), tmp_path / "node")
+    return BucketRig(request.getfixturevalue("s3"), tmp_path / "node")
 
 
 @pytest.fixture
@@ -386,17 +376,7 @@ def test_the_store_holds_exactly_what_the_published_versions_need(
     tmp_path_factory, request, kind, imports
 ) -> None:
     root = tmp_path_factory.mktemp("property")
-    if kind == "bucket":
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("AWS_ACCESS_KEY_ID", "test")
-            patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-            patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-            _holds_exactly_what_is_needed(BucketRig(request.getfixturevalue("server"), root), root, imports)
-    else:
-        _holds_exactly_what_is_needed(LocalRig(root), root, imports)
-
-
-def _holds_exactly_what_is_needed(rig: Rig, root: Path, imports) -> None:
+    rig = LocalRig(root) if kind == "directory" else BucketRig(request.getfixturevalue("s3"), root)
     store, needed = rig.store, set[str]()
     for number, (files, is_kept) in enumerate(imports):
         with store.intake(str(number)) as intake:

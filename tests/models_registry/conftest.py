@@ -22,7 +22,7 @@ from models_registry.models import Collection, HubSource, HubSync, Model, Versio
 from models_registry.receiver import receive_job
 from models_registry.reconcilers import VersionReconciler
 from models_registry.services.storage import begin_collection
-from models_registry.store import LocalStore
+from models_registry.store import LocalStore, opened_at
 from models_registry.syncing import HubSourceReconciler, HubSyncReconciler
 from models_registry.uploaded import UploadSource
 from models_registry.uploading import UploadReconciler
@@ -36,7 +36,7 @@ REPO = "acme/tiny"
 
 def import_here(job: Job) -> None:
     """What the importing process does, in this one."""
-    with LocalStore(Path(job.store)).intake(job.key) as intake:
+    with opened_at(job.store).intake(job.key) as intake:
         importer._note(intake, job, importer.STARTED, {"pid": 0})
         is_upload = isinstance(job.source, UploadSource)
         importer.run(job, intake, receive_job if is_upload else importer.import_job)
@@ -141,7 +141,7 @@ def model(actor: Actor) -> Model:
 
 def fetch_here(job: Job) -> None:
     """What the fetching process does, in this one."""
-    with LocalStore(Path(job.store)).intake(job.key) as intake:
+    with opened_at(job.store).intake(job.key) as intake:
         importer._note(intake, job, importer.STARTED, {"pid": 0})
         importer.run(job, intake, fetch_job)
 

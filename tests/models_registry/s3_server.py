@@ -12,11 +12,13 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 Answer = Iterable[bytes]
 KEYS = {"aws_access_key_id": "test", "aws_secret_access_key": "test-secret", "region_name": "us-east-1"}
+NO_SUCH_UPLOAD = b"<Error><Code>NoSuchUpload</Code></Error>"
 SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
 
 
 class _Quiet(WSGIRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
     def log(self, *_: Any) -> None:
         pass
@@ -30,6 +32,8 @@ class S3Server:
         """So many requests are answered by 503 SlowDown."""
         self.cut_for = 0
         """So many answers to reads break off in the middle."""
+        self.refuse_with = ""
+        """With this error code, by 403, all requests are."""
         self.ignores_conditions = False
         self.requests: list[str] = []
         self._app = DomainDispatcherApplication(create_backend_app)
@@ -41,6 +45,10 @@ class S3Server:
     def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Answer:
         method = environ["REQUEST_METHOD"]
         self.requests.append(f"{method} {environ['PATH_INFO']}?{environ['QUERY_STRING']}")
+        if self.refuse_with:
+            refusal = f"<Error><Code>{self.refuse_with}</Code></Error>".encode()
+            start("403 Forbidden", [("Content-Length", str(len(refusal)))])
+            return [refusal]
         if self.busy_for:
             self.busy_for -= 1
             start(
@@ -53,12 +61,22 @@ class S3Server:
                 environ.pop(name, None)
         if method not in ("GET", "HEAD"):
             with self._writes:
-                return list(self._app(environ, start))
+                return self._written(environ, start)
         answer = list(self._app(environ, start))
         if method == "GET" and self.cut_for and sum(map(len, answer)) > 1000:
             self.cut_for -= 1
             return [b"".join(answer)[:500]]
         return answer
+
+    def _written(self, environ: dict[str, Any], start: Callable[..., Any]) -> Answer:
+        """As S3 does, it says that there is no such upload any more; moto itself stumbles over that."""
+        try:
+            return list(self._app(environ, start))
+        except KeyError:
+            if "uploadId=" not in environ["QUERY_STRING"]:
+                raise
+            start("404 Not Found", [("Content-Length", str(len(NO_SUCH_UPLOAD)))])
+            return [NO_SUCH_UPLOAD]
 
     def run(self) -> None:
         self._server.serve_forever(poll_interval=0.05)

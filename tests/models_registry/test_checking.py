@@ -17,7 +17,7 @@ from models_registry.errors import Busy, WrongState
 from models_registry.importer import Job, WholeStore
 from models_registry.models import Check, Finding, Version
 from models_registry.services.storage import begin_check
-from models_registry.store import LocalStore
+from models_registry.store import opened_at
 from tests import cast
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die, run_until_rest, worker
 from tests.models_registry.conftest import Library
@@ -30,7 +30,7 @@ SYSTEM = Actor.system("test")
 def do_here(job: Job) -> None:
     """What the checking or the importing process does, in this one."""
     work = checker.check_job if isinstance(job.source, WholeStore) else importer.import_job
-    with LocalStore(Path(job.store)).intake(job.key) as intake:
+    with opened_at(job.store).intake(job.key) as intake:
         importer.run(job, intake, work)
 
 

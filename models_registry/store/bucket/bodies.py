@@ -40,13 +40,21 @@ class Upload:
         bucket.put(self._begun, b"")
 
     def part(self, number: int, data: bytes) -> str:
-        return self._bucket.upload_part(body_key(self.body), self._id, number, data)
+        """Raises IntakeBusy when a successor on the intake has aborted the upload."""
+        try:
+            return self._bucket.upload_part(body_key(self.body), self._id, number, data)
+        except Gone:
+            raise _taken_over() from None
 
     def copied_part(self, number: int, source: str) -> str:
-        return self._bucket.copy_part(body_key(self.body), self._id, number, source)
+        """`source` is a key. Raises IntakeBusy like `part`."""
+        try:
+            return self._bucket.copy_part(body_key(self.body), self._id, number, source)
+        except Gone:
+            raise _taken_over() from None
 
     def complete(self, etags: list[str]) -> None:
-        """Raises IntakeBusy when a successor on the intake has aborted it."""
+        """Raises IntakeBusy like `part`."""
         try:
             self._bucket.complete_upload(body_key(self.body), self._id, etags)
         except Gone:
@@ -56,7 +64,7 @@ class Upload:
             except Gone:
                 is_there = False
             if not is_there:
-                raise IntakeBusy("Another process has taken over the import.") from None
+                raise _taken_over() from None
 
     @contextmanager
     def streaming(self, part_bytes: int) -> Iterator[Callable[[bytes | memoryview], None]]:
@@ -100,6 +108,10 @@ class Upload:
         if rest or not etags:
             etags.append(self.part(len(etags) + 1, rest))
         self.complete(etags)
+
+
+def _taken_over() -> IntakeBusy:
+    return IntakeBusy("Another process has taken over the import.")
 
 
 class Body:

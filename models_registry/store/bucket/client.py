@@ -82,7 +82,7 @@ class Bucket:
 
     @property
     def _client(self) -> Any:
-        return _client(self.place, os.getpid())
+        return _client(self.place.endpoint, self.place.region, self.place.path_style, os.getpid())
 
     def _call(self, operation: str, **given: Any) -> Any:
         with self._told(operation):
@@ -279,18 +279,18 @@ def side_by_side(work: Callable[[T], U], things: Collection[T]) -> list[U]:
 
 
 @lru_cache(maxsize=8)
-def _client(place: Place, _pid: int) -> Any:
+def _client(endpoint: str, region: str, path_style: bool, _pid: int) -> Any:
     """One per process: a connection must not outlive a fork."""
     return boto3.session.Session().client(
         "s3",
-        endpoint_url=place.endpoint or None,
-        region_name=place.region or None,
+        endpoint_url=endpoint or None,
+        region_name=region or None,
         config=Config(
             retries={"mode": "standard", "total_max_attempts": TRIES},
             connect_timeout=CONNECT_SECONDS,
             read_timeout=READ_SECONDS,
             max_pool_connections=2 * CONNECTIONS,
             tcp_keepalive=True,
-            s3={"addressing_style": "path" if place.path_style else "auto"},
+            s3={"addressing_style": "path" if path_style else "auto"},
         ),
     )

@@ -27,10 +27,15 @@ class BucketStore:
     """See `Store`."""
 
     def __init__(
-        self, place: Place, *, part_bytes: int = PART_BYTES, lease_seconds: float = LEASE_SECONDS
+        self,
+        place: Place,
+        *,
+        part_bytes: int = PART_BYTES,
+        lease_seconds: float = LEASE_SECONDS,
+        bucket: Bucket | None = None,
     ) -> None:
         self.place = place
-        self._bucket = Bucket(place)
+        self._bucket = bucket or Bucket(place)
         self._records = Records(self._bucket)
         self._part_bytes = part_bytes
         self._lease_seconds = lease_seconds

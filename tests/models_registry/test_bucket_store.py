@@ -1,0 +1,307 @@
+"""The store in a bucket, besides what holds of every store: its faults, its deaths and the node's cache."""
+
+import os
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from models_registry.errors import BlobMissing, IntakeBusy, StoreUnavailable
+from models_registry.manifest import Manifest, ManifestFile, manifest_of
+from models_registry.store import opened_at
+from models_registry.store.bucket import BucketStore, client
+from models_registry.store.bucket.client import Bucket
+from models_registry.store.place import Place
+from tests.contracts.store_rigs import PART_BYTES, BucketRig, sha256
+from tests.contracts.test_stores import everything, files_of, nothing, published, read, take
+
+BIG = os.urandom(2 * PART_BYTES + 7)
+
+
+@pytest.fixture
+def rig(s3, tmp_path: Path) -> BucketRig:
+    s3.requests.clear()
+    return BucketRig(s3, tmp_path / "node")
+
+
+def store_at(rig: BucketRig, **changes) -> BucketStore:
+    return BucketStore(replace(rig.place, **changes), part_bytes=PART_BYTES)
+
+
+def test_an_address_makes_the_same_store_again(rig) -> None:
+    place = replace(rig.place, region="eu-central-1", cache_limit_bytes=5, cache=Path("/a b/ü?&"))
+    assert opened_at(place.address).place == place
+    assert "secret" not in place.address
+
+
+def test_what_is_wrong_with_the_bucket_is_told_in_words_that_name_the_setting(rig, monkeypatch) -> None:
+    with pytest.raises(StoreUnavailable, match=r"There is no bucket nowhere.*SLIPWAY_STORE"):
+        store_at(rig, bucket="nowhere").look()
+    with pytest.raises(StoreUnavailable, match=r"cannot be reached.*SLIPWAY_STORE_ENDPOINT"):
+        store_at(rig, endpoint="http://127.0.0.1:1").look()
+    for code, words in [
+        ("AccessDenied", "may not do list_objects_v2 .* docs/STORE.md"),
+        ("SignatureDoesNotMatch", "does not know our credentials"),
+    ]:
+        rig.server.refuse_with = code
+        with pytest.raises(StoreUnavailable, match=words) as refused:
+            next(rig.store.walk(), None)
+        assert "test-secret" not in str(refused.value)
+        rig.server.refuse_with = ""
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(StoreUnavailable, match=r"There are no credentials.*AWS_ACCESS_KEY_ID"):
+        store_at(rig, region="us-west-2").look()
+
+
+def test_a_server_that_ignores_conditions_is_refused(rig) -> None:
+    rig.server.ignores_conditions = True
+    try:
+        with pytest.raises(StoreUnavailable, match="ignores conditions"):
+            rig.store.look()
+    finally:
+        rig.server.ignores_conditions = False
+    look = rig.store.look()
+    assert (look.kind, look.where) == ("bucket", f"s3://{rig.bucket}/slipway/")
+    assert rig.stored() == set()
+
+
+def test_a_server_that_is_overloaded_or_breaks_off_is_asked_again(rig, tmp_path, monkeypatch) -> None:
+    rig.server.busy_for = 2
+    manifest = published(rig.store, tmp_path, {"w": BIG})
+    rig.server.cut_for = 3
+    assert files_of(rig.store.materialise(manifest)) == {"w": BIG}
+    assert rig.server.cut_for == 0
+    rig.server.busy_for = 100
+    monkeypatch.setattr(client, "TRIES", 2)
+    with pytest.raises(StoreUnavailable, match="overloaded and has refused 2 times"):
+        store_at(rig, region="eu-west-1").check(manifest)
+    rig.server.busy_for = 0
+
+
+def test_a_publication_moves_no_bytes(rig, tmp_path) -> None:
+    with rig.store.intake("1") as intake:
+        taken = take(intake, tmp_path, BIG)
+    rig.server.requests.clear()
+    rig.store.publish("1", manifest_of([ManifestFile("w", len(BIG), taken.sha256)]))
+    assert [one.split()[0] for one in rig.server.requests] == ["GET", "GET", "HEAD", "GET", "PUT"]
+
+
+def test_what_an_import_holds_is_deleted_when_it_has_let_go(rig, tmp_path) -> None:
+    published(rig.store, tmp_path, {"w": BIG})
+    with rig.store.intake("2") as intake:
+        assert intake.hold(sha256(BIG), len(BIG))
+    assert rig.store.reclaim([sha256(BIG)], is_referenced=nothing).blobs == 0
+    rig.store.discard("2", is_referenced=everything)
+    assert rig.store.reclaim([sha256(BIG)], is_referenced=nothing).blobs == 1
+    assert rig.stored() == set()
+
+
+def test_a_publication_after_references_were_asked_for_saves_the_blob(rig, tmp_path) -> None:
+    manifest = published(rig.store, tmp_path, {"a": b"same"})
+
+    def asked(_: Collection[str]) -> set[str]:
+        published(rig.again(), tmp_path, {"b": b"same"}, key="2")
+        return set()
+
+    assert rig.store.reclaim([sha256(b"same")], is_referenced=asked).blobs == 0
+    assert read(rig.store, sha256(b"same")) == b"same"
+    rig.store.check(manifest)
+
+
+def test_a_writer_that_sleeps_past_its_lease_finds_that_it_is_too_late(rig, tmp_path) -> None:
+    content = BIG * 3
+
+    def sleep_past_the_lease(read_bytes: int) -> None:
+        if read_bytes and not taken_over:
+            taken_over.append(True)
+            rig.server.client.delete_object(Bucket=rig.bucket, Key="slipway/intakes/1/lease")
+            with rig.again().intake("1") as successor:
+                assert take(successor, tmp_path / "other", b"theirs").copied_bytes == 6
+
+    taken_over: list[bool] = []
+    (tmp_path / "other").mkdir()
+    (tmp_path / "w").write_bytes(content)
+    with (
+        pytest.raises(IntakeBusy, match="taken over"),
+        rig.store.intake("1") as intake,
+        (tmp_path / "w").open("rb") as file,
+    ):
+        intake.take(file.fileno(), len(content), counted=sleep_past_the_lease)
+    with rig.again().intake("1") as intake:
+        assert intake.hold(sha256(b"theirs"), 6)
+        assert not intake.hold(sha256(content), len(content))
+    rig.store.discard("1", is_referenced=nothing)
+    assert rig.stored() == set()
+
+
+class Death(BaseException):
+    """The process is gone."""
+
+
+class Mortal(Bucket):
+    """Reaches the bucket so many times, then never again."""
+
+    def __init__(self, place: Place, calls: int) -> None:
+        super().__init__(place)
+        self.calls = calls
+
+    @contextmanager
+    def _told(self, operation: str) -> Iterator[None]:
+        self.calls -= 1
+        if self.calls < 0:
+            raise Death
+        with super()._told(operation):
+            yield
+
+
+def mortal(rig: BucketRig, calls: int) -> BucketStore:
+    return BucketStore(rig.place, part_bytes=PART_BYTES, bucket=Mortal(rig.place, calls))
+
+
+def survivor(rig: BucketRig) -> BucketStore:
+    """What comes when the lease of the dead has run out."""
+    return BucketStore(rig.place, part_bytes=PART_BYTES, lease_seconds=-1)
+
+
+FILES = {"kept": b"kept", "small": b"small", "big": BIG}
+
+
+def import_all(store: BucketStore, tmp_path: Path) -> Manifest:
+    """A file that the store has, a small one, a large one, one that comes in pieces; published, let go."""
+    pieces = BIG[::-1]
+    with store.intake("7") as intake:
+        found = {name: take(intake, tmp_path, content).sha256 for name, content in FILES.items()}
+        if not intake.hold(sha256(pieces), len(pieces)):
+            with intake.part("x", len(pieces)) as part:
+                part.append(pieces[part.done :])
+                intake.complete(part, sha256(pieces))
+        intake.write_note("result", b"{}")
+    files = [ManifestFile(name, len(FILES[name]), found[name]) for name in FILES]
+    manifest = manifest_of([*files, ManifestFile("pieces", len(pieces), sha256(pieces))])
+    store.publish("7", manifest)
+    store.discard("7", is_referenced=everything)
+    return manifest
+
+
+def nothing_is_half_visible(store: BucketStore) -> None:
+    for _, blobs in store.walk():
+        for name in blobs:
+            assert store.verify(name, counted=lambda _: None) is None
+
+
+def deaths_in(play: Callable[[BucketStore], object], rig: BucketRig, *, every: int) -> Iterator[int]:
+    """Play it, dying at each call (or each so many) in turn, until it lives to its end."""
+    calls = 0
+    while True:
+        try:
+            play(mortal(rig, calls))
+        except Death:
+            yield calls
+        else:
+            return
+        calls += every
+
+
+SLOW = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.mark.parametrize("every", [pytest.param(1, marks=SLOW), 31])
+def test_an_import_that_dies_at_any_call_leaves_nothing_or_all_of_it(rig, tmp_path, every: int) -> None:
+    kept = published(rig.store, tmp_path, {"kept": b"kept"})
+    whole = {sha256(content) for content in (*FILES.values(), BIG[::-1])}
+    deaths = 0
+    for calls in deaths_in(lambda store: import_all(store, tmp_path), rig, every=every):
+        deaths += 1
+        store = survivor(rig)
+        nothing_is_half_visible(store)
+        store.check(kept)
+        if calls // every % 2:
+            store.check(import_all(store, tmp_path))
+            assert rig.stored() == whole
+        for key in store.intakes():
+            store.discard(key, is_referenced=everything)
+        store.reclaim(whole, is_referenced=lambda blobs: {sha256(b"kept")} & set(blobs))
+        assert rig.stored() == {sha256(b"kept")}
+        store.check(kept)
+    assert deaths > 60 / every
+
+
+@pytest.mark.parametrize("every", [pytest.param(1, marks=SLOW), 3])
+def test_a_deletion_that_dies_at_any_call_loses_nothing_and_is_ended_by_the_next(
+    rig, tmp_path, every: int
+) -> None:
+    kept = published(rig.store, tmp_path, {"kept": b"kept"})
+    needed = {sha256(b"kept")}
+
+    def play(store: BucketStore) -> None:
+        gone = published(rig.store, tmp_path, {"kept": b"kept", "gone": b"gone"}, key="8")
+        store.reclaim({file.sha256 for file in gone.files}, is_referenced=needed.intersection)
+
+    deaths = 0
+    for calls in deaths_in(play, rig, every=every):
+        deaths += 1
+        rig.store.check(kept)
+        if calls % 2:
+            # Imported again by somebody before the deletion is ended.
+            again = published(rig.store, tmp_path, {"gone": b"gone"}, key="9")
+            rig.store.check(again)
+            assert read(rig.store, sha256(b"gone")) == b"gone"
+        rig.store.reclaim([sha256(b"gone"), sha256(b"kept")], is_referenced=needed.intersection)
+        assert rig.stored() == needed
+    assert deaths >= 6 / every
+
+
+def test_a_node_keeps_what_it_has_read_and_reads_it_again_when_it_is_damaged(rig, tmp_path) -> None:
+    manifest = published(rig.store, tmp_path, {"w": BIG})
+    directory = rig.store.materialise(manifest)
+    assert rig.store.look().cache_bytes == rig.store.come_bytes(manifest) == len(BIG)
+    rig.store.dematerialise(manifest.digest)
+    rig.server.requests.clear()
+    rig.store.materialise(manifest)
+    assert not [one for one in rig.server.requests if one.startswith("GET") and "/bodies/" in one]
+    rig.store.dematerialise(manifest.digest)
+    cached = next((rig.place.cache / "cache").rglob(sha256(BIG)))
+    cached.chmod(0o644)
+    cached.write_bytes(BIG[:-1] + b"!")
+    assert files_of(rig.store.materialise(manifest)) == {"w": BIG}
+    assert directory.is_dir()
+
+
+def test_a_fetch_that_was_cut_goes_on_where_it_was_and_believes_nothing(rig, tmp_path) -> None:
+    manifest = published(rig.store, tmp_path, {"w": BIG})
+    coming = rig.place.cache / "cache" / f".coming-{sha256(BIG)}"
+    coming.parent.mkdir(parents=True)
+    coming.write_bytes(BIG[:PART_BYTES])
+    rig.server.requests.clear()
+    rig.store.materialise(manifest)
+    assert len([one for one in rig.server.requests if one.startswith("GET") and "/bodies/" in one]) == 2
+    rig.store.dematerialise(manifest.digest)
+    next((rig.place.cache / "cache").rglob(sha256(BIG))).unlink()
+    coming.write_bytes(b"!" * PART_BYTES)
+    assert files_of(rig.store.materialise(manifest)) == {"w": BIG}
+    rig.spoil(sha256(BIG), BIG[::-1])
+    rig.store.dematerialise(manifest.digest)
+    next((rig.place.cache / "cache").rglob(sha256(BIG))).unlink()
+    with pytest.raises(BlobMissing, match="check the store"):
+        rig.store.materialise(manifest)
+    assert rig.store.materialised() == {}
+
+
+def test_a_full_cache_lets_go_of_what_was_used_longest_ago_and_is_in_no_version(rig, tmp_path) -> None:
+    store = store_at(rig, cache_limit_bytes=3_000)
+    one, two, three, four = [
+        published(rig.store, tmp_path, {"w": bytes([number]) * 1_000}, key=str(number)) for number in range(4)
+    ]
+    for manifest in (one, two, three):
+        store.materialise(manifest)
+    for manifest in (two, one):
+        store.dematerialise(manifest.digest)
+    # Used again, so that it is not the oldest any more.
+    store.materialise(one)
+    store.dematerialise(one.digest)
+    store.materialise(four)
+    assert [store.come_bytes(manifest) for manifest in (one, two, three, four)] == [1_000, 0, 1_000, 1_000]
+    assert sorted(store.materialised()) == sorted([three.digest, four.digest])
