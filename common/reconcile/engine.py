@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from common import audit, events
 from common.actor import Actor
-from common.errors import SlipwayError
+from common.errors import SlipwayError, Unavailable
 from common.models import Intent
 from common.reconcile.rows import EPOCH, Reconciled
 from common.reconcile.steps import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, UnknownEffect
@@ -20,6 +20,9 @@ logger = logging.getLogger(__name__)
 ACTOR = Actor.system("slipway")
 IN_A_ROW = timedelta(seconds=10)
 """How long one call keeps taking steps that are due at once; well under Celery's time limit of 20 s."""
+
+MOST_ATTEMPTS = 1_000
+"""They are counted no further; the column holds 32,767."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +252,7 @@ class Kernel:
         self.checkpoint("settled")
 
     def _fail(self, reconciler: Reconciler[Any], row: Any, error: Exception) -> None:
-        attempts = row.attempts + 1
+        attempts = min(row.attempts + 1, MOST_ATTEMPTS)
         reason = str(error) if isinstance(error, SlipwayError) else f"{type(error).__name__}: {error}"
         logger.warning(
             "%s %s failed, attempt %s: %s",
@@ -259,7 +262,9 @@ class Kernel:
             reason,
             exc_info=not isinstance(error, SlipwayError),
         )
-        is_stuck = attempts >= reconciler.max_attempts or isinstance(error, UnknownEffect)
+        # What does not answer now will: no person could do more than wait for it, too.
+        is_given_up = attempts >= reconciler.max_attempts and not isinstance(error, Unavailable)
+        is_stuck = is_given_up or isinstance(error, UnknownEffect)
         now = self.clock()
         try:
             with transaction.atomic():

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from common import audit
+from common.errors import Unavailable
 from common.models import AuditRecord, Intent
 from common.reconcile import Kernel, Operation, proceed
 from common.reconcile import kernel as process_kernel
@@ -200,6 +201,25 @@ def test_a_failing_step_backs_off_and_is_stuck_after_five_attempts_with_the_reas
     assert scene.parcel.last_error == "RuntimeError: the printer is on fire"
     assert AuditRecord.objects.filter(action="parcel.stuck", reason__contains="printer").count() == 1
     assert scene.worker().sweep() == 0
+
+
+def test_a_step_whose_world_does_not_answer_waits_for_it_and_is_never_stuck(monkeypatch) -> None:
+    scene = Scene()
+    original = Label.act
+
+    def refuse(self, row, operation) -> None:
+        raise Unavailable("the printer is off")
+
+    monkeypatch.setattr(Label, "act", refuse)
+    for _ in range(7):
+        scene.worker().sweep()
+        scene.clock.pass_(timedelta(minutes=1))
+    scene.parcel.refresh_from_db()
+    assert (scene.parcel.stuck_at, scene.parcel.last_error) == (None, "the printer is off")
+    monkeypatch.setattr(Label, "act", original)
+    scene.worker().sweep()
+    scene.parcel.refresh_from_db()
+    assert scene.parcel.attempts == 0
 
 
 def test_one_poisoned_row_never_stops_the_rest(monkeypatch) -> None:
