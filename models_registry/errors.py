@@ -1,6 +1,6 @@
 """What can go wrong in the registry. Every message is a sentence for the person who asked."""
 
-from common.errors import Conflict, Invalid, Missing, SlipwayError
+from common.errors import Conflict, Invalid, Missing, SlipwayError, Unavailable
 
 
 class InvalidName(Invalid):
@@ -155,7 +155,7 @@ class StoreFull(SlipwayError):
         )
 
 
-class StoreUnavailable(SlipwayError):
+class StoreUnavailable(Unavailable):
     """The store cannot be reached, or refuses what it is asked; the message says what to look at."""
 
 

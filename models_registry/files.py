@@ -10,7 +10,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db.models import Q
 
-from models_registry import bringing
+from models_registry import bringing, uses
 from models_registry.errors import IntakeBusy, OnItsWay, WrongState
 from models_registry.manifest import Manifest, ManifestFile
 from models_registry.models import (
@@ -78,6 +78,7 @@ def materialise(version: Version) -> Path:
         raise WrongState(f"{version} is {version.state}, not ready: it has no files to serve.")
     place, manifest = store(), manifest_of(version)
     if not place.is_at_hand(manifest):
+        _let_go_of_unused(place, manifest)
         said = bringing.start(place, manifest, log_dir=Path(settings.SLIPWAY_LOG_DIR))
         here = place.come_bytes(manifest)
         raise OnItsWay(
@@ -85,6 +86,22 @@ def materialise(version: Version) -> Path:
             f"{here:,} of {manifest.size_bytes:,} bytes are here.{said}"
         )
     return place.materialise(manifest)
+
+
+def _let_go_of_unused(place: Store, wanted: Manifest) -> None:
+    """Give up directories of versions that nobody serves, when the node has no room left for what is wanted.
+
+    What becomes of their files is up to the node's cache, which deletes those that were used longest ago.
+    """
+    look = place.look()
+    if not look.cache_limit_bytes or look.cache_bytes is None:
+        return
+    coming = wanted.size_bytes - place.come_bytes(wanted)
+    if look.cache_bytes + coming <= look.cache_limit_bytes:
+        return
+    served = Version.objects.filter(pk__in=uses.uses()).values_list("digest", flat=True)
+    for digest in place.materialised().keys() - set(served):
+        place.dematerialise(digest)
 
 
 def referenced(blobs: Collection[str]) -> set[str]:

@@ -219,7 +219,15 @@ def _watch(job: Job, intake: Intake) -> None:
     os._exit(EXIT_STOPPED)
 
 
-def guardian_of(job: Job) -> psutil.Process | None:
+class Guarded(Protocol):
+    @property
+    def guardian_pid(self) -> int: ...
+
+    @property
+    def guardian_started(self) -> float: ...
+
+
+def guardian_of(job: Guarded) -> psutil.Process | None:
     """The job's guardian, if it is still there and not another process that was given its number since.
 
     Start times are told by the wall clock, which may be set meanwhile; hence the tolerance.

@@ -17,7 +17,7 @@ from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import ReasonForm, blame, first_fault
 from common.pages.listing import list_page
 from models_registry import readme, selectors, services
-from models_registry.errors import BlobMissing
+from models_registry.errors import BlobMissing, StoreUnavailable
 from models_registry.forms import (
     AliasForm,
     ModelChangeForm,
@@ -130,7 +130,7 @@ def card_of(version: Version | None) -> dict[str, Any]:
     """`card`, and `card_problem` where it cannot be read."""
     try:
         return {"card": readme.card_of(version) if version else None, "card_problem": ""}
-    except BlobMissing as error:
+    except (BlobMissing, StoreUnavailable) as error:
         return {"card": None, "card_problem": str(error)}
 
 

@@ -14,6 +14,7 @@ from clusters.states import DeploymentState, WorkerState
 from common import events
 from common.errors import SlipwayError
 from common.models import AuditRecord
+from models_registry.errors import OnItsWay
 from tests.clusters.world import Scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -210,6 +211,17 @@ def test_files_that_are_missing_fail_the_deployment_in_words(scene) -> None:
     scene.pass_(2)
     assert status(scene).state == DeploymentState.FAILING
     assert status(scene).reason == "The store does not hold abc…"
+
+
+def test_files_on_their_way_to_the_node_are_waited_for(scene) -> None:
+    scene.materialise_error = OnItsWay("5 of 10 bytes are here.")
+    scene.deployment()
+    scene.pass_(2)
+    assert status(scene).state == DeploymentState.STARTING
+    assert status(scene).reason == "5 of 10 bytes are here."
+    scene.materialise_error = None
+    scene.pass_(5)
+    assert status(scene).state == DeploymentState.READY
 
 
 def test_a_cluster_that_does_not_answer_leaves_the_state_and_says_so(scene) -> None:

@@ -1,0 +1,122 @@
+"""The registry with its store in a bucket, from the import to the last byte reclaimed."""
+
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from models_registry import files, services
+from models_registry.errors import OnItsWay, StoreUnavailable
+from models_registry.models import Finding, Version
+from models_registry.store import opened_at
+from tests import cast
+from tests.contracts.store_rigs import BucketRig
+from tests.models_registry import builders as b
+from tests.models_registry.conftest import Library
+from tests.models_registry.test_checking import checked, weights_of
+from tests.patience import eventually
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def rig(s3, library: Library, settings) -> BucketRig:
+    """A bucket, and an installation that keeps its models there."""
+    rig = BucketRig(s3, Path(settings.SLIPWAY_STORE_DIR))
+    settings.SLIPWAY_STORE = f"s3://{rig.bucket}/slipway/"
+    settings.SLIPWAY_STORE_ENDPOINT = s3.url
+    settings.SLIPWAY_STORE_PATH_STYLE = True
+    return rig
+
+
+@pytest.fixture
+def version(rig, library, actor, model) -> Version:
+    return library.ready(actor, model)
+
+
+def brought(version: Version) -> Path:
+    """Its directory, once the process that fetches it is done."""
+    found: list[Path] = []
+
+    def is_here() -> bool:
+        try:
+            found.append(files.materialise(version))
+        except OnItsWay:
+            return False
+        return True
+
+    eventually(is_here)
+    return found[0]
+
+
+def test_a_version_is_imported_fetched_checked_repaired_and_reclaimed(rig, library, actor, version) -> None:
+    with pytest.raises(OnItsWay, match="on their way to this node: 0 of"):
+        files.materialise(version)
+    directory = brought(version)
+    names = {path.name: path.read_bytes() for path in directory.iterdir()}
+    assert names == {name: content for name, content in b.model_files().items() if name in names}
+    assert len(names) == version.file_count == 5
+    assert checked(library).damaged == 0
+
+    rig.spoil(weights_of(version), b"not what it was")
+    check = checked(library)
+    finding = Finding.objects.get()
+    assert (check.damaged, finding.state) == (1, "repaired")
+    assert finding.reason == "From the source of tiny:v1."
+    assert checked(library).damaged == 0
+    aside = [key for key in rig.server.keys(rig.bucket) if "/quarantine/" in key]
+    assert [key.split("/")[-1][:64] for key in aside] == [finding.sha256]
+
+    rig.server.client.delete_object(Bucket=rig.bucket, Key=rig.body_key(weights_of(version)))
+    assert checked(library).damaged == 1
+    assert checked(library).damaged == 0
+
+    services.delete_version(actor=actor, version=version)
+    library.settle()
+    collected = library.collect()
+    assert (collected.deleted_blobs, collected.deleted_bytes) == (5, version.size_bytes)
+    assert list(rig.store.walk()) == []
+    assert rig.store.intakes() == []
+    assert rig.store.materialised() == {}
+
+
+def test_a_node_without_room_gives_up_what_nobody_serves(
+    rig, library, actor, model, version, settings
+) -> None:
+    second = library.ready(actor, model, "other", fill=b"\x02")
+    settings.SLIPWAY_STORE_CACHE_BYTES = version.size_bytes
+    brought(version)
+    brought(second)
+    assert list(rig.store.materialised()) == [second.digest]
+
+
+def test_why_a_version_does_not_come_is_said(rig, version) -> None:
+    rig.server.client.delete_object(Bucket=rig.bucket, Key=rig.body_key(weights_of(version)))
+    with pytest.raises(OnItsWay):
+        files.materialise(version)
+    said: list[str] = []
+
+    def is_told() -> bool:
+        with pytest.raises(OnItsWay) as on_its_way:
+            files.materialise(version)
+        said.append(str(on_its_way.value))
+        return "last try has failed" in said[-1]
+
+    eventually(is_told)
+    assert "model.safetensors" in said[-1]
+    assert "is gone" in said[-1]
+
+
+def test_the_store_page_says_where_the_store_is_and_that_it_is_out_of_reach(rig, version, settings) -> None:
+    root, keeper = cast.person("root", superuser=True), Client()
+    keeper.force_login(root)
+    api = cast.api(root)
+    assert f"s3://{rig.bucket}/slipway/" in keeper.get("/models/+store/").content.decode()
+    assert api.call("GET", "store/").json()["kind"] == "bucket"
+    assert "store" in keeper.get("/readyz").json()["parts"]
+    settings.SLIPWAY_STORE = "s3://nowhere/"
+    shown = keeper.get("/models/+store/")
+    assert "There is no bucket nowhere" in shown.content.decode()
+    assert api.call("GET", "store/").json()["problem"].startswith("There is no bucket nowhere")
+    with pytest.raises(StoreUnavailable):
+        opened_at(files.store().address).intakes()
