@@ -17,9 +17,14 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError
 
+from common.errors import Unavailable
+
 
 def prepare() -> None:
     django.setup()
+    from models_registry import files
+
+    files.store().look()
     for bell in ("common.tasks", "common.live"):
         # Those who would hear it are not up yet.
         logging.getLogger(bell).setLevel(logging.ERROR)
@@ -55,5 +60,5 @@ if __name__ == "__main__":
         prepare()
     except DatabaseError as error:
         sys.exit(f"The database ({settings.DATABASES['default']['NAME']}) cannot be used: {error}".rstrip())
-    except CommandError as error:
+    except (CommandError, Unavailable) as error:
         sys.exit(str(error))

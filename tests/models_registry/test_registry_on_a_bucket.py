@@ -1,5 +1,6 @@
 """The registry with its store in a bucket, from the import to the last byte reclaimed."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,9 @@ from django.test import Client
 
 from models_registry import files, services
 from models_registry.errors import OnItsWay, StoreUnavailable
+from models_registry.importer import environment
 from models_registry.models import Finding, Version
+from models_registry.reconcilers import launch
 from models_registry.store import opened_at
 from tests import cast
 from tests.contracts.store_rigs import BucketRig
@@ -120,3 +123,23 @@ def test_the_store_page_says_where_the_store_is_and_that_it_is_out_of_reach(rig,
     assert api.call("GET", "store/").json()["problem"].startswith("There is no bucket nowhere")
     with pytest.raises(StoreUnavailable):
         opened_at(files.store().address).intakes()
+
+
+def test_the_importing_process_finds_its_way_to_the_bucket_and_learns_no_other_secret(
+    rig, library, actor, model, monkeypatch
+) -> None:
+    monkeypatch.setenv("SLIPWAY_SECRET_KEY", "x" * 40)
+    library.start = launch
+    version = services.import_version(actor=actor, model=model, source=str(library.directory()))
+
+    def is_over() -> bool:
+        library.worker().sweep()
+        library.clock.pass_(timedelta(seconds=4))
+        return Version.objects.get(pk=version.pk).state != "importing"
+
+    eventually(is_over, every=0.2)
+    assert Version.objects.get(pk=version.pk).state == "ready"
+    in_bucket, in_directory = environment(files.store().address), environment("/var/models")
+    assert in_bucket["AWS_SECRET_ACCESS_KEY"] == "test-secret"
+    assert not [name for name in in_directory if name.startswith(("AWS_", "SLIPWAY_"))]
+    assert "SLIPWAY_SECRET_KEY" not in in_bucket

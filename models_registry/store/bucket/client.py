@@ -27,7 +27,7 @@ from models_registry.store.place import Place
 
 CONNECTIONS = 16
 TRIES = 4
-CONNECT_SECONDS, READ_SECONDS = 3, 20
+CONNECT_SECONDS, READ_SECONDS = 2, 20
 _GONE = {"404", "NoSuchKey", "NoSuchUpload"}
 _CHANGED = {"412", "PreconditionFailed", "ConditionalRequestConflict"}
 _WRONG_KEYS = {

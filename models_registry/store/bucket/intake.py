@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from models_registry.contents import Content, OpenFile
-from models_registry.errors import SourceChanged
+from models_registry.errors import SourceChanged, StoreUnavailable
 from models_registry.store.base import Counted, Part, Taken
 from models_registry.store.bucket.bodies import Body, Upload, part_bytes_of
 from models_registry.store.bucket.client import Bucket, Gone, side_by_side
@@ -154,7 +154,7 @@ class BucketIntake:
         self._looked = now
         try:
             self._bucket.head(self._place + "stop")
-        except Gone:
+        except (Gone, StoreUnavailable):
             return False
         return True
 
