@@ -1,6 +1,7 @@
 """The store in a bucket, besides what holds of every store: its faults, its deaths and the node's cache."""
 
 import os
+import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -134,6 +135,50 @@ def test_a_writer_that_sleeps_past_its_lease_finds_that_it_is_too_late(rig, tmp_
         assert intake.hold(sha256(b"theirs"), 6)
         assert not intake.hold(sha256(content), len(content))
     rig.store.discard("1", is_referenced=nothing)
+    assert rig.stored() == set()
+
+
+@pytest.mark.parametrize("rounds", [pytest.param(40, marks=pytest.mark.slow), 2])
+def test_imports_and_deletions_of_one_content_at_once_lose_nothing(rig, tmp_path, rounds: int) -> None:
+    content, needed_by, faults = b"wanted and not wanted", set[str](), []
+    over = threading.Event()
+
+    def is_referenced(blobs: Collection[str]) -> set[str]:
+        return set(blobs) if needed_by else set()
+
+    def imports(key: str) -> None:
+        place = tmp_path / key
+        place.mkdir()
+        try:
+            for _ in range(rounds):
+                store = rig.again()
+                with store.intake(key) as intake:
+                    taken = take(intake, place, content)
+                manifest = manifest_of([ManifestFile("a", taken.size, taken.sha256)])
+                needed_by.add(key)
+                store.publish(key, manifest)
+                store.discard(key, is_referenced=is_referenced)
+                store.check(manifest)
+                assert read(store, taken.sha256) == content
+                needed_by.discard(key)
+        except BaseException as error:
+            faults.append(error)
+
+    def deletes() -> None:
+        while not over.is_set():
+            rig.again().reclaim([sha256(content)], is_referenced=is_referenced)
+
+    importers = [threading.Thread(target=imports, args=(key,)) for key in ("1", "2", "3")]
+    deleters = [threading.Thread(target=deletes) for _ in range(2)]
+    for thread in (*importers, *deleters):
+        thread.start()
+    for thread in importers:
+        thread.join()
+    over.set()
+    for thread in deleters:
+        thread.join()
+    assert faults == []
+    rig.store.reclaim([sha256(content)], is_referenced=nothing)
     assert rig.stored() == set()
 
 
