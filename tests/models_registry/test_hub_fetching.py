@@ -12,7 +12,9 @@ from models_registry.hub.fetching import fetch_repository
 from models_registry.hub.huggingface import HuggingFace
 from models_registry.hub.source import RepositorySource
 from models_registry.importing import DirectorySource, ImportResult, Progress
-from models_registry.store import LocalStore, local_intake
+from models_registry.store import LocalStore, Store, local_intake
+from models_registry.store.bucket import BucketStore
+from tests.contracts.store_rigs import BucketRig
 from tests.models_registry import builders as b
 from tests.models_registry.hub_server import HubServer, hub_server
 
@@ -43,7 +45,7 @@ def source(hub: HubServer, **changes) -> RepositorySource:
 
 
 def fetch(
-    hub: HubServer, store: LocalStore, *, token: str = "", told: list[Progress] | None = None, **changes
+    hub: HubServer, store: Store, *, token: str = "", told: list[Progress] | None = None, **changes
 ) -> ImportResult:
     wanted = source(hub, **changes)
     client = HuggingFace(wanted.endpoint, token=token, trusted_hosts=wanted.trusted_hosts)
@@ -112,6 +114,24 @@ def test_a_hub_that_dies_interrupts_and_what_came_is_kept_for_the_next_try(hub, 
     hub.sent.clear()
     assert fetch(hub, store).outcome == "accepted"
     assert dict(hub.sent) == {"model.safetensors": size - 150_000}
+
+
+def test_another_machine_goes_on_from_the_last_piece_that_a_bucket_holds(hub, s3, tmp_path) -> None:
+    place = BucketRig(s3, tmp_path / "node").place
+    size, piece = len(files()["model.safetensors"]), 65_536
+    hub.faults.cut_after = [150_000] + [0] * 50
+    assert fetch(hub, BucketStore(place, part_bytes=piece)).outcome == "interrupted"
+    hub.faults.cut_after = []
+    hub.requests.clear()
+    store = BucketStore(replace(place, cache=tmp_path / "other"), part_bytes=piece)
+    result = fetch(hub, store)
+    assert result.outcome == "accepted", result.reason
+    ranges = [wanted for path, wanted, _ in hub.requests if path.startswith("/cdn/")]
+    assert ranges == [f"bytes={2 * piece}-{size - 1}"]
+    store.publish("7", result.manifest)
+    weights = next(file.sha256 for file in result.files if file.path == "model.safetensors")
+    with store.opened(weights) as content:
+        assert content.read_at(0, size) == files()["model.safetensors"]
 
 
 def test_what_was_left_over_damaged_is_fetched_again(hub, store) -> None:
