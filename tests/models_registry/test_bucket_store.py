@@ -82,6 +82,23 @@ def test_a_server_that_is_overloaded_or_breaks_off_is_asked_again(rig, tmp_path,
     rig.server.busy_for = 0
 
 
+def test_a_file_is_taken_over_when_it_is_what_was_vouched_for(rig, tmp_path) -> None:
+    path, counted = tmp_path / "w", []
+    path.write_bytes(BIG)
+    with rig.store.intake("1") as intake:
+        assert not intake.take_over(path, sha256(b"other"), len(BIG), counted=counted.append)
+        assert not intake.take_over(path, sha256(BIG), 5, counted=counted.append)
+        assert rig.stored() == {"intakes/1/lease"}
+        assert sum(counted) == 0
+        assert intake.take_over(path, sha256(BIG), len(BIG), counted=counted.append)
+        assert sum(counted) == len(BIG)
+        with intake.opened(sha256(BIG)) as held:
+            assert held.read_at(0, len(BIG)) == BIG
+        path.write_bytes(BIG[::-1])
+        assert not intake.take_over(path, sha256(BIG), len(BIG), counted=counted.append)
+        assert sum(counted) == len(BIG)
+
+
 def test_a_publication_moves_no_bytes(rig, tmp_path) -> None:
     with rig.store.intake("1") as intake:
         taken = take(intake, tmp_path, BIG)
