@@ -216,6 +216,7 @@ def _watch(job: Job, intake: Intake) -> None:
     found = guardian_of(job)
     while not intake.is_unwanted() and found is not None and is_alive(found):
         time.sleep(LOOK_EVERY_SECONDS)
+    intake.leave()
     os._exit(EXIT_STOPPED)
 
 

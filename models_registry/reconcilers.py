@@ -71,7 +71,8 @@ class Copy(Step[Version]):
         if _note(row, RESULT) is not None:
             return
         if store.is_busy(key):
-            if _note(row, STARTED) is None or row.is_paused:
+            is_old = _note(row, STARTED) is None and not _is_fresh(row, operation)
+            if is_old or row.is_paused:
                 # Somebody works on it, but for an attempt that is over.
                 store.ask_to_stop(key)
             return

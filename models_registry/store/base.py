@@ -114,6 +114,9 @@ class Intake(Protocol):
     def is_unwanted(self) -> bool:
         """Whether somebody has asked to stop since the intake was opened."""
 
+    def leave(self) -> None:
+        """Let others write the intake: this process is about to end, wherever its threads are."""
+
     def write_note(self, name: str, data: bytes) -> None:
         """Keep a small file beside the held ones, whole or not at all."""
 

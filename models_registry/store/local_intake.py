@@ -153,6 +153,9 @@ class LocalIntake:
     def is_unwanted(self) -> bool:
         return (self._directory / STOP).exists()
 
+    def leave(self) -> None:
+        """The lock falls with the process."""
+
     def write_note(self, name: str, data: bytes) -> None:
         part = self._directory / f".part-{uuid4().hex}"
         descriptor = os.open(part, _CREATE, 0o600)

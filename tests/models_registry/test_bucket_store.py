@@ -199,6 +199,15 @@ def test_imports_and_deletions_of_one_content_at_once_lose_nothing(rig, tmp_path
     assert rig.stored() == set()
 
 
+def test_a_writer_that_was_asked_to_stop_leaves_the_intake_to_the_next(rig) -> None:
+    with rig.store.intake("1") as intake:
+        rig.again().ask_to_stop("1")
+        assert intake.is_unwanted()
+        intake.leave()
+        with rig.again().intake("1"):
+            assert rig.again().is_busy("1")
+
+
 class Death(BaseException):
     """The process is gone."""
 

@@ -189,6 +189,9 @@ class BucketIntake:
             return False
         return True
 
+    def leave(self) -> None:
+        self._lease.release()
+
     def write_note(self, name: str, data: bytes) -> None:
         self._lease.check()
         self._bucket.put(f"{self._place}notes/{name}", data)

@@ -43,8 +43,13 @@ class Lease:
         finally:
             self._is_over.set()
             renewing.join()
-            with suppress(Changed, StoreUnavailable):
-                self._bucket.delete(self._key, unchanged=self._etag)
+            self.release()
+
+    def release(self) -> None:
+        """Best effort: it runs out by itself."""
+        self._is_over.set()
+        with suppress(Changed, StoreUnavailable):
+            self._bucket.delete(self._key, unchanged=self._etag)
 
     def _take(self) -> None:
         found = _etag_if_over(self._bucket, self._key, self._seconds)
