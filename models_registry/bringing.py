@@ -5,6 +5,7 @@ one finds the lock taken and ends. What it has fetched by the time it dies, the 
 """
 
 import json
+import math
 import os
 import sys
 import threading
@@ -19,26 +20,28 @@ from models_registry.manifest import Manifest, ManifestFile
 from models_registry.store import Store, locks, opened_at
 
 LOOK_EVERY_SECONDS = 0.5
+RETRY_AFTER_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
     store: str
     lock: str
+    failed: str
     guardian_pid: int
     guardian_started: float
 
 
 def start(store: Store, manifest: Manifest, *, log_dir: Path) -> str:
-    """Begin to fetch, unless a process is at it. Returns how the last one ended, if that was badly."""
+    """Begin to fetch, unless a process is at it. Returns why the last try has failed, until one succeeds."""
     log = log_dir / "imports" / f"node-{manifest.digest}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    lock = log.with_suffix(".lock")
-    if locks.is_held(lock):
-        return ""
-    said = _last_words(log)
+    lock, failed = log.with_suffix(".lock"), log.with_suffix(".failed")
+    said, age_seconds = _last_failure(failed)
+    if locks.is_held(lock) or age_seconds < RETRY_AFTER_SECONDS:
+        return said
     guardian = importer.guardian()
-    job = _Job(store.address, str(lock), guardian.pid, guardian.create_time())
+    job = _Job(store.address, str(lock), str(failed), guardian.pid, guardian.create_time())
     importer.run_apart(
         [sys.executable, "-m", "models_registry.bringing", json.dumps(asdict(job))],
         store=store.address,
@@ -49,12 +52,12 @@ def start(store: Store, manifest: Manifest, *, log_dir: Path) -> str:
     return said
 
 
-def _last_words(log: Path) -> str:
+def _last_failure(failed: Path) -> tuple[str, float]:
+    """What was said, and how long ago."""
     try:
-        lines = log.read_text(errors="replace").strip().splitlines()
+        return failed.read_text(errors="replace"), time.time() - failed.stat().st_mtime
     except FileNotFoundError:
-        return ""
-    return f" The last try has failed: {lines[-1][:500]}" if lines else ""
+        return "", math.inf
 
 
 def main(arguments: list[str]) -> int:
@@ -64,12 +67,14 @@ def main(arguments: list[str]) -> int:
     threading.Thread(target=_watch, args=(job,), daemon=True).start()
     try:
         with locks.held(Path(job.lock), wait=False, remove=True):
-            opened_at(job.store).materialise(manifest)
+            try:
+                opened_at(job.store).materialise(manifest)
+            except (SlipwayError, OSError) as error:
+                Path(job.failed).write_text(str(error))
+                return 1
+            Path(job.failed).unlink(missing_ok=True)
     except IntakeBusy:
         return importer.EXIT_BUSY
-    except (SlipwayError, OSError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
     return 0
 
 

@@ -163,6 +163,10 @@ class OnItsWay(SlipwayError):
     """The version's files are not on this node yet, but are coming."""
 
 
+class NotFetched(SlipwayError):
+    """The version's files cannot be brought to this node; it is tried again."""
+
+
 class BlobMissing(SlipwayError):
     """The store lacks a blob that a version needs, or holds it with another size."""
 

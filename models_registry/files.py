@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db.models import Q
 
 from models_registry import bringing, uses
-from models_registry.errors import IntakeBusy, OnItsWay, WrongState
+from models_registry.errors import IntakeBusy, NotFetched, OnItsWay, WrongState
 from models_registry.manifest import Manifest, ManifestFile
 from models_registry.models import (
     Check,
@@ -71,8 +71,8 @@ def manifest_of(version: Version) -> Manifest:
 def materialise(version: Version) -> Path:
     """A directory with the version's files in Hugging Face layout, for a worker to read. Idempotent.
 
-    Raises WrongState unless the version is ready, BlobMissing when the store has lost a file, and OnItsWay as
-    long as they are being fetched to this node.
+    Raises WrongState unless the version is ready, BlobMissing when the store has lost a file, OnItsWay as
+    long as they are being fetched to this node, and NotFetched when that fails.
     """
     if version.state != VersionState.READY:
         raise WrongState(f"{version} is {version.state}, not ready: it has no files to serve.")
@@ -80,10 +80,12 @@ def materialise(version: Version) -> Path:
     if not place.is_at_hand(manifest):
         _let_go_of_unused(place, manifest)
         said = bringing.start(place, manifest, log_dir=Path(settings.SLIPWAY_LOG_DIR))
+        if said:
+            raise NotFetched(f"The files of {version} cannot be fetched to this node: {said}")
         here = place.come_bytes(manifest)
         raise OnItsWay(
             f"The files of {version} are on their way to this node: "
-            f"{here:,} of {manifest.size_bytes:,} bytes are here.{said}"
+            f"{here:,} of {manifest.size_bytes:,} bytes are here."
         )
     return place.materialise(manifest)
 
