@@ -10,9 +10,10 @@ from django.test import Client
 from models_registry import bringing, files, services
 from models_registry.errors import NotFetched, OnItsWay, StoreUnavailable
 from models_registry.importer import environment
+from models_registry.manifest import Manifest
 from models_registry.models import Finding, Version
 from models_registry.reconcilers import launch
-from models_registry.store import opened_at
+from models_registry.store import Store, opened_at
 from tests import cast
 from tests.contracts.store_rigs import BucketRig
 from tests.models_registry import builders as b
@@ -85,8 +86,13 @@ def test_a_version_is_imported_fetched_checked_repaired_and_reclaimed(rig, libra
 
 
 def test_a_node_without_room_gives_up_what_nobody_serves(
-    rig, library, actor, model, version, settings
+    rig, library, actor, model, version, settings, monkeypatch
 ) -> None:
+    def bring_here(store: Store, manifest: Manifest, *, log_dir: Path) -> str:
+        store.materialise(manifest)
+        return ""
+
+    monkeypatch.setattr(bringing, "start", bring_here)
     second = library.ready(actor, model, "other", fill=b"\x02")
     settings.SLIPWAY_STORE_CACHE_BYTES = version.size_bytes
     brought(version)
@@ -94,6 +100,7 @@ def test_a_node_without_room_gives_up_what_nobody_serves(
     assert list(rig.store.materialised()) == [second.digest]
 
 
+@pytest.mark.slow
 def test_why_a_version_does_not_come_is_said_and_it_is_tried_again(rig, version, monkeypatch) -> None:
     monkeypatch.setattr(bringing, "RETRY_AFTER_SECONDS", 0.5)
     body = rig.body_key(weights_of(version))
