@@ -80,6 +80,8 @@ def test_production_starts_with_its_settings(tmp_path: Path) -> None:
         ("signing_key", "key.pem", "key.pem is not an absolute path"),
         ("signing_command", "kms 'sign", "No closing quotation"),
         ("signing_command", "kms sign", "SLIPWAY_SIGNING_PUBLIC_KEY: must be set while"),
+        ("store", "s3://No", "must be s3://bucket or s3://bucket/prefix"),
+        ("store_endpoint", "s3.internal", "must start with http://"),
         ("secret_key", "short", "at least 32 characters"),
         ("database_url", "mysql://host/name", "must start with postgresql://"),
         ("database_url", "postgresql://host:port/name", "Port could not be cast"),
