@@ -91,7 +91,7 @@ class LocalIntake:
             try:
                 if os.fstat(descriptor).st_size != size:
                     return False
-                if _read_through(descriptor, size, counted=counted) != sha256:
+                if read_through(descriptor, size, counted=counted) != sha256:
                     counted(-size)
                     return False
                 os.fsync(descriptor)
