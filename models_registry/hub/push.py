@@ -7,7 +7,6 @@ a note of its intake; the token of the hub comes through its standard input.
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from models_registry.hub.elsewhere import ModelElsewhere
 from models_registry.hub.handing import hand_version
@@ -17,7 +16,7 @@ from models_registry.hub.target import RepositoryTarget, SlipwayTarget
 from models_registry.importer import Job, work
 from models_registry.importing import Progress
 from models_registry.manifest import ManifestFile
-from models_registry.store import Intake, LocalStore
+from models_registry.store import Intake, opened_at
 
 FILES = "files"
 """Note of the intake: `[path, size, sha256]` of every file that is to be sent."""
@@ -26,7 +25,7 @@ FILES = "files"
 def push_job(job: Job, intake: Intake, report: Callable[[Progress], None]) -> ExportResult:
     target = job.source
     assert isinstance(target, RepositoryTarget | SlipwayTarget)  # noqa: S101
-    store = LocalStore(Path(job.store))
+    store = opened_at(job.store)
     listed = store.read_note(job.key, FILES)
     if listed is None:
         return ExportResult("failed", reason="Its list of files is gone. Try again.")

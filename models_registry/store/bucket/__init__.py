@@ -1,4 +1,4 @@
-"""The store in an S3-compatible bucket; see docs/adr/0043-model-store-on-a-bucket.md.
+"""The store in an S3-compatible bucket; see docs/adr/0044-model-store-on-a-bucket.md.
 
     bodies/<id>                              the bytes of one content, complete, never changed
     blobs/ab/<sha256>.<size>                 a record: which body is this content, and which intakes hold it

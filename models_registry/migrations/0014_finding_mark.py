@@ -12,7 +12,7 @@ def mark_by_inode(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("models_registry", "0011_uploads"),
+        ("models_registry", "0013_exports"),
     ]
 
     operations = [
