@@ -11,6 +11,7 @@ from models_registry.models import (
     Check,
     CodeExemption,
     Collection,
+    Evaluation,
     Export,
     Finding,
     HubSource,
@@ -112,6 +113,13 @@ class VersionSignatureRows(ReadOnly):
     list_display = ("version", "origin", "verdict", "key", "fingerprint", "verified_at")
     list_select_related = ("version__model", "key__team")
     list_filter = ("origin", "verdict")
+
+
+@admin.register(Evaluation)
+class EvaluationRows(ReadOnly):
+    list_display = ("version", "dataset", "name", "value", "unit", "recorded_at", "recorded_by")
+    list_select_related = ("version__model",)
+    search_fields = ("name", "dataset", "version__model__name")
 
 
 @admin.register(HubSource)

@@ -1,12 +1,17 @@
-"""Two versions side by side: their files and their configs. Pure."""
+"""Two versions side by side: their files, configs, tokenizers, cards and figures. Pure."""
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from models_registry.figures import FigureChange
 from models_registry.manifest import ManifestFile
+from models_registry.tokenizer import Tokenizer
 
 Change = Literal["same", "changed", "added", "removed"]
+CHANGES: tuple[Change, ...] = ("same", "changed", "added", "removed")
+MAX_DIFF_LINES = 1_500
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +35,53 @@ class KeyChange:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenizerChange:
+    """None where a version has no tokenizer."""
+
+    before: Tokenizer | None
+    after: Tokenizer | None
+
+    @property
+    def change(self) -> Change:
+        return _change(self.before, self.after)
+
+    @property
+    def chat_template(self) -> Change:
+        one, other = (tokenizer.chat_template if tokenizer else "" for tokenizer in (self.before, self.after))
+        return _change(one or None, other or None)
+
+    @property
+    def special_added(self) -> list[str]:
+        return sorted(self._special(self.after) - self._special(self.before))
+
+    @property
+    def special_removed(self) -> list[str]:
+        return sorted(self._special(self.before) - self._special(self.after))
+
+    @staticmethod
+    def _special(tokenizer: Tokenizer | None) -> set[str]:
+        return set(tokenizer.special_tokens) if tokenizer else set()
+
+
+@dataclass(frozen=True, slots=True)
+class TextChange:
+    change: Change
+    lines: tuple[str, ...] = ()
+    """A unified diff without its head: the first character of a line says what became of it."""
+    is_too_long: bool = False
+    """So long that nobody would read the difference."""
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     files: tuple[FileChange, ...]
     config: tuple[KeyChange, ...]
     """Only keys that differ."""
     facts: tuple[KeyChange, ...] = ()
     """As `config`, of what `facts.details_of` tells."""
+    tokenizer: TokenizerChange = TokenizerChange(None, None)
+    card: TextChange = TextChange("same")
+    figures: tuple[FigureChange, ...] = ()
 
     def bytes_of(self, change: Change) -> int:
         """Bytes in the second version of what is same, changed or added; in the first of what is removed."""
@@ -57,12 +103,29 @@ def compared(
     config_after: Mapping[str, Any],
     facts_before: Mapping[str, Any] | None = None,
     facts_after: Mapping[str, Any] | None = None,
+    tokenizers: tuple[Tokenizer | None, Tokenizer | None] = (None, None),
+    cards: tuple[str | None, str | None] = (None, None),
+    figures: tuple[FigureChange, ...] = (),
 ) -> Comparison:
     return Comparison(
         _files(before, after),
         _keys(flattened(config_before), flattened(config_after)),
         _keys(flattened(facts_before or {}), flattened(facts_after or {})),
+        TokenizerChange(*tokenizers),
+        compared_texts(*cards),
+        figures,
     )
+
+
+def compared_texts(before: str | None, after: str | None) -> TextChange:
+    """None where there is no such text."""
+    change = _change(before, after)
+    if change == "same":
+        return TextChange(change)
+    first, second = (before or "").splitlines(), (after or "").splitlines()
+    if max(len(first), len(second)) > MAX_DIFF_LINES:
+        return TextChange(change, is_too_long=True)
+    return TextChange(change, tuple(difflib.unified_diff(first, second, lineterm=""))[2:])
 
 
 def _files(before: Sequence[ManifestFile], after: Sequence[ManifestFile]) -> tuple[FileChange, ...]:
@@ -97,12 +160,12 @@ def _keys(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[KeyChang
 
 
 def _change(before: Any, after: Any, absent: Any = None) -> Change:
+    # 1 == 1.0 == True in Python, but not in a config.
+    if (type(before), before) == (type(after), after):
+        return "same"
     if before is absent:
         return "added"
-    if after is absent:
-        return "removed"
-    # 1 == 1.0 == True in Python, but not in a config.
-    return "same" if (type(before), before) == (type(after), after) else "changed"
+    return "removed" if after is absent else "changed"
 
 
 def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -21,6 +21,11 @@ class Origin:
     url: str
 
 
+def is_address(text: str) -> bool:
+    """Whether it can be opened in a browser."""
+    return _ADDRESS.fullmatch(text) is not None
+
+
 def origins(lineage: Mapping[str, Any], *, hub: str) -> list[Origin]:
     """Base model, job and data; `hub` is where `hf://` names lead, empty for nowhere."""
     return [
@@ -35,7 +40,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _url(text: str, hub: str) -> str:
-    if _ADDRESS.fullmatch(text):
+    if is_address(text):
         return text
     if text.startswith("hf://"):
         repo_id, _, revision = text[len("hf://") :].partition("@")

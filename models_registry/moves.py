@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef
+from django.db.models import Count, Exists, F, OuterRef, Sum
 from django.utils import timezone
 
 from common import audit, events
@@ -69,7 +69,7 @@ def record(
     is_back = came_from == VersionState.ARCHIVED and to == VersionState.READY
     action, event = ("version.restore", VersionRestored) if is_back else _TOLD[to]
     if to in FROZEN:
-        _point_at_newest(version.model_id)
+        point_at_newest(version.model_id)
     VersionMove.objects.create(
         version=version, from_state=came_from, to_state=to, by=actor.name, reason=reason
     )
@@ -92,8 +92,19 @@ def _begin_grace(version: Version) -> None:
     )
 
 
-def _point_at_newest(model_id: int) -> None:
+def point_at_newest(model_id: int) -> None:
+    """Keep what the model's row tells of its ready versions. Inside the transaction that changed them."""
     rows = Model.objects.filter(pk=model_id)
     # Locks the row first: a second statement sees what another transaction has made ready meanwhile.
     rows.update(latest=F("latest"))
-    rows.update(latest=Version.objects.ready().filter(model=model_id).order_by("-number").values("pk")[:1])
+    ready = Version.objects.ready().filter(model=model_id)
+    newest = ready.only("architecture", "parameters", "facts").order_by("-number").first()
+    totals = ready.aggregate(versions=Count("pk"), bytes=Sum("size_bytes"))
+    rows.update(
+        latest=newest,
+        architecture=newest.architecture if newest else "",
+        weights=(newest.facts or {}).get("format", "") if newest else "",
+        parameters=newest.parameters if newest else None,
+        ready_versions=totals["versions"],
+        ready_bytes=totals["bytes"] or 0,
+    )

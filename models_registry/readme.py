@@ -9,6 +9,7 @@ from markdown_it import MarkdownIt
 
 from models_registry import files
 from models_registry.errors import BlobMissing
+from models_registry.figures import Figure, figures_of_card
 from models_registry.models import Version, VersionFile
 
 MAX_BYTES = 262_144
@@ -33,10 +34,18 @@ class Card:
     html: SafeString
     is_cut: bool
     """Only the first 256 KiB are shown."""
+    figures: tuple[Figure, ...] = ()
+    """What it tells of evaluations."""
 
 
 def card_of(version: Version) -> Card | None:
     """None when the version has none. Raises BlobMissing when the store has lost it."""
+    found = text_of(version)
+    return None if found is None else rendered(found[0], is_cut=found[1])
+
+
+def text_of(version: Version) -> tuple[str, bool] | None:
+    """The card as it was written, and whether it goes on; as `card_of`."""
     row = VersionFile.objects.filter(version=version, path__iexact="README.md").first()
     if row is None:
         return None
@@ -45,7 +54,7 @@ def card_of(version: Version) -> Card | None:
             text = content.read_at(0, MAX_BYTES).decode("utf-8", "replace")
     except OSError as error:
         raise BlobMissing(f"The store cannot read {row.path}: {error.strerror or error}.") from None
-    return rendered(text, is_cut=row.size > MAX_BYTES)
+    return text, row.size > MAX_BYTES
 
 
 def rendered(text: str, *, is_cut: bool = False) -> Card:
@@ -62,7 +71,8 @@ def rendered(text: str, *, is_cut: bool = False) -> Card:
         url_relative="deny",
         link_rel="noopener noreferrer nofollow",
     )
-    return Card(_facts(front[1]) if front else (), mark_safe(html), is_cut)  # noqa: S308 (cleaned by nh3)
+    facts, figures = (_facts(front[1]), figures_of_card(front[1])) if front else ((), ())
+    return Card(facts, mark_safe(html), is_cut, figures)  # noqa: S308 (cleaned by nh3)
 
 
 def _facts(front: str) -> tuple[tuple[str, str], ...]:

@@ -20,7 +20,7 @@ from models_registry.facts import storable
 from models_registry.importer import PROGRESS, RESULT, STARTED, Job
 from models_registry.importing import ImportResult
 from models_registry.models import Upload, Version, VersionFile
-from models_registry.moves import moved
+from models_registry.moves import moved, point_at_newest
 from models_registry.rereading import NotReadable, read_facts
 from models_registry.services.hubs import token_of
 from models_registry.sources import source_of
@@ -300,6 +300,7 @@ class ReadFacts(Step[Version]):
 
         def write() -> None:
             Version.objects.filter(pk=row.pk).fill_in_facts(seen)
+            point_at_newest(row.model_id)
 
         return rest(write=write)
 

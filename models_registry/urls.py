@@ -2,6 +2,8 @@ from django.urls import path
 
 from models_registry.views import (
     aliases,
+    comparison,
+    evaluations,
     exemptions,
     exports,
     hubs,
@@ -39,7 +41,7 @@ urlpatterns = [
     path("models/<str:name>/+aliases/move/", aliases.move_alias, name="move-alias"),
     path("models/<str:name>/+aliases/delete/<str:alias>/", aliases.delete_alias, name="delete-alias"),
     path("models/<str:name>/+card/", models.model_card, name="model-card"),
-    path("models/<str:name>/+compare/", models.compare, name="compare-versions"),
+    path("models/<str:name>/+compare/", comparison.compare, name="compare-versions"),
     path("models/<str:name>/+hub/", hubs.hub_page, name="model-hub"),
     path("models/<str:name>/+hub/+new/", hubs.new_source, name="new-hub-source"),
     path("models/<str:name>/+hub/<int:pk>/", hubs.source_page, name="hub-source"),
@@ -58,6 +60,7 @@ urlpatterns = [
     path("models/<str:name>/+settings/", models.model_settings, name="model-settings"),
     path("models/<str:name>/+delete/", models.delete_model, name="delete-model"),
     path("models/<str:name>/<str:version>/", versions.version_page, name="version"),
+    path("models/<str:name>/<str:version>/+evaluations/", evaluations.evaluate, name="evaluate-version"),
     path("models/<str:name>/<str:version>/+export/", exports.new_export, name="new-export"),
     path("models/<str:name>/<str:version>/+tags/", versions.tag_version, name="tag-version"),
     path("models/<str:name>/<str:version>/+<str:wish>/", versions.act, name="version-act"),

@@ -298,8 +298,30 @@ def sort(
 
 @register.inclusion_tag("components/filters.html")
 def filters(listing: Listing[Any]) -> dict[str, Any]:
-    """`{% filters listing %}`: the filter form of a listing; it answers as one types, and changes the URL."""
-    return {"listing": listing, "form": listing.filters.form if listing.filters else None}
+    """`{% filters listing %}`: the filter form of a listing; it answers as one types, and changes the URL.
+
+    What the filters name as `further` is folded away until somebody asks for it.
+    """
+    form = listing.filters.form if listing.filters else None
+    fields = form.visible_fields() if form else []
+    further = getattr(listing.filters, "further", ())
+    return {
+        "listing": listing,
+        "first": [field for field in fields if field.name not in further],
+        "further": [field for field in fields if field.name in further],
+        "is_open": any(listing.query.get(name) for name in further),
+    }
+
+
+@register.inclusion_tag("components/faults.html")
+def faults(listing: Listing[Any]) -> dict[str, Any]:
+    """`{% faults listing %}`: which filters make no sense and are left out. Stands in the listing's part."""
+    if listing.filters is None:
+        return {"faults": ()}
+    form = listing.filters.form
+    return {
+        "faults": [(form.fields[name].label, text) for name, told in form.errors.items() for text in told]
+    }
 
 
 ONE = {"people": "person", "entries": "entry", "deliveries": "delivery"}

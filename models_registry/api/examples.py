@@ -203,22 +203,6 @@ ALIAS_MOVE = {
     "reason": "Promoted on chat: longer training",
     "release_id": 12,
 }
-COMPARISON = {
-    "before": "tiny-llama:v1",
-    "after": "tiny-llama:v2",
-    "files": [
-        {"path": "config.json", "change": "changed", "size_before": 716, "size_after": 718},
-        {
-            "path": "model.safetensors",
-            "change": "changed",
-            "size_before": 13_399_493,
-            "size_after": 13_399_493,
-        },
-    ],
-    "bytes": {"same": 0, "changed": 13_400_211, "added": 0, "removed": 0},
-    "config": [{"key": "rope_theta", "change": "changed", "before": 10_000, "after": 500_000}],
-    "facts": [{"key": "rope.theta", "change": "changed", "before": 10_000.0, "after": 500_000.0}],
-}
 COMMIT = "4a6b1f0c6a2f4d0f9a1f0a5a3c2b1d0e9f8a7b6c"
 HUB_SOURCE = {
     "id": 3,

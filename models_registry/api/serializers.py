@@ -22,9 +22,9 @@ class LatestVersionSerializer(serializers.Serializer[Version]):
     created_at = serializers.DateTimeField()
 
 
-class AliasOfModelSerializer(serializers.Serializer[Alias]):
+class AliasOfModelSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
-    version = serializers.CharField(source="version.name")
+    version = serializers.CharField()
 
 
 @example(examples.MODEL)
@@ -65,7 +65,7 @@ def model_shown(card: ModelCard) -> dict[str, Any]:
         "task": card.model.task,
         "description": card.model.description,
         "latest_version": latest,
-        "aliases": [{"name": alias.name, "version": alias.version.name} for alias in card.aliases],
+        "aliases": [{"name": alias.name, "version": alias.version} for alias in card.aliases],
         "protected_aliases": card.model.protected_aliases,
         "version_count": card.version_count,
         "size_bytes": card.size_bytes,
@@ -347,28 +347,21 @@ class AliasMoveSerializer(serializers.ModelSerializer[AliasMove]):
         fields = ("alias", "at", "from_version", "to_version", "by", "reason", "release_id")
 
 
-class FileChangeSerializer(serializers.Serializer[Any]):
-    path = serializers.CharField()
-    change = serializers.ChoiceField(choices=["same", "changed", "added", "removed"])
-    size_before = serializers.IntegerField(allow_null=True)
-    size_after = serializers.IntegerField(allow_null=True)
-
-
-class KeyChangeSerializer(serializers.Serializer[Any]):
-    key = serializers.CharField()
-    change = serializers.ChoiceField(choices=["changed", "added", "removed"])
-    before = serializers.JSONField(allow_null=True)
-    after = serializers.JSONField(allow_null=True)
-
-
-@example(examples.COMPARISON)
-class ComparisonSerializer(serializers.Serializer[Any]):
-    before = serializers.CharField()
-    after = serializers.CharField()
-    files = FileChangeSerializer(many=True)
-    bytes = serializers.DictField(child=serializers.IntegerField(), help_text="Bytes per kind of change.")
-    config = KeyChangeSerializer(many=True, help_text="Only the keys that differ.")
-    facts = KeyChangeSerializer(many=True, help_text="Likewise, of `facts`.")
+class FigureSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    dataset = serializers.CharField()
+    task = serializers.CharField(help_text="Where the model card tells it.")
+    value = serializers.FloatField()
+    unit = serializers.CharField()
+    higher_is_better = serializers.BooleanField(
+        source="is_higher_better", allow_null=True, help_text="Null: nobody told."
+    )
+    origin = serializers.ChoiceField(
+        choices=["recorded", "card"], help_text="`card`: its model card tells it, in `model-index`."
+    )
+    by = serializers.CharField(help_text="Who recorded it; empty: the card.")
+    at = serializers.DateTimeField(allow_null=True)
+    link = serializers.CharField()
 
 
 def card_of(row: Any) -> Any:

@@ -2,6 +2,7 @@ from django.urls import path
 from rest_framework.routers import SimpleRouter
 
 from models_registry.api import (
+    evaluations,
     exemptions,
     exports,
     hubs,
@@ -33,6 +34,12 @@ urlpatterns = [
         "models/<str:model>/aliases/<str:alias>/history/",
         views.AliasHistory.as_view({"get": "list"}),
         name="alias-history",
+    ),
+    path("models/<str:model>/versions/<str:version>/evaluations/", evaluations.ONE, name="evaluations"),
+    path(
+        "models/<str:model>/versions/<str:version>/evaluations/history/",
+        evaluations.HISTORY,
+        name="evaluation-history",
     ),
     path("models/<str:model>/retention/", retention.ONE, name="retention"),
     path("models/<str:model>/retention/preview/", retention.PREVIEW, name="retention-preview"),

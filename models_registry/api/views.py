@@ -21,8 +21,9 @@ from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, R
 from common.errors import Invalid, Missing
 from models_registry import selectors, services, vouching
 from models_registry.api import serializers
+from models_registry.api.comparison import ComparisonSerializer, comparison_shown
 from models_registry.errors import SourceNotAllowed
-from models_registry.facts import WEIGHT_FORMATS
+from models_registry.filters import ModelFilter, VersionFilter
 from models_registry.models import Alias, AliasMove, Model, Version
 from models_registry.signing import bundles
 from models_registry.sources import upload_named
@@ -44,33 +45,6 @@ class Shown(Endpoint):
         if args and not kwargs.get("many"):
             args = (serializers.card_of(args[0]), *args[1:])
         return super().get_serializer(*args, **kwargs)
-
-
-class ModelFilter(django_filters.FilterSet):  # type: ignore[misc]
-    q = django_filters.CharFilter(
-        method="mentioning",
-        label="Words that must occur in name, task, description, team, aliases, architectures.",
-    )
-    team = django_filters.CharFilter("team__name")
-    task = django_filters.CharFilter("task")
-    architecture = django_filters.CharFilter(
-        method="of_latest", label="Of the newest ready version, such as `LlamaForCausalLM`."
-    )
-    format = django_filters.ChoiceFilter(
-        method="of_latest", choices=WEIGHT_FORMATS, label="Of the newest ready version's weights."
-    )
-    parameters_min = django_filters.NumberFilter(
-        method="of_latest", min_value=0, label="Of the newest ready version."
-    )
-    parameters_max = django_filters.NumberFilter(
-        method="of_latest", min_value=0, label="Of the newest ready version."
-    )
-
-    def of_latest(self, rows: QuerySet[Model], name: str, value: Any) -> QuerySet[Model]:
-        return selectors.with_weights(rows, **{name: value})
-
-    def mentioning(self, rows: QuerySet[Model], name: str, words: str) -> QuerySet[Model]:
-        return selectors.mentioning(rows, words)
 
 
 class Models(Shown, Listed, Created, Read, Changed, Deleted):
@@ -118,24 +92,6 @@ class OfModel(Endpoint):
     @cached_property
     def model(self) -> Model:
         return selectors.model_named(self.actor, self.kwargs["model"])
-
-
-class VersionFilter(django_filters.FilterSet):  # type: ignore[misc]
-    state = django_filters.MultipleChoiceFilter(
-        choices=VersionState.choices, label="Archived ones are left out unless they are asked for."
-    )
-    tag = django_filters.CharFilter("tags__name")
-    q = django_filters.CharFilter(
-        method="mentioning",
-        label="Words that must occur in name, message, author, digest, architecture or tags.",
-    )
-
-    def mentioning(self, rows: QuerySet[Version], name: str, words: str) -> QuerySet[Version]:
-        return selectors.versions_mentioning(rows, words)
-
-    def filter_queryset(self, rows: QuerySet[Version]) -> QuerySet[Version]:
-        found: QuerySet[Version] = super().filter_queryset(rows)
-        return found if self.form.cleaned_data.get("state") else selectors.without_archived(found)
 
 
 @extend_schema(parameters=[MODEL, VERSION])
@@ -234,22 +190,13 @@ class VersionActions(Shown, OfModel, Read, Deleted):
                 "other", OpenApiTypes.STR, OpenApiParameter.PATH, description="The version to compare with."
             )
         ],
-        responses={200: serializers.ComparisonSerializer},
+        responses={200: ComparisonSerializer},
     )
     @action(detail=True, url_path="compare/<str:other>")
     def compare(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """What changes from this version to another: files, config keys and facts."""
+        """What changes from this version to another: files, config, facts, tokenizer, card, figures."""
         before, after = self.get_object(), selectors.version_named(self.model, self.kwargs["other"])
-        found = selectors.compare_versions(before, after)
-        shown = {
-            "before": str(before),
-            "after": str(after),
-            "files": found.files,
-            "bytes": {kind: found.bytes_of(kind) for kind in ("same", "changed", "added", "removed")},
-            "config": found.config,
-            "facts": found.facts,
-        }
-        return Response(serializers.ComparisonSerializer(shown).data)
+        return Response(comparison_shown(before, after, selectors.compare_versions(before, after)))
 
     @extend_schema(
         responses={

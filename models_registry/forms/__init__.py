@@ -1,19 +1,19 @@
 """What people fill in about models and versions. Fields only: services decide."""
 
-from models_registry.forms.aliases import AliasForm, AliasHistoryFilter, VersionChoice
+from models_registry.forms.aliases import AliasForm, AliasHistoryFilter
+from models_registry.forms.evaluations import EvaluationForm
 from models_registry.forms.exemptions import ExemptionForm
 from models_registry.forms.exports import ExportForm, NewTokenForm
 from models_registry.forms.hubs import HubSourceForm, NewHubSourceForm, every_in_words
 from models_registry.forms.models import (
     DescriptionField,
     ModelChangeForm,
-    ModelFilter,
     NewModelForm,
     TaskField,
 )
 from models_registry.forms.signatures import DemandForm, TrustedKeyForm
 from models_registry.forms.storage import CollectionForm, QuotaForm, RetentionApplyForm, RetentionForm
-from models_registry.forms.versions import ImportForm, PatternsField, TagForm, VersionFilter
+from models_registry.forms.versions import ImportForm, PatternsField, TagForm
 
 __all__ = [
     "AliasForm",
@@ -21,12 +21,12 @@ __all__ = [
     "CollectionForm",
     "DemandForm",
     "DescriptionField",
+    "EvaluationForm",
     "ExemptionForm",
     "ExportForm",
     "HubSourceForm",
     "ImportForm",
     "ModelChangeForm",
-    "ModelFilter",
     "NewHubSourceForm",
     "NewModelForm",
     "NewTokenForm",
@@ -37,7 +37,5 @@ __all__ = [
     "TagForm",
     "TaskField",
     "TrustedKeyForm",
-    "VersionChoice",
-    "VersionFilter",
     "every_in_words",
 ]

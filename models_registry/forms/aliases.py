@@ -1,12 +1,13 @@
 """What people fill in about aliases."""
 
+from functools import cache
 from typing import Any
 
 import django_filters
 from django import forms
 from django.db.models import QuerySet
 
-from common.pages.forms import MomentInput, SearchInput
+from common.pages.forms import Choice, MomentInput, SearchInput
 from models_registry import selectors
 from models_registry.models import AliasMove, Model, Version
 
@@ -19,11 +20,6 @@ class AliasHistoryFilter(django_filters.FilterSet):  # type: ignore[misc]
         return selectors.moves_in_force(rows, at)
 
 
-class VersionChoice(forms.ModelChoiceField):  # type: ignore[type-arg]
-    def label_from_instance(self, version: Any) -> str:
-        return f"{version.name} · {version.short_digest}"
-
-
 class AliasForm(forms.Form):
     """Which alias shall point at which version; the reason is asked for by the dialog."""
 
@@ -32,9 +28,19 @@ class AliasForm(forms.Form):
         help_text="A new one, or one that moves.",
         widget=forms.TextInput(attrs={"list": "known-aliases", "autocomplete": "off", "spellcheck": "false"}),
     )
-    version = VersionChoice(Version.objects.none(), to_field_name="name", empty_label=None)
+    version = forms.ModelChoiceField(
+        Version.objects.none(), to_field_name="name", empty_label=None, widget=Choice
+    )
 
     def __init__(self, *args: Any, model: Model, **options: Any) -> None:
         super().__init__(*args, **options)
-        ready = Version.objects.ready().filter(model=model).defer("config", "scan").order_by("-number")
-        self.fields["version"].queryset = ready  # type: ignore[attr-defined]
+        ready = Version.objects.ready().filter(model=model).order_by("-number")
+        field = self.fields["version"]
+        assert isinstance(field, forms.ModelChoiceField)  # noqa: S101
+        field.queryset = ready
+        # Read when they are drawn, and once: a widget looks at its choices twice.
+        field.choices = cache(lambda: [_label(*columns) for columns in ready.values_list("name", "digest")])
+
+
+def _label(name: str, digest: str | None) -> tuple[str, str]:
+    return name, f"{name} · {(digest or '')[:12]}"

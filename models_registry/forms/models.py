@@ -2,73 +2,16 @@
 
 from typing import Any
 
-import django_filters
 from django import forms
-from django.db.models import QuerySet
 
-from accounts.actors import of_request
 from accounts.models import Team
 from accounts.selectors import teams_where
 from accounts.states import Right
 from common.actor import Actor
-from common.pages.forms import SearchInput
-from models_registry import selectors
-from models_registry.facts import WEIGHT_FORMATS
-from models_registry.models import Model, Version
 from models_registry.services.catalogue import MAX_DESCRIPTION, MAX_TASK
-from models_registry.states import VersionState
 
 TASKS = ("text-generation", "feature-extraction", "text-classification", "automatic-speech-recognition",
          "text-to-image", "image-classification", "object-detection", "translation")  # fmt: skip
-SIZES: dict[str, tuple[int | None, int | None]] = {
-    "under 1 B": (None, 10**9 - 1),
-    "1 to 10 B": (10**9, 10**10),
-    "10 to 100 B": (10**10, 10**11),
-    "over 100 B": (10**11 + 1, None),
-}
-"""Least and most parameters."""
-
-
-def _visible_teams(request: Any) -> QuerySet[Team]:
-    return teams_where(of_request(request), Right.READ).order_by("name")
-
-
-class ModelFilter(django_filters.FilterSet):  # type: ignore[misc]
-    q = django_filters.CharFilter(
-        method="mentioning", label="Search", widget=SearchInput("Name, task, team, alias, architecture")
-    )
-    team = django_filters.ModelChoiceFilter(
-        field_name="team", to_field_name="name", queryset=_visible_teams, label="Team", empty_label="Any"
-    )
-    format = django_filters.ChoiceFilter(
-        method="of_format", label="Weights", empty_label="Any", choices=WEIGHT_FORMATS
-    )
-    parameters = django_filters.ChoiceFilter(
-        method="of_size", label="Parameters", empty_label="Any", choices=[(one, one) for one in SIZES]
-    )
-    importing = django_filters.ChoiceFilter(
-        method="with_versions_in",
-        label="Versions",
-        empty_label="Any",
-        choices=[
-            (VersionState.IMPORTING.value, "Importing"),
-            (VersionState.FAILED.value, "Failed"),
-            (VersionState.REFUSED.value, "Refused"),
-        ],
-    )
-
-    def mentioning(self, rows: QuerySet[Model], _name: str, words: str) -> QuerySet[Model]:
-        return selectors.mentioning(rows, words)
-
-    def of_format(self, rows: QuerySet[Model], _name: str, format: str) -> QuerySet[Model]:
-        return selectors.with_weights(rows, format=format)
-
-    def of_size(self, rows: QuerySet[Model], _name: str, size: str) -> QuerySet[Model]:
-        least, most = SIZES[size]
-        return selectors.with_weights(rows, parameters_min=least, parameters_max=most)
-
-    def with_versions_in(self, rows: QuerySet[Model], _name: str, state: str) -> QuerySet[Model]:
-        return rows.filter(pk__in=Version.objects.filter(state=state).values("model"))
 
 
 class TaskField(forms.CharField):

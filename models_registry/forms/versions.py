@@ -2,35 +2,11 @@
 
 from typing import Any
 
-import django_filters
 from django import forms
-from django.db.models import QuerySet
 
-from common.pages.forms import SearchInput
-from models_registry import selectors
-from models_registry.models import Version
 from models_registry.services.checks import MAX_ORIGIN
 from models_registry.services.versions import MAX_MESSAGE
 from models_registry.sources import MAX_LENGTH
-from models_registry.states import VersionState
-
-
-class VersionFilter(django_filters.FilterSet):  # type: ignore[misc]
-    q = django_filters.CharFilter(
-        method="mentioning", label="Search", widget=SearchInput("Name, tag, digest, message, author")
-    )
-    state = django_filters.ChoiceFilter(
-        label="State",
-        empty_label="All but archived",
-        choices=[choice for choice in VersionState.choices if choice[0] != VersionState.DELETED],
-    )
-
-    def mentioning(self, rows: QuerySet[Version], _name: str, words: str) -> QuerySet[Version]:
-        return selectors.versions_mentioning(rows, words)
-
-    def filter_queryset(self, rows: QuerySet[Version]) -> QuerySet[Version]:
-        found: QuerySet[Version] = super().filter_queryset(rows)
-        return found if self.form.cleaned_data.get("state") else selectors.without_archived(found)
 
 
 class PatternsField(forms.CharField):

@@ -2,6 +2,7 @@
 
 from models_registry.models.aliases import Alias, AliasMove
 from models_registry.models.catalogue import Model
+from models_registry.models.evaluations import Evaluation
 from models_registry.models.exemptions import CodeExemption
 from models_registry.models.exports import Export
 from models_registry.models.hubs import HubSource, HubSync
@@ -18,6 +19,7 @@ __all__ = [
     "Check",
     "CodeExemption",
     "Collection",
+    "Evaluation",
     "Export",
     "Finding",
     "HubSource",

@@ -37,7 +37,15 @@ class Model(Revised):
         related_name="+",
         editable=False,
     )
-    """The newest ready version: what lists show and search looks at. Kept by `moves`."""
+    """The newest ready version: what lists show. Kept by `moves`, and with it what they ask for below."""
+    architecture = models.CharField(max_length=200, blank=True, editable=False)
+    """Of the newest ready version, as are `weights` and `parameters`: searched without a look at it."""
+    weights = models.CharField(max_length=20, blank=True, editable=False)
+    """The format of its weights, `facts.format`."""
+    parameters = models.BigIntegerField(null=True, blank=True, editable=False)
+    ready_versions = models.PositiveIntegerField(default=0, editable=False)
+    ready_bytes = models.BigIntegerField(default=0, editable=False)
+    """Of all ready versions, each counted in full."""
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     created_by = models.ForeignKey(
         "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"

@@ -125,6 +125,8 @@ class Version(Reconciled):
             *Reconciled.Meta.indexes,
             models.Index(fields=["model", "state", "-number"], name="version_newest"),
             models.Index(fields=["digest"], name="version_digest"),
+            # Nearly all have none, which tells a planner that an index over all of them finds nothing.
+            models.Index(fields=["parent"], condition=Q(parent__isnull=False), name="version_children"),
         ]
 
     def __str__(self) -> str:
@@ -205,6 +207,8 @@ class VersionTag(models.Model):
     """A word that people put on a version and take away again."""
 
     version = models.ForeignKey(Version, on_delete=models.PROTECT, related_name="tags")
+    model = models.ForeignKey("models_registry.Model", on_delete=models.PROTECT, related_name="+")
+    """The version's, so that models are found by tag without a look at their versions."""
     name = models.CharField(max_length=63)
 
     class Meta:
@@ -212,7 +216,7 @@ class VersionTag(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["version", "name"], name="version_tag_once"),
         ]
-        indexes: ClassVar = [models.Index(fields=["name"], name="version_tag_name")]
+        indexes: ClassVar = [models.Index(fields=["model", "name"], name="version_tag_of_model")]
 
     def __str__(self) -> str:
         return self.name

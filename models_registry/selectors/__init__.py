@@ -8,8 +8,12 @@ from models_registry.selectors.catalogue import (
     mentioning,
     model_named,
     models,
-    with_bytes,
-    with_weights,
+)
+from models_registry.selectors.evaluations import (
+    evaluations,
+    evaluations_in_force,
+    figures,
+    recorded_figures,
 )
 from models_registry.selectors.exports import export_of, exports
 from models_registry.selectors.hubs import (
@@ -22,6 +26,7 @@ from models_registry.selectors.hubs import (
     hub_sync_of,
     hub_syncs,
 )
+from models_registry.selectors.narrowing import models_where, versions_where
 from models_registry.selectors.retention import retention_preview, retention_rule
 from models_registry.selectors.storage import (
     FindingCard,
@@ -78,8 +83,11 @@ __all__ = [
     "compare_versions",
     "content_card",
     "damages",
+    "evaluations",
+    "evaluations_in_force",
     "export_of",
     "exports",
+    "figures",
     "finding_cards",
     "findings",
     "hub_source_card",
@@ -94,7 +102,9 @@ __all__ = [
     "mentioning",
     "model_named",
     "models",
+    "models_where",
     "moves_in_force",
+    "recorded_figures",
     "resolve",
     "retention_preview",
     "retention_rule",
@@ -111,7 +121,6 @@ __all__ = [
     "versions",
     "versions_mentioning",
     "versions_needing",
-    "with_bytes",
-    "with_weights",
+    "versions_where",
     "without_archived",
 ]

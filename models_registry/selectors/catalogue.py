@@ -3,9 +3,8 @@
 from collections import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Sum, prefetch_related_objects
+from django.db.models import Exists, OuterRef, Q, QuerySet, prefetch_related_objects
 
 from common.actor import Actor
 from models_registry.errors import UnknownModel
@@ -18,13 +17,19 @@ JSON_COLUMNS = ("config", "facts", "scan", "source", "lineage")
 
 
 @dataclass(frozen=True, slots=True)
+class AliasTo:
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
 class ModelCard:
     """A model as lists show it. Sizes in bytes, over its ready versions, each counted in full."""
 
     model: Model
     latest: Version | None
     """Its newest ready version."""
-    aliases: tuple[Alias, ...]
+    aliases: tuple[AliasTo, ...]
     version_count: int
     size_bytes: int
     served: tuple[str, ...]
@@ -40,24 +45,6 @@ def models(actor: Actor, *, q: str = "") -> QuerySet[Model]:
     return mentioning(found.defer(*(f"latest__{column}" for column in JSON_COLUMNS)), q)
 
 
-def with_weights(
-    found: QuerySet[Model],
-    *,
-    architecture: str = "",
-    format: str = "",
-    parameters_min: int | None = None,
-    parameters_max: int | None = None,
-) -> QuerySet[Model]:
-    """Those whose newest ready version is so; a number that is not known is neither small nor large."""
-    wanted: dict[str, Any] = {
-        "latest__architecture__iexact": architecture,
-        "latest__facts__format": format,
-        "latest__parameters__gte": parameters_min,
-        "latest__parameters__lte": parameters_max,
-    }
-    return found.filter(**{name: value for name, value in wanted.items() if value not in ("", None)})
-
-
 def mentioning(found: QuerySet[Model], q: str) -> QuerySet[Model]:
     """Those in which every word of `q` occurs somewhere; see `models`."""
     for word in q.split()[:MAX_WORDS]:
@@ -68,7 +55,7 @@ def mentioning(found: QuerySet[Model], q: str) -> QuerySet[Model]:
 def _mentions(word: str) -> Q:
     aliases = Alias.objects.filter(model=OuterRef("pk"), name__icontains=word)
     own = Q()
-    for field in ("name", "task", "description", "team__name", "latest__architecture"):
+    for field in ("name", "task", "description", "team__name", "architecture"):
         own |= Q(**{f"{field}__icontains": word})
     return own | Q(Exists(aliases))
 
@@ -77,25 +64,18 @@ def cards(models: Sequence[Model]) -> list[ModelCard]:
     """What lists show of these models, in their order: a fixed number of queries for any number of them."""
     ids = [model.pk for model in models]
     prefetch_related_objects(models, "latest", "team")
-    totals = {
-        row["model_id"]: (row["versions"], row["bytes"])
-        for row in Version.objects.ready()
-        .filter(model__in=ids)
-        .values("model_id")
-        .annotate(versions=Count("pk"), bytes=Sum("size_bytes"))
-    }
-    aliases: dict[int, list[Alias]] = {}
-    rows = Alias.objects.filter(model__in=ids).select_related("version").order_by("name")
-    own = ("name", "model", "moved_at", "moved_by", "reason", "revision")
-    for alias in rows.only(*own, "version__name", "version__model"):
-        aliases.setdefault(alias.model_id, []).append(alias)
+    aliases: dict[int, list[AliasTo]] = {}
+    rows = Alias.objects.filter(model__in=ids).order_by("name")
+    for model_id, name, version in rows.values_list("model", "name", "version__name"):
+        aliases.setdefault(model_id, []).append(AliasTo(name, version))
     served = _served_by_model(ids)
     return [
         ModelCard(
             model,
             model.latest,
             tuple(aliases.get(model.pk, ())),
-            *totals.get(model.pk, (0, 0)),
+            model.ready_versions,
+            model.ready_bytes,
             tuple(served.get(model.pk, ())),
         )
         for model in models
@@ -113,7 +93,7 @@ def _served_by_model(model_ids: abc.Collection[int]) -> dict[int, list[str]]:
 
 def card(model: Model) -> ModelCard:
     # Whoever has just written may hold the row as it was before.
-    model.refresh_from_db(fields=["latest"])
+    model.refresh_from_db(fields=["latest", "ready_versions", "ready_bytes"])
     return cards([model])[0]
 
 
@@ -123,9 +103,3 @@ def model_named(actor: Actor, name: str) -> Model:
     if found is None:
         raise UnknownModel(f"There is no model '{name[:95]}', or you may not see it.")
     return found
-
-
-def with_bytes(found: QuerySet[Model]) -> QuerySet[Model]:
-    """With `bytes`, the size of its ready versions: to sort by."""
-    ready = Version.objects.ready().filter(model=OuterRef("pk")).order_by().values("model")
-    return found.annotate(bytes=Subquery(ready.annotate(total=Sum("size_bytes")).values("total")))

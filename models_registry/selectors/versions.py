@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from common.actor import Actor
-from models_registry import files, names
+from models_registry import files, names, readme
 from models_registry.comparison import Comparison, compared
-from models_registry.errors import UnknownVersion
+from models_registry.errors import BlobMissing, UnknownVersion
+from models_registry.figures import compared_figures
+from models_registry.manifest import ManifestFile
 from models_registry.models import (
     Alias,
     Model,
@@ -19,7 +21,9 @@ from models_registry.models import (
     VersionTag,
 )
 from models_registry.selectors.catalogue import JSON_COLUMNS, MAX_WORDS, model_named
+from models_registry.selectors.evaluations import figures
 from models_registry.states import VersionState
+from models_registry.tokenizer import Tokenizer, tokenizer_of
 from models_registry.uses import uses
 from models_registry.vouching import Standing, shown_standing, signatures_of
 
@@ -166,11 +170,31 @@ def importing(actor: Actor) -> QuerySet[Version]:
 
 
 def compare_versions(before: Version, after: Version) -> Comparison:
+    """A tokenizer or a card that the store has lost is as one that is not there."""
+    one, other = files.manifest_of(before).files, files.manifest_of(after).files
     return compared(
-        files.manifest_of(before).files,
-        files.manifest_of(after).files,
+        one,
+        other,
         config_before=before.config,
         config_after=after.config,
         facts_before=before.facts,
         facts_after=after.facts,
+        tokenizers=(_tokenizer(one), _tokenizer(other)),
+        cards=(_card_text(before), _card_text(after)),
+        figures=compared_figures(figures(before), figures(after)),
     )
+
+
+def _tokenizer(manifest: Sequence[ManifestFile]) -> Tokenizer | None:
+    try:
+        return tokenizer_of({file.path: file for file in manifest})
+    except BlobMissing:
+        return None
+
+
+def _card_text(version: Version) -> str | None:
+    try:
+        found = readme.text_of(version)
+    except BlobMissing:
+        return None
+    return found[0] if found else None

@@ -2,6 +2,7 @@
 
 from models_registry.services.aliases import delete_alias, set_alias
 from models_registry.services.catalogue import change_model, create_model, delete_model
+from models_registry.services.evaluations import Measured, evaluate_version
 from models_registry.services.exemptions import end_exemption, exempt_code
 from models_registry.services.exports import (
     cancel_export,
@@ -40,6 +41,7 @@ from models_registry.services.versions import (
 )
 
 __all__ = [
+    "Measured",
     "apply_retention",
     "archive_version",
     "begin_upload",
@@ -60,6 +62,7 @@ __all__ = [
     "demand_signatures",
     "distrust_key",
     "end_exemption",
+    "evaluate_version",
     "exempt_code",
     "import_version",
     "new_notice_secret",

@@ -79,7 +79,9 @@ def tag_version(
         if len(present) + len(added) - len(removed) > MAX_TAGS:
             raise Invalid(fields={"add": [f"A version has at most {MAX_TAGS} tags."]})
         VersionTag.objects.filter(version=version, name__in=removed).delete()
-        VersionTag.objects.bulk_create(VersionTag(version=version, name=name) for name in added)
+        VersionTag.objects.bulk_create(
+            VersionTag(version=version, model_id=version.model_id, name=name) for name in added
+        )
         if added or removed:
             detail = {"added": added, "removed": removed}
             audit.record(

@@ -1,4 +1,4 @@
-"""The list of models, one of them, a new one, its settings, its card, and two of its versions compared."""
+"""The list of models, one of them, a new one, its settings and its card."""
 
 from typing import Any
 
@@ -18,12 +18,11 @@ from common.pages.forms import ReasonForm, blame, first_fault
 from common.pages.listing import list_page
 from models_registry import readme, selectors, services
 from models_registry.errors import BlobMissing, StoreUnavailable
+from models_registry.filters import ModelFilter, VersionFilter
 from models_registry.forms import (
     AliasForm,
     ModelChangeForm,
-    ModelFilter,
     NewModelForm,
-    VersionFilter,
 )
 from models_registry.models import Model, Version
 from models_registry.states import VersionState
@@ -31,10 +30,12 @@ from models_registry.states import VersionState
 SORTS = {
     "name": "name",
     "team": "team__name",
-    "size": "bytes",
+    "size": "ready_bytes",
     "newest": "latest__ready_at",
     "created": "created_at",
 }
+MODELS_ON_A_PAGE, VERSIONS_ON_A_PAGE = 30, 20
+"""Of more, most of the time goes into rows below the fold."""
 VERSION_SORTS = {"number": "number", "size": "size_bytes", "created": "created_at", "state": "state"}
 
 
@@ -42,8 +43,14 @@ VERSION_SORTS = {"number": "number", "size": "size_bytes", "created": "created_a
 @signed_in
 def model_list(request: HttpRequest) -> HttpResponse:
     actor = of_request(request)
-    rows = selectors.with_bytes(selectors.models(actor))
-    listing = list_page(request, rows, sorts=SORTS, default_sort="name", filters=ModelFilter)
+    listing = list_page(
+        request,
+        selectors.models(actor),
+        sorts=SORTS,
+        default_sort="name",
+        filters=ModelFilter,
+        size=MODELS_ON_A_PAGE,
+    )
     context = {
         "listing": listing,
         "cards": selectors.cards(listing.rows),
@@ -81,7 +88,7 @@ def model_page(request: HttpRequest, name: str) -> HttpResponse:
         sorts=VERSION_SORTS,
         default_sort="-number",
         filters=VersionFilter,
-        size=30,
+        size=VERSIONS_ON_A_PAGE,
     )
     cards = selectors.version_cards(listing.rows)
     uploads = selectors.upload_cards(list(selectors.uploads(actor, model, are_live=True)))
@@ -132,80 +139,6 @@ def card_of(version: Version | None) -> dict[str, Any]:
         return {"card": readme.card_of(version) if version else None, "card_problem": ""}
     except (BlobMissing, StoreUnavailable) as error:
         return {"card": None, "card_problem": str(error)}
-
-
-@require_safe
-@signed_in
-def compare(request: HttpRequest, name: str) -> HttpResponse:
-    """`?before=v1&after=v2`; without them the two newest ready versions."""
-    actor = of_request(request)
-    model = visible_model(actor, name)
-    ready = Version.objects.ready().filter(model=model).defer("config", "scan").order_by("-number")
-    choices = list(ready[:200])
-    context = frame(actor, model) | {"choices": choices, "comparison": None, "problem": ""}
-    wanted = [request.GET.get("before", ""), request.GET.get("after", "")]
-    if not any(wanted) and len(choices) > 1:
-        wanted = [choices[1].name, choices[0].name]
-    if all(wanted):
-        try:
-            before, after = (_ready(model, one) for one in wanted)
-        except SlipwayError as error:
-            context["problem"] = str(error)
-        else:
-            found = selectors.compare_versions(before, after)
-            kinds = ("added", "removed", "changed", "same")
-            context |= {
-                "before": before,
-                "after": after,
-                "comparison": found,
-                "facts": _facts(before, after),
-                "changed_files": [file for file in found.files if file.change != "same"],
-                "same_files": [file for file in found.files if file.change == "same"],
-                "totals": [(kind, found.count_of(kind), found.bytes_of(kind)) for kind in kinds],  # type: ignore[arg-type]
-            }
-    context["wanted"] = wanted
-    return page(request, "models_registry/compare.html", context, parts=("comparison",))
-
-
-def _ready(model: Model, reference: str) -> Version:
-    version = selectors.version_named(model, reference)
-    if version.state != VersionState.READY:
-        raise Missing(f"{version} is {version.state}, not ready: there is nothing to compare.")
-    return version
-
-
-def _facts(before: Version, after: Version) -> list[tuple[str, Any, Any, str]]:
-    """Label, the two values, and the filter that shows them."""
-    return [
-        ("Size", before.size_bytes, after.size_bytes, "bytes"),
-        ("Files", before.file_count, after.file_count, "count"),
-        ("Parameters", before.parameters, after.parameters, "count"),
-        ("Architecture", before.architecture, after.architecture, ""),
-        ("Weights", before.dtype, after.dtype, ""),
-        ("Quantization", before.quantization, after.quantization, ""),
-        ("Context", before.context_length, after.context_length, "count"),
-        *(
-            (label, _fact(before, path), _fact(after, path), how)
-            for label, path, how in (
-                ("Layers", "layers", "count"),
-                ("Hidden size", "hidden_size", "count"),
-                ("Heads", "attention_heads", "count"),
-                ("KV heads", "kv_heads", "count"),
-                ("Head size", "head_dim", "count"),
-                ("Vocabulary", "vocabulary", "count"),
-                ("Memory for weights", "memory.weights_bytes", "memory"),
-                ("KV cache of 1k tokens", "memory.kv_cache_bytes_per_1k_tokens", "memory"),
-            )
-        ),
-    ]
-
-
-def _fact(version: Version, path: str) -> Any:
-    """None where its files do not tell, or have not been read for it yet."""
-    value: Any = version.facts
-    for key in path.split("."):
-        value = value[key] if value else None
-    return value
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

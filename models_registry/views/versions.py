@@ -16,14 +16,17 @@ from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
 from common.pages.forms import ReasonForm, blame, first_fault
 from models_registry import comparison, exemptions, lineage, selectors, services, vouching
-from models_registry.forms import ImportForm, TagForm
+from models_registry.figures import Figure
+from models_registry.forms import EvaluationForm, ImportForm, TagForm
 from models_registry.models import Model, Version
+from models_registry.readme import Card
 from models_registry.states import VersionState
 from models_registry.views.models import card_of, frame, is_moving, push_command, visible_model
 
 FILES_SHOWN = 500
 MOVES_SHOWN = 50
 CHILDREN_SHOWN = 20
+EVALUATIONS_SHOWN = 50
 EXPORTS_SHOWN = 5
 HAS_CARD = (VersionState.READY, VersionState.ARCHIVED)
 NEEDS_REASON = ("archive", "delete")
@@ -57,7 +60,7 @@ def import_version(request: HttpRequest, name: str) -> HttpResponse:
 def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
-    row = _version(model, version)
+    row = visible_version(model, version)
     card = selectors.version_card(row)
     files = list(selectors.version_files(row)[: FILES_SHOWN + 1])
     neighbours = Version.objects.ready().filter(model=model).exclude(pk=row.pk).order_by("-number")
@@ -79,7 +82,10 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
         "signs": vouching.is_signing(),
         "code": (code := exemptions.code_of(row)),
         "exemption": exemptions.exemption_of(row) if code else None,
-        "readme": card_of(row) if row.state in HAS_CARD else None,
+        "readme": (readme := card_of(row) if row.state in HAS_CARD else {}),
+        "figures": _figures(row, readme.get("card")),
+        "evaluations": list(selectors.evaluations(row)[:EVALUATIONS_SHOWN]),
+        "evaluation_form": EvaluationForm(auto_id="evaluation_%s"),
         "tag_form": TagForm(initial={"tags": " ".join(card.tags)}, auto_id="tag_%s"),
         "moves": list(selectors.version_moves(row).order_by("-pk")[:MOVES_SHOWN]),
         "origins": lineage.origins(row.lineage, hub=next(iter(settings.SLIPWAY_HUB_ENDPOINTS), "")),
@@ -88,6 +94,12 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
         "compare_with": neighbours.values_list("name", flat=True).first(),
     }
     return page(request, "models_registry/version.html", context, parts=("now",))
+
+
+def _figures(version: Version, card: Card | None) -> list[tuple[Figure, str]]:
+    """With the address that each names, if that can be opened."""
+    found = [*selectors.recorded_figures(version), *(card.figures if card else ())]
+    return [(one, one.link if lineage.is_address(one.link) else "") for one in found]
 
 
 def _told(version: Version) -> dict[str, Any]:
@@ -121,7 +133,7 @@ def act(request: HttpRequest, name: str, version: str, wish: str) -> HttpRespons
     if wish not in WISHES:
         raise Http404
     actor = of_request(request)
-    row = _version(visible_model(actor, name), version)
+    row = visible_version(visible_model(actor, name), version)
     form = ReasonForm(request.POST)
     form.fields["reason"].required = wish in NEEDS_REASON
     if not form.is_valid():
@@ -138,7 +150,7 @@ def act(request: HttpRequest, name: str, version: str, wish: str) -> HttpRespons
 def tag_version(request: HttpRequest, name: str, version: str) -> HttpResponse:
     """The version has the tags of the form from now on, and no other."""
     actor = of_request(request)
-    row = _version(visible_model(actor, name), version)
+    row = visible_version(visible_model(actor, name), version)
     form, why = TagForm(request.POST), ReasonForm(request.POST)
     why.fields["reason"].required = False
     for one in (form, why):
@@ -155,7 +167,8 @@ def tag_version(request: HttpRequest, name: str, version: str) -> HttpResponse:
     return done(request, f"The tags of {row} are changed.")
 
 
-def _version(model: Model, reference: str) -> Version:
+def visible_version(model: Model, reference: str) -> Version:
+    """Raises Http404."""
     try:
         return selectors.version_named(model, reference)
     except Missing as error:

@@ -170,7 +170,7 @@ def test_cards_show_the_newest_ready_version_and_where_it_is_served(library, act
     finally:
         uses.unregister_use_check(check)
     assert card.latest == pair[1]
-    assert [alias.version for alias in card.aliases] == [pair[0]]
+    assert [alias.version for alias in card.aliases] == [pair[0].name]
     assert (card.version_count, card.size_bytes) == (2, pair[0].size_bytes + pair[1].size_bytes)
     assert card.served == ("service chat (stable)",)
     assert [version.name for version in selectors.importing(actor)] == ["v3"]

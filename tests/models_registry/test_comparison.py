@@ -1,10 +1,16 @@
 """Two versions side by side."""
 
+import json
+
+from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models_registry.comparison import compared, flattened
+from models_registry import services
+from models_registry.comparison import compared, compared_texts, flattened
 from models_registry.manifest import ManifestFile
+from tests import cast
+from tests.models_registry import builders as b
 
 listings = st.dictionaries(st.sampled_from("abcdef"), st.tuples(st.sampled_from("0123"), st.integers(0, 9)))
 configs = st.recursive(
@@ -49,3 +55,57 @@ def test_truth_one_and_one_point_nought_are_three_values() -> None:
 def test_a_key_that_became_null_has_changed_and_not_gone() -> None:
     found = compared([], [], config_before={"a": 1, "b": None}, config_after={"a": None})
     assert [(change.key, change.change) for change in found.config] == [("a", "changed"), ("b", "removed")]
+
+
+def test_a_text_that_nobody_would_read_line_by_line_is_not_compared() -> None:
+    found = compared_texts("a\n" * 2_000, "b\n")
+    assert (found.change, found.lines, found.is_too_long) == ("changed", (), True)
+    assert compared_texts(None, "new").lines == ("@@ -0,0 +1 @@", "+new")
+    assert compared_texts(None, None).change == "same"
+
+
+def tokenizer(tokens: list[str], special: list[str]) -> bytes:
+    model = {"type": "BPE", "vocab": {token: number for number, token in enumerate(tokens)}, "merges": []}
+    added = [{"id": 90 + n, "content": token, "special": True} for n, token in enumerate(special)]
+    return json.dumps({"version": "1.0", "model": model, "added_tokens": added}).encode()
+
+
+def test_tokenizer_card_and_figures_of_two_versions_are_compared(library, ada, actor, model) -> None:
+    first = b.model_files() | {
+        "tokenizer.json": tokenizer(["a", "b"], ["<s>"]),
+        "tokenizer_config.json": json.dumps({"bos_token": {"content": "<s>"}}).encode(),
+    }
+    second = b.model_files(b"\x02") | {
+        "tokenizer.json": tokenizer(["a", "b", "<tool>"], ["<tool>"]),
+        "tokenizer_config.json": b'{"eos_token": "<tool>", "chat_template": "{{ messages }}"}',
+        "README.md": b"---\nlicense: apache-2.0\n---\n# A <b>better</b> model\n",
+    }
+    for number, files in enumerate((first, second)):
+        source = b.write(library.root / f"run{number}", files)
+        version = services.import_version(actor=actor, model=model, source=str(source))
+        library.settle()
+        measured = services.Measured("accuracy", 0.5 + number / 4, is_higher_better=True)
+        version.refresh_from_db()
+        services.evaluate_version(actor=actor, version=version, figures=[measured])
+    found = cast.api(ada).get("models/tiny/versions/v1/compare/v2/").json()
+    told = found["tokenizer"]
+    assert (told["change"], told["chat_template"]) == ("changed", "added")
+    assert (told["before"]["kind"], told["before"]["vocabulary"], told["after"]["vocabulary"]) == (
+        "BPE",
+        3,
+        3,
+    )
+    assert (told["special_added"], told["special_removed"]) == (["<tool>"], ["<s>"])
+    assert (told["before"]["roles"], told["after"]["roles"]) == (
+        {"bos_token": "<s>"},
+        {"eos_token": "<tool>"},
+    )
+    assert found["card"]["lines"][-2:] == ["-# A small model", "+# A <b>better</b> model"]
+    (figure,) = found["figures"]
+    assert (figure["name"], figure["difference"], figure["better"]) == ("accuracy", 0.25, True)
+    browser = Client()
+    browser.force_login(ada)
+    page = browser.get("/models/tiny/+compare/?before=v1&after=v2").content.decode()
+    assert "+# A &lt;b&gt;better&lt;/b&gt; model" in page
+    assert "+0.25" in page
+    assert "&lt;tool&gt;" in page

@@ -8,14 +8,20 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
 BEFORE, AFTER = ("models_registry", "0005_hub_source_notices"), ("models_registry", "0006_version_facts")
+TOTALS = ("models_registry", "0014_evaluations_and_totals")
 
 
 @pytest.fixture
-def moved_back(transactional_db):
+def before(request) -> tuple[str, str]:
+    return getattr(request, "param", BEFORE)
+
+
+@pytest.fixture
+def moved_back(transactional_db, before):
     executor = MigrationExecutor(connection)
     latest = executor.loader.graph.leaf_nodes()
-    executor.migrate([BEFORE])
-    yield executor.loader.project_state([BEFORE]).apps
+    executor.migrate([before])
+    yield executor.loader.project_state([before]).apps
     last = MigrationExecutor(connection)
     last.migrate(latest)
 
@@ -35,3 +41,25 @@ def test_ready_versions_without_facts_are_woken_a_few_in_each_second(moved_back)
     assert due["v4"] is None
     assert due["v1"] - due["v3"] == timedelta(seconds=1)
     assert set(rows.values_list("facts", flat=True)) == {None}
+
+
+@pytest.mark.parametrize("before", [("models_registry", "0009_code_exemptions")], indirect=True)
+def test_models_tell_of_their_ready_versions_and_tags_of_their_models(moved_back) -> None:
+    team = moved_back.get_model("accounts", "Team").objects.create(name="vision")
+    models = moved_back.get_model("models_registry", "Model").objects
+    model, empty = models.create(team=team, name="tiny"), models.create(team=team, name="empty")
+    whole = {"digest": "0" * 64, "ready_at": timezone.now(), "file_count": 1, "size_bytes": 2**40}
+    told = {"architecture": "Llama", "parameters": 7 * 10**9, "facts": {"format": "gguf"}}
+    versions = moved_back.get_model("models_registry", "Version").objects
+    for number, state in ((1, "ready"), (2, "ready"), (3, "archived")):
+        row = versions.create(model=model, number=number, name=f"v{number}", state=state, **whole, **told)
+        moved_back.get_model("models_registry", "VersionTag").objects.create(version=row, name="good")
+    models.filter(pk=model.pk).update(latest=versions.get(name="v2"))
+    MigrationExecutor(connection).migrate([TOTALS])
+    after = MigrationExecutor(connection).loader.project_state([TOTALS]).apps
+    columns = ("ready_versions", "ready_bytes", "architecture", "weights", "parameters")
+    rows = after.get_model("models_registry", "Model").objects
+    assert rows.values_list(*columns).get(name="tiny") == (2, 2**41, "Llama", "gguf", 7 * 10**9)
+    assert rows.values_list(*columns).get(pk=empty.pk) == (0, 0, "", "", None)
+    tags = after.get_model("models_registry", "VersionTag").objects
+    assert set(tags.values_list("model", flat=True)) == {model.pk}

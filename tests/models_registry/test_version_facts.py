@@ -214,6 +214,7 @@ def test_models_are_found_by_architecture_format_and_size(library, ada, actor, m
         return [one["name"] for one in answer.json()["results"]]
 
     assert found("architecture=llamaforcausallm") == ["tiny"]
+    assert found("architecture=Llama") == ["tiny"]
     assert found("architecture=Bert") == []
     assert found("format=safetensors&parameters_min=64&parameters_max=64") == ["tiny"]
     assert found("format=gguf") == []
@@ -222,6 +223,6 @@ def test_models_are_found_by_architecture_format_and_size(library, ada, actor, m
     assert api.get("models/?parameters_min=many").status_code == 400
     client = Client()
     client.force_login(ada)
-    page = client.get("/models/?parameters=under+1+B&format=safetensors").content.decode()
+    page = client.get("/models/?parameters_max=1B&format=safetensors").content.decode()
     assert 'href="/models/tiny/"' in page
     assert 'href="/models/empty/"' not in page

@@ -174,6 +174,15 @@ ROUTES = [
     Route("DELETE", VERSION, Right.MODELS_WRITE, fill=_ready, status=204),
     Route("GET", VERSION + "compare/{other}/", Right.READ, fill=_ready),
     Route("GET", VERSION + "events/", Right.READ, fill=_ready),
+    Route("GET", VERSION + "evaluations/", Right.READ, fill=_ready),
+    Route(
+        "PUT",
+        VERSION + "evaluations/",
+        Right.MODELS_WRITE,
+        fill=_ready,
+        body=lambda scene: {"figures": [{"name": "accuracy", "value": 0.5}]},
+    ),
+    Route("GET", VERSION + "evaluations/history/", Right.READ, fill=_ready),
     Route(
         "POST", VERSION + "cancel/", Right.MODELS_WRITE, fill=_importing, body=lambda scene: {}, status=202
     ),

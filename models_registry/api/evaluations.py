@@ -1,0 +1,99 @@
+"""What versions reached in evaluations: as their cards tell, and as people and CI record it."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from common.api.examples import example
+from common.api.views import Listed
+from common.audit import MAX_REASON
+from models_registry import selectors, services
+from models_registry.api import comparison_examples as examples
+from models_registry.api.serializers import FigureSerializer
+from models_registry.api.views import MODEL, VERSION, OfModel
+from models_registry.figures import MAX_FIGURES
+from models_registry.models import Evaluation, Version
+from models_registry.services.evaluations import MAX_DATASET, MAX_LINK, MAX_NAME, MAX_UNIT
+
+
+@example(examples.EVALUATIONS)
+class EvaluationsSerializer(serializers.Serializer[Any]):
+    version = serializers.CharField()
+    figures = FigureSerializer(many=True, help_text="What was recorded, then what the model card tells.")
+
+
+class NewFigureSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(max_length=MAX_NAME)
+    dataset = serializers.CharField(max_length=MAX_DATASET, required=False, allow_blank=True)
+    value = serializers.FloatField(allow_null=True, help_text="Null takes back what was recorded.")
+    unit = serializers.CharField(max_length=MAX_UNIT, required=False, allow_blank=True)
+    higher_is_better = serializers.BooleanField(
+        source="is_higher_better",
+        required=False,
+        allow_null=True,
+        help_text="What was told for this figure before holds unless given.",
+    )
+    link = serializers.CharField(
+        max_length=MAX_LINK, required=False, allow_blank=True, help_text="Where the run can be seen."
+    )
+
+
+@example(examples.EVALUATIONS_PUT)
+class EvaluationsPutSerializer(serializers.Serializer[Any]):
+    figures = NewFigureSerializer(many=True, help_text=f"At most {MAX_FIGURES}.")
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+
+
+@example(examples.EVALUATION_ENTRY)
+class EvaluationEntrySerializer(serializers.Serializer[Evaluation]):
+    """A line of a version's evaluations: what somebody recorded when."""
+
+    name = serializers.CharField()
+    dataset = serializers.CharField()
+    value = serializers.FloatField(allow_null=True, help_text="Null: it was taken back.")
+    unit = serializers.CharField()
+    higher_is_better = serializers.BooleanField(source="is_higher_better", allow_null=True)
+    link = serializers.CharField()
+    at = serializers.DateTimeField(source="recorded_at")
+    by = serializers.CharField(source="recorded_by")
+
+
+@extend_schema(parameters=[MODEL, VERSION])
+class Evaluations(OfModel, Listed):
+    """Figures of a version. They stand beside it: its files and its digest never change."""
+
+    queryset = Evaluation.objects.all()
+    serializer_class = EvaluationEntrySerializer
+    inputs = {"update": EvaluationsPutSerializer}
+    outputs = {"show": EvaluationsSerializer, "update": EvaluationsSerializer}
+    sort = ("-pk",)
+
+    @property
+    def version(self) -> Version:
+        return selectors.version_named(self.model, self.kwargs["version"])
+
+    def visible(self, rows: QuerySet[Evaluation]) -> QuerySet[Evaluation]:
+        return selectors.evaluations(self.version)
+
+    def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """What holds now."""
+        return self._shown(self.version)
+
+    def update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Record these figures; others stay. The same again changes nothing."""
+        version, given = self.version, self.given()
+        figures = [services.Measured(**figure) for figure in given.pop("figures")]
+        services.evaluate_version(actor=self.actor, version=version, figures=figures, **given)
+        return self._shown(version)
+
+    def _shown(self, version: Version) -> Response:
+        shown = {"version": str(version), "figures": selectors.figures(version)}
+        return Response(EvaluationsSerializer(shown).data)
+
+
+ONE = Evaluations.as_view({"get": "show", "put": "update"})
+HISTORY = Evaluations.as_view({"get": "list"})

@@ -1,0 +1,186 @@
+"""What a version reached in an evaluation: as its model card tells, or as people and CI recorded it. Pure."""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any, Literal
+
+import yaml
+
+MAX_FIGURES = 200
+MAX_DEPTH = 20
+MAX_EVENTS = 20_000
+_NUMBER = re.compile(r"([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?)\s*(%?)", re.ASCII)
+
+Origin = Literal["card", "recorded"]
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """`by` and `at` are empty for what the card tells; `is_higher_better` is None where nobody told."""
+
+    name: str
+    dataset: str
+    value: float
+    unit: str = ""
+    is_higher_better: bool | None = None
+    task: str = ""
+    origin: Origin = "recorded"
+    by: str = ""
+    at: datetime | None = None
+    link: str = ""
+
+    @property
+    def key(self) -> Key:
+        return self.dataset.casefold(), self.name.casefold()
+
+    @property
+    def text(self) -> str:
+        """The value with its unit, for people."""
+        return _shown(self.value, self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class FigureChange:
+    """A figure of two versions; None where a version has none."""
+
+    before: Figure | None
+    after: Figure | None
+
+    @property
+    def either(self) -> Figure:
+        found = self.after or self.before
+        assert found is not None  # noqa: S101
+        return found
+
+    @property
+    def difference(self) -> float | None:
+        """None where there is none, or the units differ."""
+        if not self.before or not self.after or self.before.unit != self.after.unit:
+            return None
+        return self.after.value - self.before.value
+
+    @property
+    def difference_text(self) -> str:
+        difference = self.difference
+        if difference is None:
+            return ""
+        return ("+" if difference > 0 else "") + _shown(difference, self.either.unit)
+
+    @property
+    def is_better(self) -> bool | None:
+        """None: it did not change, or nobody told which way is better."""
+        direction = self.either.is_higher_better
+        if direction is None and self.before:
+            direction = self.before.is_higher_better
+        return (self.difference > 0) == direction if self.difference and direction is not None else None
+
+
+def _shown(value: float, unit: str) -> str:
+    return f"{value:.6g}{'' if unit in ('', '%') else ' '}{unit}"
+
+
+def compared_figures(before: Sequence[Figure], after: Sequence[Figure]) -> tuple[FigureChange, ...]:
+    """By dataset and name; what was recorded counts before what a card tells."""
+    one, other = _by_key(before), _by_key(after)
+    return tuple(FigureChange(one.get(key), other.get(key)) for key in sorted(one.keys() | other.keys()))
+
+
+def _by_key(figures: Sequence[Figure]) -> dict[Key, Figure]:
+    found: dict[Key, Figure] = {}
+    for figure in sorted(figures, key=lambda figure: figure.origin != "recorded"):
+        found.setdefault(figure.key, figure)
+    return found
+
+
+def figures_of_card(front: str) -> tuple[Figure, ...]:
+    """The `model-index` of a card's front matter; see https://huggingface.co/docs/hub/model-cards.
+
+    Empty where there is none or it makes no sense. What is no number is left out.
+    """
+    try:
+        told = _tree(front)
+    except (yaml.YAMLError, _Odd):
+        return ()
+    index = told.get("model-index") if isinstance(told, dict) else None
+    return tuple(islice(_figures(index), MAX_FIGURES))
+
+
+def _figures(index: Any) -> Iterator[Figure]:
+    for model in _dicts(index):
+        for result in _dicts(model.get("results")):
+            dataset, task, source = (_dict(result.get(key)) for key in ("dataset", "task", "source"))
+            for metric in _dicts(result.get("metrics")):
+                name = _text(metric, "name") or _text(metric, "type")
+                found = _NUMBER.fullmatch(_text(metric, "value"))
+                value = float(found[1]) if found else math.nan
+                if found and name and math.isfinite(value):
+                    yield Figure(
+                        name=name[:100],
+                        dataset=(_text(dataset, "name") or _text(dataset, "type"))[:200],
+                        value=value,
+                        unit=found[2],
+                        task=(_text(task, "type") or _text(task, "name"))[:100],
+                        origin="card",
+                        link=_text(source, "url")[:1_000],
+                    )
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _text(value: dict[str, Any], key: str) -> str:
+    found = value.get(key, "")
+    return found.strip() if isinstance(found, str) else ""
+
+
+class _Odd(Exception):
+    """More than a model card needs: aliases, which multiply, depth, or length."""
+
+
+def _tree(text: str) -> Any:
+    """YAML as dicts, lists and texts; no tag is obeyed, no alias followed."""
+    events = islice(yaml.parse(text, Loader=_LOADER), MAX_EVENTS)
+    for event in events:
+        if isinstance(event, yaml.DocumentStartEvent):
+            return _node(next(events, None), events, 0)
+    return None
+
+
+def _node(event: Any, events: Iterator[Any], depth: int) -> Any:
+    if isinstance(event, yaml.ScalarEvent):
+        return event.value
+    if depth > MAX_DEPTH:
+        raise _Odd
+    if isinstance(event, yaml.SequenceStartEvent):
+        return [_node(item, events, depth + 1) for item in _until(yaml.SequenceEndEvent, events)]
+    if isinstance(event, yaml.MappingStartEvent):
+        return dict(_entries(events, depth + 1))
+    raise _Odd
+
+
+def _entries(events: Iterator[Any], depth: int) -> Iterator[tuple[str, Any]]:
+    for event in _until(yaml.MappingEndEvent, events):
+        key, value = _node(event, events, depth), _node(next(events, None), events, depth)
+        if isinstance(key, str):
+            yield key, value
+
+
+def _until(end: type[Any], events: Iterator[Any]) -> Iterator[Any]:
+    for event in events:
+        if isinstance(event, end):
+            return
+        yield event
+    raise _Odd
+
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

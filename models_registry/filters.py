@@ -1,0 +1,172 @@
+"""What narrows the lists of models and of versions: the same over REST and on the pages."""
+
+import re
+from decimal import Decimal
+from typing import Any, ClassVar, TypeVar
+
+import django_filters
+from django import forms
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema_field
+
+from accounts.actors import of_request
+from accounts.models import Team
+from accounts.selectors import teams_where
+from accounts.states import Right
+from common.pages.forms import Choice, SearchInput
+from models_registry import selectors
+from models_registry.facts import WEIGHT_FORMATS
+from models_registry.models import Model, Version
+from models_registry.states import VersionState
+
+MAX_TEXT = 200
+_COUNT = re.compile(r"(\d{1,18}(?:\.\d{1,6})?) ?([kmbt]?)", re.ASCII | re.IGNORECASE)
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+_LARGEST = 2**63 - 1
+
+
+class CountField(forms.CharField):
+    """A number as people write it, `7B` or `7000000000`."""
+
+    def clean(self, value: Any) -> int | None:
+        text = super().clean(value)
+        if not text:
+            return None
+        found = _COUNT.fullmatch(text)
+        count = int(Decimal(found[1]) * _UNITS[found[2].lower()]) if found else None
+        if count is None or count > _LARGEST:
+            raise forms.ValidationError("Give a number, such as 7000000000 or 7B.")
+        return count
+
+
+class CountFilter(django_filters.Filter):  # type: ignore[misc]
+    field_class = CountField
+
+
+class AnyOf(Choice):
+    """Offers one of several values, and takes as many of them as an address names."""
+
+    def __init__(self, *, otherwise: str) -> None:
+        super().__init__()
+        self.otherwise = otherwise
+
+    def optgroups(self, name: str, value: Any, attrs: Any = None) -> Any:
+        chosen = [one for one in value if one]
+        nothing = self.create_option(name, "", self.otherwise, not chosen, 0)
+        return [(None, [nothing], 0), *super().optgroups(name, chosen, attrs)]
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> list[str]:
+        return [value for value in data.getlist(name) if value]
+
+
+F = TypeVar("F", bound=django_filters.Filter)
+
+
+def _told(made: F, help_text: str, **schema: Any) -> F:
+    """With what the schema says of it: it cannot be told from `where`, which takes every value."""
+    described: F = extend_schema_field({"type": "string", "description": help_text, **schema})(made)
+    return described
+
+
+def _text(label: str, help_text: str, placeholder: str = "") -> django_filters.CharFilter:
+    made = django_filters.CharFilter(
+        method="where", label=label, max_length=MAX_TEXT, widget=SearchInput(placeholder)
+    )
+    return _told(made, help_text, maxLength=MAX_TEXT)
+
+
+def _beginning(label: str, help_text: str, placeholder: str = "") -> django_filters.CharFilter:
+    return _text(label, f"{help_text}: what it begins with, in upper or lower case.", placeholder)
+
+
+def _choice(label: str, help_text: str, choices: Any) -> django_filters.ChoiceFilter:
+    made = django_filters.ChoiceFilter(
+        method="where", label=label, empty_label="Any", choices=choices, widget=Choice
+    )
+    return _told(made, help_text, enum=[value for value, _ in choices])
+
+
+def _count(label: str, help_text: str) -> CountFilter:
+    made = CountFilter(method="where", label=label, max_length=30, widget=SearchInput("7B"))
+    return _told(made, f"{help_text}: a number, or one such as `7B`.", pattern=_COUNT.pattern)
+
+
+def _visible_teams(request: Any) -> QuerySet[Team]:
+    return teams_where(of_request(request), Right.READ).order_by("name") if request else Team.objects.none()
+
+
+SERVED = (("true", "Served"), ("false", "Not served"))
+STATES = [choice for choice in VersionState.choices if choice[0] != VersionState.DELETED]
+
+
+class ModelFilter(django_filters.FilterSet):  # type: ignore[misc]
+    further: ClassVar = ("architecture", "format", "parameters_min", "parameters_max", "alias", "tag",
+                         "created_by", "versions")  # fmt: skip
+    """What a page shows when it is asked for."""
+
+    q = _text(
+        "Search",
+        "Words that must occur in name, task, description, team, aliases or architecture.",
+        "Name, task, team, alias, architecture",
+    )
+    team = _told(
+        django_filters.ModelChoiceFilter(
+            method="where",
+            to_field_name="name",
+            queryset=_visible_teams,
+            label="Team",
+            empty_label="Any",
+            widget=Choice,
+            error_messages={"invalid_choice": "There is no such team, or you may not see it."},
+        ),
+        "Its owner.",
+    )
+    task = _beginning("Task", "What the model is for", "text-generation")
+    served = _choice("Served", "Whether any of its versions is in use.", SERVED)
+    architecture = _beginning("Architecture", "Of the newest ready version", "LlamaForCausalLM")
+    format = _choice("Weights", "Of the newest ready version.", WEIGHT_FORMATS)
+    parameters_min = _count("Parameters from", "Of the newest ready version")
+    parameters_max = _count("to", "Of the newest ready version")
+    alias = _beginning("Alias", "Of any version", "production")
+    tag = _text("Tag", "A tag of any ready version, whole.", "evaluated")
+    created_by = _beginning("Created by", "Who created the model")
+    versions = _choice(
+        "Versions",
+        "Only models that have a version in this state.",
+        [choice for choice in STATES if choice[0] not in (VersionState.READY, VersionState.ARCHIVED)],
+    )
+
+    def where(self, rows: QuerySet[Model], name: str, value: Any) -> QuerySet[Model]:
+        return selectors.models_where(rows, name, value == "true" if name == "served" else value)
+
+
+class VersionFilter(django_filters.FilterSet):  # type: ignore[misc]
+    further: ClassVar = ("architecture", "format", "parameters_min", "parameters_max", "alias", "created_by")
+
+    q = _text(
+        "Search",
+        "Words that must occur in name, message, author, digest, architecture or tags.",
+        "Name, tag, digest, message, author",
+    )
+    state = _told(
+        django_filters.MultipleChoiceFilter(
+            method="where", label="State", choices=STATES, widget=AnyOf(otherwise="All but archived")
+        ),
+        "Archived ones are left out unless they are asked for.",
+        enum=[value for value, _ in STATES],
+    )
+    served = _choice("Served", "Whether it is in use.", SERVED)
+    tag = _text("Tag", "One of its tags, whole.", "evaluated")
+    architecture = _beginning("Architecture", "Of its network", "LlamaForCausalLM")
+    format = _choice("Weights", "Of its weights.", WEIGHT_FORMATS)
+    parameters_min = _count("Parameters from", "Of its weights")
+    parameters_max = _count("to", "Of its weights")
+    alias = _beginning("Alias", "One that names it", "production")
+    created_by = _beginning("Created by", "Its author")
+
+    def where(self, rows: QuerySet[Version], name: str, value: Any) -> QuerySet[Version]:
+        return selectors.versions_where(rows, name, value == "true" if name == "served" else value)
+
+    def filter_queryset(self, rows: QuerySet[Version]) -> QuerySet[Version]:
+        found: QuerySet[Version] = super().filter_queryset(rows)
+        return found if self.form.cleaned_data.get("state") else selectors.without_archived(found)

@@ -1,0 +1,42 @@
+"""What people fill in about evaluations."""
+
+from typing import Any
+
+from django import forms
+
+from models_registry.services.evaluations import MAX_DATASET, MAX_LINK, MAX_NAME, MAX_UNIT, Measured
+
+DIRECTIONS = (("", "As before, or not told"), ("true", "Higher is better"), ("false", "Lower is better"))
+
+
+class EvaluationForm(forms.Form):
+    """One figure of a version; the reason is asked for by the dialog."""
+
+    name = forms.CharField(
+        label="Figure", max_length=MAX_NAME, widget=forms.TextInput(attrs={"placeholder": "accuracy"})
+    )
+    dataset = forms.CharField(
+        required=False, max_length=MAX_DATASET, widget=forms.TextInput(attrs={"placeholder": "mmlu"})
+    )
+    value = forms.FloatField(
+        required=False,
+        help_text="None takes back what was recorded; its history stays.",
+        widget=forms.NumberInput(attrs={"step": "any"}),
+    )
+    unit = forms.CharField(required=False, max_length=MAX_UNIT, help_text="Such as % or ms.")
+    direction = forms.ChoiceField(required=False, choices=DIRECTIONS)
+    link = forms.CharField(
+        label="Seen at", required=False, max_length=MAX_LINK, help_text="Address of the run that found it."
+    )
+
+    def measured(self) -> Measured:
+        """As `services.evaluate_version` takes it."""
+        given: dict[str, Any] = self.cleaned_data
+        return Measured(
+            name=given["name"],
+            dataset=given["dataset"],
+            value=given["value"],
+            unit=given["unit"] or None,
+            is_higher_better=given["direction"] == "true" if given["direction"] else None,
+            link=given["link"] or None,
+        )

@@ -1,0 +1,129 @@
+"""Figures that people and CI record of a version, whose files and digest they leave alone."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from accounts.services import require
+from accounts.states import Right
+from common import audit
+from common.actor import Actor
+from common.errors import Invalid
+from models_registry import selectors
+from models_registry.errors import WrongState
+from models_registry.figures import MAX_FIGURES
+from models_registry.lineage import is_address
+from models_registry.models import Evaluation, Version
+from models_registry.services import checks
+from models_registry.states import VersionState
+
+MAX_NAME, MAX_DATASET, MAX_UNIT, MAX_LINK = 100, 200, 20, 1_000
+_COLUMNS = ("value", "unit", "is_higher_better", "link")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A figure as somebody gives it. A value of None takes it back; any other None: as was told before."""
+
+    name: str
+    value: float | None
+    dataset: str = ""
+    unit: str | None = None
+    is_higher_better: bool | None = None
+    link: str | None = None
+
+
+def evaluate_version(
+    *, actor: Actor, version: Version, figures: Sequence[Measured], reason: str = ""
+) -> list[Evaluation]:
+    """Record figures of a ready or archived version; what holds already adds nothing to its history.
+
+    Returns what was added. Raises NotAllowed, Invalid, WrongState.
+    """
+    require(actor, Right.MODELS_WRITE, version.model.team)
+    why = checks.reason(reason)
+    wanted = _checked(figures)
+    with transaction.atomic():
+        # Locks the row: figures of one version are recorded one after the other.
+        kept = Version.objects.filter(pk=version.pk, state__in=(VersionState.READY, VersionState.ARCHIVED))
+        if not kept.update(attempt=F("attempt")):
+            raise WrongState(f"{version} is neither ready nor archived: nothing is recorded of it.")
+        held = {(row.dataset, row.name): row for row in selectors.evaluations_in_force(version)}
+        added = []
+        for figure in wanted:
+            before = held.get((figure.dataset, figure.name))
+            columns = _columns(figure, before)
+            if before is None and figure.value is None:
+                continue
+            if before is None or any(getattr(before, name) != columns[name] for name in _COLUMNS):
+                added.append(
+                    Evaluation(
+                        version=version,
+                        name=figure.name,
+                        dataset=figure.dataset,
+                        recorded_by=actor.name,
+                        user_id=actor.user_id,
+                        **columns,
+                    )
+                )
+        if len(held.keys() | {(row.dataset, row.name) for row in added}) > MAX_FIGURES:
+            raise Invalid(fields={"figures": [f"A version has at most {MAX_FIGURES} figures."]})
+        if added:
+            Evaluation.objects.bulk_create(added)
+            told = {f"{row.dataset}/{row.name}".lstrip("/"): row.value for row in added}
+            audit.record(
+                actor,
+                "version.evaluate",
+                subject=version,
+                reason=why,
+                detail={"figures": told},
+                team_id=version.model.team_id,
+            )
+    return added
+
+
+def _checked(figures: Sequence[Measured]) -> list[Measured]:
+    if not 0 < len(figures) <= MAX_FIGURES:
+        raise Invalid(fields={"figures": [f"Give 1 to {MAX_FIGURES} figures."]})
+    checked = [_checked_one(figure) for figure in figures]
+    seen = [(figure.dataset, figure.name) for figure in checked]
+    if twice := next((key for key in seen if seen.count(key) > 1), None):
+        named = " on ".join(part for part in reversed(twice) if part)
+        raise Invalid(fields={"figures": [f"{named} is given twice."]})
+    return checked
+
+
+def _checked_one(figure: Measured) -> Measured:
+    name = checks.text("figures", figure.name, limit=MAX_NAME)
+    if not name:
+        raise Invalid(fields={"figures": ["A figure needs a name, such as accuracy."]})
+    if figure.value is not None and not math.isfinite(figure.value):
+        raise Invalid(fields={"figures": [f"The value of {name} must be a finite number."]})
+    link = figure.link and checks.text("figures", figure.link, limit=MAX_LINK)
+    if link and not is_address(link):
+        raise Invalid(fields={"figures": [f"The link of {name} must be an http or https address."]})
+    return Measured(
+        name=name,
+        value=figure.value,
+        dataset=checks.text("figures", figure.dataset, limit=MAX_DATASET),
+        unit=None if figure.unit is None else checks.text("figures", figure.unit, limit=MAX_UNIT),
+        is_higher_better=figure.is_higher_better,
+        link=link,
+    )
+
+
+def _columns(figure: Measured, before: Evaluation | None) -> dict[str, Any]:
+    """A direction that was told once holds until another is told; so does a unit. A link is of one value."""
+    unit, direction = figure.unit, figure.is_higher_better
+    if unit is None:
+        unit = before.unit if before else ""
+    if direction is None and before:
+        direction = before.is_higher_better
+    link = figure.link
+    if link is None:
+        link = before.link if before and before.value == figure.value else ""
+    return {"value": figure.value, "unit": unit, "is_higher_better": direction, "link": link}

@@ -1,0 +1,112 @@
+"""Two versions of a model, side by side."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from accounts.actors import of_request
+from common.errors import Missing, SlipwayError
+from common.pages.access import signed_in
+from common.pages.answers import page
+from models_registry import selectors
+from models_registry.comparison import CHANGES, TokenizerChange
+from models_registry.models import Model, Version
+from models_registry.states import VersionState
+from models_registry.views.models import frame, visible_model
+
+LINE_TONES = {"+": "new", "-": "old", "@": "place"}
+
+
+@require_safe
+@signed_in
+def compare(request: HttpRequest, name: str) -> HttpResponse:
+    """`?before=v1&after=v2`; without them the two newest ready versions."""
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    ready = Version.objects.ready().filter(model=model).defer("config", "scan").order_by("-number")
+    choices = list(ready[:200])
+    context = frame(actor, model) | {"choices": choices, "comparison": None, "problem": ""}
+    wanted = [request.GET.get("before", ""), request.GET.get("after", "")]
+    if not any(wanted) and len(choices) > 1:
+        wanted = [choices[1].name, choices[0].name]
+    if all(wanted):
+        try:
+            before, after = (_ready(model, one) for one in wanted)
+        except SlipwayError as error:
+            context["problem"] = str(error)
+        else:
+            context |= _compared(before, after)
+    context["wanted"] = wanted
+    return page(request, "models_registry/compare.html", context, parts=("comparison",))
+
+
+def _ready(model: Model, reference: str) -> Version:
+    version = selectors.version_named(model, reference)
+    if version.state != VersionState.READY:
+        raise Missing(f"{version} is {version.state}, not ready: there is nothing to compare.")
+    return version
+
+
+def _compared(before: Version, after: Version) -> dict[str, Any]:
+    found = selectors.compare_versions(before, after)
+    kinds = [*CHANGES[2:], *CHANGES[1::-1]]
+    return {
+        "before": before,
+        "after": after,
+        "comparison": found,
+        "facts": _facts(before, after),
+        "tokenizer": _tokenizer(found.tokenizer),
+        "card_lines": [(LINE_TONES.get(line[:1], ""), line) for line in found.card.lines],
+        "changed_files": [file for file in found.files if file.change != "same"],
+        "same_files": [file for file in found.files if file.change == "same"],
+        "totals": [(kind, found.count_of(kind), found.bytes_of(kind)) for kind in kinds],
+    }
+
+
+def _facts(before: Version, after: Version) -> list[tuple[str, Any, Any, str]]:
+    """Label, the two values, and the filter that shows them."""
+    return [
+        ("Size", before.size_bytes, after.size_bytes, "bytes"),
+        ("Files", before.file_count, after.file_count, "count"),
+        ("Parameters", before.parameters, after.parameters, "count"),
+        ("Architecture", before.architecture, after.architecture, ""),
+        ("Weights", before.dtype, after.dtype, ""),
+        ("Quantization", before.quantization, after.quantization, ""),
+        ("Context", before.context_length, after.context_length, "count"),
+        *(
+            (label, _fact(before, path), _fact(after, path), how)
+            for label, path, how in (
+                ("Layers", "layers", "count"),
+                ("Hidden size", "hidden_size", "count"),
+                ("Heads", "attention_heads", "count"),
+                ("KV heads", "kv_heads", "count"),
+                ("Head size", "head_dim", "count"),
+                ("Vocabulary", "vocabulary", "count"),
+                ("Memory for weights", "memory.weights_bytes", "memory"),
+                ("KV cache of 1k tokens", "memory.kv_cache_bytes_per_1k_tokens", "memory"),
+            )
+        ),
+    ]
+
+
+def _fact(version: Version, path: str) -> Any:
+    """None where its files do not tell, or have not been read for it yet."""
+    value: Any = version.facts
+    for key in path.split("."):
+        value = value[key] if value else None
+    return value
+
+
+def _tokenizer(found: TokenizerChange) -> list[tuple[str, Any, Any]]:
+    """Label and the two values; empty where neither has a tokenizer."""
+    one, other = found.before, found.after
+    roles = sorted({*(one.roles if one else ()), *(other.roles if other else ())})
+    rows = [
+        ("Kind", one and one.kind, other and other.kind),
+        ("Tokens", one and one.vocabulary, other and other.vocabulary),
+        ("Special tokens", one and len(one.special_tokens), other and len(other.special_tokens)),
+        *((role, one and one.roles.get(role), other and other.roles.get(role)) for role in roles),
+        ("Chat template", one and one.chat_template[:12], other and other.chat_template[:12]),
+    ]
+    return rows if one or other else []

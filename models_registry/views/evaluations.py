@@ -1,0 +1,29 @@
+"""Figures that people record of a version."""
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_POST
+
+from accounts.actors import of_request
+from common.pages.access import signed_in
+from common.pages.answers import done, refusals_at_the_form, refused
+from common.pages.forms import ReasonForm, first_fault
+from models_registry import services
+from models_registry.forms import EvaluationForm
+from models_registry.views.models import visible_model
+from models_registry.views.versions import visible_version
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def evaluate(request: HttpRequest, name: str, version: str) -> HttpResponse:
+    actor = of_request(request)
+    row = visible_version(visible_model(actor, name), version)
+    form, why = EvaluationForm(request.POST), ReasonForm(request.POST)
+    why.fields["reason"].required = False
+    for one in (form, why):
+        if not one.is_valid():
+            return refused(request, first_fault(one))
+    figure = form.measured()
+    services.evaluate_version(actor=actor, version=row, figures=[figure], reason=why.cleaned_data["reason"])
+    return done(request, f"{figure.name} of {row} is {'recorded' if figure.value is not None else 'gone'}.")

@@ -1,0 +1,113 @@
+"""What narrows the lists of models and of versions, over REST and on the pages alike."""
+
+import re
+
+import pytest
+from django.test import Client
+
+from accounts.actors import of_user
+from accounts.models import Membership
+from models_registry import services, uses
+from models_registry.filters import CountField
+from tests import cast
+
+
+@pytest.fixture
+def shelf(library, ada, actor, model, monkeypatch) -> None:
+    """Versions 1 and 2 of tiny, both tagged, the second in production and served; big belongs to bo."""
+    for fill in (b"\x01", b"\x02"):
+        version = library.ready(actor, model, fill=fill)
+        services.tag_version(actor=actor, version=version, add=[f"run={fill[0]}"])
+    services.set_alias(actor=actor, model=model, alias="production", version=version)
+    monkeypatch.setattr(uses, "_checks", [lambda: {version.pk: ["service chat (stable)"]}])
+    bo = cast.person("bo", speech="developer", vision="developer")
+    services.create_model(
+        actor=of_user(bo), team=cast.team("speech"), name="big", task="automatic-speech-recognition"
+    )
+    Membership.objects.create(user=ada, team=cast.team("speech"), role="viewer")
+
+
+MODELS = [
+    ("", ["big", "tiny"]),
+    ("q=speech", ["big"]),
+    ("team=speech", ["big"]),
+    ("task=Text", ["tiny"]),
+    ("created_by=b", ["big"]),
+    ("served=true", ["tiny"]),
+    ("served=false", ["big"]),
+    ("architecture=llama&format=safetensors", ["tiny"]),
+    ("parameters_min=64&parameters_max=1K", ["tiny"]),
+    ("parameters_min=0.1k", []),
+    ("alias=prod", ["tiny"]),
+    ("alias=staging", []),
+    ("tag=run%3D1", ["tiny"]),
+    ("tag=run", []),
+    ("versions=failed", []),
+]
+VERSIONS = [
+    ("", ["v2", "v1"]),
+    ("q=run%3D1", ["v1"]),
+    ("state=ready", ["v2", "v1"]),
+    ("state=archived&state=failed", []),
+    ("served=true", ["v2"]),
+    ("served=false", ["v1"]),
+    ("tag=run", []),
+    ("tag=run%3D2", ["v2"]),
+    ("alias=production", ["v2"]),
+    ("architecture=LLAMA&format=safetensors&parameters_min=64", ["v2", "v1"]),
+    ("parameters_max=63", []),
+    ("created_by=ada", ["v2", "v1"]),
+    ("created_by=da", []),
+]
+BAD = [
+    ("served=perhaps", "served"),
+    ("format=pickle", "format"),
+    ("parameters_min=many", "parameters_min"),
+    ("parameters_max=99999999T", "parameters_max"),
+    ("task=a%00b", "task"),
+    (f"alias={'x' * 300}", "alias"),
+]
+
+
+@pytest.mark.parametrize(
+    ("rest", "page", "links", "cases", "bad"),
+    [
+        ("models/", "/models/", r'row-link" href="/models/([^/"]+)/"', MODELS,
+         [*BAD, ("team=nobody", "team"), ("versions=ready", "versions")]),
+        ("models/tiny/versions/", "/models/tiny/", r'row-link" href="/models/tiny/([^/"]+)/"', VERSIONS,
+         [*BAD[:-2], ("state=gone", "state"), ("state=deleted", "state")]),
+    ],
+    ids=["models", "versions"],
+)  # fmt: skip
+def test_rest_and_page_are_narrowed_alike_and_say_what_makes_no_sense(
+    shelf, ada, rest, page, links, cases, bad
+) -> None:
+    api, browser = cast.api(ada), Client()
+    browser.force_login(ada)
+    for query, names in cases:
+        answer = api.get(f"{rest}?{query}")
+        assert answer.status_code == 200, (query, answer.json())
+        assert [row["name"] for row in answer.json()["results"]] == names, query
+        assert re.findall(links, browser.get(f"{page}?{query}").content.decode()) == names, query
+    for query, field in bad:
+        answer = api.get(f"{rest}?{query}")
+        assert (answer.status_code, list(answer.json()["errors"])) == (400, [field]), query
+        told = browser.get(f"{page}?{query}", headers={"HX-Request": "true", "HX-Target": "listing"})
+        assert told.status_code == 200
+        assert "listing-fault" in told.content.decode(), query
+    assert "no such parameter" in str(api.get(f"{rest}?colour=blue").json()["errors"]["colour"])
+
+
+def test_further_filters_are_folded_away_until_one_is_used(shelf, ada) -> None:
+    browser = Client()
+    browser.force_login(ada)
+    assert '<details class="filters-more">' in browser.get("/models/").content.decode()
+    assert '<details class="filters-more" open>' in browser.get("/models/?tag=run").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("7B", 7 * 10**9), ("1.5b", 15 * 10**8), ("70 M", 7 * 10**7), ("123", 123), ("0", 0), ("", None)],
+)
+def test_numbers_of_parameters_are_read_as_people_write_them(text: str, count: int | None) -> None:
+    assert CountField(required=False).clean(text) == count
