@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli import aliases, images, models, releases, services, tokens
+from slipway.cli import aliases, exemptions, images, models, releases, services, store, tokens
 from slipway.cli.context import Context, OutputFormat, Outside
 from slipway.exits import CommandFailed
 
@@ -25,6 +25,8 @@ app.add_typer(images.app, name="images")
 app.add_typer(services.app, name="service")
 app.add_typer(releases.app, name="release")
 app.add_typer(tokens.app, name="token")
+app.add_typer(store.app, name="store")
+app.add_typer(exemptions.app, name="exemption")
 
 
 @app.callback()

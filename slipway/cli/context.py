@@ -24,6 +24,8 @@ class OutputFormat(StrEnum):
     JSON = "json"
 
 
+_CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "\N{REPLACEMENT CHARACTER}")
+"""What other people wrote must not steer the terminal of whoever reads it."""
 WIDE_COLUMNS = 1000
 """What no row reaches: a pipe has no edge at which to break a line."""
 
@@ -64,7 +66,7 @@ class Context:
         return Console(stderr=True, highlight=False, soft_wrap=True)
 
     def say(self, text: str) -> None:
-        self.words.print(text, markup=False)
+        self.words.print(text.translate(_CONTROLS), markup=False)
 
     def show(self, document: Any) -> None:
         """The one document of `--output json`; nothing otherwise."""
@@ -78,7 +80,7 @@ class Context:
         for column in columns:
             table.add_column(column)
         for row in rows:
-            table.add_row(*("" if cell is None else str(cell) for cell in row))
+            table.add_row(*("" if cell is None else str(cell).translate(_CONTROLS) for cell in row))
         self.words.print(table)
 
     def asked_for(self, reason: str) -> str:
@@ -88,6 +90,15 @@ class Context:
         if not sys.stdin.isatty():
             raise CommandFailed("Say why: --reason '...'; it is kept in the record.", Exit.USAGE)
         return str(typer.prompt("Reason", err=True))
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Go on, or end the command with nothing done: `yes` was said before, or is asked for now."""
+        if yes:
+            return
+        if not sys.stdin.isatty():
+            raise CommandFailed(f"{question} Say so with --yes.", Exit.USAGE)
+        if not typer.confirm(question, err=True):
+            raise CommandFailed("Nothing was done.", Exit.FAILED)
 
     def _read_token(self) -> str:
         if self.token:

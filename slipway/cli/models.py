@@ -4,7 +4,9 @@ from typing import Annotated, Any
 
 import typer
 
+from slipway.cli import retention
 from slipway.cli.context import Context, context_of, size
+from slipway.cli.evaluations import compare, evaluate, figures
 from slipway.cli.exports import export
 from slipway.cli.names import split_version
 from slipway.cli.pushing import push
@@ -14,6 +16,10 @@ from slipway.exits import CommandFailed, Exit
 app = typer.Typer(help="Models and their versions.", no_args_is_help=True)
 app.command("push")(push)
 app.command("sync")(sync)
+app.command("evaluate")(evaluate)
+app.command("figures")(figures)
+app.command("compare")(compare)
+app.add_typer(retention.app, name="retention")
 app.command("export")(export)
 
 
@@ -21,10 +27,35 @@ app.command("export")(export)
 def list_models(
     typer_context: typer.Context,
     query: Annotated[str, typer.Option("--search", "-q", help="Part of a name, a task, an alias.")] = "",
+    team: Annotated[str, typer.Option("--team", help="Its owner.")] = "",
+    task: Annotated[str, typer.Option("--task", help="What its task begins with.")] = "",
+    tag: Annotated[str, typer.Option("--tag", help="A tag of a ready version.")] = "",
+    alias: Annotated[str, typer.Option("--alias", help="What an alias begins with.")] = "",
+    architecture: Annotated[str, typer.Option("--architecture", help="What it begins with.")] = "",
+    format: Annotated[str, typer.Option("--format", help="safetensors, gguf or onnx.")] = "",
+    parameters_min: Annotated[str, typer.Option("--parameters-min", help="Such as 7B.")] = "",
+    parameters_max: Annotated[str, typer.Option("--parameters-max", help="Such as 70B.")] = "",
+    created_by: Annotated[str, typer.Option("--created-by", help="What the name begins with.")] = "",
+    served: Annotated[
+        bool | None, typer.Option("--served/--not-served", help="Whether any version is in use.")
+    ] = None,
 ) -> None:
-    """All models that you may see."""
+    """The models that you may see."""
     context = context_of(typer_context)
-    rows = list(context.client.each("models/", q=query))
+    wanted = {
+        "q": query,
+        "team": team,
+        "task": task,
+        "tag": tag,
+        "alias": alias,
+        "architecture": architecture,
+        "format": format,
+        "parameters_min": parameters_min,
+        "parameters_max": parameters_max,
+        "created_by": created_by,
+        "served": "" if served is None else str(served).lower(),
+    }
+    rows = list(context.client.each("models/", **wanted))
     context.show(rows)
     context.table(
         ("MODEL", "TASK", "LATEST", "SIZE", "ALIASES"),
@@ -77,6 +108,21 @@ def restore(
 ) -> None:
     """Make an archived version ready again."""
     _move(context_of(typer_context), version, "restore", {"reason": reason})
+
+
+@app.command("delete")
+def delete(
+    typer_context: typer.Context,
+    version: Annotated[str, typer.Argument(metavar="MODEL:VERSION")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete a version that nothing needs; its files leave the store after the grace time."""
+    context = context_of(typer_context)
+    model, name = split_version(version)
+    context.confirm(f"Delete {version} for good?", yes=yes)
+    context.client.delete(f"models/{model}/versions/{name}/")
+    context.show({"model": model, "name": name, "state": "deleted"})
+    context.say(f"{version} is deleted; its name stays taken and its history stays.")
 
 
 @app.command("tag")

@@ -14,7 +14,9 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from slipway.client import Unreachable
+from slipway.cli.context import Context
+from slipway.client import Document, Unreachable
+from slipway.exits import CommandFailed, Exit
 
 Answer = TypeVar("Answer")
 
@@ -42,6 +44,23 @@ def patiently(ask: Callable[[], Answer], deadline: Deadline, *, sleep: Callable[
             if patience.is_over or deadline.is_over:
                 raise
             sleep(POLL_SECONDS)
+
+
+def until_over(
+    context: Context, document: Document, path: str, *, is_open: Callable[[Document], bool], timeout: float
+) -> Document:
+    """The document at `path` once it is open no more; shows it and ends the command when time is over."""
+    deadline, sleep = Deadline(timeout), context.outside.sleep
+    while is_open(document):
+        if deadline.is_over:
+            context.show(document)
+            raise CommandFailed("It still goes on; the server sees to it.", Exit.TIMED_OUT)
+        if stuck := document["stuck"]:
+            context.show(document)
+            raise CommandFailed(f"It is stuck: {stuck}", Exit.FAILED)
+        sleep(POLL_SECONDS)
+        document = patiently(lambda: context.client.get(path), deadline, sleep=sleep)
+    return document
 
 
 def transfer_bar(console: Console) -> Progress:

@@ -1,0 +1,108 @@
+"""`slipway models evaluate`, `figures` and `compare`: what versions reached, and what sets two apart."""
+
+import math
+from typing import Annotated, Any
+
+import typer
+
+from slipway.cli.context import Context, context_of, size
+from slipway.cli.names import split_version
+from slipway.client import Document
+from slipway.exits import CommandFailed, Exit
+
+VersionLabel = Annotated[str, typer.Argument(metavar="MODEL:VERSION")]
+
+
+def evaluate(
+    typer_context: typer.Context,
+    version: VersionLabel,
+    figure: Annotated[
+        list[str],
+        typer.Option("--figure", "-f", metavar="NAME=VALUE", help="Such as accuracy=0.71; repeatable."),
+    ],
+    dataset: Annotated[str, typer.Option("--dataset", "-d", help="What they were measured on.")] = "",
+    unit: Annotated[str | None, typer.Option("--unit", help="Such as % or ms.")] = None,
+    higher_is_better: Annotated[
+        bool | None,
+        typer.Option("--higher-is-better/--lower-is-better", help="As was told before by default."),
+    ] = None,
+    link: Annotated[str | None, typer.Option("--link", help="Address where the run can be seen.")] = None,
+    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the record.")] = "",
+) -> None:
+    """Record what a version reached; NAME= with nothing behind it takes a figure back."""
+    context = context_of(typer_context)
+    model, name = split_version(version)
+    told = {"unit": unit, "higher_is_better": higher_is_better, "link": link}
+    shared = {"dataset": dataset} | {key: value for key, value in told.items() if value is not None}
+    body = {"figures": [_figure(one) | shared for one in figure], "reason": reason}
+    _say(context, context.client.put(f"models/{model}/versions/{name}/evaluations/", body))
+
+
+def figures(typer_context: typer.Context, version: VersionLabel) -> None:
+    """What was recorded of a version, and what its model card tells."""
+    context = context_of(typer_context)
+    model, name = split_version(version)
+    _say(context, context.client.get(f"models/{model}/versions/{name}/evaluations/"))
+
+
+def compare(
+    typer_context: typer.Context,
+    version: VersionLabel,
+    other: Annotated[str, typer.Argument(help="Another version of the model.")],
+) -> None:
+    """What changes from one version to another: files, configuration, tokenizer, card and figures."""
+    context = context_of(typer_context)
+    model, name = split_version(version)
+    other = other.removeprefix(f"{model}:")
+    found = context.client.get(f"models/{model}/versions/{name}/compare/{other}/")
+    context.show(found)
+    kinds = found["bytes"].items()
+    context.say(", ".join(f"{size(count)} {kind}" for kind, count in kinds if count) or "No bytes")
+    files = [file for file in found["files"] if file["change"] != "same"]
+    context.table(("FILE", "", name, other), (_file(file) for file in files))
+    keys = [*found["config"], *found["facts"]]
+    context.table(("KEY", name, other), ((key["key"], key["before"], key["after"]) for key in keys))
+    tokenizer = found["tokenizer"]
+    context.say(f"Tokenizer {tokenizer['change']}, chat template {tokenizer['chat_template']}")
+    context.table(("FIGURE", "DATASET", name, other, "DIFFERENCE"), map(_difference, found["figures"]))
+    context.say(f"Model card {found['card']['change']}")
+    for line in found["card"]["lines"]:
+        context.say(line)
+
+
+def _figure(text: str) -> dict[str, Any]:
+    name, equals, number = text.rpartition("=")
+    try:
+        value = float(number) if number else None
+    except ValueError:
+        value = math.nan
+    if not (name and equals) or (value is not None and not math.isfinite(value)):
+        raise CommandFailed(
+            f"--figure '{text}' is not of the form NAME=VALUE, such as accuracy=0.71.", Exit.USAGE
+        )
+    return {"name": name, "value": value}
+
+
+def _say(context: Context, found: Document) -> None:
+    context.show(found)
+    context.table(
+        ("FIGURE", "DATASET", "VALUE", "FROM", "AT"),
+        (
+            (one["name"], one["dataset"], _value(one), one["by"] or "model card", one["at"])
+            for one in found["figures"]
+        ),
+    )
+
+
+def _file(file: Document) -> tuple[Any, ...]:
+    return file["path"], file["change"], size(file["size_before"]), size(file["size_after"])
+
+
+def _difference(one: Document) -> tuple[Any, ...]:
+    verdict = {True: " better", False: " worse", None: ""}[one["better"]]
+    told = "" if one["difference"] is None else f"{one['difference']:+g}{verdict}"
+    return one["name"], one["dataset"], _value(one["before"]), _value(one["after"]), told
+
+
+def _value(figure: Document | None) -> str:
+    return f"{figure['value']:g} {figure['unit']}".rstrip() if figure else ""

@@ -1,0 +1,62 @@
+"""`slipway exemption`: which versions that carry code may be served, and until when."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from slipway.cli.context import context_of
+
+app = typer.Typer(help="Exemptions: versions with code that may be served for a while.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_exemptions(
+    typer_context: typer.Context,
+    team: Annotated[str, typer.Option("--team", help="Only of this team.")] = "",
+    model: Annotated[str, typer.Option("--model", "-m", help="Only of this model.")] = "",
+    ended: Annotated[bool, typer.Option("--all", help="Those that are over, too.")] = False,
+) -> None:
+    """Exemptions that hold."""
+    context = context_of(typer_context)
+    given = {"team": team, "model": model} | ({} if ended else {"in_force": "true"})
+    rows = list(context.client.each("code-exemptions/", **given))
+    context.show(rows)
+    context.table(
+        ("ID", "TEAM", "MODEL", "UNTIL", "BY", "WHY"),
+        (
+            (r["id"], r["team"], r["model"] or "every model", r["until"], r["given_by"], r["reason"])
+            for r in rows
+        ),
+    )
+
+
+@app.command("give")
+def give(
+    typer_context: typer.Context,
+    team: str,
+    model: Annotated[str, typer.Option("--model", "-m", help="Only this model; else all of the team.")] = "",
+    days: Annotated[int, typer.Option("--days", min=1, max=180, help="It ends by itself.")] = 30,
+    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the record.")] = "",
+) -> None:
+    """Let versions with code be served for a while."""
+    context = context_of(typer_context)
+    until = (datetime.now(UTC) + timedelta(days=days)).isoformat()
+    body = {"team": team, "reason": context.asked_for(reason), "until": until}
+    document = context.client.create("code-exemptions/", body | ({"model": model} if model else {}))
+    context.show(document)
+    context.say(f"Exemption {document['id']} holds until {document['until']}")
+
+
+@app.command("end")
+def end(
+    typer_context: typer.Context,
+    exemption: int,
+    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the record.")] = "",
+) -> None:
+    """End an exemption before its time."""
+    context = context_of(typer_context)
+    body = {"reason": context.asked_for(reason)}
+    document = context.client.post(f"code-exemptions/{exemption}/end/", body)
+    context.show(document)
+    context.say(f"Exemption {document['id']} is over")

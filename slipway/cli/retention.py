@@ -1,0 +1,121 @@
+"""`slipway models retention`: which versions of a model stay."""
+
+from typing import Annotated, Any
+
+import typer
+
+from slipway.cli.context import Context, context_of, size
+from slipway.cli.waiting import until_over
+from slipway.client import Document
+from slipway.exits import CommandFailed, Exit
+
+app = typer.Typer(
+    help="Retention rules: they delete nothing before what would go was looked at.", no_args_is_help=True
+)
+Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the record.")]
+
+
+@app.command("show")
+def show(typer_context: typer.Context, model: str) -> None:
+    """The rule of a model."""
+    context = context_of(typer_context)
+    _say(context, context.client.get(f"models/{model}/retention/"))
+
+
+@app.command("set")
+def set_rule(
+    typer_context: typer.Context,
+    model: str,
+    keep_last: Annotated[int, typer.Option("--keep-last", help="So many of the newest versions stay.")],
+    keep_days: Annotated[
+        int, typer.Option("--keep-days", help="What has been ready for fewer days stays too.")
+    ] = 0,
+    reason: Reason = "",
+) -> None:
+    """Give a model a rule, or change it; nothing is deleted until it is applied."""
+    context = context_of(typer_context)
+    body = {"keep_last": keep_last, "keep_days": keep_days, "reason": reason}
+    _say(context, context.client.put(f"models/{model}/retention/", body))
+
+
+@app.command("preview")
+def preview(typer_context: typer.Context, model: str) -> None:
+    """What the rule would delete now, what it would keep, and why."""
+    context = context_of(typer_context)
+    seen = context.client.get(f"models/{model}/retention/preview/")
+    context.show(seen)
+    _say_preview(context, seen)
+
+
+@app.command("apply")
+def apply(
+    typer_context: typer.Context,
+    model: str,
+    seen: Annotated[
+        str, typer.Option("--preview", help="Of a preview that was looked at; else one is shown now.")
+    ] = "",
+    daily: Annotated[bool, typer.Option("--daily", help="And once a day from now on.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    reason: Reason = "",
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is through.")] = True,
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait at most.")] = 3600,
+) -> None:
+    """Delete what the rule lets go; refused when something else would go than was seen."""
+    context = context_of(typer_context)
+    if not seen:
+        found = context.client.get(f"models/{model}/retention/preview/")
+        _say_preview(context, found)
+        seen = found["preview"]
+        context.confirm("Delete these versions?", yes=yes)
+    body: dict[str, Any] = {"preview": seen, "daily": daily, "reason": reason}
+    rule = context.client.create(f"models/{model}/retention/apply/", body)
+    if wait:
+        path = f"models/{model}/retention/"
+        rule = until_over(context, rule, path, is_open=lambda rule: rule["applying"], timeout=timeout)
+    _say(context, rule)
+
+
+@app.command("stop")
+def stop(typer_context: typer.Context, model: str, reason: Reason = "") -> None:
+    """Delete nothing more; the rule stays."""
+    context = context_of(typer_context)
+    _say(context, context.client.post(f"models/{model}/retention/stop/", {"reason": reason}))
+
+
+@app.command("drop")
+def drop(typer_context: typer.Context, model: str) -> None:
+    """Take the rule away: the model keeps every version."""
+    context = context_of(typer_context)
+    context.client.delete(f"models/{model}/retention/")
+    context.show({"model": model, "rule": None})
+    context.say(f"{model} keeps every version.")
+
+
+def _say(context: Context, rule: Document) -> None:
+    context.show(rule)
+    if rule["stuck"]:
+        raise CommandFailed(f"The rule of {rule['model']} is stuck: {rule['stuck']}", Exit.FAILED)
+    how = "once a day" if rule["daily"] else "being applied" if rule["applying"] else "when it is applied"
+    days = f" and what is newer than {rule['keep_days']} days" if rule["keep_days"] else ""
+    context.say(f"{rule['model']} keeps the last {rule['keep_last']} versions{days}, {how}")
+    if last := rule["last_run"]:
+        deleted = f"{last['deleted_versions']} versions, {size(last['deleted_bytes'])}"
+        context.say(f"Last run {last['at']}: deleted {deleted}")
+
+
+def _say_preview(context: Context, seen: Document) -> None:
+    rows = seen["versions"]
+    context.table(
+        ("VERSION", "SIZE", "", "WHY"),
+        (
+            (
+                row["version"],
+                size(row["bytes"]),
+                "goes" if row["goes"] else "stays",
+                "; ".join(row["reasons"]),
+            )
+            for row in rows
+        ),
+    )
+    going = sum(row["goes"] for row in rows)
+    context.say(f"{going} of {len(rows)} versions go; {size(seen['freed_bytes'])} are freed later.")
