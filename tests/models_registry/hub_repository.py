@@ -2,13 +2,20 @@
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 LFS_BYTES = 1024
 """Files from this size on are LFS, as .gitattributes would say."""
 
 
+@lru_cache(maxsize=64)
 def blob_id(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+@lru_cache(maxsize=64)
+def sha256_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 @dataclass

@@ -1,6 +1,5 @@
 """A hub of our own that speaks the Hugging Face protocol, honestly or not; a real server on a free port."""
 
-import hashlib
 import json
 import re
 import threading
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
 
-from tests.models_registry.hub_repository import LFS_BYTES, Repository, blob_id
+from tests.models_registry.hub_repository import LFS_BYTES, Repository, blob_id, sha256_of
 from tests.models_registry.hub_writing import TakesUploads, Writing
 from tests.models_registry.modelscope_answers import ModelScopeAnswers
 
@@ -96,6 +95,8 @@ class _Answers(ModelScopeAnswers, TakesUploads, BaseHTTPRequestHandler):
                 return
             if found := re.fullmatch(r"/api/models/([^/]+/[^/]+)/revision/(.+)", path):
                 self._revision(*found.groups())
+            elif found := re.fullmatch(r"/api/models/([^/]+/[^/]+)/tree/([^/]+)", path):
+                self._tree(*found.groups())
             elif found := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
                 self._resolve(*found.groups())
             elif found := re.fullmatch(r"/api/models/([^/]+/[^/]+)/commits/(.+)", path):
@@ -108,12 +109,15 @@ class _Answers(ModelScopeAnswers, TakesUploads, BaseHTTPRequestHandler):
         except (_Cut, ConnectionError):
             self.close_connection = True
 
+    do_HEAD = do_GET
+
     def _answer(self, status: int, headers: dict[str, str] | None = None, body: bytes = b"") -> None:
         self.send_response(status)
         for name, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def _may_read(self, repo: str) -> bool:
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -141,12 +145,24 @@ class _Answers(ModelScopeAnswers, TakesUploads, BaseHTTPRequestHandler):
         body = json.dumps({"id": repo, "sha": commit, "siblings": siblings}).encode()
         return self._answer(200, {"Content-Type": "application/json", "X-Repo-Commit": commit}, body)
 
+    def _tree(self, repo: str, commit: str) -> None:
+        """As `snapshot_download` lists a repository."""
+        if not self._may_read(repo):
+            return
+        found = []
+        for path, content in self.hub.repositories[repo].commits[commit].items():
+            listed = self._listed(path, content)
+            entry = {"type": "file", "path": path, "size": listed["size"], "oid": listed["blobId"]}
+            lfs = listed.get("lfs")
+            found.append(entry | ({"lfs": lfs | {"oid": lfs["sha256"]}} if lfs else {}))
+        self._answer(200, {"Content-Type": "application/json"}, json.dumps(found).encode())
+
     def _listed(self, path: str, content: bytes) -> dict:
         entry: dict = {"rfilename": self.hub.faults.rename.get(path, path), "size": len(content)}
         entry["blobId"] = blob_id(content)
         if len(content) >= LFS_BYTES:
             size = self.hub.faults.size_told or len(content)
-            sha256 = hashlib.sha256(content).hexdigest()
+            sha256 = sha256_of(content)
             entry |= {"size": size, "lfs": {"sha256": sha256, "size": size, "pointerSize": 130}}
         return entry
 
@@ -166,7 +182,7 @@ class _Answers(ModelScopeAnswers, TakesUploads, BaseHTTPRequestHandler):
         if len(content) < LFS_BYTES:
             return self._send_file(path, content, headers | {"ETag": f'"{blob_id(content)}"'})
         headers["X-Linked-Size"] = str(self.hub.faults.size_told or len(content))
-        headers["X-Linked-Etag"] = f'"{hashlib.sha256(content).hexdigest()}"'
+        headers["X-Linked-Etag"] = f'"{sha256_of(content)}"'
         target = self.hub.faults.redirect_to or f"{self.hub.url}/cdn/{repo}/{commit}/{path}"
         return self._answer(302, headers | {"Location": target})
 
@@ -189,6 +205,8 @@ class _Answers(ModelScopeAnswers, TakesUploads, BaseHTTPRequestHandler):
         else:
             self.send_header("Content-Length", str(end - start))
         self.end_headers()
+        if self.command == "HEAD":
+            return
         if is_large:
             content = faults.damage + content[len(faults.damage) :] + b"x" * faults.extra_bytes
             end += faults.extra_bytes

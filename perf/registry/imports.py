@@ -1,0 +1,93 @@
+"""Import of a directory, beside `sha256sum` over the same files."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from models_registry import importer
+from models_registry.importer import RESULT, Job
+from models_registry.importing import DirectorySource, ImportResult
+from models_registry.store import LocalStore
+from perf.registry.table import MEBIBYTE, ROOT, directory, heading, line, timed
+
+SHARD_BYTES = 256 * MEBIBYTE
+
+
+def shards(directory: Path, *, total_bytes: int) -> list[Path]:
+    """Random weights that parse, in files of at most 256 MiB."""
+    made = []
+    with Path("/dev/urandom").open("rb") as noise:
+        for number in range(-(-total_bytes // SHARD_BYTES)):
+            size = min(SHARD_BYTES, total_bytes - number * SHARD_BYTES)
+            tensor = {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}
+            header = json.dumps({f"w{number}": tensor}).encode()
+            path = directory / f"model-{number:05}.safetensors"
+            with path.open("wb") as file:
+                file.write(len(header).to_bytes(8, "little") + header)
+                for _ in range(size // MEBIBYTE):
+                    file.write(noise.read(MEBIBYTE))
+                file.write(noise.read(size % MEBIBYTE))
+            made.append(path)
+    (directory / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
+    return made
+
+
+def run(job: Job, module: str) -> None:
+    """What the step of a row starts, to its end."""
+    command = [sys.executable, "-m", module, job.as_json()]
+    subprocess.run(command, check=True, cwd=ROOT, input=job.secret.encode())
+
+
+def published(store: LocalStore, key: str) -> ImportResult:
+    result = json.loads(store.read_note(key, RESULT) or b"{}")
+    result.pop("attempt")
+    found = ImportResult.from_json(result)
+    assert found.outcome == "accepted", found.reason
+    store.publish(key, found.manifest)
+    store.discard(key, is_referenced=set)
+    return found
+
+
+def measure(gigabytes: float) -> None:
+    with directory() as home:
+        source = home / "roots/model"
+        source.mkdir(parents=True)
+        total = int(gigabytes * 1024) * MEBIBYTE
+        paths = shards(source, total_bytes=total)
+        store = LocalStore(home / "store")
+        guardian = importer.guardian()
+
+        def imported(key: str) -> ImportResult:
+            job = Job(
+                store=str(store.root),
+                key=key,
+                attempt=1,
+                source=DirectorySource(str(home / "roots"), "model"),
+                guardian_pid=guardian.pid,
+                guardian_started=guardian.create_time(),
+            )
+            run(job, "models_registry.importer")
+            return published(store, key)
+
+        heading(f"Import of {total / 1024**3:.1f} GiB in {len(paths)} shards")
+        # Once before, so that each of the two reads what is in the page cache or neither does.
+        timed(lambda: subprocess.run(["cat", *paths], check=True, stdout=subprocess.DEVNULL))
+        alone = min(
+            timed(lambda: subprocess.run(["sha256sum", *paths], check=True, stdout=subprocess.DEVNULL))
+            for _ in range(2)
+        )
+        results: list[ImportResult] = []
+        first = timed(lambda: results.append(imported("1")))
+        second = timed(lambda: results.append(imported("2")))
+        rate = total / MEBIBYTE
+        line("sha256sum alone, one core", f"{rate / alone:,.0f} MiB/s", "(the peer)")
+        ratio = alone / first
+        line("import: hash, copy, check, sync, publish", f"{rate / first:,.0f} MiB/s", "")
+        line("  beside sha256sum", f"{ratio:.2f} x", ">= 0.80 x", holds=ratio >= 0.8)
+        line("second import of the same content", f"{rate / second:,.0f} MiB/s", "")
+        copied = results[1].copied_bytes
+        line("  bytes copied by it", f"{copied:,}", "0", holds=copied == 0)
+        used = sum(path.stat().st_size for path in (store.root / "blobs").rglob("*") if path.is_file())
+        line("bytes in the store after both", f"{used:,}", f"{results[0].manifest.size_bytes:,}",
+             holds=used == results[0].manifest.size_bytes)  # fmt: skip
