@@ -3,7 +3,7 @@
 from django.db.models import Max, QuerySet
 
 from models_registry import readme
-from models_registry.errors import BlobMissing
+from models_registry.errors import BlobMissing, StoreUnavailable
 from models_registry.figures import Figure
 from models_registry.models import Evaluation, Version
 
@@ -37,9 +37,9 @@ def recorded_figures(version: Version) -> list[Figure]:
 
 
 def figures(version: Version) -> list[Figure]:
-    """What was recorded, then what the model card tells; a card that the store has lost tells nothing."""
+    """What was recorded, then what the model card tells; a card that cannot be read tells nothing."""
     try:
         card = readme.card_of(version)
-    except BlobMissing:
+    except (BlobMissing, StoreUnavailable):
         card = None
     return [*recorded_figures(version), *(card.figures if card else ())]

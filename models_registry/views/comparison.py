@@ -32,11 +32,9 @@ def compare(request: HttpRequest, name: str) -> HttpResponse:
         wanted = [choices[1].name, choices[0].name]
     if all(wanted):
         try:
-            before, after = (_ready(model, one) for one in wanted)
+            context |= _compared(*(_ready(model, one) for one in wanted))
         except SlipwayError as error:
             context["problem"] = str(error)
-        else:
-            context |= _compared(before, after)
     context["wanted"] = wanted
     return page(request, "models_registry/compare.html", context, parts=("comparison",))
 

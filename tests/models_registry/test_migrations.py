@@ -8,7 +8,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
 BEFORE, AFTER = ("models_registry", "0005_hub_source_notices"), ("models_registry", "0006_version_facts")
-TOTALS = ("models_registry", "0014_evaluations_and_totals")
+TOTALS = ("models_registry", "0015_evaluations_and_totals")
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def keep_what_lists_ask_for(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("models_registry", "0013_exports"),
+        ("models_registry", "0014_finding_mark"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
