@@ -38,8 +38,7 @@ def test_a_wrong_password_is_said_where_the_eye_is(new_tab):
 
 def test_the_api_pages_draw_every_operation_and_try_one_under_the_strict_policy(tab):
     tab.open("/api/docs/")
-    tab.page.locator(".opblock").first.wait_for()
-    assert tab.page.locator(".opblock").count() >= 20
+    tab.page.locator(".opblock").nth(19).wait_for()
     me = tab.page.locator("#operations-me-me_retrieve")
     me.locator(".opblock-summary").click()
     me.get_by_role("button", name="Try it out").click()

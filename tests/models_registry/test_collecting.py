@@ -126,6 +126,7 @@ def test_a_collection_survives_a_crash_at_any_point(library, actor, model, kept)
     assert audit.verify().intact
 
 
+@pytest.mark.slow
 def test_a_worker_that_sleeps_past_its_lease_deletes_nothing_any_more(library, actor, model, kept) -> None:
     point = 0
     while True:
@@ -151,6 +152,7 @@ def test_a_worker_that_sleeps_past_its_lease_deletes_nothing_any_more(library, a
     assert point > 10
 
 
+@pytest.mark.slow
 def test_an_import_at_any_point_of_a_collection_keeps_all_of_its_files(library, actor, model) -> None:
     """The content lies in the store, needed by nothing and due to go, when it is imported again."""
     point = 0

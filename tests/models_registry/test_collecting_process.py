@@ -100,6 +100,7 @@ def needed(home: Path) -> set[str]:
     return set(names[::10])
 
 
+@pytest.mark.slow
 def test_a_collecting_process_is_killed_again_and_again(home, needed) -> None:
     for share in (0.8, 0.4):
         sweeper = subprocess.Popen(

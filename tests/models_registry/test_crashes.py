@@ -109,6 +109,7 @@ def test_an_import_survives_a_crash_at_any_point(library, kept, play_import) -> 
     assert crash_everywhere(library, kept, play_import, ["importing", "ready"]) >= 15
 
 
+@pytest.mark.slow
 def test_a_refusal_survives_a_crash_at_any_point(library, kept, play_refusal) -> None:
     assert crash_everywhere(library, kept, play_refusal, ["importing", "refused"]) >= 8
 
@@ -124,6 +125,7 @@ def test_an_import_survives_two_crashes_at_any_two_points(library, kept, play_im
     assert crash_everywhere(library, kept, play_import, ["importing", "ready"], again_at=second) >= 15
 
 
+@pytest.mark.slow
 def test_a_worker_that_sleeps_past_its_lease_at_any_point_changes_nothing(library, kept, play_import) -> None:
     point = 0
     while True:
@@ -144,6 +146,7 @@ def test_a_worker_that_sleeps_past_its_lease_at_any_point_changes_nothing(librar
     assert point > 15
 
 
+@pytest.mark.slow
 def test_a_cancellation_at_any_point_ends_with_nothing_left_or_with_the_whole_version(
     library, kept, actor, play_import
 ) -> None:

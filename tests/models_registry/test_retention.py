@@ -182,6 +182,7 @@ def test_a_rule_is_applied_once_at_a_time(actor, rule) -> None:
         services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
 
 
+@pytest.mark.slow
 def test_a_run_survives_a_crash_at_any_point(library, actor, model) -> None:
     rule = services.set_retention(actor=actor, model=model, keep_last=1)
     library.ready(actor, model, fill=b"\xff")

@@ -97,7 +97,7 @@ def test_facts_that_cannot_be_read_now_are_asked_for_again_later(library, versio
 @pytest.mark.stack
 def test_the_reading_process_says_what_is_wrong_and_nothing_else_suffers(library, version, tmp_path) -> None:
     with pytest.raises(NotReadable, match="does not hold"):
-        read_facts(tmp_path / "no store", files.manifest_of(version))
+        read_facts(str(tmp_path / "no store"), files.manifest_of(version))
 
 
 def test_rest_shows_facts_card_and_lineage_of_a_version(library, ada, actor, model) -> None:

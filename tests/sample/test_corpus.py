@@ -44,5 +44,6 @@ def test_it_knows_what_a_passage_explains(text: tuple[Passage, ...]) -> None:
     assert found.text.startswith("Remove any common leading whitespace")
 
 
+@pytest.mark.slow
 def test_it_is_read_in_the_same_order_again(text: tuple[Passage, ...]) -> None:
     assert passages() == text

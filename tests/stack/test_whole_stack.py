@@ -35,7 +35,7 @@ def test_every_part_tells_its_real_health(stack: RunningStack) -> None:
     report = readiness(stack)
 
     assert report["healthy"] is True
-    assert set(report["parts"]) == {"database", "redis", "broker", "gateway", "worker", "sweeper"}
+    assert set(report["parts"]) == {"database", "redis", "broker", "gateway", "worker", "sweeper", "store"}
     assert report["parts"]["gateway"]["detail"] == f"Envoy serves on 127.0.0.1 port {stack.gateway_port}."
 
 
