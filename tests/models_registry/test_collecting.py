@@ -103,6 +103,7 @@ def test_a_directory_of_a_version_that_is_gone_is_removed(library, actor, model,
     assert [path.name for path in lost.parent.iterdir()] == [kept.digest]
 
 
+@pytest.mark.slow
 def test_a_collection_survives_a_crash_at_any_point(library, actor, model, kept) -> None:
     point = 0
     while True:

@@ -114,6 +114,7 @@ def test_a_refusal_survives_a_crash_at_any_point(library, kept, play_refusal) ->
     assert crash_everywhere(library, kept, play_refusal, ["importing", "refused"]) >= 8
 
 
+@pytest.mark.slow
 def test_a_deletion_survives_a_crash_at_any_point(library, kept, play_deletion) -> None:
     assert crash_everywhere(library, kept, play_deletion, ["importing", "ready", "deleted"]) >= 5
 
