@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 import httpx2
+import urllib3
 
 from common.addresses import address_of, is_public, true_address
 from models_registry.hub.base import AddressForbidden, HubMisbehaves, HubUnreachable
@@ -20,6 +21,9 @@ CONNECT_SECONDS, READ_SECONDS = 10.0, 30.0
 ANSWER_SECONDS = 60.0
 """For the whole answer to something that was sent."""
 MAX_REDIRECTS = 5
+MAX_IDLE = 8
+"""Connections to one address that are kept for the next request."""
+MAX_READ_BYTES = 256 * 1024
 _REDIRECTS = {301, 302, 303, 307, 308}
 
 
@@ -119,41 +123,86 @@ def _next(address: httpx2.URL, response: httpx2.Response) -> httpx2.URL:
 
 
 class _Pinned(httpx2.BaseTransport):
-    """Connects to judged addresses. One pool per host name: what a certificate proved for one name is never
-    used for another.
+    """Connects to judged addresses, by urllib3: it hands bodies on as they lie in the socket, for half the
+    work of httpx2's own transport. A connection, and what a certificate proved for it, serves one name.
     """
 
     def __init__(self, trusted_hosts: frozenset[str]) -> None:
         self._trusted_hosts = trusted_hosts
         self._lock = Lock()
-        self._pools: dict[str, httpx2.HTTPTransport] = {}
+        self._pools: dict[tuple[str, str, int, str], urllib3.HTTPConnectionPool] = {}
+        self._certificates = httpx2.create_ssl_context(trust_env=False)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        host = request.url.host
-        port = request.url.port or (443 if request.url.scheme == "https" else 80)
-        with self._lock:
-            pool = self._pools.get(host)
-            if pool is None:
-                pool = self._pools[host] = httpx2.HTTPTransport(trust_env=False)
-        addresses = _addresses(host, port, is_trusted=f"{host}:{port}" in self._trusted_hosts)
-        failure: Exception | None = None
-        for address in addresses:
-            pinned = httpx2.Request(
-                request.method,
-                request.url.copy_with(host=address),
-                headers=request.headers,
-                stream=request.stream,
-                extensions={**request.extensions, "sni_hostname": host},
-            )
+        url = request.url
+        port = url.port or (443 if url.scheme == "https" else 80)
+        failure: urllib3.exceptions.HTTPError | None = None
+        for address in _addresses(url.host, port, is_trusted=f"{url.host}:{port}" in self._trusted_hosts):
             try:
-                return pool.handle_request(pinned)
-            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                return self._answer(self._pool(url.scheme, url.host, port, address), request)
+            except (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError) as error:
                 failure = error
-        raise failure or httpx2.ConnectError(f"{host} has no address")
+            except urllib3.exceptions.HTTPError as error:
+                raise httpx2.ReadError(str(error)) from error
+        raise httpx2.ConnectError(str(failure) if failure else f"{url.host} has no address")
+
+    def _pool(self, scheme: str, host: str, port: int, address: str) -> urllib3.HTTPConnectionPool:
+        key = (scheme, host, port, address)
+        with self._lock:
+            if key not in self._pools:
+                self._pools[key] = (
+                    urllib3.HTTPSConnectionPool(
+                        address,
+                        port,
+                        maxsize=MAX_IDLE,
+                        ssl_context=self._certificates,
+                        server_hostname=host,
+                        assert_hostname=host,
+                    )
+                    if scheme == "https"
+                    else urllib3.HTTPConnectionPool(address, port, maxsize=MAX_IDLE)
+                )
+            return self._pools[key]
+
+    def _answer(self, pool: urllib3.HTTPConnectionPool, request: httpx2.Request) -> httpx2.Response:
+        assert isinstance(request.stream, httpx2.SyncByteStream)  # noqa: S101
+        has_body = "content-length" in request.headers or "transfer-encoding" in request.headers
+        answer = pool.urlopen(
+            request.method,
+            request.url.raw_path.decode("ascii"),
+            body=request.stream if has_body else None,
+            headers=dict(request.headers),
+            retries=False,
+            redirect=False,
+            assert_same_host=False,
+            timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS),
+            preload_content=False,
+            decode_content=False,
+        )
+        return httpx2.Response(answer.status, headers=list(answer.headers.items()), stream=_Body(answer))
 
     def close(self) -> None:
         for pool in self._pools.values():
             pool.close()
+
+
+class _Body(httpx2.SyncByteStream):
+    """Whatever has come, without waiting for more: what is cut off in the middle is not lost."""
+
+    def __init__(self, answer: urllib3.BaseHTTPResponse) -> None:
+        self._answer = answer
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            while data := self._answer.read1(MAX_READ_BYTES, decode_content=False):
+                yield data
+        except urllib3.exceptions.HTTPError as error:
+            raise httpx2.ReadError(str(error)) from error
+
+    def close(self) -> None:
+        # A connection whose answer was not read to its end is of no use to the next request.
+        self._answer.close()
+        self._answer.release_conn()
 
 
 def _addresses(host: str, port: int, *, is_trusted: bool) -> list[str]:
