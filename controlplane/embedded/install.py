@@ -61,7 +61,7 @@ def make_venv() -> None:
 
 def install_packages(extras: set[str]) -> None:
     say(f"Installing the Python packages ({', '.join(sorted(extras))}); the first time takes some minutes.")
-    command: list[str | Path] = [
+    pip: list[str | Path] = [
         PYTHON,
         "-m",
         "pip",
@@ -69,11 +69,12 @@ def install_packages(extras: set[str]) -> None:
         "-qq",
         "--disable-pip-version-check",
         "--no-input",
-        # What is never imported is most of it; the rest is compiled when it first is.
-        "--no-compile",
     ]
-    command += ["-c", "constraints.txt", "-e", f".[{','.join(sorted(extras))}]"]
-    run(command, "installing the Python packages")
+    # What is never imported is most of it; the rest is compiled when it first is.
+    pip += ["--no-compile", "-c", "constraints.txt"]
+    # The pip that comes with an interpreter may be years old, and take twice as long to read the same index.
+    run([*pip, "--upgrade", "pip"], "installing a current pip")
+    run([*pip, "-e", f".[{','.join(sorted(extras))}]"], "installing the Python packages")
 
 
 def install_node_modules() -> None:

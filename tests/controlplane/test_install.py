@@ -47,7 +47,8 @@ def installer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installer:
 def test_the_first_start_installs_packages_and_node_modules(installer: Installer) -> None:
     assert install.main({"embedded", "torch"}) == 0
 
-    pip, npm = installer.ran
+    upgrade, pip, npm = installer.ran
+    assert upgrade.endswith("-c constraints.txt --upgrade pip")
     assert pip.endswith("-c constraints.txt -e .[embedded,torch]")
     assert " ci --ignore-scripts" in npm
 
@@ -68,7 +69,7 @@ def test_more_extras_are_added_to_those_that_are_there(installer: Installer) -> 
 
     install.main({"test"})
 
-    assert installer.ran[0].endswith(".[embedded,test,torch]")
+    assert installer.ran[1].endswith(".[embedded,test,torch]")
     assert json.loads(install.STAMP.read_text())["extras"] == ["embedded", "test", "torch"]
 
 
@@ -80,7 +81,7 @@ def test_a_change_of_what_is_asked_for_installs_again(installer: Installer, name
 
     install.main({"embedded"})
 
-    assert len(installer.ran) == 2
+    assert len(installer.ran) == 3
 
 
 def test_node_modules_that_are_gone_are_installed_again(installer: Installer) -> None:
@@ -90,7 +91,7 @@ def test_node_modules_that_are_gone_are_installed_again(installer: Installer) ->
 
     install.main({"embedded"})
 
-    assert len(installer.ran) == 2
+    assert len(installer.ran) == 3
 
 
 def test_an_installation_that_failed_is_tried_again(
@@ -104,4 +105,4 @@ def test_an_installation_that_failed_is_tried_again(
     installer.fails = ""
     installer.ran.clear()
     assert install.main({"embedded"}) == 0
-    assert len(installer.ran) == 2
+    assert len(installer.ran) == 3
