@@ -50,7 +50,12 @@ def icon(name: str, size: int = 16, css: str = "", filled: bool = False) -> Safe
 @register.simple_tag
 def state(kind: str, value: str, pill: bool = False, title: str = "") -> SafeString:
     """`{% state "release" release.state %}`; `pill=True` beside a headline."""
-    drawn = looks.look(kind, str(value))
+    return _state(kind, str(value), pill, title)
+
+
+@lru_cache(maxsize=1024)
+def _state(kind: str, value: str, pill: bool, title: str) -> SafeString:
+    drawn = looks.look(kind, value)
     return format_html(
         '<span class="state{} tone-{}"{}>{}<span>{}</span></span>',
         " state-pill" if pill else "",

@@ -4,7 +4,7 @@ from collections import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Exists, OuterRef, Q, QuerySet, prefetch_related_objects
+from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet, prefetch_related_objects
 
 from common.actor import Actor
 from models_registry.errors import UnknownModel
@@ -14,6 +14,7 @@ from models_registry.uses import uses
 MAX_WORDS = 8
 JSON_COLUMNS = ("config", "facts", "scan", "source", "lineage")
 """What lists of models do without: parsing it takes longer than all the rest."""
+_OF_LATEST = ("name", "digest", "size_bytes", "architecture", "parameters", "created_at", "ready_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,7 @@ def models(actor: Actor, *, q: str = "") -> QuerySet[Model]:
 
     Looked at are name, task, description, team, aliases and the architecture of the newest ready version.
     """
-    found = Model.objects.for_actor(actor).live().select_related("team", "latest")
-    return mentioning(found.defer(*(f"latest__{column}" for column in JSON_COLUMNS)), q)
+    return mentioning(Model.objects.for_actor(actor).live().select_related("team"), q)
 
 
 def mentioning(found: QuerySet[Model], q: str) -> QuerySet[Model]:
@@ -63,7 +63,8 @@ def _mentions(word: str) -> Q:
 def cards(models: Sequence[Model]) -> list[ModelCard]:
     """What lists show of these models, in their order: a fixed number of queries for any number of them."""
     ids = [model.pk for model in models]
-    prefetch_related_objects(models, "latest", "team")
+    # Not by a join: a database that has to sort would look up the newest of all models first.
+    prefetch_related_objects(models, Prefetch("latest", Version.objects.only(*_OF_LATEST)), "team")
     aliases: dict[int, list[AliasTo]] = {}
     rows = Alias.objects.filter(model__in=ids).order_by("name")
     for model_id, name, version in rows.values_list("model", "name", "version__name"):

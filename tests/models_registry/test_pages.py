@@ -53,13 +53,13 @@ def test_lists_ask_the_same_number_of_questions_for_any_number_of_rows(
 ):
     version = library.ready(actor, model)
     services.set_alias(actor=actor, model=model, alias="a", version=version)
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(8):
         browser.get("/models/")
     for number in range(5):
         one = services.create_model(actor=actor, team=cast.team("vision"), name=f"m{number}")
         again = library.ready(actor, one, fill=bytes([number]))
         services.set_alias(actor=actor, model=one, alias="a", version=again)
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(8):
         browser.get("/models/")
     with django_assert_num_queries(13):
         browser.get("/models/tiny/")
