@@ -35,6 +35,8 @@ class S3Server:
         self.refuse_with = ""
         """With this error code, by 403, all requests are."""
         self.ignores_conditions = False
+        self.pass_moment: Callable[[], object] = lambda: None
+        """Called when a request has come, and again when it is done and not yet answered."""
         self.requests: list[str] = []
         self._app = DomainDispatcherApplication(create_backend_app)
         self._writes = threading.Lock()
@@ -43,6 +45,12 @@ class S3Server:
         self.client = boto3.client("s3", endpoint_url=self.url, **KEYS)
 
     def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Answer:
+        self.pass_moment()
+        answer = list(self._done(environ, start))
+        self.pass_moment()
+        return answer
+
+    def _done(self, environ: dict[str, Any], start: Callable[..., Any]) -> Answer:
         method = environ["REQUEST_METHOD"]
         self.requests.append(f"{method} {environ['PATH_INFO']}?{environ['QUERY_STRING']}")
         if self.refuse_with:

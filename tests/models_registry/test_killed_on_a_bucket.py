@@ -1,0 +1,129 @@
+"""Processes at work on a bucket, killed when a request has come, or when it is done and not yet answered."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from models_registry import importer
+from models_registry.importer import Job, import_job
+from models_registry.importing import DirectorySource
+from models_registry.manifest import Manifest
+from tests.contracts.store_rigs import BucketRig
+from tests.contracts.test_stores import everything, published
+from tests.models_registry import builders as b
+from tests.models_registry.doomed_publisher import accepted
+from tests.models_registry.test_bucket_store import nothing_is_half_visible, survivor
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(180)]
+SLOW = [pytest.mark.slow, pytest.mark.timeout(900)]
+KEPT = b"kept"
+
+
+@pytest.fixture
+def rig(s3, tmp_path: Path) -> BucketRig:
+    return BucketRig(s3, tmp_path / "node")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A model of which the store has one file already."""
+    directory = b.model_directory(tmp_path / "roots/model")
+    b.write(directory, {"kept.txt": KEPT, "large.safetensors": b.weights(200_000)})
+    return directory.parent
+
+
+def job(rig: BucketRig, root: Path) -> Job:
+    own = psutil.Process()
+    source = DirectorySource(str(root), "model")
+    return Job(rig.store.address, "7", 1, source, guardian_pid=own.pid, guardian_started=own.create_time())
+
+
+def lives(rig: BucketRig, *command: str, moments: int) -> bool:
+    """Whether the process comes to its end before so many moments have passed at the server."""
+    passed = 0
+
+    def pass_one() -> None:
+        nonlocal passed
+        passed += 1
+        if passed == moments:
+            process.kill()
+
+    rig.server.pass_moment = pass_one
+    try:
+        with subprocess.Popen([sys.executable, "-m", *command], stderr=subprocess.PIPE) as process:
+            told = process.communicate()[1]
+    finally:
+        rig.server.pass_moment = lambda: None
+    assert process.returncode in (0, -signal.SIGKILL), told
+    return process.returncode == 0
+
+
+def deaths(rig: BucketRig, *command: str, every: int) -> Iterator[int]:
+    """Run it, killed after each moment (or each so many) in turn, until it lives to its end."""
+    moments = 1
+    while not lives(rig, *command, moments=moments):
+        yield moments
+        moments += every
+
+
+@pytest.mark.parametrize("every", [pytest.param(1, marks=SLOW), 79])
+def test_an_import_killed_at_any_request_shows_nothing_and_the_next_goes_on(
+    rig, tmp_path, root, every: int
+) -> None:
+    kept = published(rig.store, tmp_path, {"kept.txt": KEPT}, key="6")
+    visible = list(rig.store.walk())
+    died = 0
+    for _ in deaths(rig, "models_registry.importer", job(rig, root).as_json(), every=every):
+        died += 1
+        assert list(rig.store.walk()) == visible
+        # The lease of the dead runs out, and the next process comes.
+        with survivor(rig).intake("7"):
+            pass
+    assert died > 100 / every
+    found = accepted(rig.store, "7")
+    assert found.size_bytes == sum(path.stat().st_size for path in (root / "model").iterdir())
+    rig.store.publish("7", found)
+    rig.store.discard("7", is_referenced=everything)
+    rig.store.check(found)
+    rig.store.check(kept)
+    nothing_is_half_visible(rig.store)
+    assert rig.stored() == {file.sha256 for file in found.files}
+
+
+@pytest.mark.parametrize("every", [pytest.param(1, marks=SLOW), 97])
+def test_publishing_and_reclaiming_killed_at_any_request_lose_no_blob_and_leak_none(
+    rig, tmp_path, root, every: int
+) -> None:
+    kept = published(rig.store, tmp_path, {"kept.txt": KEPT}, key="6")
+    needed = {file.sha256 for file in kept.files}
+    command = ("tests.models_registry.doomed_publisher", rig.store.address, "7", json.dumps(sorted(needed)))
+    found = imported(rig, root)
+    died = 0
+    for moments in deaths(rig, *command, every=every):
+        died += 1
+        after = survivor(rig)
+        nothing_is_half_visible(after)
+        after.check(kept)
+        if moments // every % 2 and after.read_note("7", importer.RESULT):
+            after.publish("7", found)
+            after.check(found)
+        after.discard("7", is_referenced=needed.intersection)
+        after.reclaim([file.sha256 for file in found.files], is_referenced=needed.intersection)
+        after.check(kept)
+        assert rig.stored() == needed
+        assert imported(rig, root) == found
+    assert died > 100 / every
+    assert rig.stored() == needed
+
+
+def imported(rig: BucketRig, root: Path) -> Manifest:
+    """What the intake holds when an import has come to its end."""
+    with rig.store.intake("7") as intake:
+        importer.run(job(rig, root), intake, import_job)
+    return accepted(rig.store, "7")
