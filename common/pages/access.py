@@ -1,16 +1,19 @@
-"""Signed-in people only, and back to where they were after signing in."""
+"""Signed-in people only, who are sent back to where they were; and what they may know of."""
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import resolve_url
 
+from common.errors import Missing
+
 P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def address_of(request: HttpRequest) -> str:
@@ -53,3 +56,11 @@ class SignedIn:
         if not request.user.is_authenticated:
             return ask_to_sign_in(request)
         return super().dispatch(request, *args, **kwargs)  # type: ignore[misc,no-any-return]
+
+
+def or_404(look: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What `look` finds. Raises Http404 where it raises Missing."""
+    try:
+        return look(*args, **kwargs)
+    except Missing as error:
+        raise Http404(str(error)) from None

@@ -1,41 +1,38 @@
 """What the console's forms share: Django says what is missing, a service what is wrong."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.forms.utils import flatatt
+from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from common.audit import MAX_REASON
 from common.errors import Invalid, SlipwayError
 
-
-class _Drawn(forms.Widget):
-    """A widget that is drawn without a template: through one it takes longer than a row."""
-
-    def _render(self, template_name: str, context: Any, renderer: Any = None) -> SafeString:
-        return self.drawn(context["widget"])
-
-    def drawn(self, widget: Mapping[str, Any]) -> SafeString:
-        raise NotImplementedError
+F = TypeVar("F", bound=forms.Form)
 
 
-class SearchInput(_Drawn, forms.SearchInput):
-    def drawn(self, widget: Mapping[str, Any]) -> SafeString:
-        attributes = {"type": widget["type"], "name": widget["name"], "value": widget["value"]}
-        return format_html("<input{}>", flatatt(attributes | widget["attrs"]))
+class SearchInput(forms.SearchInput):
+    """Drawn without a template: through one it takes longer than a row."""
 
     def __init__(self, placeholder: str) -> None:
         super().__init__(attrs={"placeholder": placeholder, "autocomplete": "off", "spellcheck": "false"})
 
+    def _render(self, template_name: str, context: Any, renderer: Any = None) -> SafeString:
+        widget = context["widget"]
+        attributes = {"type": widget["type"], "name": widget["name"], "value": widget["value"]}
+        return format_html("<input{}>", flatatt(attributes | widget["attrs"]))
 
-class Choice(_Drawn, forms.Select):
-    """One of several values, without groups of them."""
 
-    def drawn(self, widget: Mapping[str, Any]) -> SafeString:
+class Choice(forms.Select):
+    """One of several values, without groups of them; drawn as a `SearchInput` is."""
+
+    def _render(self, template_name: str, context: Any, renderer: Any = None) -> SafeString:
+        widget = context["widget"]
         options = [option for _, group, _ in widget["optgroups"] for option in group]
         shown = (
             (flatatt({"value": str(option["value"])} | option["attrs"]), option["label"])
@@ -79,6 +76,20 @@ def _faults(error: SlipwayError | ValidationError) -> Mapping[str, list[str]]:
     if isinstance(error, Invalid) and error.fields:
         return error.fields
     return {"": [str(error)]}
+
+
+def filled(form: F) -> F:
+    """The form of a dialog, if nothing is wrong with it. Raises Invalid with the first thing that is."""
+    if not form.is_valid():
+        raise Invalid(first_fault(form))
+    return form
+
+
+def reason_of(request: HttpRequest, *, is_demanded: bool = True) -> str:
+    """What a dialog was told when it asked why. Raises Invalid."""
+    form = ReasonForm(request.POST)
+    form.fields["reason"].required = is_demanded
+    return str(filled(form).cleaned_data["reason"])
 
 
 def first_fault(form: forms.Form) -> str:

@@ -5,8 +5,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from accounts.actors import of_request
 from common.pages.access import signed_in
-from common.pages.answers import done, page, refusals_at_the_form, refused
-from common.pages.forms import ReasonForm, first_fault
+from common.pages.answers import done, page, refusals_at_the_form
+from common.pages.forms import filled, reason_of
 from common.pages.listing import list_page
 from models_registry import selectors, services
 from models_registry.forms import AliasForm, AliasHistoryFilter
@@ -33,12 +33,8 @@ def alias_page(request: HttpRequest, name: str) -> HttpResponse:
 def move_alias(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
-    form, why = AliasForm(request.POST, model=model), ReasonForm(request.POST)
-    for one in (form, why):
-        if not one.is_valid():
-            return refused(request, first_fault(one))
-    given = form.cleaned_data
-    alias = services.set_alias(actor=actor, model=model, reason=why.cleaned_data["reason"], **given)
+    given = filled(AliasForm(request.POST, model=model)).cleaned_data
+    alias = services.set_alias(actor=actor, model=model, reason=reason_of(request), **given)
     return done(request, f"{alias} is {given['version'].name} now.")
 
 
@@ -48,8 +44,5 @@ def move_alias(request: HttpRequest, name: str) -> HttpResponse:
 def delete_alias(request: HttpRequest, name: str, alias: str) -> HttpResponse:
     actor = of_request(request)
     found = selectors.alias_named(visible_model(actor, name), alias)
-    form = ReasonForm(request.POST)
-    if not form.is_valid():
-        return refused(request, first_fault(form))
-    services.delete_alias(actor=actor, alias=found, reason=form.cleaned_data["reason"])
+    services.delete_alias(actor=actor, alias=found, reason=reason_of(request))
     return done(request, f"{found} is deleted; its history stays.")

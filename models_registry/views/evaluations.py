@@ -5,8 +5,8 @@ from django.views.decorators.http import require_POST
 
 from accounts.actors import of_request
 from common.pages.access import signed_in
-from common.pages.answers import done, refusals_at_the_form, refused
-from common.pages.forms import ReasonForm, first_fault
+from common.pages.answers import done, refusals_at_the_form
+from common.pages.forms import filled, reason_of
 from models_registry import services
 from models_registry.forms import EvaluationForm
 from models_registry.views.models import visible_model
@@ -19,11 +19,7 @@ from models_registry.views.versions import visible_version
 def evaluate(request: HttpRequest, name: str, version: str) -> HttpResponse:
     actor = of_request(request)
     row = visible_version(visible_model(actor, name), version)
-    form, why = EvaluationForm(request.POST), ReasonForm(request.POST)
-    why.fields["reason"].required = False
-    for one in (form, why):
-        if not one.is_valid():
-            return refused(request, first_fault(one))
-    figure = form.measured()
-    services.evaluate_version(actor=actor, version=row, figures=[figure], reason=why.cleaned_data["reason"])
+    figure = filled(EvaluationForm(request.POST)).measured()
+    why = reason_of(request, is_demanded=False)
+    services.evaluate_version(actor=actor, version=row, figures=[figure], reason=why)
     return done(request, f"{figure.name} of {row} is {'recorded' if figure.value is not None else 'gone'}.")

@@ -12,16 +12,17 @@ from accounts.actors import of_request
 from accounts.selectors import may
 from accounts.states import Right
 from common.actor import Actor
-from common.errors import Missing, SlipwayError
-from common.pages.access import signed_in
-from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
-from common.pages.forms import ReasonForm, blame, first_fault
+from common.errors import SlipwayError
+from common.pages.access import or_404, signed_in
+from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
+from common.pages.forms import blame, filled, reason_of
 from common.pages.listing import list_page
 from models_registry import selectors, services
 from models_registry.forms import ExportForm, NewTokenForm
 from models_registry.models import Export, Model
 from models_registry.states import ExportState
 from models_registry.views.models import frame, visible_model
+from models_registry.views.versions import visible_version
 
 SORTS = {"began": "began_at", "state": "state"}
 
@@ -45,10 +46,7 @@ def export_list(request: HttpRequest, name: str) -> HttpResponse:
 def new_export(request: HttpRequest, name: str, version: str) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
-    try:
-        row = selectors.version_named(model, version)
-    except Missing as error:
-        raise Http404(str(error)) from None
+    row = visible_version(model, version)
     form = ExportForm(request.POST if request.method == "POST" else None)
     if form.is_bound and form.is_valid():
         try:
@@ -68,7 +66,7 @@ def new_export(request: HttpRequest, name: str, version: str) -> HttpResponse:
 def export_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
-    export = _export(model, pk)
+    export = or_404(selectors.export_of, model, pk)
     context = _frame(actor, model) | {
         "export": export,
         "is_moving": _is_moving(export),
@@ -93,15 +91,11 @@ def act(request: HttpRequest, name: str, pk: int, wish: str) -> HttpResponse:
     if wish not in WISHES:
         raise Http404
     actor = of_request(request)
-    export = _export(visible_model(actor, name), pk)
-    form, token = ReasonForm(request.POST), NewTokenForm(request.POST)
-    form.fields["reason"].required = False
-    for one in (form, token):
-        if not one.is_valid():
-            return refused(request, first_fault(one))
+    export = or_404(selectors.export_of, visible_model(actor, name), pk)
+    why = reason_of(request, is_demanded=False)
+    given = filled(NewTokenForm(request.POST)).cleaned_data if wish == "retry" else {}
     service, words = WISHES[wish]
-    given = {"token": token.cleaned_data["token"]} if wish == "retry" else {}
-    service(actor=actor, export=export, reason=form.cleaned_data["reason"], **given)
+    service(actor=actor, export=export, reason=why, **given)
     return done(request, words)
 
 
@@ -111,13 +105,6 @@ def _frame(actor: Actor, model: Model) -> dict[str, Any]:
 
 def _is_moving(export: Export) -> bool:
     return export.state == ExportState.SENDING and export.stuck_at is None
-
-
-def _export(model: Model, pk: int) -> Export:
-    try:
-        return selectors.export_of(model, pk)
-    except Missing as error:
-        raise Http404(str(error)) from None
 
 
 def url_of(export: Export) -> str:

@@ -10,10 +10,10 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
-from common.errors import Missing, SlipwayError
-from common.pages.access import signed_in
-from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
-from common.pages.forms import ReasonForm, blame, first_fault
+from common.errors import SlipwayError
+from common.pages.access import or_404, signed_in
+from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
+from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
 from models_registry import selectors, services
 from models_registry.errors import SourceTaken
@@ -71,7 +71,7 @@ def new_source(request: HttpRequest, name: str) -> HttpResponse:
 def source_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
-    source = _source(model, pk)
+    source = or_404(selectors.hub_source_of, model, pk)
     offered = onward().services(actor, model)
     form = HubSourceForm(request.POST if request.method == "POST" else None, source=source, services=offered)
     if form.is_bound and form.is_valid():
@@ -96,7 +96,7 @@ def source_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 @refusals_at_the_form
 def start_sync(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     actor = of_request(request)
-    source = _source(visible_model(actor, name), pk)
+    source = or_404(selectors.hub_source_of, visible_model(actor, name), pk)
     services.start_sync(actor=actor, source=source)
     return done(request, f"{source} is being synced.")
 
@@ -108,7 +108,7 @@ def new_secret(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     """Its answer is the one place where the secret is shown."""
     actor = of_request(request)
     model = visible_model(actor, name)
-    source = _source(model, pk)
+    source = or_404(selectors.hub_source_of, model, pk)
     context = frame(actor, model) | {
         "source": source,
         "secret": services.new_notice_secret(actor=actor, source=source),
@@ -125,11 +125,8 @@ def new_secret(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 def delete_source(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
-    source = _source(model, pk)
-    form = ReasonForm(request.POST)
-    if not form.is_valid():
-        return refused(request, first_fault(form))
-    services.delete_hub_source(actor=actor, source=source, reason=form.cleaned_data["reason"])
+    source = or_404(selectors.hub_source_of, model, pk)
+    services.delete_hub_source(actor=actor, source=source, reason=reason_of(request))
     return done(request, f"{source} is followed no longer; its versions stay.", to=url_of(model))
 
 
@@ -138,7 +135,7 @@ def delete_source(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 def sync_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
-    sync = _sync(model, pk)
+    sync = or_404(selectors.hub_sync_of, model, pk)
     context = frame(actor, model) | {
         "sync": sync,
         "source": sync.source,
@@ -165,32 +162,14 @@ def act(request: HttpRequest, name: str, pk: int, wish: str) -> HttpResponse:
     if wish not in WISHES:
         raise Http404
     actor = of_request(request)
-    sync = _sync(visible_model(actor, name), pk)
-    form = ReasonForm(request.POST)
-    form.fields["reason"].required = False
-    if not form.is_valid():
-        return refused(request, first_fault(form))
+    sync = or_404(selectors.hub_sync_of, visible_model(actor, name), pk)
     service, words = WISHES[wish]
-    service(actor=actor, sync=sync, reason=form.cleaned_data["reason"])
+    service(actor=actor, sync=sync, reason=reason_of(request, is_demanded=False))
     return done(request, words)
 
 
 def _is_moving(sync: HubSync) -> bool:
     return sync.state in MOVING and sync.stuck_at is None
-
-
-def _source(model: Model, pk: int) -> HubSource:
-    try:
-        return selectors.hub_source_of(model, pk)
-    except Missing as error:
-        raise Http404(str(error)) from None
-
-
-def _sync(model: Model, pk: int) -> HubSync:
-    try:
-        return selectors.hub_sync_of(model, pk)
-    except Missing as error:
-        raise Http404(str(error)) from None
 
 
 def _notice_address(request: HttpRequest, source: HubSource) -> str:

@@ -4,26 +4,22 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
 from accounts.selectors import may, may_everywhere
 from accounts.states import Right
 from common.actor import Actor
-from common.errors import Missing, SlipwayError
-from common.pages.access import signed_in
-from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
-from common.pages.forms import ReasonForm, blame, first_fault
+from common.errors import SlipwayError
+from common.pages.access import or_404, signed_in
+from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
+from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
 from models_registry import readme, selectors, services
 from models_registry.errors import BlobMissing, StoreUnavailable
 from models_registry.filters import ModelFilter, VersionFilter
-from models_registry.forms import (
-    AliasForm,
-    ModelChangeForm,
-    NewModelForm,
-)
+from models_registry.forms import AliasForm, ModelChangeForm, NewModelForm
 from models_registry.models import Model, Version
 from models_registry.states import VersionState
 
@@ -171,19 +167,13 @@ def model_settings(request: HttpRequest, name: str) -> HttpResponse:
 def delete_model(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
-    form = ReasonForm(request.POST)
-    if not form.is_valid():
-        return refused(request, first_fault(form))
-    services.delete_model(actor=actor, model=model, reason=form.cleaned_data["reason"])
+    services.delete_model(actor=actor, model=model, reason=reason_of(request))
     return done(request, f"{name} is deleted.", to="/models/")
 
 
 def visible_model(actor: Actor, name: str) -> Model:
     """Raises Http404."""
-    try:
-        return selectors.model_named(actor, name)
-    except Missing as error:
-        raise Http404(str(error)) from None
+    return or_404(selectors.model_named, actor, name)
 
 
 def url_of(model: Model) -> str:

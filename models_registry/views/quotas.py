@@ -1,26 +1,26 @@
 """What a team holds and may hold, among its settings; and the same of all teams."""
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST, require_safe
 
 from accounts import selectors as accounts
 from accounts.actors import of_request
 from accounts.models import Team
 from accounts.states import Right
-from common.actor import Actor
 from common.pages.access import signed_in
-from common.pages.answers import done, page, refusals_at_the_form, refused
-from common.pages.forms import ReasonForm, first_fault
+from common.pages.answers import done, page, refusals_at_the_form
+from common.pages.forms import filled, reason_of
 from common.pages.listing import list_page
 from models_registry import quotas, services
 from models_registry.forms import QuotaForm
+from models_registry.views.teams import visible_team
 
 
 @require_safe
 @signed_in
 def storage_page(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
-    storage = quotas.storage_of(_team(actor, name))
+    storage = quotas.storage_of(visible_team(actor, name))
     context = {
         "team": storage.team,
         "storage": storage,
@@ -47,19 +47,7 @@ def store_teams(request: HttpRequest) -> HttpResponse:
 @refusals_at_the_form
 def set_quota(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
-    team = _team(actor, name)
-    form, why = QuotaForm(request.POST), ReasonForm(request.POST)
-    for one in (form, why):
-        if not one.is_valid():
-            return refused(request, first_fault(one))
-    services.set_quota(
-        actor=actor, team=team, limit_bytes=form.limit_bytes, reason=why.cleaned_data["reason"]
-    )
+    team = visible_team(actor, name)
+    limit = filled(QuotaForm(request.POST)).limit_bytes
+    services.set_quota(actor=actor, team=team, limit_bytes=limit, reason=reason_of(request))
     return done(request, f"The limit of {team} is set.", to=f"/settings/teams/{team.name}/storage/")
-
-
-def _team(actor: Actor, name: str) -> Team:
-    found = accounts.teams_where(actor, Right.READ).filter(name=name).first()
-    if found is None:
-        raise Http404("There is no such team, or you are not in it.")
-    return found

@@ -11,8 +11,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 from accounts.actors import of_request
 from common.errors import Missing, SlipwayError
 from common.pages.access import signed_in
-from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
-from common.pages.forms import ReasonForm, blame, first_fault
+from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
+from common.pages.forms import blame, filled, reason_of
 from models_registry import retention, selectors, services
 from models_registry.forms import RetentionApplyForm, RetentionForm
 from models_registry.models import Model, RetentionRule
@@ -67,14 +67,10 @@ def act(request: HttpRequest, name: str, wish: str) -> HttpResponse:
         raise Http404
     actor = of_request(request)
     rule = selectors.retention_rule(visible_model(actor, name))
-    why, given = ReasonForm(request.POST), RetentionApplyForm(request.POST)
-    why.fields["reason"].required = wish != "delete"
-    for form in (why, given) if wish == "apply" else (why,):
-        if not form.is_valid():
-            return refused(request, first_fault(form))
+    why = reason_of(request, is_demanded=wish != "delete")
+    given = filled(RetentionApplyForm(request.POST)).cleaned_data if wish == "apply" else {}
     service, words = WISHES[wish]
-    options = given.cleaned_data if wish == "apply" else {}
-    service(actor=actor, rule=rule, reason=why.cleaned_data["reason"], **options)
+    service(actor=actor, rule=rule, reason=why, **given)
     return done(request, words, to=f"/models/{name}/+retention/")
 
 

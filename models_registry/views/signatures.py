@@ -5,16 +5,15 @@ from django.views.decorators.http import require_POST, require_safe
 
 from accounts import selectors as accounts
 from accounts.actors import of_request
-from accounts.models import Team
 from accounts.states import Right
-from common.actor import Actor
 from common.pages.access import signed_in
-from common.pages.answers import done, page, refusals_at_the_form, refused
-from common.pages.forms import ReasonForm, first_fault
+from common.pages.answers import done, page, refusals_at_the_form
+from common.pages.forms import filled, reason_of
 from common.pages.listing import list_page
 from models_registry import services, vouching
 from models_registry.errors import CannotSign
 from models_registry.forms import DemandForm, TrustedKeyForm
+from models_registry.views.teams import visible_team
 
 SORTS = {"name": "name", "added": "added_at"}
 OWN_NAME = "slipway"
@@ -24,7 +23,7 @@ OWN_NAME = "slipway"
 @signed_in
 def signature_page(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
-    team = _team(actor, name)
+    team = visible_team(actor, name)
     rows = vouching.trusted_keys(actor).filter(team=team)
     policy = vouching.policy_of(team)
     try:
@@ -54,18 +53,9 @@ def signature_page(request: HttpRequest, name: str) -> HttpResponse:
 @refusals_at_the_form
 def trust(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
-    team = _team(actor, name)
-    form, why = TrustedKeyForm(request.POST), ReasonForm(request.POST)
-    for one in (form, why):
-        if not one.is_valid():
-            return refused(request, first_fault(one))
-    row = services.trust_key(
-        actor=actor,
-        team=team,
-        name=form.cleaned_data["name"],
-        pem=form.cleaned_data["pem"],
-        reason=why.cleaned_data["reason"],
-    )
+    team = visible_team(actor, name)
+    given = filled(TrustedKeyForm(request.POST)).cleaned_data
+    row = services.trust_key(actor=actor, team=team, reason=reason_of(request), **given)
     return done(request, f"Signatures by the {row} count from now on.")
 
 
@@ -74,13 +64,10 @@ def trust(request: HttpRequest, name: str) -> HttpResponse:
 @refusals_at_the_form
 def distrust(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     actor = of_request(request)
-    row = vouching.trusted_keys(actor).filter(team=_team(actor, name), pk=pk).first()
+    row = vouching.trusted_keys(actor).filter(team=visible_team(actor, name), pk=pk).first()
     if row is None:
         raise Http404("There is no such key.")
-    form = ReasonForm(request.POST)
-    if not form.is_valid():
-        return refused(request, first_fault(form))
-    services.distrust_key(actor=actor, key=row, reason=form.cleaned_data["reason"])
+    services.distrust_key(actor=actor, key=row, reason=reason_of(request))
     return done(request, f"Signatures by the {row} count no more.")
 
 
@@ -89,19 +76,7 @@ def distrust(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 @refusals_at_the_form
 def demand(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
-    team = _team(actor, name)
-    form, why = DemandForm(request.POST), ReasonForm(request.POST)
-    for one in (form, why):
-        if not one.is_valid():
-            return refused(request, first_fault(one))
-    row = services.demand_signatures(
-        actor=actor, team=team, demand=form.cleaned_data["demand"], reason=why.cleaned_data["reason"]
-    )
+    team = visible_team(actor, name)
+    given = filled(DemandForm(request.POST)).cleaned_data
+    row = services.demand_signatures(actor=actor, team=team, reason=reason_of(request), **given)
     return done(request, f"Without a trusted signature: {row.get_demand_display()}.")
-
-
-def _team(actor: Actor, name: str) -> Team:
-    found = accounts.teams_where(actor, Right.READ).filter(name=name).first()
-    if found is None:
-        raise Http404("There is no such team, or you are not in it.")
-    return found

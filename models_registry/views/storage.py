@@ -9,8 +9,8 @@ from accounts.actors import of_request
 from accounts.selectors import may_everywhere
 from accounts.states import Right
 from common.pages.access import signed_in
-from common.pages.answers import done, page, refusals_at_the_form, refused
-from common.pages.forms import ReasonForm, first_fault
+from common.pages.answers import done, page, refusals_at_the_form
+from common.pages.forms import filled, reason_of
 from common.pages.listing import list_page
 from models_registry import selectors, services
 from models_registry.forms import CollectionForm
@@ -47,14 +47,9 @@ def store_page(request: HttpRequest) -> HttpResponse:
 @signed_in
 @refusals_at_the_form
 def collect(request: HttpRequest) -> HttpResponse:
-    form, why = CollectionForm(request.POST), ReasonForm(request.POST)
-    for one in (form, why):
-        if not one.is_valid():
-            return refused(request, first_fault(one))
+    grace_seconds = filled(CollectionForm(request.POST)).cleaned_data["grace_hours"] * 3600
     services.start_collection(
-        actor=of_request(request),
-        grace_seconds=form.cleaned_data["grace_hours"] * 3600,
-        reason=why.cleaned_data["reason"],
+        actor=of_request(request), grace_seconds=grace_seconds, reason=reason_of(request)
     )
     return done(request, "The collection has begun.", to="/models/+store/")
 
@@ -63,10 +58,7 @@ def collect(request: HttpRequest) -> HttpResponse:
 @signed_in
 @refusals_at_the_form
 def check(request: HttpRequest) -> HttpResponse:
-    form = ReasonForm(request.POST)
-    if not form.is_valid():
-        return refused(request, first_fault(form))
-    services.start_check(actor=of_request(request), reason=form.cleaned_data["reason"])
+    services.start_check(actor=of_request(request), reason=reason_of(request))
     return done(request, "The check has begun.", to="/models/+store/")
 
 
@@ -74,10 +66,7 @@ def check(request: HttpRequest) -> HttpResponse:
 @signed_in
 @refusals_at_the_form
 def repair(request: HttpRequest, pk: int) -> HttpResponse:
-    form = ReasonForm(request.POST)
-    form.fields["reason"].required = False
-    if not form.is_valid():
-        return refused(request, first_fault(form))
+    why = reason_of(request, is_demanded=False)
     finding = get_object_or_404(Finding, pk=pk)
-    services.retry_repair(actor=of_request(request), finding=finding, reason=form.cleaned_data["reason"])
+    services.retry_repair(actor=of_request(request), finding=finding, reason=why)
     return done(request, "Its sources are asked once more.", to="/models/+store/")

@@ -11,10 +11,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from accounts.actors import of_request
 from accounts.selectors import may
 from accounts.states import Right
-from common.errors import Missing, SlipwayError
-from common.pages.access import signed_in
-from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
-from common.pages.forms import ReasonForm, blame, first_fault
+from common.errors import SlipwayError
+from common.pages.access import or_404, signed_in
+from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
+from common.pages.forms import blame, filled, reason_of
 from models_registry import comparison, exemptions, lineage, selectors, services, vouching
 from models_registry.figures import Figure
 from models_registry.forms import EvaluationForm, ImportForm, TagForm
@@ -134,12 +134,9 @@ def act(request: HttpRequest, name: str, version: str, wish: str) -> HttpRespons
         raise Http404
     actor = of_request(request)
     row = visible_version(visible_model(actor, name), version)
-    form = ReasonForm(request.POST)
-    form.fields["reason"].required = wish in NEEDS_REASON
-    if not form.is_valid():
-        return refused(request, first_fault(form))
+    why = reason_of(request, is_demanded=wish in NEEDS_REASON)
     service, words = WISHES[wish]
-    service(actor=actor, version=row, reason=form.cleaned_data["reason"])
+    service(actor=actor, version=row, reason=why)
     to = f"/models/{name}/" if wish == "delete" else None
     return done(request, words.format(version=row), to=to)
 
@@ -151,28 +148,20 @@ def tag_version(request: HttpRequest, name: str, version: str) -> HttpResponse:
     """The version has the tags of the form from now on, and no other."""
     actor = of_request(request)
     row = visible_version(visible_model(actor, name), version)
-    form, why = TagForm(request.POST), ReasonForm(request.POST)
-    why.fields["reason"].required = False
-    for one in (form, why):
-        if not one.is_valid():
-            return refused(request, first_fault(one))
-    wanted, present = form.words(), set(selectors.version_card(row).tags)
+    wanted, present = filled(TagForm(request.POST)).words(), set(selectors.version_card(row).tags)
     services.tag_version(
         actor=actor,
         version=row,
         add=sorted(wanted - present),
         remove=sorted(present - wanted),
-        reason=why.cleaned_data["reason"],
+        reason=reason_of(request, is_demanded=False),
     )
     return done(request, f"The tags of {row} are changed.")
 
 
 def visible_version(model: Model, reference: str) -> Version:
     """Raises Http404."""
-    try:
-        return selectors.version_named(model, reference)
-    except Missing as error:
-        raise Http404(str(error)) from None
+    return or_404(selectors.version_named, model, reference)
 
 
 def url_of(version: Version) -> str:

@@ -1,0 +1,16 @@
+"""The team that a page among its settings is about."""
+
+from django.http import Http404
+
+from accounts import selectors as accounts
+from accounts.models import Team
+from accounts.states import Right
+from common.actor import Actor
+
+
+def visible_team(actor: Actor, name: str) -> Team:
+    """Raises Http404."""
+    found = accounts.teams_where(actor, Right.READ).filter(name=name).first()
+    if found is None:
+        raise Http404("There is no such team, or you are not in it.")
+    return found
