@@ -26,7 +26,7 @@ from models_registry.api.hubs import patterns_field
 from models_registry.api.serializers import ProgressSerializer, ReasonSerializer
 from models_registry.errors import UnknownModel, UnknownVersion
 from models_registry.models import Export
-from models_registry.services.hubs import MAX_TOKEN
+from models_registry.services.checks import MAX_TOKEN
 from models_registry.states import ExportKind, ExportState
 
 

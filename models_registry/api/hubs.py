@@ -27,8 +27,7 @@ from models_registry.api.views import Shown
 from models_registry.errors import UnknownModel
 from models_registry.models import HubSource, HubSync
 from models_registry.selectors import HubSourceCard
-from models_registry.services.checks import MAX_PATTERNS
-from models_registry.services.hubs import MAX_TOKEN
+from models_registry.services.checks import MAX_PATTERNS, MAX_TOKEN
 from models_registry.states import HubKind, SyncState
 
 PATTERNS = "Shell patterns over whole paths, such as `*.safetensors`."

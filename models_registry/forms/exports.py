@@ -7,7 +7,7 @@ from django.conf import settings
 
 from common.audit import MAX_REASON
 from models_registry.forms.versions import PatternsField
-from models_registry.services.hubs import MAX_TOKEN
+from models_registry.services.checks import MAX_TOKEN
 from models_registry.states import ExportKind
 
 _PLAIN = {"autocomplete": "off", "spellcheck": "false"}

@@ -9,7 +9,7 @@ from django.conf import settings
 from common.pages import formats
 from models_registry.forms.versions import PatternsField
 from models_registry.models import HubSource
-from models_registry.services.hubs import MAX_TOKEN
+from models_registry.services.checks import MAX_TOKEN
 from models_registry.states import HubKind
 
 EVERY = {None: "when asked for", 3_600: "every hour", 21_600: "every 6 hours", 86_400: "every day",

@@ -7,11 +7,14 @@ import orjson
 
 from common.audit import MAX_REASON
 from common.errors import Invalid
+from common.sealed import seal
+from models_registry import names
 from models_registry.facts import storable
 
 MAX_LINEAGE_BYTES = 16_384
 MAX_PATTERNS, MAX_PATTERN = 50, 200
 MAX_DATA, MAX_ORIGIN = 100, 1_000
+MAX_TOKEN = 500
 
 
 def text(field: str, value: str, *, limit: int) -> str:
@@ -29,12 +32,27 @@ def reason(value: str) -> str:
     return text("reason", value, limit=MAX_REASON)
 
 
-def demanded_reason(value: str) -> str:
-    """As `reason`; Invalid also when nothing is said."""
+def demanded_reason(value: str, *, asks: str = "Say why.") -> str:
+    """As `reason`; Invalid, with what it `asks`, also when nothing is said."""
     why = reason(value)
     if not why:
-        raise Invalid(fields={"reason": ["Say why."]})
+        raise Invalid(fields={"reason": [asks]})
     return why
+
+
+def repo_id(given: str) -> str:
+    """Without surrounding blanks. Raises Invalid."""
+    if not names.REPOSITORY.fullmatch(given.strip()):
+        raise Invalid(fields={"repo_id": ["A repository is named org/name, such as acme/tiny."]})
+    return given.strip()
+
+
+def sealed_token(token: str, *, purpose: str) -> str:
+    """See `common.sealed`; empty: none. Raises Invalid."""
+    plain = token.strip()
+    if len(plain) > MAX_TOKEN or not plain.isascii() or any(character <= " " for character in plain):
+        raise Invalid(fields={"token": [f"A token has at most {MAX_TOKEN} visible ASCII characters."]})
+    return seal(plain, purpose=purpose) if plain else ""
 
 
 def patterns(field: str, given: Sequence[str]) -> list[str]:

@@ -19,7 +19,7 @@ from models_registry.figures import MAX_FIGURES
 from models_registry.lineage import is_address
 from models_registry.models import Evaluation, Version
 from models_registry.services import checks
-from models_registry.states import VersionState
+from models_registry.states import WHOLE
 
 MAX_NAME, MAX_DATASET, MAX_UNIT, MAX_LINK = 100, 200, 20, 1_000
 _COLUMNS = ("value", "unit", "is_higher_better", "link")
@@ -49,7 +49,7 @@ def evaluate_version(
     wanted = _checked(figures)
     with transaction.atomic():
         # Locks the row: figures of one version are recorded one after the other.
-        kept = Version.objects.filter(pk=version.pk, state__in=(VersionState.READY, VersionState.ARCHIVED))
+        kept = Version.objects.filter(pk=version.pk, state__in=WHOLE)
         if not kept.update(attempt=F("attempt")):
             raise WrongState(f"{version} is neither ready nor archived: nothing is recorded of it.")
         held = {(row.dataset, row.name): row for row in selectors.evaluations_in_force(version)}

@@ -19,7 +19,7 @@ from models_registry import names, selectors
 from models_registry.errors import Busy, SourceNotAllowed, WrongState
 from models_registry.models import Export, Version, VersionFile
 from models_registry.patterns import matching
-from models_registry.services import checks, hubs
+from models_registry.services import checks
 from models_registry.sources import EXPORT_VARIABLE, check_export_endpoint
 from models_registry.states import EXPORT_MOVES, ExportKind, ExportState, VersionState
 
@@ -53,9 +53,7 @@ def start_export(
     there.
     """
     require(actor, Right.MODELS_EXPORT, version.model.team)
-    why = checks.reason(reason)
-    if not why:
-        raise Invalid(fields={"reason": ["Say why it is published."]})
+    why = checks.demanded_reason(reason, asks="Say why it is published.")
     if version.state != VersionState.READY:
         raise WrongState(f"{version} is {version.state}; only a ready version is exported.")
     if selectors.damages(version):
@@ -64,7 +62,7 @@ def start_export(
         version=version,
         endpoint=_endpoint(endpoint),
         **_place(kind, repo_id, branch),
-        sealed_token=hubs.sealed(token, purpose=PURPOSE),
+        sealed_token=checks.sealed_token(token, purpose=PURPOSE),
         creates=create,
         is_private=private,
         allow_patterns=checks.patterns("allow_patterns", allow_patterns),
@@ -120,7 +118,7 @@ def retry_export(*, actor: Actor, export: Export, token: str = "", reason: str =
     if export.version.state != VersionState.READY:
         raise WrongState(f"{export.version} is {export.version.state}; only a ready version is exported.")
     check_export_endpoint(export.endpoint)
-    new = {"sealed_token": hubs.sealed(token, purpose=PURPOSE)} if token.strip() else {}
+    new = {"sealed_token": checks.sealed_token(token, purpose=PURPOSE)} if token.strip() else {}
     again = {**_BEGUN_AGAIN, **new, "attempt": F("attempt") + 1}
     try:
         return _wish(
@@ -213,7 +211,7 @@ def _place(kind: str, repo_id: str, branch: str) -> dict[str, str]:
     wanted = branch.strip() or "main"
     if not names.REVISION.fullmatch(wanted):
         raise Invalid(fields={"branch": ["Name a branch, such as main."]})
-    repository = hubs.checked_repo_id(repo_id)
+    repository = checks.repo_id(repo_id)
     if "/" not in repository:
         raise Invalid(fields={"repo_id": ["Name the organization or person, too, such as acme/tiny."]})
     return {"kind": kind, "repo_id": repository, "branch": wanted}

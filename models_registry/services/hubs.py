@@ -13,9 +13,9 @@ from common import audit
 from common.actor import Actor
 from common.errors import Invalid, SlipwayError
 from common.reconcile import kernel
-from common.sealed import seal, unseal
+from common.sealed import unseal
 from models_registry import names
-from models_registry.errors import InUse, SourceNotAllowed, SourceTaken, UnknownModel, WrongState
+from models_registry.errors import InUse, SourceNotAllowed, SourceTaken, WrongState
 from models_registry.models import HubSource, HubSync, Model, Version
 from models_registry.models.hubs import FORGOTTEN
 from models_registry.onward import onward
@@ -25,7 +25,6 @@ from models_registry.states import DEFAULT_BRANCHES, SYNC_MOVES, HubKind, SyncSt
 
 PURPOSE = "hub"
 """Of `common.sealed`, for tokens."""
-MAX_TOKEN = 500
 SHORTEST_EVERY_SECONDS, LONGEST_EVERY_SECONDS = 300, 90 * 86_400
 
 
@@ -58,9 +57,9 @@ def create_hub_source(
         created_by_name=actor.name,
         endpoint=_endpoint(endpoint),
         kind=protocol,
-        repo_id=checked_repo_id(repo_id),
+        repo_id=checks.repo_id(repo_id),
         ref=_ref(revision or DEFAULT_BRANCHES[protocol]),
-        sealed_token=sealed(token, purpose=PURPOSE),
+        sealed_token=checks.sealed_token(token, purpose=PURPOSE),
         allow_patterns=checks.patterns("allow_patterns", allow_patterns),
         ignore_patterns=checks.patterns("ignore_patterns", ignore_patterns),
         every_seconds=_every(every),
@@ -69,8 +68,7 @@ def create_hub_source(
     )
     try:
         with transaction.atomic():
-            if not Model.objects.live().filter(pk=model.pk).update(deleted_at=None):
-                raise UnknownModel(f"There is no model {model.name} any more.")
+            versions.hold(model)
             source.save(force_insert=True)
             audit.record(
                 actor, "hub-source.create", subject=source, detail=_told(source), team_id=model.team_id
@@ -94,7 +92,7 @@ def change_hub_source(
     if "revision" in given:
         changes["ref"] = _ref(given["revision"])
     if "token" in given:
-        changes["sealed_token"] = sealed(given["token"], purpose=PURPOSE)
+        changes["sealed_token"] = checks.sealed_token(given["token"], purpose=PURPOSE)
     for field in ("allow_patterns", "ignore_patterns"):
         if field in given:
             changes[field] = checks.patterns(field, given[field])
@@ -317,25 +315,10 @@ def _kind(given: str) -> HubKind:
     return HubKind(given)
 
 
-def checked_repo_id(given: str) -> str:
-    """Without surrounding blanks. Raises Invalid."""
-    if not names.REPOSITORY.fullmatch(given.strip()):
-        raise Invalid(fields={"repo_id": ["A repository is named org/name, such as acme/tiny."]})
-    return given.strip()
-
-
 def _ref(given: str) -> str:
     if not names.REVISION.fullmatch(given.strip()):
         raise Invalid(fields={"revision": ["Name a branch, a tag or a commit, such as main."]})
     return given.strip()
-
-
-def sealed(token: str, *, purpose: str) -> str:
-    """See `common.sealed`; empty: none. Raises Invalid."""
-    plain = token.strip()
-    if len(plain) > MAX_TOKEN or not plain.isascii() or any(character <= " " for character in plain):
-        raise Invalid(fields={"token": [f"A token has at most {MAX_TOKEN} visible ASCII characters."]})
-    return seal(plain, purpose=purpose) if plain else ""
 
 
 def _every(seconds: int | None) -> int | None:

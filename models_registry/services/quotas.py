@@ -27,9 +27,7 @@ def set_quota(
     Raises NotAdministrator, Invalid (a reason is needed), Stale.
     """
     require_everywhere(actor, Right.FLEET_OPERATE)
-    why = checks.reason(reason)
-    if not why:
-        raise Invalid(fields={"reason": ["Say why."]})
+    why = checks.demanded_reason(reason)
     if limit_bytes is not None and not 0 <= limit_bytes <= MOST_BYTES:
         raise Invalid(fields={"limit_bytes": [f"From 0 to {MOST_BYTES:,} bytes, or none."]})
     changed = {"limit_bytes": limit_bytes, "reason": why, "changed_by_name": actor.name}

@@ -1,6 +1,6 @@
 """What is done to the whole store."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -16,6 +16,8 @@ from models_registry.services import checks
 from models_registry.states import FindingState
 
 MOST_GRACE_HOURS = 8_760
+_ACTIONS = {Collection: "store.collect", Check: "store.check"}
+R = TypeVar("R", Collection, Check)
 
 
 def start_collection(*, actor: Actor, reason: str = "", grace_seconds: int | None = None) -> Collection:
@@ -26,28 +28,15 @@ def start_collection(*, actor: Actor, reason: str = "", grace_seconds: int | Non
     """
     require_everywhere(actor, Right.FLEET_OPERATE)
     why = checks.reason(reason)
-    stuck = Collection.objects.running().filter(stuck_at__isnull=False).first()
-    if stuck is not None:
-        with transaction.atomic():
-            if not kernel.revive(stuck):
-                raise Busy("A collection is under way already.")
-            audit.record(actor, "store.collect", subject=stuck, reason=why)
-        return Collection.objects.get(pk=stuck.pk)
-    return begin_collection(actor=actor, reason=why, grace_seconds=grace_seconds)
+    stuck = _tried_again(Collection, actor=actor, reason=why)
+    return stuck or begin_collection(actor=actor, reason=why, grace_seconds=grace_seconds)
 
 
 def begin_collection(*, actor: Actor, reason: str = "", grace_seconds: int | None = None) -> Collection:
     """Raises Busy."""
     grace = settings.SLIPWAY_STORE_GRACE_SECONDS if grace_seconds is None else grace_seconds
     row = Collection(asked_by_name=actor.name, reason=reason, grace_seconds=grace, began_at=kernel.clock())
-    try:
-        with transaction.atomic():
-            row.save(force_insert=True)
-            audit.record(actor, "store.collect", subject=row, reason=reason)
-            kernel.wake(row)
-    except IntegrityError:
-        raise Busy("A collection is under way already.") from None
-    return row
+    return _begun(row, actor=actor)
 
 
 def start_check(*, actor: Actor, reason: str = "") -> Check:
@@ -57,14 +46,8 @@ def start_check(*, actor: Actor, reason: str = "") -> Check:
     """
     require_everywhere(actor, Right.FLEET_OPERATE)
     why = checks.reason(reason)
-    stuck = Check.objects.running().filter(stuck_at__isnull=False).first()
-    if stuck is not None:
-        with transaction.atomic():
-            if not kernel.revive(stuck, launches=0, launched_at=None):
-                raise Busy("A check is under way already.")
-            audit.record(actor, "store.check", subject=stuck, reason=why)
-        return Check.objects.get(pk=stuck.pk)
-    return begin_check(actor=actor, reason=why)
+    stuck = _tried_again(Check, actor=actor, reason=why, launches=0, launched_at=None)
+    return stuck or begin_check(actor=actor, reason=why)
 
 
 def begin_check(*, actor: Actor, reason: str = "") -> Check:
@@ -75,14 +58,35 @@ def begin_check(*, actor: Actor, reason: str = "") -> Check:
         bytes_per_second=settings.SLIPWAY_STORE_CHECK_BYTES_PER_SECOND,
         began_at=kernel.clock(),
     )
+    return _begun(row, actor=actor)
+
+
+def _tried_again(kind: type[R], *, actor: Actor, reason: str, **wishes: Any) -> R | None:
+    """The run of this kind that is stuck, if one is. Raises Busy."""
+    stuck = kind.objects.running().filter(stuck_at__isnull=False).first()
+    if stuck is None:
+        return None
+    with transaction.atomic():
+        if not kernel.revive(stuck, **wishes):
+            raise _busy(kind)
+        audit.record(actor, _ACTIONS[kind], subject=stuck, reason=reason)
+    return kind.objects.get(pk=stuck.pk)
+
+
+def _begun(row: R, *, actor: Actor) -> R:
+    """Raises Busy while another one of its kind runs."""
     try:
         with transaction.atomic():
             row.save(force_insert=True)
-            audit.record(actor, "store.check", subject=row, reason=reason)
+            audit.record(actor, _ACTIONS[type(row)], subject=row, reason=row.reason)
             kernel.wake(row)
     except IntegrityError:
-        raise Busy("A check is under way already.") from None
+        raise _busy(type(row)) from None
     return row
+
+
+def _busy(kind: type[Collection | Check]) -> Busy:
+    return Busy(f"A {kind._meta.verbose_name} is under way already.")
 
 
 def retry_repair(*, actor: Actor, finding: Finding, reason: str = "") -> Finding:

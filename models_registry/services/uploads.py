@@ -24,7 +24,6 @@ from models_registry.errors import (
     PartRefused,
     Refused,
     StoreFull,
-    UnknownModel,
     UnknownUpload,
     WrongState,
 )
@@ -93,9 +92,8 @@ def begin_upload(
 
 def _insert(row: Upload, actor: Actor, contents: Mapping[str, int], known: set[str]) -> None:
     model = row.model
-    # Locks the model's row, and the quota's: two uploads do not both find room for one.
-    if not Model.objects.live().filter(pk=model.pk).update(deleted_at=None):
-        raise UnknownModel(f"There is no model {model.name} any more.")
+    # With the quota's row: two uploads do not both find room for one.
+    versions.hold(model)
     if Upload.objects.live().filter(model=model).count() >= MOST_LIVE:
         raise Busy(f"{MOST_LIVE} uploads to {model} are under way already. Complete or cancel one first.")
     quotas.hold(model.team)
@@ -177,17 +175,18 @@ def take_part(
     Raises NotAllowed, UnknownUpload, WrongState, PartRefused, ContentDiffers, StoreFull.
     """
     require(actor, Right.MODELS_WRITE, upload.model.team)
+    closed = WrongState(f"The {upload} is {upload.state}; nothing is taken any more.")
     if not upload.is_live:
-        raise WrongState(f"The {upload} is {upload.state}; nothing is taken any more.")
+        raise closed
     content = UploadContent.objects.filter(upload=upload, sha256=sha256).first()
     if content is None:
         raise UnknownUpload(f"The {upload} has no content with the sha256 {sha256[:64]}.")
     spool = spool_of(upload)
-    index = _part_named(spool, content, content_range)
+    index = _part_named(upload, spool, content, content_range)
     if upload.state != UploadState.OPEN:
         if not spool.is_missing(sha256):
             return content
-        raise WrongState(f"The {upload} is {upload.state}; nothing is taken any more.")
+        raise closed
     try:
         spool.write(sha256, content.size, index=index, body=body, digest=digest)
     except OSError as error:
@@ -199,7 +198,7 @@ def take_part(
     return content
 
 
-def _part_named(spool: Spool, content: UploadContent, content_range: str) -> int:
+def _part_named(upload: Upload, spool: Spool, content: UploadContent, content_range: str) -> int:
     """The index of the part. Raises PartRefused."""
     last = max(0, spool.part_count(content.size) - 1)
     if not content_range:
@@ -212,12 +211,12 @@ def _part_named(spool: Spool, content: UploadContent, content_range: str) -> int
     start, stop, size = int(named[1]), int(named[2]) + 1, int(named[3])
     if size != content.size:
         raise PartRefused(f"It has {content.size:,} bytes as announced, not {size:,}.")
-    index = start // len(spool.part_range(0, 2**60))
+    index = start // upload.part_bytes
     part = spool.part_range(index, size)
     if (part.start, part.stop) != (start, stop):
         raise PartRefused(
             f"Bytes {start}-{stop - 1} are no part: the {last + 1:,} parts have "
-            f"{len(spool.part_range(0, 2**60)):,} bytes each, the last one what is left."
+            f"{upload.part_bytes:,} bytes each, the last one what is left."
         )
     return index
 

@@ -83,9 +83,8 @@ def begin(row: Version, *, actor: Actor, version: str = "") -> Version:
     """Number a new version and wake it. Raises InvalidName, NameTaken, UnknownModel."""
     model = row.model
     with transaction.atomic():
-        # Locks the model's row: numbers are given out one at a time.
-        if not Model.objects.live().filter(pk=model.pk).update(deleted_at=None):
-            raise UnknownModel(f"There is no model {model.name} any more.")
+        # Numbers are given out one at a time.
+        hold(model)
         row.number, row.name = _next_name(model, version.strip())
         row.save(force_insert=True)
         moves.record(
@@ -186,8 +185,7 @@ def again(version: Version, *, actor: Actor, source: dict[str, Any], reason: str
         version, VersionState.IMPORTING, actor=actor, source=source, is_held=True, **_UNTOUCHED
     )
     with transaction.atomic():
-        if not Model.objects.live().filter(pk=version.model_id).update(deleted_at=None):
-            raise UnknownModel(f"There is no model {version.model} any more.")
+        hold(version.model)
         if source["kind"] == "upload":
             _take_up(source)
         compare_and_set(version, columns | {"attempt": F("attempt") + 1})
@@ -283,6 +281,12 @@ def compare_and_set(version: Version, columns: Mapping[str, Any]) -> None:
     """
     if not kernel.interrupt(version, where={"state": version.state}, **columns):
         raise WrongState(f"{version} has just changed its state. Look again.")
+
+
+def hold(model: Model) -> None:
+    """Lock the model's row until the transaction ends. Raises UnknownModel when it was deleted."""
+    if not Model.objects.live().filter(pk=model.pk).update(deleted_at=None):
+        raise UnknownModel(f"There is no model {model.name} any more.")
 
 
 def touch(version: Version) -> None:

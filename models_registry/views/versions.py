@@ -20,7 +20,7 @@ from models_registry.figures import Figure
 from models_registry.forms import EvaluationForm, ImportForm, TagForm
 from models_registry.models import Model, Version
 from models_registry.readme import Card
-from models_registry.states import VersionState
+from models_registry.states import WHOLE
 from models_registry.views.models import card_of, frame, is_moving, push_command, visible_model
 
 FILES_SHOWN = 500
@@ -28,7 +28,6 @@ MOVES_SHOWN = 50
 CHILDREN_SHOWN = 20
 EVALUATIONS_SHOWN = 50
 EXPORTS_SHOWN = 5
-HAS_CARD = (VersionState.READY, VersionState.ARCHIVED)
 NEEDS_REASON = ("archive", "delete")
 
 
@@ -82,7 +81,7 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
         "signs": vouching.is_signing(),
         "code": (code := exemptions.code_of(row)),
         "exemption": exemptions.exemption_of(row) if code else None,
-        "readme": (readme := card_of(row) if row.state in HAS_CARD else {}),
+        "readme": (readme := card_of(row) if row.state in WHOLE else {}),
         "figures": _figures(row, readme.get("card")),
         "evaluations": list(selectors.evaluations(row)[:EVALUATIONS_SHOWN]),
         "evaluation_form": EvaluationForm(auto_id="evaluation_%s"),
