@@ -23,7 +23,7 @@ from common.errors import Invalid
 from models_registry import selectors, services
 from models_registry.api import export_examples as examples
 from models_registry.api.hubs import patterns_field
-from models_registry.api.serializers import ProgressSerializer, ReasonSerializer
+from models_registry.api.serializers import ProgressSerializer, ReasonSerializer, StuckField
 from models_registry.errors import UnknownModel, UnknownVersion
 from models_registry.models import Export
 from models_registry.services.checks import MAX_TOKEN
@@ -48,9 +48,7 @@ class ExportSerializer(serializers.ModelSerializer[Export]):
     why = serializers.CharField(help_text="Why it is published.")
     state = serializers.ChoiceField(choices=ExportState.choices)
     reason = serializers.CharField(help_text="Why it is where it is.")
-    stuck = serializers.SerializerMethodField(
-        help_text="Why Slipway gave up and waits for a person; or empty."
-    )
+    stuck = StuckField()
     commit = serializers.CharField(
         help_text="That holds the version, on another Slipway the version there; empty until then."
     )
@@ -86,9 +84,6 @@ class ExportSerializer(serializers.ModelSerializer[Export]):
 
     def get_has_token(self, export: Export) -> bool:
         return bool(export.sealed_token)
-
-    def get_stuck(self, export: Export) -> str:
-        return export.last_error if export.stuck_at else ""
 
 
 def _token(words: str) -> serializers.CharField:

@@ -22,7 +22,7 @@ from common.api.views import Changed, Created, Deleted, Listed, Read
 from common.errors import Invalid
 from models_registry import selectors, services
 from models_registry.api import examples
-from models_registry.api.serializers import ProgressSerializer, ReasonSerializer
+from models_registry.api.serializers import ProgressSerializer, ReasonSerializer, StuckField
 from models_registry.api.views import Shown
 from models_registry.errors import UnknownModel
 from models_registry.models import HubSource, HubSync
@@ -68,15 +68,12 @@ class HubSourceSerializer(serializers.Serializer[HubSourceCard]):
         source="source.release_to", help_text="Service that gets every new version; empty: none."
     )
     release_plan = serializers.CharField(source="source.release_plan", help_text="Empty: the service's own.")
-    stuck = serializers.SerializerMethodField(
-        help_text="Why its schedule waits for a person, who changes or syncs it; or empty."
+    stuck = StuckField(
+        source="source", help_text="Why its schedule waits for a person, who changes or syncs it; or empty."
     )
     last_sync = LastSyncSerializer(allow_null=True)
     created_at = serializers.DateTimeField(source="source.created_at")
     created_by = serializers.CharField(source="source.created_by_name")
-
-    def get_stuck(self, card: HubSourceCard) -> str:
-        return card.source.last_error if card.source.stuck_at else ""
 
 
 def patterns_field() -> serializers.ListField:
@@ -144,9 +141,7 @@ class HubSyncSerializer(serializers.ModelSerializer[HubSync]):
     repository = serializers.CharField(source="source", help_text="`org/name@revision`.")
     state = serializers.ChoiceField(choices=SyncState.choices)
     reason = serializers.CharField(help_text="Why it is where it is.")
-    stuck = serializers.SerializerMethodField(
-        help_text="Why Slipway gave up and waits for a person; or empty."
-    )
+    stuck = StuckField()
     commit = serializers.CharField(help_text="What the revision was found to be; empty until then.")
     version = serializers.CharField(
         source="version.name", default=None, allow_null=True, help_text="The version that holds the commit."
@@ -174,9 +169,6 @@ class HubSyncSerializer(serializers.ModelSerializer[HubSync]):
             "began_at",
             "ended_at",
         )
-
-    def get_stuck(self, sync: HubSync) -> str:
-        return sync.last_error if sync.stuck_at else ""
 
 
 @example(examples.NOTICE_SECRET)

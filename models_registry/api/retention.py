@@ -15,7 +15,7 @@ from common.api.views import Deleted, Put, Read
 from common.audit import MAX_REASON
 from models_registry import selectors, services
 from models_registry.api import examples
-from models_registry.api.serializers import ReasonSerializer
+from models_registry.api.serializers import ReasonSerializer, StuckField
 from models_registry.api.views import MODEL, OfModel
 from models_registry.models import RetentionRule
 
@@ -34,18 +34,13 @@ class RetentionSerializer(serializers.Serializer[RetentionRule]):
     daily = serializers.BooleanField(source="is_daily", help_text="It is applied once a day.")
     due_at = serializers.DateTimeField(allow_null=True)
     applying = serializers.SerializerMethodField(help_text="What somebody asked for is being deleted.")
-    stuck = serializers.SerializerMethodField(
-        help_text="Why Slipway gave up and waits for a person; or empty."
-    )
+    stuck = StuckField()
     changed_at = serializers.DateTimeField()
     changed_by = serializers.CharField(source="changed_by_name")
     last_run = serializers.SerializerMethodField(help_text="Null: it has never been applied.")
 
     def get_applying(self, rule: RetentionRule) -> bool:
         return rule.asked is not None
-
-    def get_stuck(self, rule: RetentionRule) -> str:
-        return rule.last_error if rule.stuck_at else ""
 
     @extend_schema_field(LastRunSerializer(allow_null=True))
     def get_last_run(self, rule: RetentionRule) -> Any:

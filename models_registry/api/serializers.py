@@ -13,6 +13,18 @@ from models_registry.states import SignatureOrigin, SignatureVerdict, VersionSta
 from models_registry.vouching import STANDINGS
 
 
+class StuckField(serializers.CharField):
+    """Of a row that the kernel keeps, which `source` names."""
+
+    def __init__(
+        self, *, source: str = "*", help_text: str = "Why Slipway gave up and waits for a person; or empty."
+    ) -> None:
+        super().__init__(source=source, help_text=help_text, read_only=True)
+
+    def to_representation(self, row: Any) -> str:
+        return row.last_error if row.stuck_at else ""
+
+
 class LatestVersionSerializer(serializers.Serializer[Version]):
     name = serializers.CharField()
     digest = serializers.CharField()
@@ -148,9 +160,7 @@ class VersionSerializer(serializers.Serializer[VersionCard]):
     number = serializers.IntegerField(source="version.number")
     state = serializers.ChoiceField(source="version.state", choices=VersionState.choices)
     reason = serializers.CharField(source="version.reason", help_text="Why it failed or was refused.")
-    stuck = serializers.SerializerMethodField(
-        help_text="Why Slipway gave up and waits for a person; or empty."
-    )
+    stuck = StuckField(source="version")
     digest = serializers.CharField(
         source="version.digest",
         allow_null=True,
@@ -176,9 +186,6 @@ class VersionSerializer(serializers.Serializer[VersionCard]):
     )
     created_at = serializers.DateTimeField(source="version.created_at")
     ready_at = serializers.DateTimeField(source="version.ready_at", allow_null=True)
-
-    def get_stuck(self, card: VersionCard) -> str:
-        return card.version.last_error if card.version.stuck_at else ""
 
     @extend_schema_field(SignatureSerializer(allow_null=True))
     def get_signature(self, card: VersionCard) -> Any:

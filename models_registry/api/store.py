@@ -17,7 +17,7 @@ from common.api.views import Created, Endpoint, Listed, Read
 from common.audit import MAX_REASON
 from models_registry import selectors, services
 from models_registry.api import examples
-from models_registry.api.serializers import ReasonSerializer
+from models_registry.api.serializers import ReasonSerializer, StuckField
 from models_registry.models import Check, Collection, Finding
 from models_registry.selectors import FindingCard
 from models_registry.services.storage import MOST_GRACE_HOURS
@@ -29,9 +29,7 @@ from models_registry.store import PARTS
 class CollectionSerializer(serializers.Serializer[Collection]):
     id = serializers.IntegerField(source="pk")
     state = serializers.ChoiceField(choices=RunState.choices)
-    stuck = serializers.SerializerMethodField(
-        help_text="Why Slipway gave up and waits for a person; or empty."
-    )
+    stuck = StuckField()
     asked_by = serializers.CharField(source="asked_by_name")
     reason = serializers.CharField()
     grace_hours = serializers.SerializerMethodField()
@@ -45,9 +43,6 @@ class CollectionSerializer(serializers.Serializer[Collection]):
     deleted_blobs = serializers.IntegerField()
     deleted_bytes = serializers.IntegerField()
 
-    def get_stuck(self, row: Collection) -> str:
-        return row.last_error if row.stuck_at else ""
-
     def get_grace_hours(self, row: Collection) -> float:
         return row.grace_seconds / 3600
 
@@ -59,9 +54,7 @@ class CollectionSerializer(serializers.Serializer[Collection]):
 class CheckSerializer(serializers.Serializer[Check]):
     id = serializers.IntegerField(source="pk")
     state = serializers.ChoiceField(choices=RunState.choices)
-    stuck = serializers.SerializerMethodField(
-        help_text="Why Slipway gave up and waits for a person; or empty."
-    )
+    stuck = StuckField()
     asked_by = serializers.CharField(source="asked_by_name")
     reason = serializers.CharField()
     bytes_per_second = serializers.IntegerField(help_text="It reads no faster.")
@@ -74,18 +67,13 @@ class CheckSerializer(serializers.Serializer[Check]):
     damaged = serializers.IntegerField(help_text="Blobs whose content is not what their name says.")
     missing = serializers.IntegerField(help_text="Blobs that a ready version needs and that are not there.")
 
-    def get_stuck(self, row: Check) -> str:
-        return row.last_error if row.stuck_at else ""
-
 
 @example(examples.FINDING)
 class FindingSerializer(serializers.Serializer[FindingCard]):
     id = serializers.IntegerField(source="finding.pk")
     state = serializers.ChoiceField(source="finding.state", choices=FindingState.choices)
     reason = serializers.CharField(source="finding.reason", help_text="Why it is where it is.")
-    stuck = serializers.SerializerMethodField(
-        help_text="Why Slipway gave up and waits for a person; or empty."
-    )
+    stuck = StuckField(source="finding")
     sha256 = serializers.CharField(source="finding.sha256", help_text="What its content should be.")
     bytes = serializers.IntegerField(source="finding.size")
     detail = serializers.CharField(source="finding.detail", help_text="What is wrong with it.")
@@ -95,9 +83,6 @@ class FindingSerializer(serializers.Serializer[FindingCard]):
     check = serializers.IntegerField(source="finding.found_by_id")
     found_at = serializers.DateTimeField(source="finding.found_at")
     ended_at = serializers.DateTimeField(source="finding.ended_at", allow_null=True)
-
-    def get_stuck(self, card: FindingCard) -> str:
-        return card.finding.last_error if card.finding.stuck_at else ""
 
     def get_versions(self, card: FindingCard) -> list[str]:
         return [str(version) for version in card.versions]

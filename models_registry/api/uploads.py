@@ -19,7 +19,7 @@ from common.api.json import JSONParser
 from common.api.views import Created, Listed, Read
 from models_registry import selectors, services
 from models_registry.api import upload_examples as examples
-from models_registry.api.serializers import ReasonSerializer, VersionDetailSerializer, card_of
+from models_registry.api.serializers import ReasonSerializer, StuckField, VersionDetailSerializer, card_of
 from models_registry.api.views import MODEL, OfModel
 from models_registry.errors import PartRefused
 from models_registry.models import Upload, Version
@@ -79,9 +79,7 @@ class UploadSerializer(serializers.Serializer[UploadCard]):
     model = serializers.CharField(source="upload.model.name")
     state = serializers.ChoiceField(source="upload.state", choices=UploadState.choices)
     reason = serializers.CharField(source="upload.reason", help_text="Why it is where it is.")
-    stuck = serializers.SerializerMethodField(
-        help_text="Why Slipway gave up and waits for a person; or empty."
-    )
+    stuck = StuckField(source="upload")
     part_bytes = serializers.IntegerField(
         source="upload.part_bytes", help_text="Of every part but the last of a content."
     )
@@ -100,9 +98,6 @@ class UploadSerializer(serializers.Serializer[UploadCard]):
     created_at = serializers.DateTimeField(source="upload.created_at")
     expires_at = serializers.SerializerMethodField(help_text="Unless something is sent; null: it does not.")
     ended_at = serializers.DateTimeField(source="upload.ended_at", allow_null=True)
-
-    def get_stuck(self, card: UploadCard) -> str:
-        return card.upload.last_error if card.upload.stuck_at else ""
 
     @extend_schema_field(serializers.DateTimeField(allow_null=True))
     def get_expires_at(self, card: UploadCard) -> Any:

@@ -92,7 +92,7 @@ def begin_upload(
 
 def _insert(row: Upload, actor: Actor, contents: Mapping[str, int], known: set[str]) -> None:
     model = row.model
-    # With the quota's row: two uploads do not both find room for one.
+    # This row is locked, and the quota's: two uploads do not both find room for one.
     versions.hold(model)
     if Upload.objects.live().filter(model=model).count() >= MOST_LIVE:
         raise Busy(f"{MOST_LIVE} uploads to {model} are under way already. Complete or cancel one first.")
