@@ -11,14 +11,13 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts import selectors as accounts
-from accounts.states import Right
 from common.api.examples import example
 from common.api.views import Created, Listed, Read
 from common.audit import MAX_REASON
 from common.errors import Invalid
 from models_registry import exemptions, selectors, services
 from models_registry.api import trust_examples as examples
+from models_registry.api.views import team_named
 from models_registry.errors import UnknownModel
 from models_registry.models import CodeExemption
 
@@ -98,9 +97,7 @@ class CodeExemptions(Listed, Created, Read):
         return exemptions.exemptions(self.actor)
 
     def create_one(self, given: dict[str, Any]) -> CodeExemption:
-        team = accounts.teams_where(self.actor, Right.READ).filter(name=given.pop("team")).first()
-        if team is None:
-            raise Invalid(fields={"team": ["There is no such team, or none that you may see."]})
+        team = team_named(self.actor, given.pop("team"))
         name = given.pop("model", None)
         try:
             model = selectors.model_named(self.actor, name) if name else None

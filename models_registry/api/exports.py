@@ -1,22 +1,18 @@
 """Exports: versions that are published elsewhere."""
 
-from functools import partial
 from typing import Any, ClassVar
 
 import django_filters
 from django.db.models import QuerySet
 from django.http.response import HttpResponseBase
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.actors import again
-from common.actor import Actor
 from common.api.examples import example
-from common.api.streams import ServerEvent, events_response
+from common.api.streams import ServerEvent
 from common.api.views import Created, Listed, Read
 from common.audit import MAX_REASON
 from common.errors import Invalid
@@ -24,6 +20,7 @@ from models_registry import selectors, services
 from models_registry.api import export_examples as examples
 from models_registry.api.hubs import patterns_field
 from models_registry.api.serializers import ProgressSerializer, ReasonSerializer, StuckField
+from models_registry.api.views import EVENTS, events_of
 from models_registry.errors import UnknownModel, UnknownVersion
 from models_registry.models import Export
 from models_registry.services.checks import MAX_TOKEN
@@ -188,20 +185,11 @@ class Exports(Listed, Created, Read):
         """Begin a failed export again, with another token if one is given."""
         return self._wish(services.retry_export)
 
-    @extend_schema(
-        responses={
-            (200, "text/event-stream"): OpenApiResponse(OpenApiTypes.STR, description="Server-sent events.")
-        }
-    )
+    @extend_schema(responses=EVENTS)
     @action(detail=True)
     def events(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Follow an export: an event with it at every change, until it is over."""
-        export = self.get_object()
-        return events_response(
-            request._request,
-            read=partial(_export_events, export.pk),
-            may_go_on=partial(_may_read, self.actor, export.pk),
-        )
+        return events_of(self.get_object(), self, read=_export_events)
 
     def _wish(self, service: Any) -> Response:
         return self.answer(service(actor=self.actor, export=self.get_object(), **self.given()), status=202)
@@ -223,7 +211,3 @@ def _export_events(export_id: int, after: str) -> list[ServerEvent]:
     if place == after:
         return []
     return [ServerEvent(place, "export", ExportSerializer(export).data, last=not export.is_open)]
-
-
-def _may_read(actor: Actor, export_id: int) -> bool:
-    return bool(Export.objects.for_actor(again(actor)).filter(pk=export_id).exists())

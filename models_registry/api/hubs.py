@@ -1,29 +1,25 @@
 """Sources on hubs, and the syncs of them."""
 
-from functools import partial
 from typing import Any, ClassVar
 
 import django_filters
 from django.db.models import QuerySet
 from django.http.response import HttpResponseBase
 from django.urls import reverse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.actors import again
-from common.actor import Actor
 from common.api.examples import example
-from common.api.streams import ServerEvent, events_response
+from common.api.streams import ServerEvent
 from common.api.views import Changed, Created, Deleted, Listed, Read
 from common.errors import Invalid
 from models_registry import selectors, services
 from models_registry.api import examples
 from models_registry.api.serializers import ProgressSerializer, ReasonSerializer, StuckField
-from models_registry.api.views import Shown
+from models_registry.api.views import EVENTS, Shown, events_of
 from models_registry.errors import UnknownModel
 from models_registry.models import HubSource, HubSync
 from models_registry.selectors import HubSourceCard
@@ -274,20 +270,11 @@ class HubSyncs(Listed, Read):
         """Begin a failed, refused or cancelled sync again."""
         return self._wish(services.retry_sync)
 
-    @extend_schema(
-        responses={
-            (200, "text/event-stream"): OpenApiResponse(OpenApiTypes.STR, description="Server-sent events.")
-        }
-    )
+    @extend_schema(responses=EVENTS)
     @action(detail=True)
     def events(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Follow a sync: an event with it at every change, until it is over."""
-        sync = self.get_object()
-        return events_response(
-            request._request,
-            read=partial(_sync_events, sync.pk),
-            may_go_on=partial(_may_read, self.actor, sync.pk),
-        )
+        return events_of(self.get_object(), self, read=_sync_events)
 
     def _wish(self, service: Any) -> Response:
         sync = service(actor=self.actor, sync=self.get_object(), **self.given())
@@ -306,7 +293,3 @@ def _sync_events(sync_id: int, after: str) -> list[ServerEvent]:
         return []
     shown = HubSyncSerializer(sync).data
     return [ServerEvent(place, "sync", shown, last=not sync.is_open)]
-
-
-def _may_read(actor: Actor, sync_id: int) -> bool:
-    return bool(HubSync.objects.for_actor(again(actor)).filter(pk=sync_id).exists())

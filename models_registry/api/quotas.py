@@ -4,8 +4,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 
 from accounts import selectors as accounts
@@ -16,9 +15,8 @@ from common.api.views import Put, Read
 from common.audit import MAX_REASON
 from models_registry import quotas, services
 from models_registry.api import upload_examples as examples
+from models_registry.api.views import TEAM
 from models_registry.quotas import TeamStorage
-
-TEAM = OpenApiParameter("team", OpenApiTypes.STR, OpenApiParameter.PATH, description="Name of the team.")
 
 
 @example(examples.TEAM_STORAGE)

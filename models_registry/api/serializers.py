@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
@@ -7,7 +8,16 @@ from common.api.examples import example
 from common.audit import MAX_REASON
 from models_registry import selectors
 from models_registry.api import examples
-from models_registry.models import Alias, AliasMove, HubSource, Model, Version, VersionSignature
+from models_registry.models import (
+    Alias,
+    AliasMove,
+    Finding,
+    HubSource,
+    Model,
+    Upload,
+    Version,
+    VersionSignature,
+)
 from models_registry.selectors import ModelCard, VersionCard
 from models_registry.states import SignatureOrigin, SignatureVerdict, VersionState
 from models_registry.vouching import STANDINGS
@@ -371,10 +381,16 @@ class FigureSerializer(serializers.Serializer[Any]):
     link = serializers.CharField()
 
 
+_CARDS: dict[type[Any], Callable[[Any], Any]] = {
+    Model: selectors.card,
+    Version: selectors.version_card,
+    HubSource: selectors.hub_source_card,
+    Upload: selectors.upload_card,
+    Finding: selectors.finding_card,
+}
+
+
 def card_of(row: Any) -> Any:
-    """What the serializers above show of a row."""
-    if isinstance(row, Model):
-        return selectors.card(row)
-    if isinstance(row, HubSource):
-        return selectors.hub_source_card(row)
-    return selectors.version_card(row) if isinstance(row, Version) else row
+    """What serializers show of a row: its card, if it has one."""
+    card = _CARDS.get(type(row))
+    return card(row) if card else row

@@ -6,8 +6,7 @@ import django_filters
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils.functional import cached_property
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -19,9 +18,9 @@ from accounts.states import Right
 from common.api.examples import example
 from common.api.views import Created, Endpoint, Listed, Put, Read
 from common.audit import MAX_REASON
-from common.errors import Invalid
 from models_registry import services, vouching
 from models_registry.api import trust_examples as examples
+from models_registry.api.views import TEAM, team_named
 from models_registry.errors import CannotSign
 from models_registry.models import SignaturePolicy, TrustedKey
 from models_registry.signing.keys import MAX_PEM
@@ -88,9 +87,7 @@ class TrustedKeys(Listed, Created, Read):
         return vouching.trusted_keys(self.actor)
 
     def create_one(self, given: dict[str, Any]) -> TrustedKey:
-        team = accounts.teams_where(self.actor, Right.READ).filter(name=given.pop("team")).first()
-        if team is None:
-            raise Invalid(fields={"team": ["There is no such team, or none that you may see."]})
+        team = team_named(self.actor, given.pop("team"))
         return services.trust_key(actor=self.actor, team=team, **given)
 
     @extend_schema(responses={200: TrustedKeySerializer})
@@ -118,11 +115,7 @@ class SignaturePolicyPutSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=MAX_REASON)
 
 
-@extend_schema(
-    parameters=[
-        OpenApiParameter("team", OpenApiTypes.STR, OpenApiParameter.PATH, description="Name of the team.")
-    ]
-)
+@extend_schema(parameters=[TEAM])
 class SignaturePolicies(Read, Put):
     """What a team demands of the signatures of what is served; 404: nobody has said anything."""
 

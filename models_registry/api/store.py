@@ -18,6 +18,7 @@ from common.audit import MAX_REASON
 from models_registry import selectors, services
 from models_registry.api import examples
 from models_registry.api.serializers import ReasonSerializer, StuckField
+from models_registry.api.views import Shown
 from models_registry.models import Check, Collection, Finding
 from models_registry.selectors import FindingCard
 from models_registry.services.storage import MOST_GRACE_HOURS
@@ -132,6 +133,10 @@ class StoreSerializer(serializers.Serializer[Any]):
 
 
 class OfStore(Endpoint):
+    lookup_url_kwarg = "id"
+    lookup_value_converter = "int"
+    sort = ("-pk",)
+
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         require_everywhere(self.actor, Right.FLEET_OPERATE)
@@ -155,10 +160,6 @@ class Collections(OfStore, Listed, Created, Read):
     queryset = Collection.objects.all()
     serializer_class = CollectionSerializer
     inputs = {"create": NewCollectionSerializer}
-    lookup_field = "pk"
-    lookup_url_kwarg = "id"
-    lookup_value_converter = "int"
-    sort = ("-pk",)
     created_status = 202
 
     def visible(self, rows: QuerySet[Collection]) -> QuerySet[Collection]:
@@ -176,10 +177,6 @@ class Checks(OfStore, Listed, Created, Read):
     queryset = Check.objects.all()
     serializer_class = CheckSerializer
     inputs = {"create": ReasonSerializer}
-    lookup_field = "pk"
-    lookup_url_kwarg = "id"
-    lookup_value_converter = "int"
-    sort = ("-pk",)
     created_status = 202
 
     def visible(self, rows: QuerySet[Check]) -> QuerySet[Check]:
@@ -189,24 +186,16 @@ class Checks(OfStore, Listed, Created, Read):
         return services.start_check(actor=self.actor, **given)
 
 
-class Findings(OfStore, Listed, Read):
+class Findings(Shown, OfStore, Listed, Read):
     """Blobs that checks found damaged or missing, the versions that need them, and their repair."""
 
     queryset = Finding.objects.all()
     serializer_class = FindingSerializer
     inputs = {"retry": ReasonSerializer}
     filterset_fields = ("state",)
-    lookup_url_kwarg = "id"
-    lookup_value_converter = "int"
-    sort = ("-pk",)
 
     def visible(self, rows: QuerySet[Finding]) -> QuerySet[Finding]:
         return selectors.findings()
-
-    def get_serializer(self, *args: Any, **kwargs: Any) -> serializers.BaseSerializer[Any]:
-        if args and isinstance(args[0], Finding):
-            args = (*selectors.finding_cards([args[0]]), *args[1:])
-        return super().get_serializer(*args, **kwargs)
 
     def shown(self, page: Any) -> Any:
         return self.get_serializer(selectors.finding_cards(page), many=True).data

@@ -19,10 +19,10 @@ from common.api.json import JSONParser
 from common.api.views import Created, Listed, Read
 from models_registry import selectors, services
 from models_registry.api import upload_examples as examples
-from models_registry.api.serializers import ReasonSerializer, StuckField, VersionDetailSerializer, card_of
-from models_registry.api.views import MODEL, OfModel
+from models_registry.api.serializers import ReasonSerializer, StuckField, VersionDetailSerializer
+from models_registry.api.views import MODEL, OfModel, Shown
 from models_registry.errors import PartRefused
-from models_registry.models import Upload, Version
+from models_registry.models import Upload
 from models_registry.selectors import ContentCard, UploadCard
 from models_registry.services.uploads import MAX_ORIGIN
 from models_registry.states import UploadState
@@ -121,7 +121,7 @@ class UploadFilter(django_filters.FilterSet):  # type: ignore[misc]
 
 
 @extend_schema(parameters=[MODEL])
-class Uploads(OfModel, Listed, Created, Read):
+class Uploads(Shown, OfModel, Listed, Created, Read):
     """Files on their way from somebody's machine to a model."""
 
     queryset = Upload.objects.all()
@@ -138,7 +138,6 @@ class Uploads(OfModel, Listed, Created, Read):
     }
     parser_classes = (ManifestParser,)
     filterset_class = UploadFilter
-    lookup_field = "pk"
     lookup_url_kwarg = "id"
     lookup_value_converter = "int"
     sort = ("-pk",)
@@ -148,13 +147,6 @@ class Uploads(OfModel, Listed, Created, Read):
 
     def get_object(self) -> Upload:
         return selectors.upload_of(self.model, self.kwargs["id"])
-
-    def get_serializer(self, *args: Any, **kwargs: Any) -> serializers.BaseSerializer[Any]:
-        if args and isinstance(args[0], Upload):
-            args = (*selectors.upload_cards([args[0]]), *args[1:])
-        elif args and isinstance(args[0], Version):
-            args = (card_of(args[0]), *args[1:])
-        return super().get_serializer(*args, **kwargs)
 
     def shown(self, page: Any) -> Any:
         return self.get_serializer(selectors.upload_cards(page), many=True).data

@@ -1,3 +1,4 @@
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -15,7 +16,9 @@ from rest_framework.serializers import BaseSerializer
 
 from accounts import selectors as accounts
 from accounts.actors import again
+from accounts.models import Team
 from accounts.states import Right
+from common.actor import Actor
 from common.api.streams import ServerEvent, events_response
 from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, Read
 from common.errors import Invalid, Missing
@@ -24,7 +27,7 @@ from models_registry.api import serializers
 from models_registry.api.comparison import ComparisonSerializer, comparison_shown
 from models_registry.errors import SourceNotAllowed
 from models_registry.filters import ModelFilter, VersionFilter
-from models_registry.models import Alias, AliasMove, Model, Version
+from models_registry.models import Alias, AliasMove, Export, HubSync, Model, Version
 from models_registry.signing import bundles
 from models_registry.sources import upload_named
 from models_registry.states import SignatureOrigin, VersionState
@@ -36,6 +39,31 @@ VERSION = OpenApiParameter(
     OpenApiParameter.PATH,
     description="`v3`, the name that its author gave it, or at least 12 hex digits of its digest.",
 )
+TEAM = OpenApiParameter("team", OpenApiTypes.STR, OpenApiParameter.PATH, description="Name of the team.")
+EVENTS = {(200, "text/event-stream"): OpenApiResponse(OpenApiTypes.STR, description="Server-sent events.")}
+
+
+def team_named(actor: Actor, name: str) -> Team:
+    """Raises Invalid."""
+    found = accounts.teams_where(actor, Right.READ).filter(name=name).first()
+    if found is None:
+        raise Invalid(fields={"team": ["There is no such team, or none that you may see."]})
+    return found
+
+
+def events_of(
+    row: Version | HubSync | Export,
+    endpoint: Endpoint,
+    *,
+    read: Callable[[int, str], Sequence[ServerEvent]],
+) -> HttpResponseBase:
+    """What `read` tells of the row by its id, see `common.api.streams`, as long as the actor may see it."""
+    actor, rows = endpoint.actor, type(row).objects
+
+    def may_go_on() -> bool:
+        return rows.for_actor(again(actor)).filter(pk=row.pk).exists()
+
+    return events_response(endpoint.request._request, read=partial(read, row.pk), may_go_on=may_go_on)
 
 
 class Shown(Endpoint):
@@ -198,20 +226,11 @@ class VersionActions(Shown, OfModel, Read, Deleted):
         before, after = self.get_object(), selectors.version_named(self.model, self.kwargs["other"])
         return Response(comparison_shown(before, after, selectors.compare_versions(before, after)))
 
-    @extend_schema(
-        responses={
-            (200, "text/event-stream"): OpenApiResponse(OpenApiTypes.STR, description="Server-sent events.")
-        }
-    )
+    @extend_schema(responses=EVENTS)
     @action(detail=True)
     def events(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Follow an import: an event with the version at every change, until it is over."""
-        version = self.get_object()
-        return events_response(
-            request._request,
-            read=partial(_version_events, version.pk),
-            may_go_on=partial(_may_read, self.actor, version.pk),
-        )
+        return events_of(self.get_object(), self, read=_version_events)
 
 
 class Versions(Listed, Created, VersionActions):
@@ -313,7 +332,3 @@ def _version_events(version_id: int, after: str) -> list[ServerEvent]:
         return []
     shown = serializers.VersionSerializer(selectors.version_card(version)).data
     return [ServerEvent(place, "version", shown, last=version.state != VersionState.IMPORTING)]
-
-
-def _may_read(actor: Any, version_id: int) -> bool:
-    return Version.objects.for_actor(again(actor)).filter(pk=version_id).exists()

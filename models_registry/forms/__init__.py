@@ -5,22 +5,16 @@ from models_registry.forms.evaluations import EvaluationForm
 from models_registry.forms.exemptions import ExemptionForm
 from models_registry.forms.exports import ExportForm, NewTokenForm
 from models_registry.forms.hubs import HubSourceForm, NewHubSourceForm, every_in_words
-from models_registry.forms.models import (
-    DescriptionField,
-    ModelChangeForm,
-    NewModelForm,
-    TaskField,
-)
+from models_registry.forms.models import ModelChangeForm, NewModelForm
 from models_registry.forms.signatures import DemandForm, TrustedKeyForm
 from models_registry.forms.storage import CollectionForm, QuotaForm, RetentionApplyForm, RetentionForm
-from models_registry.forms.versions import ImportForm, PatternsField, TagForm
+from models_registry.forms.versions import ImportForm, TagForm
 
 __all__ = [
     "AliasForm",
     "AliasHistoryFilter",
     "CollectionForm",
     "DemandForm",
-    "DescriptionField",
     "EvaluationForm",
     "ExemptionForm",
     "ExportForm",
@@ -30,12 +24,10 @@ __all__ = [
     "NewHubSourceForm",
     "NewModelForm",
     "NewTokenForm",
-    "PatternsField",
     "QuotaForm",
     "RetentionApplyForm",
     "RetentionForm",
     "TagForm",
-    "TaskField",
     "TrustedKeyForm",
     "every_in_words",
 ]

@@ -97,6 +97,10 @@ def finding_cards(findings: Sequence[Finding]) -> list[FindingCard]:
     return [FindingCard(one, tuple(touched.get(one.sha256, {}).values())) for one in findings]
 
 
+def finding_card(finding: Finding) -> FindingCard:
+    return finding_cards([finding])[0]
+
+
 def checks() -> QuerySet[Check]:
     """Newest first."""
     return Check.objects.order_by("-pk")

@@ -107,6 +107,10 @@ def _card(upload: Upload, contents: Mapping[str, int]) -> UploadCard:
     return UploadCard(upload, total - lacks, total, missing)
 
 
+def upload_card(upload: Upload) -> UploadCard:
+    return upload_cards([upload])[0]
+
+
 def content_card(upload: Upload, sha256: str) -> ContentCard:
     """One content of a live upload. Raises UnknownUpload."""
     content = UploadContent.objects.filter(upload=upload, sha256=sha256).first()
