@@ -6,12 +6,12 @@ from django.db.models import OuterRef, QuerySet, Subquery
 
 from models_registry.errors import UnknownAlias
 from models_registry.models import Alias, AliasMove, Model
-from models_registry.selectors.catalogue import JSON_COLUMNS
+from models_registry.selectors.catalogue import without_json
 
 
 def aliases(model: Model) -> QuerySet[Alias]:
     rows = Alias.objects.filter(model=model).select_related("model__team", "version")
-    return rows.defer(*(f"version__{column}" for column in JSON_COLUMNS)).order_by("name")
+    return without_json(rows, "version__").order_by("name")
 
 
 def alias_named(model: Model, name: str) -> Alias:

@@ -3,8 +3,10 @@
 from collections import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet, prefetch_related_objects
+from django.db.models import Model as DjangoModel
 
 from common.actor import Actor
 from models_registry.errors import UnknownModel
@@ -12,9 +14,9 @@ from models_registry.models import Alias, Model, Version
 from models_registry.uses import uses
 
 MAX_WORDS = 8
-JSON_COLUMNS = ("config", "facts", "scan", "source", "lineage")
-"""What lists of models do without: parsing it takes longer than all the rest."""
+_JSON_COLUMNS = ("config", "facts", "scan", "source", "lineage")
 _OF_LATEST = ("name", "digest", "size_bytes", "architecture", "parameters", "created_at", "ready_at")
+R = TypeVar("R", bound=DjangoModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,11 @@ class ModelCard:
     size_bytes: int
     served: tuple[str, ...]
     """Where its versions are used, in words."""
+
+
+def without_json(rows: QuerySet[R], version: str = "") -> QuerySet[R]:
+    """Without the JSON of the versions that `version` leads to: parsing it takes longer than all the rest."""
+    return rows.defer(*(f"{version}{column}" for column in _JSON_COLUMNS))
 
 
 def models(actor: Actor, *, q: str = "") -> QuerySet[Model]:

@@ -5,8 +5,7 @@ from django.db.models import QuerySet
 from common.actor import Actor
 from models_registry.errors import UnknownExport
 from models_registry.models import Export, Model
-
-_HEAVY = ("config", "scan", "lineage", "facts")
+from models_registry.selectors.catalogue import without_json
 
 
 def exports(actor: Actor, model: Model | None = None) -> QuerySet[Export]:
@@ -24,4 +23,4 @@ def export_of(model: Model, pk: int) -> Export:
 
 
 def _with_version(rows: QuerySet[Export]) -> QuerySet[Export]:
-    return rows.select_related("version__model__team").defer(*(f"version__{column}" for column in _HEAVY))
+    return without_json(rows.select_related("version__model__team"), "version__")

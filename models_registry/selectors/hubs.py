@@ -8,6 +8,7 @@ from django.db.models import Max, QuerySet
 from common.actor import Actor
 from models_registry.errors import UnknownHubSource, UnknownHubSync
 from models_registry.models import HubSource, HubSync, Model, Version
+from models_registry.selectors.catalogue import without_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +62,7 @@ def hub_sync_of(model: Model, pk: int) -> HubSync:
 
 
 def _with_version(rows: QuerySet[HubSync]) -> QuerySet[HubSync]:
-    heavy = ("config", "scan", "lineage")
-    return rows.select_related("source__model__team", "version__model").defer(
-        *(f"version__{column}" for column in heavy)
-    )
+    return without_json(rows.select_related("source__model__team", "version__model"), "version__")
 
 
 def hub_sync_behind(version: Version) -> HubSync | None:

@@ -8,7 +8,7 @@ from django.db.models import Count, Exists, OuterRef, QuerySet, Sum
 from models_registry import files
 from models_registry.errors import StoreUnavailable
 from models_registry.models import Check, Collection, Finding, UnreferencedBlob, Version, VersionFile
-from models_registry.selectors.catalogue import JSON_COLUMNS
+from models_registry.selectors.catalogue import without_json
 from models_registry.states import HOLDS_BLOBS, WHOLE
 from models_registry.store import Look
 
@@ -87,12 +87,12 @@ class FindingCard:
 
 def finding_cards(findings: Sequence[Finding]) -> list[FindingCard]:
     """What lists show of these findings, in their order: one query for any number of them."""
-    rows = VersionFile.objects.filter(
+    damaged = VersionFile.objects.filter(
         sha256__in={finding.sha256 for finding in findings}, version__state__in=WHOLE
     )
-    heavy = [f"version__{column}" for column in JSON_COLUMNS]
+    rows = without_json(damaged.select_related("version__model"), "version__")
     touched: dict[str, dict[int, Version]] = {}
-    for row in rows.select_related("version__model").defer(*heavy).order_by("version", "pk"):
+    for row in rows.order_by("version", "pk"):
         touched.setdefault(row.sha256, {})[row.version_id] = row.version
     return [FindingCard(one, tuple(touched.get(one.sha256, {}).values())) for one in findings]
 

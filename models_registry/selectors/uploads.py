@@ -9,7 +9,7 @@ from common.actor import Actor
 from models_registry import files
 from models_registry.errors import UnknownUpload
 from models_registry.models import Model, Upload, UploadContent, Version, VersionFile
-from models_registry.selectors.catalogue import JSON_COLUMNS
+from models_registry.selectors.catalogue import without_json
 from models_registry.states import WHOLE
 
 _AT_ONCE = 500
@@ -71,7 +71,7 @@ def uploads(actor: Actor, model: Model, *, are_live: bool = False) -> QuerySet[U
     rows = Upload.objects.for_actor(actor).filter(model=model)
     rows = rows.live() if are_live else rows
     # Mostly there are none: a join of four tables takes longer to write than to answer.
-    found = Version.objects.select_related("model__team").defer(*JSON_COLUMNS)
+    found = without_json(Version.objects.select_related("model__team"))
     return rows.prefetch_related("model__team", Prefetch("version", found)).order_by("-pk")
 
 

@@ -20,7 +20,7 @@ from models_registry.models import (
     VersionSignature,
     VersionTag,
 )
-from models_registry.selectors.catalogue import JSON_COLUMNS, MAX_WORDS, model_named
+from models_registry.selectors.catalogue import MAX_WORDS, model_named, without_json
 from models_registry.selectors.evaluations import figures
 from models_registry.states import VersionState
 from models_registry.tokenizer import Tokenizer, tokenizer_of
@@ -164,7 +164,7 @@ def version_files(version: Version) -> QuerySet[VersionFile]:
 def made_from(actor: Actor, version: Version) -> QuerySet[Version]:
     """The versions, of any model that the actor may see, whose parent this one is; newest first."""
     rows = Version.objects.for_actor(actor).live().filter(parent=version, model__deleted_at=None)
-    return rows.select_related("model").defer(*JSON_COLUMNS).order_by("-pk")
+    return without_json(rows.select_related("model")).order_by("-pk")
 
 
 def version_moves(version: Version) -> QuerySet[VersionMove]:
