@@ -14,13 +14,15 @@ from common.audit import MAX_REASON
 from common.errors import Invalid, SlipwayError
 
 F = TypeVar("F", bound=forms.Form)
+PLAIN = {"autocomplete": "off", "spellcheck": "false"}
+"""Attributes of an input for a name or a secret."""
 
 
 class SearchInput(forms.SearchInput):
     """Drawn without a template: through one it takes longer than a row."""
 
     def __init__(self, placeholder: str) -> None:
-        super().__init__(attrs={"placeholder": placeholder, "autocomplete": "off", "spellcheck": "false"})
+        super().__init__(attrs={"placeholder": placeholder, **PLAIN})
 
     def _render(self, template_name: str, context: Any, renderer: Any = None) -> SafeString:
         widget = context["widget"]

@@ -7,7 +7,7 @@ import django_filters
 from django import forms
 from django.db.models import QuerySet
 
-from common.pages.forms import Choice, MomentInput, SearchInput
+from common.pages.forms import PLAIN, Choice, MomentInput, SearchInput
 from models_registry import selectors
 from models_registry.models import AliasMove, Model, Version
 
@@ -26,7 +26,7 @@ class AliasForm(forms.Form):
     alias = forms.CharField(
         max_length=63,
         help_text="A new one, or one that moves.",
-        widget=forms.TextInput(attrs={"list": "known-aliases", "autocomplete": "off", "spellcheck": "false"}),
+        widget=forms.TextInput(attrs={"list": "known-aliases", **PLAIN}),
     )
     version = forms.ModelChoiceField(
         Version.objects.none(), to_field_name="name", empty_label=None, widget=Choice

@@ -6,11 +6,10 @@ from django import forms
 from django.conf import settings
 
 from common.audit import MAX_REASON
+from common.pages.forms import PLAIN
 from models_registry.forms.versions import PatternsField
 from models_registry.services.checks import MAX_TOKEN
 from models_registry.states import ExportKind
-
-_PLAIN = {"autocomplete": "off", "spellcheck": "false"}
 
 
 class ExportForm(forms.Form):
@@ -20,19 +19,19 @@ class ExportForm(forms.Form):
         label="Repository or model",
         max_length=200,
         help_text="A repository's name on the hub, such as acme/tiny; or the model's on the other Slipway.",
-        widget=forms.TextInput(attrs={**_PLAIN, "autofocus": True}),
+        widget=forms.TextInput(attrs={"autofocus": True, **PLAIN}),
     )
     branch = forms.CharField(
         max_length=200,
         required=False,
         help_text="Of the repository; main unless given.",
-        widget=forms.TextInput(attrs=_PLAIN),
+        widget=forms.TextInput(attrs=PLAIN),
     )
     token = forms.CharField(
         required=False,
         max_length=MAX_TOKEN,
         help_text="One that may write there. It is stored encrypted, never shown, and forgotten afterwards.",
-        widget=forms.PasswordInput(attrs=_PLAIN),
+        widget=forms.PasswordInput(attrs=PLAIN),
     )
     create = forms.BooleanField(
         label="Create the repository, branch or model if it is missing", required=False
@@ -48,7 +47,7 @@ class ExportForm(forms.Form):
         label="Why it is published",
         max_length=MAX_REASON,
         help_text="It goes into the audit log.",
-        widget=forms.TextInput(attrs=_PLAIN),
+        widget=forms.TextInput(attrs=PLAIN),
     )
 
     def __init__(self, data: Any = None) -> None:
@@ -66,5 +65,5 @@ class NewTokenForm(forms.Form):
         required=False,
         max_length=MAX_TOKEN,
         help_text="Empty: the stored one.",
-        widget=forms.PasswordInput(attrs=_PLAIN),
+        widget=forms.PasswordInput(attrs=PLAIN),
     )

@@ -7,6 +7,7 @@ from django import forms
 from django.conf import settings
 
 from common.pages import formats
+from common.pages.forms import PLAIN
 from models_registry.forms.versions import PatternsField
 from models_registry.models import HubSource
 from models_registry.services.checks import MAX_TOKEN
@@ -26,14 +27,14 @@ class HubSourceForm(forms.Form):
     revision = forms.CharField(
         max_length=200,
         help_text="A branch or tag to follow, or a commit.",
-        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        widget=forms.TextInput(attrs=PLAIN),
     )
     every = forms.ChoiceField(label="Look for a new commit", required=False)
     token = forms.CharField(
         required=False,
         max_length=MAX_TOKEN,
         help_text="For private and gated repositories. It is stored encrypted and never shown.",
-        widget=forms.PasswordInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        widget=forms.PasswordInput(attrs=PLAIN),
     )
     forget_token = forms.BooleanField(
         label="Forget the stored token", required=False, help_text="A new one takes its place otherwise."
@@ -48,7 +49,7 @@ class HubSourceForm(forms.Form):
         required=False,
         max_length=60,
         help_text="The service's own unless given.",
-        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        widget=forms.TextInput(attrs=PLAIN),
     )
     allow_patterns = PatternsField(
         label="Only these", help_text="Shell patterns over whole paths, one per line; none: all files."
@@ -108,7 +109,7 @@ class NewHubSourceForm(HubSourceForm):
         label="Repository",
         max_length=200,
         help_text="Its name on the hub, such as acme/tiny.",
-        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
+        widget=forms.TextInput(attrs={"autofocus": True, **PLAIN}),
     )
     field_order = ("endpoint", "kind", "repo_id")
 

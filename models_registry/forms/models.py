@@ -8,6 +8,7 @@ from accounts.models import Team
 from accounts.selectors import teams_where
 from accounts.states import Right
 from common.actor import Actor
+from common.pages.forms import PLAIN
 from models_registry.services.catalogue import MAX_DESCRIPTION, MAX_TASK
 
 TASKS = ("text-generation", "feature-extraction", "text-classification", "automatic-speech-recognition",
@@ -52,7 +53,7 @@ class NewModelForm(forms.Form):
     name = forms.CharField(
         max_length=95,
         help_text="Of a-z, 0-9, '.', '_' and '-'; unique over all teams, since traffic names it.",
-        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
+        widget=forms.TextInput(attrs={"autofocus": True, **PLAIN}),
     )
     team = forms.ModelChoiceField(
         Team.objects.none(), to_field_name="name", empty_label=None, help_text="It owns the model."

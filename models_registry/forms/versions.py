@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 
+from common.pages.forms import PLAIN
 from models_registry.services.checks import MAX_ORIGIN
 from models_registry.services.versions import MAX_MESSAGE
 from models_registry.sources import MAX_LENGTH
@@ -29,7 +30,7 @@ class ImportForm(forms.Form):
         max_length=MAX_LENGTH,
         help_text="Absolute path on the server, in one of the directories on the right; "
         "or hf://org/name@revision.",
-        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
+        widget=forms.TextInput(attrs={"autofocus": True, **PLAIN}),
     )
     version = forms.CharField(
         label="Version name", required=False, max_length=95, help_text="The next number unless given."
@@ -84,7 +85,7 @@ class TagForm(forms.Form):
         required=False,
         max_length=4_000,
         help_text="Words with blanks between them, such as evaluated or language=en.",
-        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "spellcheck": "false"}),
+        widget=forms.TextInput(attrs={"autofocus": True, **PLAIN}),
     )
 
     def words(self) -> set[str]:
