@@ -1,17 +1,17 @@
 """The catalogue of images: the list, one of them, a new one, and which fits."""
 
 from django.core.exceptions import ValidationError
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
 from accounts.selectors import may, may_everywhere
 from accounts.states import Right
 from common.actor import Actor
-from common.errors import Missing, SlipwayError
-from common.pages.access import signed_in
-from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
-from common.pages.forms import ReasonForm, blame, first_fault
+from common.errors import SlipwayError
+from common.pages.access import or_404, signed_in
+from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
+from common.pages.forms import blame, filled, reason_of
 from common.pages.listing import list_page
 from images import cuda, selectors, services
 from images.choosing import Choice
@@ -123,16 +123,8 @@ def image_settings(request: HttpRequest, name: str) -> HttpResponse:
 def deprecate(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     image = _image(actor, name)
-    form, why = DeprecationForm(request.POST, image=image, actor=actor), ReasonForm(request.POST)
-    for one in (form, why):
-        if not one.is_valid():
-            return refused(request, first_fault(one))
-    services.deprecate_image(
-        actor=actor,
-        image=image,
-        reason=why.cleaned_data["reason"],
-        replaced_by=form.cleaned_data["replaced_by"],
-    )
+    given = filled(DeprecationForm(request.POST, image=image, actor=actor)).cleaned_data
+    services.deprecate_image(actor=actor, image=image, reason=reason_of(request), **given)
     return done(request, f"{image} is deprecated.", to=_url_of(image))
 
 
@@ -142,10 +134,7 @@ def deprecate(request: HttpRequest, name: str) -> HttpResponse:
 def reinstate(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     image = _image(actor, name)
-    form = ReasonForm(request.POST)
-    if not form.is_valid():
-        return refused(request, first_fault(form))
-    services.reinstate_image(actor=actor, image=image, reason=form.cleaned_data["reason"])
+    services.reinstate_image(actor=actor, image=image, reason=reason_of(request))
     return done(request, f"Releases may pick {image} again.", to=_url_of(image))
 
 
@@ -155,18 +144,13 @@ def reinstate(request: HttpRequest, name: str) -> HttpResponse:
 def note_trial(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     image = _image(actor, name)
-    form = TrialForm(request.POST)
-    if not form.is_valid():
-        return refused(request, first_fault(form))
-    services.note_trial(actor=actor, image=image, **form.cleaned_data)
+    given = filled(TrialForm(request.POST)).cleaned_data
+    services.note_trial(actor=actor, image=image, **given)
     return done(request, f"Noted for {image}.", to=_url_of(image))
 
 
 def _image(actor: Actor, name: str) -> RuntimeImage:
-    try:
-        return selectors.image_named(actor, name)
-    except Missing as error:
-        raise Http404(str(error)) from None
+    return or_404(selectors.image_named, actor, name)
 
 
 def _may_change(actor: Actor, image: RuntimeImage) -> bool:

@@ -14,8 +14,8 @@ from accounts.states import Right
 from common.actor import Actor
 from common.errors import SlipwayError
 from common.pages.access import signed_in
-from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
-from common.pages.forms import ReasonForm, blame, first_fault
+from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
+from common.pages.forms import blame, filled, reason_of
 from common.pages.listing import list_page
 
 SORTS = {"name": "username", "email": "email", "joined": "date_joined", "login": "last_login"}
@@ -93,10 +93,8 @@ def person(request: HttpRequest, username: str) -> HttpResponse:
 @refusals_at_the_form
 def password(request: HttpRequest, username: str) -> HttpResponse:
     actor = actors.of_request(request)
-    form = PasswordForm(request.POST)
-    if not form.is_valid():
-        return refused(request, first_fault(form))
-    services.set_password(actor=actor, user=_person(actor, username), **form.cleaned_data)
+    given = filled(PasswordForm(request.POST)).cleaned_data
+    services.set_password(actor=actor, user=_person(actor, username), **given)
     return done(request, f"{username} has a new password; every session of theirs has ended.")
 
 
@@ -107,10 +105,7 @@ def activate(request: HttpRequest, username: str) -> HttpResponse:
     """Let someone in, or keep them out: `active` is `yes` or `no`."""
     actor = actors.of_request(request)
     is_active = request.POST.get("active") == "yes"
-    form = ReasonForm(request.POST)
-    form.fields["reason"].required = not is_active
-    if not form.is_valid():
-        return refused(request, first_fault(form))
+    reason_of(request, is_demanded=not is_active)
     services.change_user(actor=actor, user=_person(actor, username), is_active=is_active)
     words = "may sign in again" if is_active else "can no longer sign in, and their tokens open nothing"
     return done(request, f"{username} {words}.")

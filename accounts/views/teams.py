@@ -14,7 +14,7 @@ from common.audit import MAX_REASON
 from common.errors import SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
-from common.pages.forms import ReasonForm, blame, first_fault
+from common.pages.forms import blame, filled, reason_of
 from common.pages.listing import list_page
 
 SORTS = {"name": "name", "members": "member_count", "created": "created_at"}
@@ -89,17 +89,15 @@ def set_member(request: HttpRequest, name: str) -> HttpResponse:
     """Put someone into the team, or give them another role there."""
     actor = actors.of_request(request)
     shown = _team(actor, name)
-    form = MemberForm(request.POST)
-    if not form.is_valid():
-        return refused(request, first_fault(form))
+    given = filled(MemberForm(request.POST)).cleaned_data
     services.require(actor, Right.PEOPLE_ADMIN, shown)
     # Whom one adds is no colleague yet: an admin may name anybody who has an account.
-    user = User.objects.filter(username=form.cleaned_data["username"]).first()
+    user = User.objects.filter(username=given["username"]).first()
     if user is None:
-        return refused(request, f"There is no person named {form.cleaned_data['username']}.")
+        return refused(request, f"There is no person named {given['username']}.")
     reason = request.POST.get("reason", "").strip()[:MAX_REASON]
-    services.set_role(actor=actor, user=user, team=shown, role=form.cleaned_data["role"], reason=reason)
-    return done(request, f"{user} is {Role(form.cleaned_data['role']).label.lower()} of {shown} now.")
+    services.set_role(actor=actor, user=user, team=shown, role=given["role"], reason=reason)
+    return done(request, f"{user} is {Role(given['role']).label.lower()} of {shown} now.")
 
 
 @require_POST
@@ -110,10 +108,7 @@ def remove_member(request: HttpRequest, name: str, username: str) -> HttpRespons
     membership = selectors.members(actor, name).filter(user__username=username).first()
     if membership is None:
         raise Http404("There is no such member.")
-    form = ReasonForm(request.POST)
-    if not form.is_valid():
-        return refused(request, first_fault(form))
-    services.remove_member(actor=actor, membership=membership, reason=form.cleaned_data["reason"])
+    services.remove_member(actor=actor, membership=membership, reason=reason_of(request))
     return done(request, f"{username} is no longer in {name}.")
 
 

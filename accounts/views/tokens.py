@@ -12,8 +12,8 @@ from accounts.models import User
 from accounts.states import Right
 from common.errors import SlipwayError
 from common.pages.access import signed_in
-from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
-from common.pages.forms import ReasonForm, blame, first_fault
+from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
+from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
 
 SORTS = {"name": "name", "owner": "owner__username", "created": "created_at", "expires": "expires_at",
@@ -59,9 +59,5 @@ def revoke(request: HttpRequest, pk: int) -> HttpResponse:
     token = selectors.tokens(actor).filter(pk=pk).first()
     if token is None:
         raise Http404("There is no such token, or it is not yours.")
-    form = ReasonForm(request.POST)
-    form.fields["reason"].required = False
-    if not form.is_valid():
-        return refused(request, first_fault(form))
-    services.revoke_token(actor=actor, token=token, reason=form.cleaned_data["reason"])
+    services.revoke_token(actor=actor, token=token, reason=reason_of(request, is_demanded=False))
     return done(request, f"{token.name} is revoked: from now on it opens nothing.")

@@ -16,8 +16,8 @@ from common.actor import Actor
 from common.audit import MAX_REASON
 from common.errors import SlipwayError
 from common.pages.access import signed_in
-from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form, refused
-from common.pages.forms import ReasonForm, blame, first_fault
+from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
+from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
 
 SORTS = {"url": "url", "team": "team__name", "delivered": "delivered_at", "created": "created_at"}
@@ -116,11 +116,8 @@ def enable(request: HttpRequest, pk: int) -> HttpResponse:
     actor = actors.of_request(request)
     shown = _endpoint(actor, pk)
     enabled = request.POST.get("enabled") == "yes"
-    form = ReasonForm(request.POST)
-    form.fields["reason"].required = not enabled
-    if not form.is_valid():
-        return refused(request, first_fault(form))
-    services.change_webhook(actor=actor, endpoint=shown, reason=form.cleaned_data["reason"], enabled=enabled)
+    why = reason_of(request, is_demanded=not enabled)
+    services.change_webhook(actor=actor, endpoint=shown, reason=why, enabled=enabled)
     words = "Enabled: what happens from now on is sent." if enabled else "Disabled: nothing more is sent."
     return done(request, words, to=f"/settings/webhooks/{pk}/")
 
@@ -131,10 +128,7 @@ def enable(request: HttpRequest, pk: int) -> HttpResponse:
 def delete(request: HttpRequest, pk: int) -> HttpResponse:
     actor = actors.of_request(request)
     shown = _endpoint(actor, pk)
-    form = ReasonForm(request.POST)
-    if not form.is_valid():
-        return refused(request, first_fault(form))
-    services.delete_webhook(actor=actor, endpoint=shown, reason=form.cleaned_data["reason"])
+    services.delete_webhook(actor=actor, endpoint=shown, reason=reason_of(request))
     return done(request, f"The webhook to {shown.host} is deleted.", to="/settings/webhooks/")
 
 
