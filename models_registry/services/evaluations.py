@@ -22,7 +22,6 @@ from models_registry.services import checks
 from models_registry.states import WHOLE
 
 MAX_NAME, MAX_DATASET, MAX_UNIT, MAX_LINK = 100, 200, 20, 1_000
-_COLUMNS = ("value", "unit", "is_higher_better", "link")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +52,14 @@ def evaluate_version(
         if not kept.update(attempt=F("attempt")):
             raise WrongState(f"{version} is neither ready nor archived: nothing is recorded of it.")
         held = {(row.dataset, row.name): row for row in selectors.evaluations_in_force(version)}
+        by = {"recorded_by": actor.name, "user_id": actor.user_id}
         added = []
         for figure in wanted:
             before = held.get((figure.dataset, figure.name))
             columns = _columns(figure, before)
-            if before is None and figure.value is None:
-                continue
-            if before is None or any(getattr(before, name) != columns[name] for name in _COLUMNS):
-                added.append(
-                    Evaluation(
-                        version=version,
-                        name=figure.name,
-                        dataset=figure.dataset,
-                        recorded_by=actor.name,
-                        user_id=actor.user_id,
-                        **columns,
-                    )
-                )
+            if not _holds(columns, before):
+                named = {"name": figure.name, "dataset": figure.dataset}
+                added.append(Evaluation(version=version, **named, **by, **columns))
         if len(held.keys() | {(row.dataset, row.name) for row in added}) > MAX_FIGURES:
             raise Invalid(fields={"figures": [f"A version has at most {MAX_FIGURES} figures."]})
         if added:
@@ -114,6 +104,13 @@ def _checked_one(figure: Measured) -> Measured:
         is_higher_better=figure.is_higher_better,
         link=link,
     )
+
+
+def _holds(columns: dict[str, Any], before: Evaluation | None) -> bool:
+    """Whether there is nothing new in it; what was never told need not be taken back."""
+    if before is None:
+        return columns["value"] is None
+    return all(getattr(before, name) == value for name, value in columns.items())
 
 
 def _columns(figure: Measured, before: Evaluation | None) -> dict[str, Any]:
