@@ -110,7 +110,7 @@ def frame(actor: Actor, model: Model) -> dict[str, Any]:
     return {
         "model": model,
         "may_write": may_write,
-        "aliases": list(selectors.aliases(model)),
+        "aliases": selectors.aliases(model),
         "alias_form": AliasForm(model=model, auto_id="move_%s") if may_write else None,
     }
 
