@@ -33,16 +33,17 @@ class SearchInput(forms.SearchInput):
 class Choice(forms.Select):
     """One of several values, without groups of them; drawn as a `SearchInput` is."""
 
-    def _render(self, template_name: str, context: Any, renderer: Any = None) -> SafeString:
-        widget = context["widget"]
-        options = [option for _, group, _ in widget["optgroups"] for option in group]
+    def render(
+        self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None
+    ) -> SafeString:
+        chosen = self.format_value(value)
         shown = (
-            (flatatt({"value": str(option["value"])} | option["attrs"]), option["label"])
-            for option in options
+            (option, " selected" if str(option) in chosen else "", label) for option, label in self.choices
         )
-        attributes = flatatt({"name": widget["name"]} | widget["attrs"])
         return format_html(
-            "<select{}>{}</select>", attributes, format_html_join("", "<option{}>{}</option>", shown)
+            "<select{}>{}</select>",
+            flatatt({"name": name} | self.build_attrs(self.attrs, attrs)),
+            format_html_join("", '<option value="{}"{}>{}</option>', shown),
         )
 
 
