@@ -4,6 +4,7 @@ from accounts.actors import grants_of
 from accounts.models import ApiToken, Membership, Team, User, WebhookDelivery, WebhookEndpoint
 from accounts.states import RIGHTS, Right
 from common.actor import Actor
+from common.errors import Invalid
 from common.models import AuditRecord
 
 
@@ -17,11 +18,24 @@ def may_everywhere(actor: Actor, right: Right) -> bool:
     return right in grants_of(actor).everywhere
 
 
+def may_for_owner(actor: Actor, right: Right, owner: Team | int | None) -> bool:
+    """Whether the actor has the right over what that team owns; None: what the installation owns."""
+    return may_everywhere(actor, right) if owner is None else may(actor, right, owner)
+
+
 def teams_where(actor: Actor, right: Right) -> QuerySet[Team]:
     grants = grants_of(actor)
     if right in grants.everywhere:
         return Team.objects.all()
     return Team.objects.filter(pk__in=grants.team_ids(right))
+
+
+def team_named(actor: Actor, name: str) -> Team:
+    """One that the actor may see. Raises Invalid, which blames the field `team`."""
+    found = teams_where(actor, Right.READ).filter(name=name).first()
+    if found is None:
+        raise Invalid(fields={"team": ["There is no such team, or none that you may see."]})
+    return found
 
 
 def people(actor: Actor) -> QuerySet[User]:

@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from accounts.models import Team
-from accounts.services import require, require_everywhere
+from accounts.services import require_for_owner
 from accounts.states import Right
 from common import audit
 from common.actor import Actor
@@ -22,14 +22,6 @@ from models_registry.facts import WEIGHT_FORMATS
 FORMATS = tuple(name for name, _ in WEIGHT_FORMATS)
 RESERVED = ("fit",)
 MAX_MIRRORS, MAX_REGION, MAX_CODE = 50, 63, 40
-
-
-def require_for(actor: Actor, team: Team | None) -> None:
-    """Images of a team are its operators' to change, shared ones the administrators'. Raises NotAllowed."""
-    if team is None:
-        require_everywhere(actor, Right.FLEET_OPERATE)
-    else:
-        require(actor, Right.FLEET_OPERATE, team)
 
 
 def add_image(
@@ -55,7 +47,7 @@ def add_image(
 
     Without a team it is for the whole installation. Raises NotAllowed, Invalid, NameTaken.
     """
-    require_for(actor, team)
+    require_for_owner(actor, Right.FLEET_OPERATE, team)
     named = reference_of(reference)
     image = RuntimeImage(
         team=team,
@@ -104,7 +96,7 @@ def change_image(
 
     Raises NotAllowed, Invalid, Stale when the revision is not the `expected` one.
     """
-    require_for(actor, image.team)
+    require_for_owner(actor, Right.FLEET_OPERATE, image.team)
     changes: dict[str, Any] = {}
     if description is not None:
         changes["description"] = description.strip()
@@ -133,7 +125,7 @@ def deprecate_image(
 
     Once more changes the reason and the replacement. Raises NotAllowed, Invalid, Stale.
     """
-    require_for(actor, image.team)
+    require_for_owner(actor, Right.FLEET_OPERATE, image.team)
     _check_replacement(image, replaced_by)
     with transaction.atomic():
         image.change(
@@ -154,7 +146,7 @@ def reinstate_image(
     *, actor: Actor, image: RuntimeImage, reason: str, expected: int | None = None
 ) -> RuntimeImage:
     """Releases may pick it again. Raises NotAllowed, Stale, WrongState when it is not deprecated."""
-    require_for(actor, image.team)
+    require_for_owner(actor, Right.FLEET_OPERATE, image.team)
     if image.deprecated_at is None:
         raise WrongState(f"{image} is not deprecated.")
     with transaction.atomic():
@@ -179,7 +171,7 @@ def note_trial(
 
     Raises NotAllowed, InvalidImage.
     """
-    require_for(actor, image.team)
+    require_for_owner(actor, Right.FLEET_OPERATE, image.team)
     trial = ImageTrial(
         image=image,
         gpu=gpu.strip(),

@@ -5,7 +5,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
-from accounts.selectors import may, may_everywhere
+from accounts.selectors import may, may_for_owner
 from accounts.states import Right
 from common.actor import Actor
 from common.errors import SlipwayError
@@ -154,9 +154,7 @@ def _image(actor: Actor, name: str) -> RuntimeImage:
 
 
 def _may_change(actor: Actor, image: RuntimeImage) -> bool:
-    if image.team_id is None:
-        return may_everywhere(actor, Right.FLEET_OPERATE)
-    return may(actor, Right.FLEET_OPERATE, image.team_id)
+    return may_for_owner(actor, Right.FLEET_OPERATE, image.team_id)
 
 
 def _url_of(image: RuntimeImage) -> str:

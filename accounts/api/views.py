@@ -42,10 +42,9 @@ class People(Listed, Created, Read, Changed):
         return Membership.objects.filter(team__in=teams).select_related("team").order_by("team__name")
 
     def create_one(self, given: dict[str, Any]) -> User:
-        team = given.pop("team", None)
-        return services.create_user(
-            actor=self.actor, team=_team(self, team) if team is not None else None, **given
-        )
+        name = given.pop("team", None)
+        team = None if name is None else selectors.team_named(self.actor, name)
+        return services.create_user(actor=self.actor, team=team, **given)
 
     def change_one(self, instance: User, given: dict[str, Any], expected: int | None) -> User:
         return services.change_user(actor=self.actor, user=instance, expected=expected, **given)
@@ -144,7 +143,7 @@ class Tokens(Listed, Created, Read, Deleted):
 
     def create_one(self, given: dict[str, Any]) -> ApiToken:
         if "team" in given:
-            given["team"] = _team(self, given["team"])
+            given["team"] = selectors.team_named(self.actor, given["team"])
         if "owner" in given:
             owner = selectors.people(self.actor).filter(username=given["owner"]).first()
             if owner is None:
@@ -185,10 +184,3 @@ class Me(Endpoint):
             "teams": rights,
         }
         return Response(self.get_serializer(shown).data)
-
-
-def _team(view: Endpoint, name: str) -> Team:
-    team = selectors.teams_where(view.actor, Right.READ).filter(name=name).first()
-    if team is None:
-        raise Invalid(fields={"team": ["There is no such team, or none that you may see."]})
-    return team

@@ -22,7 +22,7 @@ from accounts.services import IssuedWebhook
 from accounts.states import DeliveryState, Right
 from common.api.examples import example
 from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Read
-from common.errors import Invalid
+from common.audit import MAX_REASON
 
 WANTED = "Types of events, see docs/WEBHOOKS.md; empty: every one, and those to come."
 
@@ -89,7 +89,7 @@ class NewWebhookSerializer(_WebhookFields):
 class WebhookChangeSerializer(_WebhookFields):
     url = serializers.CharField(max_length=2000, required=False)
     enabled = serializers.BooleanField(required=False)
-    reason = serializers.CharField(max_length=2000, required=False, allow_blank=True)
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
 
 
 class TrySerializer(serializers.Serializer[Any]):
@@ -167,10 +167,7 @@ class Webhooks(Listed, Created, Read, Changed, Deleted):
 
     def create_one(self, given: dict[str, Any]) -> WebhookEndpoint:
         if "team" in given:
-            team = selectors.teams_where(self.actor, Right.READ).filter(name=given["team"]).first()
-            if team is None:
-                raise Invalid(fields={"team": ["There is no such team, or none that you may see."]})
-            given["team"] = team
+            given["team"] = selectors.team_named(self.actor, given["team"])
         return _with_secret(services.create_webhook(actor=self.actor, **given))
 
     def change_one(

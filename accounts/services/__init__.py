@@ -5,7 +5,7 @@ from accounts.services.people import (
     create_user,
     set_password,
 )
-from accounts.services.rights import require, require_everywhere
+from accounts.services.rights import require, require_everywhere, require_for_owner
 from accounts.services.teams import change_team, create_team, delete_team, remove_member, set_role
 from accounts.services.tokens import IssuedToken, create_token, revoke_token, use_token
 from accounts.services.webhooks import (
@@ -36,6 +36,7 @@ __all__ = [
     "replay_delivery",
     "require",
     "require_everywhere",
+    "require_for_owner",
     "revoke_token",
     "rotate_webhook_secret",
     "send_test",

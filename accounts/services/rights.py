@@ -29,6 +29,14 @@ def require_everywhere(actor: Actor, right: Right) -> None:
     )
 
 
+def require_for_owner(actor: Actor, right: Right, owner: Team | None) -> None:
+    """As `require` for what that team owns, as `require_everywhere` for what the installation owns (None)."""
+    if owner is None:
+        require_everywhere(actor, right)
+    else:
+        require(actor, right, owner)
+
+
 def _blame_token(actor: Actor, right: Right, team: Team | int | None, *, everywhere: bool = False) -> None:
     if actor.token_id is None:
         return

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import Team, WebhookDelivery, WebhookEndpoint, WebhookEvent
-from accounts.services.rights import require, require_everywhere
+from accounts.services.rights import require_for_owner
 from accounts.states import OPEN_DELIVERIES, DeliveryState, Right
 from common import events
 from common.actor import Actor
@@ -59,7 +59,7 @@ def create_webhook(
     description: str = "",
 ) -> IssuedWebhook:
     """Without a team it hears of everything. Raises NotAllowed, Invalid."""
-    _require(actor, team)
+    require_for_owner(actor, Right.WEBHOOKS_WRITE, team)
     secret = signing.new_secret()
     endpoint = WebhookEndpoint(
         team=team,
@@ -81,7 +81,7 @@ def change_webhook(
 ) -> WebhookEndpoint:
     """Change `url`, `description`, `events` or `enabled`; enabling forgets its failures, disabling gives up
     what was still to be sent. Raises NotAllowed, Stale, Invalid."""
-    _require(actor, endpoint.team)
+    require_for_owner(actor, Right.WEBHOOKS_WRITE, endpoint.team)
     if unknown := sorted(set(changes) - CHANGEABLE):
         raise Invalid(fields={name: ["It cannot be changed."] for name in unknown})
     if "events" in changes:
@@ -109,7 +109,7 @@ def delete_webhook(
     *, actor: Actor, endpoint: WebhookEndpoint, expected: int | None = None, reason: str = ""
 ) -> None:
     """With its history. Raises NotAllowed, Stale."""
-    _require(actor, endpoint.team)
+    require_for_owner(actor, Right.WEBHOOKS_WRITE, endpoint.team)
     with transaction.atomic():
         endpoint.change(expected=expected)
         _record(actor, "webhook.delete", endpoint, reason=reason, detail=_shown(endpoint))
@@ -118,7 +118,7 @@ def delete_webhook(
 
 def rotate_webhook_secret(*, actor: Actor, endpoint: WebhookEndpoint, reason: str = "") -> IssuedWebhook:
     """A new secret; for a day what is sent carries the former one's signature, too. Raises NotAllowed."""
-    _require(actor, endpoint.team)
+    require_for_owner(actor, Right.WEBHOOKS_WRITE, endpoint.team)
     secret = signing.new_secret()
     with transaction.atomic():
         endpoint.change(
@@ -132,7 +132,7 @@ def rotate_webhook_secret(*, actor: Actor, endpoint: WebhookEndpoint, reason: st
 
 def send_test(*, actor: Actor, endpoint: WebhookEndpoint) -> WebhookDelivery:
     """Send a `webhook.test` now, whatever it wants. Raises NotAllowed, Conflict while it is disabled."""
-    _require(actor, endpoint.team)
+    require_for_owner(actor, Right.WEBHOOKS_WRITE, endpoint.team)
     now = timezone.now()
     data = {"webhook_id": endpoint.pk, "by": actor.name}
     with transaction.atomic():
@@ -151,7 +151,7 @@ def replay_delivery(*, actor: Actor, delivery: WebhookDelivery) -> WebhookDelive
     Raises NotAllowed, Conflict while it is still on its way or its endpoint is disabled.
     """
     endpoint = delivery.endpoint
-    _require(actor, endpoint.team)
+    require_for_owner(actor, Right.WEBHOOKS_WRITE, endpoint.team)
     with transaction.atomic():
         _hurry(endpoint)
         closed = WebhookDelivery.objects.filter(pk=delivery.pk).exclude(state__in=OPEN_DELIVERIES)
@@ -177,13 +177,6 @@ def written_out(event_type: str, occurred_at: datetime, data: Mapping[str, Any])
     """The body of an event, as JSON."""
     said = {"type": event_type, "timestamp": occurred_at.isoformat(), "data": dict(data)}
     return orjson.dumps(said, default=str).decode()
-
-
-def _require(actor: Actor, team: Team | None) -> None:
-    if team is None:
-        require_everywhere(actor, Right.WEBHOOKS_WRITE)
-    else:
-        require(actor, Right.WEBHOOKS_WRITE, team)
 
 
 def _hurry(endpoint: WebhookEndpoint) -> None:

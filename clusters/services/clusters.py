@@ -4,7 +4,7 @@ from typing import Any
 from django.db import transaction
 
 from accounts.models import Team
-from accounts.services import require, require_everywhere
+from accounts.services import require_for_owner
 from accounts.states import Right
 from clusters.errors import NameTaken
 from clusters.models import Cluster
@@ -26,10 +26,7 @@ def register_cluster(
 
     Raises NotAllowed, ValidationError, NameTaken when another cluster has the name.
     """
-    if team is None:
-        require_everywhere(actor, Right.FLEET_OPERATE)
-    else:
-        require(actor, Right.FLEET_OPERATE, team)
+    require_for_owner(actor, Right.FLEET_OPERATE, team)
     wanted = Cluster(name=name, kind=kind, team=team, settings=dict(settings or {}))
     wanted.clean_fields()
     with transaction.atomic():
@@ -59,14 +56,11 @@ def change_cluster(
 
     Raises NotAllowed, ValidationError, Stale when the revision is not the `expected` one.
     """
-    if cluster.team is None:
-        require_everywhere(actor, Right.FLEET_OPERATE)
-    else:
-        require(actor, Right.FLEET_OPERATE, cluster.team)
-    changes = {} if region is None else {"region": region.strip()}
-    for name, value in changes.items():
-        setattr(cluster, name, value)
-    cluster.clean_fields()
+    require_for_owner(actor, Right.FLEET_OPERATE, cluster.team)
+    changes = {}
+    if region is not None:
+        changes["region"] = cluster.region = region.strip()
+        cluster.clean_fields()
     with transaction.atomic():
         cluster.change(expected=expected, **changes)
         audit.record(actor, "cluster.change", subject=cluster, detail=changes, team_id=cluster.team_id)

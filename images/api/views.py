@@ -9,7 +9,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts import selectors as accounts
-from accounts.states import Right
 from common.api.views import Changed, Created, Listed, Read
 from common.errors import Invalid
 from images import selectors, services
@@ -80,9 +79,7 @@ class Images(Listed, Created, Read, Changed):
 
     def create_one(self, given: dict[str, Any]) -> RuntimeImage:
         name = given.pop("team", None)
-        team = accounts.teams_where(self.actor, Right.READ).filter(name=name).first() if name else None
-        if name and team is None:
-            raise Invalid(fields={"team": ["There is no such team, or none that you may see."]})
+        team = accounts.team_named(self.actor, name) if name else None
         return services.add_image(actor=self.actor, team=team, **given)
 
     def change_one(self, instance: RuntimeImage, given: dict[str, Any], expected: int | None) -> RuntimeImage:
@@ -125,8 +122,5 @@ class Images(Listed, Created, Read, Changed):
         asked = {name: request.query_params.get(name, "") for name in self.parameters["fit"]}
         found = selectors.images(self.actor)
         if name := asked.pop("team"):
-            team = accounts.teams_where(self.actor, Right.READ).filter(name=name).first()
-            if team is None:
-                raise Invalid(fields={"team": ["There is no such team, or none that you may see."]})
-            found = selectors.usable_by(team)
+            found = selectors.usable_by(accounts.team_named(self.actor, name))
         return Response(self.get_serializer(selectors.chosen(found, wish_of(self.actor, **asked))).data)

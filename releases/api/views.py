@@ -285,10 +285,7 @@ def _team(view: Endpoint, name: str | None, right: Right) -> Team:
         if len(found) != 1:
             raise Invalid(fields={"team": ["Say which team; you may do this in several, or in none."]})
         return found[0]
-    team = accounts.teams_where(view.actor, Right.READ).filter(name=name).first()
-    if team is None:
-        raise Invalid(fields={"team": ["There is no such team, or none that you may see."]})
-    return team
+    return accounts.team_named(view.actor, name)
 
 
 def _model(view: Endpoint, name: str) -> Model:
