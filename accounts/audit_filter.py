@@ -3,12 +3,11 @@
 from typing import Any
 
 import django_filters
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from common.models import AuditRecord
 from common.pages.forms import MomentInput, SearchInput
-
-MAX_WORDS = 8
+from common.words import mentioning
 
 
 class AuditFilter(django_filters.FilterSet):  # type: ignore[misc]
@@ -30,12 +29,7 @@ class AuditFilter(django_filters.FilterSet):  # type: ignore[misc]
         fields: tuple[str, ...] = ()
 
     def mentioning(self, rows: QuerySet[AuditRecord], _name: str, words: str) -> QuerySet[AuditRecord]:
-        for word in words.split()[:MAX_WORDS]:
-            mentioned = Q()
-            for field in ("actor", "action", "subject_label", "reason", "address"):
-                mentioned |= Q(**{f"{field}__icontains": word})
-            rows = rows.filter(mentioned)
-        return rows
+        return mentioning(rows, words, ("actor", "action", "subject_label", "reason", "address"))
 
 
 def shown_columns(row: AuditRecord) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def gpus_of(cluster: Cluster) -> tuple[rules.Gpu, ...] | None:
     """One of each kind that its machines for requests have, as last seen; None: no machine was seen yet."""
     nodes = Node.objects.filter(cluster=cluster, group=Group.ONLINE)
     found = Gpu.objects.filter(node__in=nodes).values_list("name", "driver", "memory_bytes")
-    kinds = catalogue.one_of_each(rules.Gpu(*row) for row in found)
+    kinds = tuple(rules.Gpu(*kind) for kind in sorted(set(found)))
     return kinds or (() if nodes.exists() else None)
 
 
@@ -116,7 +116,5 @@ def _picked(wanted: Deployment, image: RuntimeImage, reason: str) -> Picked:
 
 
 def _told(choice: Choice) -> str:
-    sentences = list(choice.sentences[:SHOWN])
-    if more := len(choice.sentences) - SHOWN:
-        sentences += [f"{more} more do not fit either."] if more > 0 else []
-    return " ".join(sentences)
+    shown, rest = choice.sentences[:SHOWN], choice.sentences[SHOWN:]
+    return " ".join([*shown, f"{len(rest)} more do not fit either."] if rest else shown)

@@ -1,20 +1,17 @@
 """Named reads of the catalogue of images."""
 
-from collections.abc import Iterable
-
 from django.db.models import Prefetch, Q, QuerySet
 
 from accounts.models import Team
+from common import words
 from common.actor import Actor
 from images import rules
 from images.choosing import Choice, choose
 from images.errors import UnknownImage
 from images.models import ImageTrial, RuntimeImage
-from images.rules import Gpu, Trial, Wish
+from images.rules import Trial, Wish
 from images.states import Outcome
 from models_registry.models import Version
-
-MAX_WORDS = 8
 
 
 def images(actor: Actor) -> QuerySet[RuntimeImage]:
@@ -24,13 +21,8 @@ def images(actor: Actor) -> QuerySet[RuntimeImage]:
 
 def mentioning(found: QuerySet[RuntimeImage], q: str) -> QuerySet[RuntimeImage]:
     """Those in which every word occurs: in name, engine, versions, repository, digest or description."""
-    fields = ("name", "engine", "engine_version", "cuda_version", "repository", "digest", "description")
-    for word in q.split()[:MAX_WORDS]:
-        own = Q()
-        for field in fields:
-            own |= Q(**{f"{field}__icontains": word})
-        found = found.filter(own)
-    return found
+    columns = ("name", "engine", "engine_version", "cuda_version", "repository", "digest", "description")
+    return words.mentioning(found, q, columns)
 
 
 def image_named(actor: Actor, name: str) -> RuntimeImage:
@@ -94,8 +86,3 @@ def model_of(version: Version | None) -> rules.Model:
         quantization=version.quantization,
         weights_bytes=(facts.get("memory") or {}).get("weights_bytes"),
     )
-
-
-def one_of_each(found: Iterable[Gpu]) -> tuple[Gpu, ...]:
-    """The kinds among these GPUs, in a stable order."""
-    return tuple(sorted(set(found), key=lambda gpu: (gpu.name, gpu.driver, gpu.memory_bytes)))
