@@ -1,7 +1,7 @@
 """Which image runs a model best, and in words why it is this one and none of the others. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from images import rules, versions
 from images.rules import Image, Refusal, Wish
@@ -42,8 +42,8 @@ def choose(images: Iterable[Image], wish: Wish) -> Choice:
     fitting = sum(one.fits for one in judged)
     return Choice(
         wish=wish,
-        best=_told(best, _praise(best, wish, of=fitting)) if best else None,
-        others=tuple(_told(one, _why_not(one, best, wish)) for one in others),
+        best=replace(best, why=_praise(best, wish, of=fitting)) if best else None,
+        others=tuple(replace(one, why=_why_not(one, best, wish)) for one in others),
     )
 
 
@@ -88,10 +88,6 @@ def _tried(image: Image, wish: Wish) -> int:
     return 2 if all(trial is not None and trial.architecture for trial in found) else 1
 
 
-def _told(judged: Judged, why: str) -> Judged:
-    return Judged(judged.image, judged.refusals, judged.doubts, why)
-
-
 def _praise(best: Judged, wish: Wish, *, of: int) -> str:
     image = best.image
     what = " ".join(word for word in (image.engine, image.engine_version) if word)
@@ -106,8 +102,8 @@ def _praise(best: Judged, wish: Wish, *, of: int) -> str:
 
 
 def _seen(gpu: rules.Gpu) -> str:
-    known = [f"compute capability {gpu.capability}" if gpu.capability else "", f"driver {gpu.driver}"]
-    told = ", ".join(one for one in known if one and (gpu.driver or not one.startswith("driver")))
+    facts = {"compute capability": gpu.capability, "driver": gpu.driver}
+    told = ", ".join(f"{name} {value}" for name, value in facts.items() if value)
     return f"{gpu} ({told})" if told else gpu.name
 
 

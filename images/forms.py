@@ -11,7 +11,7 @@ from accounts.models import Team
 from accounts.selectors import may_everywhere, teams_where
 from accounts.states import Right
 from common.actor import Actor
-from common.errors import Invalid
+from common.audit import MAX_REASON
 from common.pages.forms import SearchInput
 from images import selectors
 from images.models import RuntimeImage
@@ -207,7 +207,7 @@ class TrialForm(forms.Form):
     )
     outcome = forms.ChoiceField(choices=Outcome.choices)
     words = forms.CharField(
-        max_length=2_000,
+        max_length=MAX_REASON,
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),
         help_text="How it fails, if it does: it keeps releases from this image.",
@@ -243,7 +243,5 @@ class FitForm(forms.Form):
 
     def asked(self) -> dict[str, str]:
         """As `wishing.wish_of` takes them."""
-        given = dict(self.cleaned_data)
-        if given["version"] and not given["model"]:
-            raise Invalid(fields={"model": ["Say which model the version is of."]})
-        return given | {"model": given["model"].name if given["model"] else ""}
+        model = self.cleaned_data["model"]
+        return self.cleaned_data | {"model": model.name if model else ""}
