@@ -2,8 +2,8 @@
 
 from django.contrib import admin
 
+from common.admin import ReadOnly
 from images.models import ImageTrial, RuntimeImage
-from models_registry.admin import ReadOnly
 
 
 @admin.register(RuntimeImage)
