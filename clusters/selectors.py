@@ -53,10 +53,6 @@ class DeploymentStatus:
     image_reason: str
     """What its workers run, and why that; see `models.Deployment`."""
 
-    @property
-    def is_ready(self) -> bool:
-        return self.state == DeploymentState.READY
-
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:

@@ -26,10 +26,6 @@ class Probe:
     answer: str
     fault: str
 
-    @property
-    def is_good(self) -> bool:
-        return not self.fault
-
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"milliseconds": round(self.milliseconds, 1)}
 

@@ -135,11 +135,3 @@ RELEASE = RELEASE_ROW | {
     "last_error": "",
 }
 REASON = {"reason": "The evidence is fine, and so are the answers that I read."}
-MOVE = {
-    "id": 31,
-    "at": "2026-11-20T09:10:20Z",
-    "before": "running",
-    "after": "waiting_approval",
-    "actor": "slipway",
-    "note": "",
-}

@@ -194,16 +194,6 @@ class Draft:
         return _at(self.document, "judge.slow") is not None
 
     @property
-    def other_problems(self) -> list[PlanProblem]:
-        """Those that stand at no field and no step."""
-        places = {one.path for one in [self.description, *self.judge, *self.errors, *self.slow]}
-        return [
-            problem
-            for problem in self.problems
-            if problem.path not in places and not problem.path.startswith("steps.")
-        ]
-
-    @property
     def as_text(self) -> str:
         """The plan as JSON, for those who like it so; without its name, which its address says."""
         if self.text:

@@ -18,8 +18,6 @@ from releases.forms import ReleaseFilter
 from releases.models import Release, ReleaseStep
 from releases.pages.release import ReleasePage
 
-"""As over REST."""
-
 SORTS = {
     "created": "created_at",
     "service": "service__name",
