@@ -141,6 +141,13 @@ class ImageChoice(forms.ModelChoiceField):  # type: ignore[type-arg]
         return f"{image.name} ({image.engine} {image.engine_version}{deprecated})"
 
 
+def offer_images(form: forms.Form, images: QuerySet[RuntimeImage]) -> None:
+    """Let the form's `image` be one of these; without any there is nothing to choose."""
+    form.fields["image"].queryset = images  # type: ignore[attr-defined]
+    if not images.exists():
+        del form.fields["image"]
+
+
 class ReleaseForm(forms.Form):
     """Set a version of the service's model on its way."""
 
@@ -166,10 +173,7 @@ class ReleaseForm(forms.Form):
             others = others.exclude(pk=service.stable_version_id)
         self.fields["version"].queryset = others  # type: ignore[attr-defined]
         self.fields["plan"].choices = plan_choices(actor, service.team)  # type: ignore[attr-defined]
-        usable = catalogue.usable_by(service.team).filter(engine=service.engine).order_by("name")
-        self.fields["image"].queryset = usable  # type: ignore[attr-defined]
-        if not usable.exists():
-            del self.fields["image"]
+        offer_images(self, catalogue.usable_by(service.team).filter(engine=service.engine).order_by("name"))
 
     def chosen_version(self) -> Version | None:
         """The one that the browser shows as chosen: the first unless told otherwise."""
@@ -226,13 +230,6 @@ class ServiceSettings(forms.Form):
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "class": "mono"}),
     )
 
-    def image_field(self, team: Team | None) -> None:
-        """What the team may choose from; without any image there is nothing to choose."""
-        found = catalogue.usable_by(team).order_by("engine", "name") if team else RuntimeImage.objects.none()
-        self.fields["image"].queryset = found  # type: ignore[attr-defined]
-        if not found.exists():
-            del self.fields["image"]
-
     def clean_resources(self) -> dict[str, Any]:
         return self._object("resources")
 
@@ -269,12 +266,11 @@ class ServiceChangeForm(ServiceSettings):
             "settings",
             "revision",
         )
-        initial: dict[str, Any] = {name: getattr(service, name) for name in names} | {
-            "plan": service.plan_name
-        }
+        initial: dict[str, Any] = {name: getattr(service, name) for name in names}
+        initial["plan"] = service.plan_name
         super().__init__(data, initial=initial)
         self.fields["plan"].choices = plan_choices(actor, service.team)  # type: ignore[attr-defined]
-        self.image_field(service.team)
+        offer_images(self, catalogue.usable_by(service.team).order_by("engine", "name"))
 
 
 class NewServiceForm(ServiceSettings):
@@ -318,7 +314,8 @@ class NewServiceForm(ServiceSettings):
         team = self._chosen("team") or fields["team"].queryset.first()
         names = plan_choices(actor, team) if team else [(name, name) for name in plans.BUILTIN_PLANS]
         fields["plan"].choices = names
-        self.image_field(team)
+        usable = catalogue.usable_by(team) if team else RuntimeImage.objects.none()
+        offer_images(self, usable.order_by("engine", "name"))
         fields["plan"].initial = plans.DEFAULT_PLAN.name
 
     def _chosen(self, name: str) -> Any:
