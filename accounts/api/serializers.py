@@ -7,6 +7,7 @@ from accounts.api import examples
 from accounts.models import ApiToken, Membership, Team, User, team_name
 from accounts.states import Right, Role, TokenState
 from common.api.examples import example
+from common.audit import MAX_REASON
 
 
 class TeamMembershipSerializer(serializers.ModelSerializer[Membership]):
@@ -102,7 +103,7 @@ class MemberSerializer(serializers.ModelSerializer[Membership]):
 @example(examples.ROLE_CHANGE)
 class RoleChangeSerializer(serializers.Serializer[Any]):
     role = serializers.ChoiceField(choices=Role.choices)
-    reason = serializers.CharField(max_length=2000, required=False, allow_blank=True)
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
 
 
 @example(examples.NEW_MEMBER)

@@ -6,6 +6,7 @@ from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
 from common.api.examples import example
+from common.audit import MAX_REASON
 from releases import selectors
 from releases.api import examples
 from releases.models import Plan, Release, ReleaseMove, ReleaseStep, Service
@@ -260,7 +261,7 @@ class NewReleaseSerializer(serializers.Serializer[Any]):
     plan = serializers.CharField(
         max_length=63, required=False, allow_blank=True, help_text="Empty: the service's."
     )
-    reason = serializers.CharField(max_length=2000, required=False, allow_blank=True)
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
     image = serializers.CharField(
         max_length=95, required=False, allow_null=True, help_text="Runtime image; null: as the service says."
     )
@@ -269,12 +270,12 @@ class NewReleaseSerializer(serializers.Serializer[Any]):
 @extend_schema_serializer(component_name="RequiredReason")
 @example(examples.REASON)
 class ReasonSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=2000, help_text="Why; kept in the record.")
+    reason = serializers.CharField(max_length=MAX_REASON, help_text="Why; kept in the record.")
 
 
 @example(examples.REASON)
 class OptionalReasonSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=2000, required=False, allow_blank=True, default="")
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True, default="")
 
 
 @example(examples.PLAN)
