@@ -9,8 +9,9 @@ from accounts.selectors import may_everywhere
 from accounts.states import Right
 from clusters.models import Deployment
 from common.actor import Actor
+from common.reconcile import Reconciled
 from models_registry import selectors as registry
-from models_registry.models import RetentionRule
+from models_registry.models import Model, RetentionRule
 from models_registry.states import FindingState
 from releases import selectors as releases
 from releases.models import Release
@@ -69,14 +70,7 @@ def _releases(actor: Actor) -> list[Task]:
 def _deployments(actor: Actor) -> list[Task]:
     rows = Deployment.objects.for_actor(actor, Right.FLEET_OPERATE).filter(stuck_at__isnull=False)
     return [
-        Task(
-            "stuck",
-            f"Deployment {row.name}",
-            "/fleet/",
-            row.stuck_at,
-            row.last_error,
-            f"service {row.service}",
-        )
+        _stuck(row, f"Deployment {row.name}", "/fleet/", f"service {row.service}")
         for row in rows.order_by("stuck_at")[:STUCK_SHOWN]
     ]
 
@@ -84,14 +78,7 @@ def _deployments(actor: Actor) -> list[Task]:
 def _imports(actor: Actor) -> list[Task]:
     rows = registry.importing(actor).filter(stuck_at__isnull=False)
     return [
-        Task(
-            "stuck",
-            f"Import of {row}",
-            f"/models/{row.model.name}/{row.name}/",
-            row.stuck_at,
-            row.last_error,
-        )
-        for row in rows[:STUCK_SHOWN]
+        _stuck(row, f"Import of {row}", f"/models/{row.model.name}/{row.name}/") for row in rows[:STUCK_SHOWN]
     ]
 
 
@@ -100,41 +87,17 @@ def _hubs(actor: Actor) -> list[Task]:
     sources = registry.hub_sources(actor).filter(stuck_at__isnull=False)
     return [
         *(
-            Task(
-                "stuck",
-                f"Sync of {row.source}",
-                reverse("hub-sync", args=[row.source.model.name, row.pk]),
-                row.stuck_at,
-                row.last_error,
-                f"model {row.source.model.name}",
-            )
+            _of_model(row, f"Sync of {row.source}", row.source.model, "hub-sync", row.pk)
             for row in syncs[:STUCK_SHOWN]
         ),
-        *(
-            Task(
-                "stuck",
-                f"Schedule of {row}",
-                reverse("model-hub", args=[row.model.name]),
-                row.stuck_at,
-                row.last_error,
-                f"model {row.model.name}",
-            )
-            for row in sources[:STUCK_SHOWN]
-        ),
+        *(_of_model(row, f"Schedule of {row}", row.model, "model-hub") for row in sources[:STUCK_SHOWN]),
     ]
 
 
 def _rules(actor: Actor) -> list[Task]:
     rows = RetentionRule.objects.for_actor(actor).filter(stuck_at__isnull=False).select_related("model")
     return [
-        Task(
-            "stuck",
-            f"Retention rule of {row.model}",
-            reverse("model-retention", args=[row.model.name]),
-            row.stuck_at,
-            row.last_error,
-            f"model {row.model.name}",
-        )
+        _of_model(row, f"Retention rule of {row.model}", row.model, "model-retention")
         for row in rows[:STUCK_SHOWN]
     ]
 
@@ -151,12 +114,17 @@ def _store(actor: Actor) -> list[Task]:
     ]
     lost = registry.findings().filter(state=FindingState.LOST, stuck_at__isnull=True)
     return [
-        *(
-            Task("stuck", str(row).capitalize(), address, row.stuck_at, row.last_error, "store")
-            for row in stuck
-        ),
+        *(_stuck(row, str(row).capitalize(), address, "store") for row in stuck),
         *(
             Task("stuck", f"Lost file {row.sha256[:12]}", address, row.found_at, row.reason, "store")
             for row in lost[:STUCK_SHOWN]
         ),
     ]
+
+
+def _stuck(row: Reconciled, title: str, url: str, detail: str = "") -> Task:
+    return Task("stuck", title, url, row.stuck_at, row.last_error, detail)
+
+
+def _of_model(row: Reconciled, title: str, model: Model, page: str, *ids: int) -> Task:
+    return _stuck(row, title, reverse(page, args=[model.name, *ids]), f"model {model.name}")
