@@ -110,10 +110,10 @@ class Sender:
                 done, _ = wait(sent, return_when=FIRST_EXCEPTION)
                 for one in done:
                     one.result()
-            finally:
+            except BaseException:
                 self._is_over.set()
                 pool.shutdown(cancel_futures=True)
-        self._is_over.clear()
+                raise
 
     def _send(self, path: str, part: Part) -> None:
         content, body = part.content, _read(part)

@@ -5,6 +5,7 @@ import typer
 
 from slipway.cli.context import context_of
 from slipway.cli.names import split_version
+from slipway.cli.options import VersionLabel
 
 app = typer.Typer(help="Aliases: names that move between versions, and remember.", no_args_is_help=True)
 
@@ -13,7 +14,7 @@ app = typer.Typer(help="Aliases: names that move between versions, and remember.
 def set_alias(
     typer_context: typer.Context,
     alias: Annotated[str, typer.Argument(help="For example production.")],
-    version: Annotated[str, typer.Argument(metavar="MODEL:VERSION")],
+    version: VersionLabel,
     reason: Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the history.")] = "",
 ) -> None:
     """Point an alias at a version."""

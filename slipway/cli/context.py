@@ -107,17 +107,24 @@ class Context:
             raise CommandFailed(
                 "No API token: set SLIPWAY_TOKEN, or name a file with --token-file.", Exit.USAGE
             )
-        try:
-            token = self.token_file.read_text().strip()
-        except OSError as error:
-            raise CommandFailed(f"--token-file {self.token_file}: {error.strerror}.", Exit.USAGE) from None
-        if not token:
-            raise CommandFailed(f"--token-file {self.token_file} is empty.", Exit.USAGE)
-        return token
+        return secret_of(self.token_file, option="--token-file")
 
 
 def context_of(typer_context: typer.Context) -> Context:
     return cast(Context, typer_context.obj)
+
+
+def secret_of(path: Path | None, *, option: str) -> str:
+    """What the file that the option named holds; empty: none was named. Raises CommandFailed."""
+    if path is None:
+        return ""
+    try:
+        secret = path.read_text().strip()
+    except OSError as error:
+        raise CommandFailed(f"{option} {path}: {error.strerror}.", Exit.USAGE) from None
+    if not secret:
+        raise CommandFailed(f"{option} {path} is empty.", Exit.USAGE)
+    return secret
 
 
 def size(count: int | float | None) -> str:

@@ -7,10 +7,9 @@ import typer
 
 from slipway.cli.context import Context, context_of, size
 from slipway.cli.names import split_version
+from slipway.cli.options import Reason, VersionLabel
 from slipway.client import Document
 from slipway.exits import CommandFailed, Exit
-
-VersionLabel = Annotated[str, typer.Argument(metavar="MODEL:VERSION")]
 
 
 def evaluate(
@@ -27,7 +26,7 @@ def evaluate(
         typer.Option("--higher-is-better/--lower-is-better", help="As was told before by default."),
     ] = None,
     link: Annotated[str | None, typer.Option("--link", help="Address where the run can be seen.")] = None,
-    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the record.")] = "",
+    reason: Reason = "",
 ) -> None:
     """Record what a version reached; NAME= with nothing behind it takes a figure back."""
     context = context_of(typer_context)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from slipway.cli.context import context_of
+from slipway.cli.options import Reason
 
 app = typer.Typer(help="Exemptions: versions with code that may be served for a while.", no_args_is_help=True)
 
@@ -37,7 +38,7 @@ def give(
     team: str,
     model: Annotated[str, typer.Option("--model", "-m", help="Only this model; else all of the team.")] = "",
     days: Annotated[int, typer.Option("--days", min=1, max=180, help="It ends by itself.")] = 30,
-    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the record.")] = "",
+    reason: Reason = "",
 ) -> None:
     """Let versions with code be served for a while."""
     context = context_of(typer_context)
@@ -52,7 +53,7 @@ def give(
 def end(
     typer_context: typer.Context,
     exemption: int,
-    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the record.")] = "",
+    reason: Reason = "",
 ) -> None:
     """End an exemption before its time."""
     context = context_of(typer_context)

@@ -1,23 +1,22 @@
 """`slipway models export`: a version becomes a commit of a repository, or a version on another Slipway."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from slipway.cli.context import Context, context_of, size
+from slipway.cli.context import Context, context_of, secret_of, size
 from slipway.cli.names import split_version
-from slipway.cli.transfers import secret_of, wait_until_over
-from slipway.cli.waiting import Deadline
+from slipway.cli.options import Timeout, VersionLabel
+from slipway.cli.transfers import HALTED, Allow, Ignore, Wait, follow
 from slipway.client import Document
-from slipway.exits import CommandFailed, Exit
 
-OPEN = ("sending", "paused", "interrupted")
+OPEN = ("sending", *HALTED)
 
 
 def export(
     typer_context: typer.Context,
-    version: Annotated[str, typer.Argument(metavar="MODEL:VERSION")],
+    version: VersionLabel,
     repository: Annotated[
         str, typer.Argument(help="org/name, org/name@branch, or with --kind slipway the model's name there.")
     ],
@@ -29,12 +28,8 @@ def export(
     ] = "",
     create: Annotated[bool, typer.Option("--create", help="Make what is missing there.")] = False,
     public: Annotated[bool, typer.Option("--public", help="With --create: everybody may read it.")] = False,
-    allow: Annotated[
-        list[str] | None, typer.Option("--allow", help="Only files that match; may be repeated.")
-    ] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option("--ignore", help="Leave out files that match; may be repeated.")
-    ] = None,
+    allow: Allow = None,
+    ignore: Ignore = None,
     hub_token_file: Annotated[
         Path | None,
         typer.Option("--hub-token-file", help="File with a token that may write there."),
@@ -42,8 +37,8 @@ def export(
     reason: Annotated[
         str, typer.Option("--reason", help="Why it is published; asked for when it is missing.")
     ] = "",
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is over.")] = True,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait at most.")] = 3600,
+    wait: Wait = True,
+    timeout: Timeout = 3600,
 ) -> None:
     """Publish a version elsewhere; exit 0 when it is held there, 1 when it is not.
 
@@ -55,31 +50,33 @@ def export(
     repo_id, _, branch = repository.removeprefix("hf://").partition("@")
     document = _open_one(context, model, name, (kind, repo_id, branch), endpoint)
     if document is None:
-        body: dict[str, Any] = {
+        body = {
             "model": model,
             "version": name,
             "repo_id": repo_id,
             "kind": kind,
+            "create": create,
+            "private": not public,
+            "reason": context.asked_for(reason),
         }
-        body |= {"create": create, "private": not public, "reason": context.asked_for(reason)}
-        given = {
+        told = {
             "branch": branch,
             "endpoint": endpoint,
             "allow_patterns": allow,
             "ignore_patterns": ignore,
-            "token": secret_of(hub_token_file),
+            "token": secret_of(hub_token_file, option="--hub-token-file"),
         }
-        document = context.client.create("exports/", body | {key: one for key, one in given.items() if one})
-    elif document["state"] in ("paused", "interrupted"):
+        given = {name: value for name, value in told.items() if value}
+        document = context.client.create("exports/", body | given)
+    elif document["state"] in HALTED:
         document = context.client.post(f"exports/{document['id']}/resume/", {})
     place = f"{repo_id}@{document['branch']}".removesuffix("@")
-    named = f"The export of {version} to {place}"
     if wait:
-        path = f"exports/{document['id']}/"
-        document = wait_until_over(context, document, Deadline(timeout), path=path, named=named, going=OPEN)
+        path, named = f"exports/{document['id']}/", f"The export of {version} to {place}"
+        document = follow(
+            context, document, path=path, named=named, going=OPEN, done=("done",), timeout=timeout
+        )
     context.show(document)
-    if wait and document["state"] != "done":
-        raise CommandFailed(f"{named} is {document['state']}. {document['reason']}", Exit.FAILED)
     held = f" {document['commit']}, {size(document['progress']['bytes_total'])}" if document["commit"] else ""
     context.say(f"{place} {document['state']}{held}")
 

@@ -9,13 +9,14 @@ from slipway.exits import CommandFailed, Exit
 app = typer.Typer(
     help="Runtime images: what workers run in, by digest, and which of them fits.", no_args_is_help=True
 )
+Engine = Annotated[str, typer.Option("--engine", help="vllm, transformers, triton ...")]
 
 
 @app.command("list")
 def list_images(
     typer_context: typer.Context,
     query: Annotated[str, typer.Option("--search", "-q", help="Part of a name, a version, a digest.")] = "",
-    engine: Annotated[str, typer.Option("--engine", help="vllm, transformers, triton ...")] = "",
+    engine: Engine = "",
     team: Annotated[str, typer.Option("--team", help="Those of this team alone.")] = "",
     state: Annotated[str, typer.Option("--state", help="current, deprecated")] = "",
 ) -> None:
@@ -69,7 +70,7 @@ def add(
     reference: Annotated[
         str, typer.Argument(metavar="REPOSITORY@sha256:...", help="As `crane digest` completes it.")
     ],
-    engine: Annotated[str, typer.Option("--engine", help="vllm, transformers, triton ...")],
+    engine: Engine,
     engine_version: Annotated[str, typer.Option("--engine-version", help="Such as 0.10.2.")],
     cuda: Annotated[str, typer.Option("--cuda", help="CUDA that it brings, such as 12.8.")] = "",
     driver: Annotated[
@@ -122,7 +123,7 @@ def add(
 @app.command("fit")
 def fit(
     typer_context: typer.Context,
-    engine: Annotated[str, typer.Option("--engine", help="vllm, transformers, triton ...")],
+    engine: Engine,
     gpu: Annotated[str, typer.Option("--gpu", help="As `nvidia-smi` names it, or none.")] = "",
     driver: Annotated[str, typer.Option("--driver", help="Its driver, such as 550.54.14.")] = "",
     version: Annotated[

@@ -9,6 +9,7 @@ from slipway.cli.context import Context, context_of, size
 from slipway.cli.evaluations import compare, evaluate, figures
 from slipway.cli.exports import export
 from slipway.cli.names import split_version
+from slipway.cli.options import VersionLabel, Yes
 from slipway.cli.pushing import push
 from slipway.cli.syncs import sync
 from slipway.exits import CommandFailed, Exit
@@ -92,7 +93,7 @@ def show(typer_context: typer.Context, model: str) -> None:
 @app.command("archive")
 def archive(
     typer_context: typer.Context,
-    version: Annotated[str, typer.Argument(metavar="MODEL:VERSION")],
+    version: VersionLabel,
     reason: Annotated[str, typer.Option("--reason", help="Why; asked for when it is missing.")] = "",
 ) -> None:
     """Set a version aside: lists leave it out and nothing may name it; its files stay."""
@@ -103,7 +104,7 @@ def archive(
 @app.command("restore")
 def restore(
     typer_context: typer.Context,
-    version: Annotated[str, typer.Argument(metavar="MODEL:VERSION")],
+    version: VersionLabel,
     reason: Annotated[str, typer.Option("--reason", help="Why.")] = "",
 ) -> None:
     """Make an archived version ready again."""
@@ -113,8 +114,8 @@ def restore(
 @app.command("delete")
 def delete(
     typer_context: typer.Context,
-    version: Annotated[str, typer.Argument(metavar="MODEL:VERSION")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    version: VersionLabel,
+    yes: Yes = False,
 ) -> None:
     """Delete a version that nothing needs; its files leave the store after the grace time."""
     context = context_of(typer_context)
@@ -128,7 +129,7 @@ def delete(
 @app.command("tag")
 def tag(
     typer_context: typer.Context,
-    version: Annotated[str, typer.Argument(metavar="MODEL:VERSION")],
+    version: VersionLabel,
     add: Annotated[list[str] | None, typer.Option("--add", "-a", help="Put on; repeatable.")] = None,
     remove: Annotated[list[str] | None, typer.Option("--remove", "-r", help="Take away; repeatable.")] = None,
     reason: Annotated[str, typer.Option("--reason", help="Why.")] = "",
@@ -141,7 +142,7 @@ def tag(
 @app.command("signature")
 def signature(
     typer_context: typer.Context,
-    version: Annotated[str, typer.Argument(metavar="MODEL:VERSION")],
+    version: VersionLabel,
     to: Annotated[Path, typer.Option("--to", help="File that the signature is written to.")],
     origin: Annotated[
         str, typer.Option("--origin", help="`files`: the one that came with them; `slipway`: its own.")

@@ -5,6 +5,7 @@ import typer
 
 from slipway.cli.context import Context, context_of
 from slipway.cli.names import split_version
+from slipway.cli.options import Reason, VersionLabel
 from slipway.cli.watching import ENDS, watch
 from slipway.client import Document
 from slipway.exits import Exit
@@ -13,7 +14,6 @@ app = typer.Typer(
     help="Releases: one version on its way to all of a service's traffic.", no_args_is_help=True
 )
 
-Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the record.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for the end; the exit status tells it.")]
 Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait at most; then exit 4.")]
 
@@ -33,10 +33,10 @@ WaitFor = Annotated[
 def start(
     typer_context: typer.Context,
     service: str,
-    version: Annotated[str, typer.Argument(metavar="MODEL:VERSION")],
+    version: VersionLabel,
     plan: Annotated[str, typer.Option("--plan", help="Empty: the service's own.")] = "",
     image: Annotated[str, typer.Option("--image", help="Runtime image; empty: as the service says.")] = "",
-    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the record.")] = "",
+    reason: Reason = "",
     wait: Wait = False,
     wait_for: WaitFor = None,
     timeout: Timeout = 3600,

@@ -5,14 +5,14 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import Context, context_of, size
-from slipway.cli.waiting import until_over
+from slipway.cli.options import Reason, Timeout, Yes
+from slipway.cli.waiting import Wait, until_over
 from slipway.client import Document
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(
     help="Retention rules: they delete nothing before what would go was looked at.", no_args_is_help=True
 )
-Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the record.")]
 
 
 @app.command("show")
@@ -55,10 +55,10 @@ def apply(
         str, typer.Option("--preview", help="Of a preview that was looked at; else one is shown now.")
     ] = "",
     daily: Annotated[bool, typer.Option("--daily", help="And once a day from now on.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     reason: Reason = "",
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is through.")] = True,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait at most.")] = 3600,
+    wait: Wait = True,
+    timeout: Timeout = 3600,
 ) -> None:
     """Delete what the rule lets go; refused when something else would go than was seen."""
     context = context_of(typer_context)

@@ -5,13 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import Context, context_of, size
-from slipway.cli.transfers import secret_of, wait_until_over
-from slipway.cli.waiting import Deadline
+from slipway.cli.context import Context, context_of, secret_of, size
+from slipway.cli.options import Timeout
+from slipway.cli.transfers import HALTED, Allow, Ignore, Wait, follow
 from slipway.client import Document, Refused
 from slipway.exits import CommandFailed, Exit
 
-OPEN = ("resolving", "fetching", "paused", "interrupted")
+OPEN = ("resolving", "fetching", *HALTED)
 DONE = ("done", "current")
 DEFAULT_BRANCHES = {"huggingface": "main", "modelscope": "master"}
 
@@ -32,37 +32,31 @@ def sync(
     every: Annotated[
         int | None, typer.Option("--every", help="From now on look for a new commit so often, in seconds.")
     ] = None,
-    allow: Annotated[
-        list[str] | None, typer.Option("--allow", help="Only files that match; may be repeated.")
-    ] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option("--ignore", help="Leave out files that match; may be repeated.")
-    ] = None,
+    allow: Allow = None,
+    ignore: Ignore = None,
     hub_token_file: Annotated[
         Path | None,
         typer.Option("--hub-token-file", help="File with the hub's token; the server keeps it encrypted."),
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is over.")] = True,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait at most.")] = 3600,
+    wait: Wait = True,
+    timeout: Timeout = 3600,
 ) -> None:
     """Follow a repository and sync it now; exit 0 when its commit is a ready version, 1 when it is not.
 
     Asked again, it joins the sync that runs, resumes one that was paused or interrupted, or begins another.
     """
     context = context_of(typer_context)
-    given = {
-        name: value
-        for name, value in (
-            ("every", every),
-            ("allow_patterns", allow),
-            ("ignore_patterns", ignore),
-            ("token", secret_of(hub_token_file)),
-        )
-        if value
+    told = {
+        "every": every,
+        "allow_patterns": allow,
+        "ignore_patterns": ignore,
+        "token": secret_of(hub_token_file, option="--hub-token-file"),
     }
+    given = {name: value for name, value in told.items() if value}
     document = _begun(context, _source(context, model, repository, given, endpoint=endpoint, kind=kind))
     if wait:
-        document = _wait_until_over(context, document, Deadline(timeout))
+        path, named = f"hub-syncs/{document['id']}/", f"The sync of {document['repository']}"
+        document = follow(context, document, path=path, named=named, going=OPEN, done=DONE, timeout=timeout)
     context.show(document)
     context.say(_told(document))
 
@@ -104,22 +98,13 @@ def _begun(context: Context, source: Document) -> Document:
                 raise
             # The schedule was faster.
     last = source["last_sync"]
-    if last["state"] in ("paused", "interrupted"):
+    if last["state"] in HALTED:
         return context.client.post(f"hub-syncs/{last['id']}/resume/", {})
     return context.client.get(f"hub-syncs/{last['id']}/")
 
 
 def _is_open(sync: Document | None) -> bool:
     return sync is not None and sync["state"] in OPEN
-
-
-def _wait_until_over(context: Context, document: Document, deadline: Deadline) -> Document:
-    path, named = f"hub-syncs/{document['id']}/", f"The sync of {document['repository']}"
-    document = wait_until_over(context, document, deadline, path=path, named=named, going=OPEN)
-    if document["state"] not in DONE:
-        context.show(document)
-        raise CommandFailed(f"{named} is {document['state']}. {document['reason']}", Exit.FAILED)
-    return document
 
 
 def _told(document: Document) -> str:

@@ -1,34 +1,39 @@
 """What commands share that follow a transfer of the server to or from a hub."""
 
-from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from slipway.cli.context import Context
 from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently, transfer_bar
 from slipway.client import Document
 from slipway.exits import CommandFailed, Exit
 
+HALTED = ("paused", "interrupted")
+"""States from which the same command resumes."""
 
-def secret_of(path: Path | None) -> str:
-    """The hub's token that a file holds; empty: no file is given."""
-    if path is None:
-        return ""
-    try:
-        secret = path.read_text().strip()
-    except OSError as error:
-        raise CommandFailed(f"--hub-token-file {path}: {error.strerror}.", Exit.USAGE) from None
-    if not secret:
-        raise CommandFailed(f"--hub-token-file {path} is empty.", Exit.USAGE)
-    return secret
+Allow = Annotated[list[str] | None, typer.Option("--allow", help="Only files that match; may be repeated.")]
+Ignore = Annotated[
+    list[str] | None, typer.Option("--ignore", help="Leave out files that match; may be repeated.")
+]
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is over.")]
 
 
-def wait_until_over(
-    context: Context, document: Document, deadline: Deadline, *, path: str, named: str, going: tuple[str, ...]
+def follow(
+    context: Context,
+    document: Document,
+    *,
+    path: str,
+    named: str,
+    going: tuple[str, ...],
+    done: tuple[str, ...],
+    timeout: float,
 ) -> Document:
     """Show how far a transfer at `path` is while its state is one of `going`; what it is then.
 
-    `named` begins a sentence, such as `The sync of acme/tiny`.
+    Ends the command unless that is one of `done`. `named` begins a sentence, such as `The sync of acme/tiny`.
     """
-    sleep = context.outside.sleep
+    deadline, sleep = Deadline(timeout), context.outside.sleep
     with transfer_bar(context.progress) as bar:
         task = bar.add_task(named, total=None)
         said = ""
@@ -49,4 +54,7 @@ def wait_until_over(
             document = patiently(lambda: context.client.get(path), deadline, sleep=sleep)
             if progress := document["progress"]:
                 bar.update(task, completed=progress["bytes_done"], total=progress["bytes_total"] or None)
+    if document["state"] not in done:
+        context.show(document)
+        raise CommandFailed(f"{named} is {document['state']}. {document['reason']}", Exit.FAILED)
     return document

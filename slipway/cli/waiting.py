@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
+import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -23,6 +24,8 @@ Answer = TypeVar("Answer")
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 60.0
 """How long a server that answered before may be silent: a restart, a failover."""
+
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is through.")]
 
 
 class Deadline:
