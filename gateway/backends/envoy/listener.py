@@ -3,21 +3,17 @@
 from typing import Any
 
 from gateway.backends.envoy.layout import LISTENER, ROUTES, Layout
-from gateway.backends.envoy.messages import (
-    AccessLog,
+from gateway.backends.envoy.messages import Typed, extension, typed
+from gateway.backends.envoy.messages.access_log import AccessLog, Stat, StatsAccessLog
+from gateway.backends.envoy.messages.listener import (
     CidrRange,
     HttpConnectionManager,
     Listener,
     LocalReplyConfig,
     ReplyFormat,
     ReplyMapper,
-    RouteConfiguration,
-    Stat,
-    StatsAccessLog,
-    Typed,
-    extension,
-    typed,
 )
+from gateway.backends.envoy.messages.routes import RouteConfiguration
 from gateway.backends.envoy.routes import STREAM_IDLE_SECONDS, file_source
 
 STATS_PREFIX = "slipway"

@@ -11,7 +11,7 @@ import orjson
 
 from gateway.backends.envoy.layout import Layout
 from gateway.backends.envoy.listener import render_listener
-from gateway.backends.envoy.messages import Bootstrap
+from gateway.backends.envoy.messages.bootstrap import Bootstrap
 from gateway.backends.envoy.routes import render_clusters, render_routes
 from gateway.backends.state import State
 from gateway.errors import GatewayError, InvalidRoute

@@ -4,20 +4,15 @@ from collections.abc import Sequence
 
 from gateway.backends.base import Endpoint, RouteSpec, Side, Target
 from gateway.backends.envoy.layout import ROUTES, Layout
-from gateway.backends.envoy.messages import (
-    Cluster,
-    ClusterLoadAssignment,
+from gateway.backends.envoy.messages import ConfigSource, Typed, extension, typed
+from gateway.backends.envoy.messages.clusters import Cluster, ClusterLoadAssignment, LbEndpoint
+from gateway.backends.envoy.messages.routes import (
     ClusterWeight,
-    ConfigSource,
     HeaderValueOption,
-    LbEndpoint,
     Route,
     RouteAction,
     RouteConfiguration,
     RouteMatch,
-    Typed,
-    extension,
-    typed,
 )
 from gateway.backends.state import State
 

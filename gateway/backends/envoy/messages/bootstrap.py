@@ -1,0 +1,68 @@
+"""What Envoy starts with."""
+
+from typing import TypedDict
+
+from gateway.backends.envoy.messages import Address, ConfigSource, Extension, StringMatcher
+from gateway.backends.envoy.messages.clusters import Cluster
+from gateway.backends.envoy.messages.listener import Listener
+
+
+class Node(TypedDict):
+    id: str
+    cluster: str
+
+
+class Admin(TypedDict):
+    address: Address
+    ignore_global_conn_limit: bool
+    allow_paths: list[StringMatcher]
+
+
+class DynamicResources(TypedDict):
+    lds_config: ConfigSource
+    cds_config: ConfigSource
+
+
+class StaticResources(TypedDict):
+    listeners: list[Listener]
+    clusters: list[Cluster]
+
+
+class HistogramBuckets(TypedDict):
+    match: StringMatcher
+    buckets: list[float]
+
+
+class RegexMatcher(TypedDict):
+    regex: str
+
+
+class StatsInclusion(TypedDict):
+    safe_regex: RegexMatcher
+
+
+class StatsInclusionList(TypedDict):
+    patterns: list[StatsInclusion]
+
+
+class StatsMatcher(TypedDict):
+    inclusion_list: StatsInclusionList
+
+
+class StatsConfig(TypedDict):
+    stats_matcher: StatsMatcher
+    histogram_bucket_settings: list[HistogramBuckets]
+
+
+class OverloadManager(TypedDict):
+    resource_monitors: list[Extension]
+
+
+class Bootstrap(TypedDict, total=False):
+    node: Node
+    admin: Admin
+    dynamic_resources: DynamicResources
+    static_resources: StaticResources
+    stats_config: StatsConfig
+    stats_flush_interval: str
+    overload_manager: OverloadManager

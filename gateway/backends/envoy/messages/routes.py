@@ -1,0 +1,83 @@
+"""What a request meets: a virtual host, its routes, and where they lead."""
+
+from typing import Literal, TypedDict
+
+from gateway.backends.envoy.messages import Extension, StringMatcher
+
+
+class HeaderValue(TypedDict):
+    key: str
+    value: str
+
+
+class HeaderValueOption(TypedDict):
+    header: HeaderValue
+    append_action: Literal["OVERWRITE_IF_EXISTS_OR_ADD"]
+
+
+class HeaderMatcher(TypedDict):
+    name: str
+    string_match: StringMatcher
+
+
+class RouteMatch(TypedDict, total=False):
+    prefix: str
+    path: str
+    headers: list[HeaderMatcher]
+
+
+class ClusterWeight(TypedDict):
+    name: str
+    weight: int
+    response_headers_to_add: list[HeaderValueOption]
+
+
+class WeightedClusters(TypedDict):
+    clusters: list[ClusterWeight]
+
+
+class RetryBackOff(TypedDict):
+    base_interval: str
+    max_interval: str
+
+
+class RetryPolicy(TypedDict):
+    retry_on: str
+    num_retries: int
+    retry_host_predicate: list[Extension]
+    host_selection_retry_max_attempts: int
+    retry_back_off: RetryBackOff
+
+
+class RouteAction(TypedDict, total=False):
+    cluster: str
+    weighted_clusters: WeightedClusters
+    prefix_rewrite: str
+    timeout: str
+    idle_timeout: str
+    retry_policy: RetryPolicy
+
+
+class DirectResponse(TypedDict):
+    status: int
+
+
+class Route(TypedDict, total=False):
+    name: str
+    match: RouteMatch
+    route: RouteAction
+    direct_response: DirectResponse
+    response_headers_to_add: list[HeaderValueOption]
+
+
+class VirtualHost(TypedDict):
+    name: str
+    response_headers_to_remove: list[str]
+    domains: list[str]
+    routes: list[Route]
+
+
+class RouteConfiguration(TypedDict):
+    name: str
+    validate_clusters: bool
+    virtual_hosts: list[VirtualHost]
