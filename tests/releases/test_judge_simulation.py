@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 import ville
 
-from perf import judge as simulation
-from releases.judge import Evidence, Increment, IndicatorRules, JudgeRules, Sides, Tally, verdict
+from perf.judge.certificates import requests_to_certify
+from perf.judge.eprocesses import disagreement, log_accept, log_reject
+from perf.judge.late_defects import minutes_to_catch
+from perf.judge.rules import RATES, e_process, shipped, z_test
+from perf.judge.traffic import NEVER, RAMP, Traffic, caught, first_look, traffic
+from releases.judge import Evidence, Increment, IndicatorRules, JudgeRules, Sides, Tally, eprocess, verdict
 
 RUNS = 1500
 
@@ -16,50 +20,48 @@ def rng() -> np.random.Generator:
 
 
 def ramp(rng, rate, *, candidate_bad, stable_bad):
-    return simulation.traffic(
+    return traffic(
         rng,
         runs=RUNS,
         requests_per_second=rate,
-        candidate_share=simulation.RAMP,
+        candidate_share=RAMP,
         candidate_bad=candidate_bad,
         stable_bad=stable_bad,
     )
 
 
 def test_the_simulated_judge_is_the_judge(rng):
-    assert simulation.disagreement(rng) < 1e-9
+    assert disagreement(rng) < 1e-9
 
 
-@pytest.mark.parametrize("rate", simulation.RATES)
+@pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("base", [0.005, 0.05])
 def test_an_equal_candidate_is_rolled_back_less_often_than_alpha_while_the_weight_changes(rng, rate, base):
     """Ville's bound is 5 %; as events are discrete, published tables show 1.6 to 2.1 %."""
     seen = ramp(rng, rate, candidate_bad=base, stable_bad=base)
-    for reserve in (0.0, simulation.eprocess.RESERVE):
-        path = simulation.log_reject(seen, tolerated=1.0, reserve=reserve)
-        assert simulation.caught(simulation.first_look(path >= np.log(20))) < 4.0
+    for reserve in (0.0, eprocess.RESERVE):
+        path = log_reject(seen, tolerated=1.0, reserve=reserve)
+        assert caught(first_look(path >= np.log(20))) < 4.0
 
 
 @pytest.mark.parametrize(
     ("rate", "least_percent", "at_most_minutes"), [(0.5, 45, 40), (2, 97, 26), (20, 100, 7)]
 )
 def test_four_times_the_errors_are_caught_as_published(rng, rate, least_percent, at_most_minutes):
-    looks = simulation.e_process(ramp(rng, rate, candidate_bad=0.02, stable_bad=0.005))
-    assert simulation.caught(looks) >= least_percent
-    assert np.median(looks[looks < simulation.NEVER]) <= at_most_minutes
+    looks = e_process(ramp(rng, rate, candidate_bad=0.02, stable_bad=0.005))
+    assert caught(looks) >= least_percent
+    assert np.median(looks[looks < NEVER]) <= at_most_minutes
 
 
-@pytest.mark.parametrize("rate", simulation.RATES)
+@pytest.mark.parametrize("rate", RATES)
 def test_a_shared_outage_is_not_blamed_on_the_candidate_while_the_weight_changes(rng, rate):
     outage = np.full(60, 0.005)
     outage[20:30] = 0.03
     seen = ramp(rng, rate, candidate_bad=outage, stable_bad=outage)
-    assert simulation.caught(simulation.e_process(seen)) < 4.0
-    assert simulation.caught(simulation.shipped(seen)) < 2.5
+    assert caught(e_process(seen)) < 4.0
+    assert caught(shipped(seen)) < 2.5
     if rate == 20.0:
-        assert simulation.caught(simulation.z_test(seen)) > 50, (
-            "the rule that the judge replaces does blame it"
-        )
+        assert caught(z_test(seen)) > 50, "the rule that the judge replaces does blame it"
 
 
 @pytest.mark.parametrize(
@@ -74,24 +76,22 @@ def test_a_shared_outage_is_not_blamed_on_the_candidate_while_the_weight_changes
     ],
 )
 def test_equal_candidates_are_certified_with_as_few_requests_as_published(rng, base, limit, published):
-    _, most = simulation.requests_to_certify(rng, runs=500, base=base, limit=limit)
+    _, most = requests_to_certify(rng, runs=500, base=base, limit=limit)
     assert most <= 1.1 * published
 
 
 @pytest.mark.parametrize("ratio", [2.0, 3.0])
 def test_a_candidate_at_the_certified_ratio_is_certified_less_often_than_promised(rng, ratio):
     seen = ramp(rng, 2.0, candidate_bad=0.05 * ratio, stable_bad=0.05)
-    assert (
-        simulation.caught(simulation.first_look(simulation.log_accept(seen, limit=ratio) >= np.log(10))) < 9.0
-    )
+    assert caught(first_look(log_accept(seen, limit=ratio) >= np.log(10))) < 9.0
 
 
 def test_a_defect_after_four_good_hours_is_caught_in_minutes(rng):
     late = {
-        reserve: simulation.minutes_to_catch(rng, runs=60, good_minutes=240, tolerated=1.5, reserve=reserve)
-        for reserve in (0.0, simulation.eprocess.RESERVE)
+        reserve: minutes_to_catch(rng, runs=60, good_minutes=240, tolerated=1.5, reserve=reserve)
+        for reserve in (0.0, eprocess.RESERVE)
     }
-    assert late[simulation.eprocess.RESERVE] <= 6
+    assert late[eprocess.RESERVE] <= 6
     assert late[0.0] > 60, "without a reserve the bets are ruined by then"
 
 
@@ -129,13 +129,13 @@ def _events(rng, *, runs: int, events: int, theta: float) -> np.ndarray:
 def _ours(events: np.ndarray, *, candidate: int, stable: int) -> np.ndarray:
     """Log e-values after each bad event, one event an increment."""
     runs, length = events.shape
-    seen = simulation.Traffic(
+    seen = Traffic(
         np.full((runs, length), candidate),
         events.astype(np.int64),
         np.full((runs, length), stable),
         (1 - events).astype(np.int64),
     )
-    return simulation.log_reject(seen, tolerated=1.0)
+    return log_reject(seen, tolerated=1.0)
 
 
 def _library(events: np.ndarray, weight: float) -> tuple[np.ndarray, np.ndarray]:
@@ -149,9 +149,9 @@ def test_the_judge_is_as_quick_as_a_library_s_tests_on_the_same_events(rng):
     candidate, stable, ratio = 20, 80, 4.0
     theta = ratio * candidate / (ratio * candidate + stable)
     events = _events(rng, runs=200, events=150, theta=theta)
-    ours = simulation.first_look(_ours(events, candidate=candidate, stable=stable) >= np.log(40))
-    theirs = [simulation.first_look(path >= np.log(40)) for path in _library(events, 0.2)]
-    assert simulation.caught(ours) == 100.0
+    ours = first_look(_ours(events, candidate=candidate, stable=stable) >= np.log(40))
+    theirs = [first_look(path >= np.log(40)) for path in _library(events, 0.2)]
+    assert caught(ours) == 100.0
     assert all(np.median(ours) <= np.median(other) for other in theirs)
     assert np.median(ours) >= 0.5 * min(np.median(other) for other in theirs), (
         "quicker than that would be too good"
@@ -162,7 +162,7 @@ def test_the_judge_and_a_library_wrong_equal_candidates_equally_seldom(rng):
     events = _events(rng, runs=400, events=200, theta=0.2)
     paths = (_ours(events, candidate=20, stable=80), *_library(events, 0.2))
     for path in paths:
-        assert simulation.caught(simulation.first_look(path >= np.log(20))) < 6.0
+        assert caught(first_look(path >= np.log(20))) < 6.0
 
 
 def test_where_the_judge_convicts_a_library_s_confidence_sequence_agrees(rng):
