@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +25,14 @@ from releases.pages.traffic_charts import traffic_charts
 from releases.sampling import sampler
 
 HISTORY_SHOWN = 25
+
+
+@dataclass(frozen=True, slots=True)
+class ForeseenImage:
+    reason: str = ""
+    """Why it would be this image, or none; empty where none is needed."""
+    is_lacking: bool = False
+    """None fits: the release would stop before any worker starts."""
 
 
 class ServicePage:
@@ -120,10 +129,10 @@ class ServicePage:
         except UnknownPlan:
             return []
 
-    def image_for(self, version: Version | None, named: RuntimeImage | None) -> tuple[str, str]:
-        """What a release would run, or a title and why nothing fits; empty where no image is needed."""
+    def image_for(self, version: Version | None, named: RuntimeImage | None) -> ForeseenImage:
+        """What a release would run."""
         if version is None:
-            return "", ""
+            return ForeseenImage()
         service = self.service
         try:
             picked = foresee_image(
@@ -136,8 +145,8 @@ class ServicePage:
                 named=named or service.image,
             )
         except NoImageFits as error:
-            return "It would stop before any worker starts.", str(error)
-        return "", picked.reason if picked.image else ""
+            return ForeseenImage(str(error), is_lacking=True)
+        return ForeseenImage(picked.reason if picked.image else "")
 
     @cached_property
     def plan(self) -> plans.Plan | None:
