@@ -5,7 +5,7 @@ from typing import Any
 
 import django_filters
 from django import forms
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from accounts.models import ApiToken, Team, User, WebhookDelivery
@@ -15,6 +15,7 @@ from accounts.states import DeliveryState, Right, Role
 from common.actor import Actor
 from common.pages.forms import SearchInput
 from common.webhooks import catalogue
+from common.words import occurs_in
 
 LIVES = (7, 30, USUAL.days, 180, LONGEST.days)
 
@@ -30,10 +31,7 @@ class PersonFilter(django_filters.FilterSet):  # type: ignore[misc]
         fields: tuple[str, ...] = ()
 
     def mentioning(self, rows: QuerySet[User], _name: str, text: str) -> QuerySet[User]:
-        mentioned = Q()
-        for field in ("username", "first_name", "last_name", "email"):
-            mentioned |= Q(**{f"{field}__icontains": text})
-        return rows.filter(mentioned)
+        return rows.filter(occurs_in(("username", "first_name", "last_name", "email"), text))
 
     def being_active(self, rows: QuerySet[User], _name: str, value: str) -> QuerySet[User]:
         return rows.filter(is_active=value == "true")
@@ -53,9 +51,7 @@ class TokenFilter(django_filters.FilterSet):  # type: ignore[misc]
         fields: tuple[str, ...] = ()
 
     def mentioning(self, rows: QuerySet[ApiToken], _name: str, text: str) -> QuerySet[ApiToken]:
-        return rows.filter(
-            Q(name__icontains=text) | Q(prefix__icontains=text) | Q(owner__username__icontains=text)
-        )
+        return rows.filter(occurs_in(("name", "prefix", "owner__username"), text))
 
     def in_state(self, rows: QuerySet[ApiToken], _name: str, state: str) -> QuerySet[ApiToken]:
         if state == "revoked":

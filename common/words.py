@@ -1,4 +1,4 @@
-"""Words that people look for in rows."""
+"""What people look for in rows."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -17,9 +17,9 @@ def mentioning(rows: QuerySet[Row], text: str, columns: Sequence[str]) -> QueryS
     return rows
 
 
-def occurs_in(columns: Sequence[str], word: str) -> Q:
-    """In upper or lower case, in any of them."""
+def occurs_in(columns: Sequence[str], text: str) -> Q:
+    """The text stands in one of the columns, in upper or lower case."""
     found = Q()
     for column in columns:
-        found |= Q(**{f"{column}__icontains": word})
+        found |= Q(**{f"{column}__icontains": text})
     return found

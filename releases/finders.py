@@ -7,13 +7,14 @@ from django.db.models import Q
 from accounts.models import User
 from common.pages.looks import look
 from common.pages.search import Hit, Person
+from common.words import occurs_in
 from releases.models import Release, Service
 
 
 def find_services(person: Person, text: str, limit: int) -> Iterator[Hit]:
     if not isinstance(person, User):
         return
-    mentioned = Q(name__icontains=text) | Q(description__icontains=text) | Q(model__name__icontains=text)
+    mentioned = occurs_in(("name", "description", "model__name"), text)
     rows = Service.objects.for_user(person).filter(mentioned).select_related("model").order_by("name")
     for service in rows[:limit]:
         yield Hit(service.name, f"/services/{service.name}/", "route", service.model.name)
@@ -23,14 +24,8 @@ def find_releases(person: Person, text: str, limit: int) -> Iterator[Hit]:
     """Newest first; a number is the release of that number."""
     if not isinstance(person, User):
         return
-    mentioned = (
-        Q(service__name__icontains=text)
-        | Q(version__name__icontains=text)
-        | Q(version__model__name__icontains=text)
-        | Q(version__digest__startswith=text)
-        | Q(reason__icontains=text)
-        | Q(requester__icontains=text)
-    )
+    names = ("service__name", "version__name", "version__model__name", "requester")
+    mentioned = occurs_in((*names, "reason"), text) | Q(version__digest__startswith=text)
     number = text.removeprefix("#")
     if number.isascii() and number.isdigit() and len(number) < 10:
         mentioned |= Q(pk=int(number))

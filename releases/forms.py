@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import django_filters
 from django import forms
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import QueryDict
 
 from accounts.actors import of_request
@@ -14,6 +14,7 @@ from accounts.states import Right
 from clusters.models import Cluster
 from common.actor import Actor
 from common.audit import MAX_REASON
+from common.words import occurs_in
 from images import selectors as catalogue
 from images.models import RuntimeImage
 from models_registry.models import Model, Version
@@ -65,15 +66,8 @@ class ReleaseFilter(django_filters.FilterSet):  # type: ignore[misc]
         fields: tuple[str, ...] = ()
 
     def mentioning(self, rows: QuerySet[Release], _name: str, text: str) -> QuerySet[Release]:
-        found = (
-            Q(service__name__icontains=text)
-            | Q(version__name__icontains=text)
-            | Q(version__model__name__icontains=text)
-            | Q(requester__icontains=text)
-            | Q(reason__icontains=text)
-            | Q(outcome__icontains=text)
-        )
-        return rows.filter(found)
+        names = ("service__name", "version__name", "version__model__name", "requester")
+        return rows.filter(occurs_in((*names, "reason", "outcome"), text))
 
     def in_state(self, rows: QuerySet[Release], _name: str, state: str) -> QuerySet[Release]:
         return rows.filter(state__in=IN_MOTION if state == IN_MOTION_CHOICE else [state])
@@ -97,12 +91,8 @@ class ServiceFilter(django_filters.FilterSet):  # type: ignore[misc]
         fields: tuple[str, ...] = ()
 
     def mentioning(self, rows: QuerySet[Service], _name: str, text: str) -> QuerySet[Service]:
-        return rows.filter(
-            Q(name__icontains=text)
-            | Q(description__icontains=text)
-            | Q(model__name__icontains=text)
-            | Q(stable_version__name__icontains=text)
-        )
+        columns = ("name", "description", "model__name", "stable_version__name")
+        return rows.filter(occurs_in(columns, text))
 
 
 def ready_versions(model: Model) -> QuerySet[Version]:
