@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import Context, context_of, size
-from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently, transfer_bar
+from slipway.cli.transfers import follow
+from slipway.cli.waiting import transfer_bar
 from slipway.client import Document, Refused
-from slipway.exits import CommandFailed, Exit
 from slipway.hashing import HashedFile, HashMemory, LocalFile, hashed, listed
 from slipway.uploading import JOBS, Sender
 
@@ -79,7 +79,7 @@ def push(
     else:
         version = _upload(context, model, directory, body, ignore=ignore or (), jobs=jobs)
     if wait or alias:
-        version = _wait_until_ready(context, model, version, Deadline(timeout))
+        version = _until_ready(context, model, version, timeout=timeout)
     if alias:
         put = {"version": version["name"], "reason": reason or message or "Pushed from the command line."}
         context.client.put(f"models/{model}/aliases/{alias}/", put)
@@ -162,27 +162,14 @@ def _ensure_model(context: Context, model: str, *, task: str, team: str) -> None
         context.client.create("models/", body)
 
 
-def _wait_until_ready(
-    context: Context, model: str, version: dict[str, Any], deadline: Deadline
-) -> dict[str, Any]:
-    path = f"models/{model}/versions/{version['name']}/"
+def _until_ready(context: Context, model: str, version: Document, *, timeout: float) -> Document:
     label = f"{model}:{version['name']}"
-    sleep = context.outside.sleep
-    with transfer_bar(context.progress) as bar:
-        task = bar.add_task(label, total=None)
-        said = ""
-        while version["state"] == "importing":
-            if deadline.is_over:
-                context.show(version)
-                raise CommandFailed(f"{label} is still importing.", Exit.TIMED_OUT)
-            if version["stuck"] != said:
-                said = version["stuck"]
-                bar.console.print(f"The import of {label} is stuck: {said}", markup=False)
-            sleep(POLL_SECONDS)
-            version = patiently(lambda: context.client.get(path), deadline, sleep=sleep)
-            progress = version["progress"]
-            bar.update(task, completed=progress["bytes_done"], total=progress["bytes_total"])
-    if version["state"] != "ready":
-        context.show(version)
-        raise CommandFailed(f"{label} is {version['state']}. {version['reason']}", Exit.FAILED)
-    return version
+
+    def stuck(version: Document) -> str:
+        return f"The import of {label} is stuck: {version['stuck']}" if version["stuck"] else ""
+
+    path = f"models/{model}/versions/{version['name']}/"
+    going, done = ("importing",), ("ready",)
+    return follow(
+        context, version, path=path, named=label, going=going, done=done, timeout=timeout, news_of=stuck
+    )

@@ -1,5 +1,6 @@
-"""What commands share that follow a transfer of the server to or from a hub."""
+"""What commands share that follow what the server brings in or sends away."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -28,11 +29,19 @@ def follow(
     going: tuple[str, ...],
     done: tuple[str, ...],
     timeout: float,
+    news_of: Callable[[Document], str] | None = None,
 ) -> Document:
     """Show how far a transfer at `path` is while its state is one of `going`; what it is then.
 
     Ends the command unless that is one of `done`. `named` begins a sentence, such as `The sync of acme/tiny`.
+    What `news_of` tells is said when it changes: unless given, why it is as it is, if there is a reason.
     """
+
+    def why(document: Document) -> str:
+        reason = document["stuck"] or document["reason"]
+        return f"{named} is {document['state']}: {reason}" if reason else ""
+
+    news_of = news_of or why
     deadline, sleep = Deadline(timeout), context.outside.sleep
     with transfer_bar(context.progress) as bar:
         task = bar.add_task(named, total=None)
@@ -47,9 +56,9 @@ def follow(
             if deadline.is_over:
                 context.show(document)
                 raise CommandFailed(f"{named} is still {document['state']}.", Exit.TIMED_OUT)
-            if (news := document["stuck"] or document["reason"]) and news != said:
+            if (news := news_of(document)) and news != said:
                 said = news
-                bar.console.print(f"{named} is {document['state']}: {news}", markup=False)
+                bar.console.print(news, markup=False)
             sleep(POLL_SECONDS)
             document = patiently(lambda: context.client.get(path), deadline, sleep=sleep)
             if progress := document["progress"]:
