@@ -1,20 +1,22 @@
-"""Every kind of store, with what a test has to do to it behind its back."""
+"""Every kind of store, with what a test has to do to it behind its back, and what it does to all alike."""
 
-import hashlib
+from __future__ import annotations
+
 import os
+from collections.abc import Collection
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from models_registry.store import LocalStore, Store
+from models_registry.manifest import Manifest, ManifestFile, manifest_of
+from models_registry.store import Intake, LocalStore, Store, Taken
 from models_registry.store.bucket import BucketStore
 from models_registry.store.place import Place
-from tests.models_registry.s3_server import S3Server
+from tests.models_registry.builders import sha256
+
+if TYPE_CHECKING:
+    from tests.models_registry.s3_server import S3Server
 
 PART_BYTES = 256 * 1024
-
-
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 class Rig(Protocol):
@@ -78,3 +80,42 @@ class BucketRig:
         found = {sha256(self.store._bucket.get(key)[0]) for key in bodies}
         records = {key for key in keys if key.startswith("blobs/") and key.split("/")[2][:64] in found}
         return found | (keys - bodies - records) | set(self.server.uploads(self.bucket))
+
+
+def nothing(_: Collection[str]) -> set[str]:
+    return set()
+
+
+def everything(blobs: Collection[str]) -> set[str]:
+    return set(blobs)
+
+
+def take(intake: Intake, tmp_path: Path, content: bytes, *, size: int | None = None) -> Taken:
+    source = tmp_path / "source"
+    source.write_bytes(content)
+    descriptor = os.open(source, os.O_RDONLY)
+    try:
+        return intake.take(descriptor, len(content) if size is None else size, counted=lambda _: None)
+    finally:
+        os.close(descriptor)
+
+
+def published(store: Store, tmp_path: Path, files: dict[str, bytes], key: str = "1") -> Manifest:
+    with store.intake(key) as intake:
+        manifest = manifest_of(
+            ManifestFile(path, len(content), take(intake, tmp_path, content).sha256)
+            for path, content in files.items()
+        )
+    store.publish(key, manifest)
+    store.discard(key, is_referenced=everything)
+    return manifest
+
+
+def read(store: Store, name: str) -> bytes:
+    with store.opened(name) as content:
+        return content.read_at(0, content.size)
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    found = sorted(path for path in directory.rglob("*") if path.is_file())
+    return {path.relative_to(directory).as_posix(): path.read_bytes() for path in found}

@@ -10,19 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models_registry.errors import BlobMissing, IntakeBusy, SourceChanged
-from models_registry.manifest import Manifest, ManifestFile, manifest_of
-from models_registry.store import Intake, Store, Taken
-from tests.contracts.store_rigs import BucketRig, LocalRig, Rig, sha256
+from models_registry.manifest import ManifestFile, manifest_of
+from models_registry.store import Store, Taken
+from tests.contracts.store_rigs import (
+    BucketRig,
+    LocalRig,
+    Rig,
+    everything,
+    files_of,
+    nothing,
+    published,
+    read,
+    take,
+)
+from tests.models_registry.builders import sha256
 
 BIG = 3 * 1024 * 1024 + 7
-
-
-def nothing(_: Collection[str]) -> set[str]:
-    return set()
-
-
-def everything(blobs: Collection[str]) -> set[str]:
-    return set(blobs)
 
 
 @pytest.fixture(params=["directory", "bucket"])
@@ -35,37 +38,6 @@ def rig(request, tmp_path: Path) -> Rig:
 @pytest.fixture
 def store(rig: Rig) -> Store:
     return rig.store
-
-
-def take(intake: Intake, tmp_path: Path, content: bytes, *, size: int | None = None) -> Taken:
-    source = tmp_path / "source"
-    source.write_bytes(content)
-    descriptor = os.open(source, os.O_RDONLY)
-    try:
-        return intake.take(descriptor, len(content) if size is None else size, counted=lambda _: None)
-    finally:
-        os.close(descriptor)
-
-
-def published(store: Store, tmp_path: Path, files: dict[str, bytes], key: str = "1") -> Manifest:
-    with store.intake(key) as intake:
-        manifest = manifest_of(
-            ManifestFile(path, len(content), take(intake, tmp_path, content).sha256)
-            for path, content in files.items()
-        )
-    store.publish(key, manifest)
-    store.discard(key, is_referenced=everything)
-    return manifest
-
-
-def read(store: Store, name: str) -> bytes:
-    with store.opened(name) as content:
-        return content.read_at(0, content.size)
-
-
-def files_of(directory: Path) -> dict[str, bytes]:
-    found = sorted(path for path in directory.rglob("*") if path.is_file())
-    return {path.relative_to(directory).as_posix(): path.read_bytes() for path in found}
 
 
 def test_a_file_is_hashed_while_it_is_copied_and_read_back_as_it_was(store, tmp_path) -> None:
@@ -114,7 +86,7 @@ def test_content_seen_before_is_not_copied(store, tmp_path, size: int) -> None:
     store.check(manifest)
 
 
-def test_the_same_content_twice_in_one_import_is_kept_once(rig, store, tmp_path) -> None:
+def test_the_same_content_twice_in_one_import_is_kept_once(store, tmp_path) -> None:
     content = os.urandom(BIG)
     with store.intake("1") as intake:
         assert take(intake, tmp_path, content).copied_bytes == BIG
@@ -185,7 +157,7 @@ def test_notes_are_whole_and_go_with_the_intake(store) -> None:
     assert store.intakes() == []
 
 
-def test_a_file_that_comes_in_pieces_goes_on_in_the_next_process(rig, tmp_path) -> None:
+def test_a_file_that_comes_in_pieces_goes_on_in_the_next_process(rig) -> None:
     content = os.urandom(BIG)
     with rig.store.intake("1") as intake, intake.part("w", BIG) as part:
         for start in range(0, BIG // 2, 100_000):

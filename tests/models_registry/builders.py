@@ -1,8 +1,13 @@
 """Small real files of every kind, and directories in Hugging Face layout made of them."""
 
+import hashlib
 import json
 import struct
 from pathlib import Path
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def safetensors(tensors: dict[str, tuple[str, list[int], bytes]], metadata: dict | None = None) -> bytes:

@@ -15,8 +15,17 @@ from models_registry.store import opened_at
 from models_registry.store.bucket import BucketStore, client
 from models_registry.store.bucket.client import Bucket
 from models_registry.store.place import Place
-from tests.contracts.store_rigs import PART_BYTES, BucketRig, sha256
-from tests.contracts.test_stores import everything, files_of, nothing, published, read, take
+from tests.contracts.store_rigs import (
+    PART_BYTES,
+    BucketRig,
+    everything,
+    files_of,
+    nothing,
+    published,
+    read,
+    take,
+)
+from tests.models_registry.builders import sha256
 
 BIG = os.urandom(2 * PART_BYTES + 7)
 

@@ -13,14 +13,11 @@ from models_registry.models import Upload, Version
 from models_registry.states import UploadState
 from tests import cast
 from tests.models_registry import builders as b
+from tests.models_registry.builders import sha256
 
 pytestmark = pytest.mark.django_db
 PART = 64
 OF_ZEROS = f"sha-256=:{base64.b64encode(hashlib.sha256(bytes(64)).digest()).decode()}:"
-
-
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def announced(contents: dict[str, bytes]) -> dict:
