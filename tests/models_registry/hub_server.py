@@ -2,15 +2,15 @@
 
 import json
 import re
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import unquote, urlsplit
 
+from tests.http_server import http_server
 from tests.models_registry.hub_repository import LFS_BYTES, Repository, blob_id, sha256_of
 from tests.models_registry.hub_writing import TakesUploads, Writing
 from tests.models_registry.modelscope_answers import ModelScopeAnswers
@@ -56,23 +56,18 @@ class HubServer:
     def repository(self, name: str = "acme/tiny") -> Repository:
         return self.repositories.setdefault(name, Repository())
 
+    def knows(self, token: str) -> bool:
+        return any(token in known for known in self.tokens.values())
+
 
 @contextmanager
 def hub_server() -> Iterator[HubServer]:
     class Answers(_Answers):
         pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    server.daemon_threads = True
-    Answers.hub = HubServer(f"http://127.0.0.1:{server.server_address[1]}")
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with http_server(Answers) as url:
+        Answers.hub = HubServer(url)
         yield Answers.hub
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 class _Cut(Exception):
@@ -121,8 +116,7 @@ class _Answers(ModelScopeAnswers, TakesUploads, BaseHTTPRequestHandler):
 
     def _may_read(self, repo: str) -> bool:
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
-        everybody = {one for known in self.hub.tokens.values() for one in known}
-        if token and token not in everybody:
+        if token and not self.hub.knows(token):
             self._answer(401, {"X-Error-Message": "Invalid credentials in Authorization header"})
         elif repo not in self.hub.repositories or token not in self.hub.tokens.get(repo, {token}):
             self._answer(401 if not token else 404, {"X-Error-Code": "RepoNotFound"})

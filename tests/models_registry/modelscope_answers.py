@@ -30,10 +30,8 @@ class ModelScopeAnswers:
 
     def _may_read_wrapped(self, repo: str) -> bool:
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
-        everybody = {one for known in self.hub.tokens.values() for one in known}
-        if token and (
-            token not in everybody or f"m_session_id={token}" not in self.headers.get("Cookie", "")
-        ):
+        session = f"m_session_id={token}"
+        if token and not (self.hub.knows(token) and session in self.headers.get("Cookie", "")):
             self._wrapped(None, status=400, code=10010103009, message="AccessToken is invalid or expired")
         elif repo not in self.hub.repositories or token not in self.hub.tokens.get(repo, {token}):
             self._wrapped(None, status=404, code=10010205001, message="record not found")

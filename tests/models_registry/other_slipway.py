@@ -4,15 +4,15 @@ import base64
 import hashlib
 import json
 import re
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
 
 from models_registry.manifest import ManifestFile, manifest_of
+from tests.http_server import http_server
 
 PART_BYTES = 100
 
@@ -50,17 +50,9 @@ def other_slipway() -> Iterator[OtherSlipway]:
     class Answers(_Answers):
         pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    server.daemon_threads = True
-    Answers.other = OtherSlipway(f"http://127.0.0.1:{server.server_address[1]}")
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with http_server(Answers) as url:
+        Answers.other = OtherSlipway(url)
         yield Answers.other
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 class _Answers(BaseHTTPRequestHandler):
