@@ -22,13 +22,19 @@ URL = "http://testserver"
 
 @dataclass
 class Wire(httpx2.BaseTransport):
-    """To the API of this process. `lose` answers get lost on their way back; all get the `refusal`."""
+    """To the API of this process. `lose` answers get lost on their way back; all get the `refusal`.
+
+    What `stumbles` answers, or raises, never reached the API.
+    """
 
     lose: int = 0
     refusal: Mapping[str, Any] | None = None
+    stumbles: Callable[[httpx2.Request], httpx2.Response | None] = lambda request: None
     sent: list[httpx2.Request] = field(default_factory=list)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        if (answer := self.stumbles(request)) is not None:
+            return answer
         self.sent.append(request)
         if self.refusal is not None:
             return httpx2.Response(self.refusal["status"], json=self.refusal)
@@ -65,17 +71,23 @@ class Terminal:
         self.wire = Wire()
         self.token = ""
         self.while_waiting: Callable[[], object] = lambda: None
+        self.waited: list[float] = []
+        """Seconds of each pause."""
         self._capsys = capsys
 
     def __call__(self, *arguments: object, token: str | None = None) -> Said:
         token = self.token if token is None else token
-        outside = Outside(transport=self.wire, sleep=lambda _seconds: self.while_waiting())
+        outside = Outside(transport=self.wire, sleep=self._pause)
         identity = ["--url", URL, *(["--token", token] if token else [])]
         self._capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main([*identity, *map(str, arguments)], outside=outside)
         said = self._capsys.readouterr()
         return Said(int(ended.value.code or 0), said.out, said.err)
+
+    def _pause(self, seconds: float) -> None:
+        self.waited.append(seconds)
+        self.while_waiting()
 
 
 @pytest.fixture

@@ -69,19 +69,14 @@ def test_a_directory_of_this_machine_becomes_a_version_and_the_same_again_sends_
     assert Version.objects.count() == 2
 
 
-def test_a_push_that_broke_off_goes_on_where_it_was(
-    pushing: Terminal, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answer = pushing.wire.handle_request
-
-    def breaks(request: httpx2.Request) -> httpx2.Response:
+def test_a_push_that_broke_off_goes_on_where_it_was(pushing: Terminal, directory: Path) -> None:
+    def breaks_off_once(request: httpx2.Request) -> None:
         if len(sent_parts(pushing)) == 7:
+            pushing.wire.stumbles = lambda request: None
             raise KeyboardInterrupt
-        return answer(request)
 
-    with monkeypatch.context() as broken:
-        broken.setattr(pushing.wire, "handle_request", breaks)
-        assert push(pushing, directory).status == 130
+    pushing.wire.stumbles = breaks_off_once
+    assert push(pushing, directory).status == 130
     first = len(sent_parts(pushing))
     assert push(pushing, directory).status == 0
     assert Upload.objects.count() == 1
@@ -90,36 +85,26 @@ def test_a_push_that_broke_off_goes_on_where_it_was(
 
 
 def test_what_fails_for_the_moment_is_tried_again_as_the_server_asks(
-    pushing: Terminal, directory: Path, monkeypatch: pytest.MonkeyPatch
+    pushing: Terminal, directory: Path
 ) -> None:
-    answer = pushing.wire.handle_request
     faults = [429, 503, None, 500]
-    waited: list[float] = []
 
-    def stumbles(request: httpx2.Request) -> httpx2.Response:
-        if request.method == "PUT" and faults:
-            status = faults.pop()
-            if status is None:
-                raise httpx2.ReadError("connection reset by peer", request=request)
-            return httpx2.Response(status, headers={"Retry-After": "7"})
-        return answer(request)
+    def stumbles(request: httpx2.Request) -> httpx2.Response | None:
+        if request.method != "PUT" or not faults:
+            return None
+        status = faults.pop()
+        if status is None:
+            raise httpx2.ReadError("connection reset by peer", request=request)
+        return httpx2.Response(status, headers={"Retry-After": "7"})
 
-    monkeypatch.setattr(pushing.wire, "handle_request", stumbles)
-    monkeypatch.setattr("slipway.uploading.Sender._may_wait", lambda self, s: waited.append(s) or True)
+    pushing.wire.stumbles = stumbles
     assert push(pushing, directory).status == 0
-    assert waited == [7.0, 1.0, 7.0, 7.0]
+    assert pushing.waited[:4] == [7.0, 1.0, 7.0, 7.0]
 
 
-def test_a_server_that_stays_away_ends_the_push_with_8(
-    pushing: Terminal, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answer = pushing.wire.handle_request
-
-    def away(request: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(503) if request.method == "PUT" else answer(request)
-
+def test_a_server_that_stays_away_ends_the_push_with_8(pushing: Terminal, directory: Path) -> None:
     pushing.while_waiting = lambda: None
-    monkeypatch.setattr(pushing.wire, "handle_request", away)
+    pushing.wire.stumbles = lambda request: httpx2.Response(503) if request.method == "PUT" else None
     assert push(pushing, directory).status == 8
 
 

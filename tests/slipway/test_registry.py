@@ -56,20 +56,15 @@ def test_a_rule_is_set_looked_at_applied_and_dropped(typing: Terminal, library: 
 
 
 def test_a_version_is_deleted_and_what_only_it_needed_is_collected(root: Terminal, library: Library) -> None:
-    assert typing_deletes(root).status == 0
+    assert root("models", "delete", "tiny:v1").status == 2
+    assert root("models", "delete", "tiny:v1", "--yes").status == 0
+    assert Version.objects.get(name="v1").state == "deleted"
     library.settle()
     root.while_waiting = lambda: worker([CollectionReconciler()], library.clock).sweep()
     said = root(*JSON, "store", "collect", "--grace-hours", 0, "--reason", "full")
     assert (said.status, said.document["state"], said.document["deleted_blobs"]) == (0, "done", 1)
     assert root(*JSON, "store", "collections").document[0]["id"] == said.document["id"]
     assert "0 files are damaged or missing" in root("store", "show").out
-
-
-def typing_deletes(terminal: Terminal):
-    assert terminal("models", "delete", "tiny:v1").status == 2
-    said = terminal("models", "delete", "tiny:v1", "--yes")
-    assert Version.objects.get(name="v1").state == "deleted"
-    return said
 
 
 def test_a_check_that_finds_damage_ends_with_1_and_names_the_versions(
