@@ -74,15 +74,12 @@ def _sync(state: str) -> Callable[[Scene], Mapping[str, Any]]:
     return lambda scene: {"id": scene.sync(state).pk}
 
 
-def _wish(wish: str, state: str) -> Route:
-    return Route(
-        "POST",
-        f"{HUB_SYNC}{wish}/",
-        Right.MODELS_WRITE,
-        fill=_sync(state),
-        body=lambda scene: {"reason": "needed"},
-        status=202,
-    )
+def _sync_wish(wish: str, state: str) -> Route:
+    return _wish(f"{HUB_SYNC}{wish}/", Right.MODELS_WRITE, _sync(state))
+
+
+def _wish(path: str, needs: Right, fill: Callable[[Scene], Mapping[str, Any]]) -> Route:
+    return Route("POST", path, needs, fill=fill, body=lambda scene: {"reason": "needed"}, status=202)
 
 
 def _export(state: str) -> Callable[[Scene], Mapping[str, Any]]:
@@ -101,14 +98,7 @@ def _new_export(scene: Scene) -> Mapping[str, Any]:
 
 
 def _export_wish(wish: str, state: str) -> Route:
-    return Route(
-        "POST",
-        f"{EXPORT}{wish}/",
-        Right.MODELS_EXPORT,
-        fill=_export(state),
-        body=lambda scene: {"reason": "needed"},
-        status=202,
-    )
+    return _wish(f"{EXPORT}{wish}/", Right.MODELS_EXPORT, _export(state))
 
 
 def _ruled(scene: Scene) -> Mapping[str, Any]:
@@ -297,10 +287,10 @@ ROUTES = [
     Route("GET", "hub-syncs/", Access.SIGNED_IN, owned=False),
     Route("GET", HUB_SYNC, Right.READ, fill=_sync("done")),
     Route("GET", HUB_SYNC + "events/", Right.READ, fill=_sync("done")),
-    _wish("pause", "fetching"),
-    _wish("resume", "paused"),
-    _wish("cancel", "fetching"),
-    _wish("retry", "failed"),
+    _sync_wish("pause", "fetching"),
+    _sync_wish("resume", "paused"),
+    _sync_wish("cancel", "fetching"),
+    _sync_wish("retry", "failed"),
     Route("GET", "exports/", Access.SIGNED_IN, owned=False),
     Route(
         "POST",
