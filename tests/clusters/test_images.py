@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from clusters import services
-from clusters.backends.base import GpuSeen
-from clusters.backends.fake import NODE
+from clusters.backends.base import GpuSeen, NodeSeen
 from clusters.errors import NoImageFits
 from clusters.models import Cluster, Deployment, Gpu, Node
 from clusters.reconcilers.clusters import Surveyed, record
@@ -125,7 +124,7 @@ def test_the_same_operation_keeps_its_image_whatever_came_since(scene: Scene) ->
 
 
 def test_a_survey_notes_the_drivers(scene: Scene) -> None:
-    seen = NODE.__class__(
+    seen = NodeSeen(
         name="box",
         address="",
         cpu_count=1,
