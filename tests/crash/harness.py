@@ -55,6 +55,16 @@ def worker(
     return one
 
 
+def dies(kernel: Kernel, clock: Clock) -> bool:
+    """Sweep once; whether the worker has died of it, and its lease has run out since."""
+    try:
+        kernel.sweep()
+    except Crash:
+        clock.pass_(LEASE_AND_A_BIT)
+        return True
+    return False
+
+
 def run_until_rest(
     kernel: Kernel, clock: Clock, *, tick: timedelta = timedelta(seconds=1), ticks: int = 400
 ) -> None:

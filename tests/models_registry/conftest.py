@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.test import Client
 from hypothesis import settings
 
 from accounts.actors import of_user
@@ -14,9 +15,14 @@ from common.actor import Actor
 from common.errors import Conflict
 from common.reconcile import Kernel
 from models_registry import importer, services, uses
+from models_registry.checker import check_job
 from models_registry.collecting import CollectionReconciler
 from models_registry.hub.fetch import fetch_job
+from models_registry.hub.push import push_job
+from models_registry.hub.source import RepositorySource
+from models_registry.hub.target import RepositoryTarget, SlipwayTarget
 from models_registry.importer import Job
+from models_registry.importing import DirectorySource
 from models_registry.keeping import RetentionReconciler
 from models_registry.models import Collection, HubSource, HubSync, Model, Version
 from models_registry.receiver import receive_job
@@ -34,12 +40,21 @@ from tests.models_registry.hub_server import HubServer, hub_server
 REPO = "acme/tiny"
 
 
-def import_here(job: Job) -> None:
-    """What the importing process does, in this one."""
+WORK: dict[type, importer.Work] = {
+    DirectorySource: importer.import_job,
+    RepositorySource: fetch_job,
+    RepositoryTarget: push_job,
+    SlipwayTarget: push_job,
+    UploadSource: receive_job,
+    importer.WholeStore: check_job,
+}
+
+
+def do_here(job: Job) -> None:
+    """What the process of a job does, in this one."""
     with opened_at(job.store).intake(job.key) as intake:
         importer._note(intake, job, importer.STARTED, {"pid": 0})
-        is_upload = isinstance(job.source, UploadSource)
-        importer.run(job, intake, receive_job if is_upload else importer.import_job)
+        importer.run(job, intake, WORK[type(job.source)])
 
 
 @dataclass
@@ -49,7 +64,7 @@ class Library:
     root: Path
     home: Path
     clock: Clock = field(default_factory=Clock)
-    start: Callable[[Job], None] = import_here
+    start: Callable[[Job], None] = do_here
 
     @property
     def store(self) -> LocalStore:
@@ -139,20 +154,13 @@ def model(actor: Actor) -> Model:
     return services.create_model(actor=actor, team=cast.team("vision"), name="tiny", task="text-generation")
 
 
-def fetch_here(job: Job) -> None:
-    """What the fetching process does, in this one."""
-    with opened_at(job.store).intake(job.key) as intake:
-        importer._note(intake, job, importer.STARTED, {"pid": 0})
-        importer.run(job, intake, fetch_job)
-
-
 class Hubs:
     """A hub with one repository, and workers that sync it."""
 
     def __init__(self, library, server: HubServer) -> None:
         self.library, self.server = library, server
 
-    def worker(self, checkpoints: Checkpoints | None = None, start=fetch_here) -> Kernel:
+    def worker(self, checkpoints: Checkpoints | None = None, start=do_here) -> Kernel:
         reconcilers = [VersionReconciler(start), HubSyncReconciler(), HubSourceReconciler()]
         return worker(reconcilers, self.library.clock, checkpoints)
 
@@ -212,5 +220,29 @@ def chat(monkeypatch) -> Chat:
 
 
 @pytest.fixture
-def api(ada) -> cast.Api:
+def version(library: Library, actor: Actor, model: Model) -> Version:
+    return library.ready(actor, model)
+
+
+@pytest.fixture
+def api(ada: User) -> cast.Api:
     return cast.api(ada)
+
+
+@pytest.fixture
+def browser(ada: User) -> Client:
+    client = Client()
+    client.force_login(ada)
+    return client
+
+
+@pytest.fixture
+def admin(db) -> Actor:
+    """Of the team."""
+    return of_user(cast.person("cleo", vision="admin"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    """One by itself, without a library."""
+    return LocalStore(tmp_path / "store")

@@ -1,29 +1,19 @@
 """A hub that takes a team's versions, an approver who may send them there, and workers that do."""
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from accounts.actors import of_user
-from models_registry import importer, services
+from models_registry import services
 from models_registry.exporting import ExportReconciler
-from models_registry.hub.push import push_job
-from models_registry.importer import Job
 from models_registry.models import Export
-from models_registry.store import LocalStore
 from tests import cast
 from tests.crash.harness import Checkpoints, run_until_rest, worker
+from tests.models_registry.conftest import do_here
 from tests.models_registry.hub_server import hub_server
 
 REPO = "acme/tiny"
-
-
-def push_here(job: Job) -> None:
-    """What the sending process does, in this one."""
-    with LocalStore(Path(job.store)).intake(job.key) as intake:
-        importer._note(intake, job, importer.STARTED, {"pid": 0})
-        importer.run(job, intake, push_job)
 
 
 class Outward:
@@ -36,7 +26,7 @@ class Outward:
         wanted = {"repo_id": REPO, "token": "hf_write", "reason": "They asked for it.", **given}
         return services.start_export(actor=self.actor, version=self.version, **wanted)
 
-    def worker(self, checkpoints: Checkpoints | None = None, start=push_here):
+    def worker(self, checkpoints: Checkpoints | None = None, start=do_here):
         return worker([ExportReconciler(start)], self.library.clock, checkpoints)
 
     def settle(self) -> None:

@@ -48,6 +48,7 @@ def at_once(*work: Callable[[], object]) -> list[Exception]:
         thread.start()
     for thread in threads:
         thread.join(60)
+        assert not thread.is_alive(), "it has not ended in a minute"
     if faults:
         raise faults[0]
     return refusals

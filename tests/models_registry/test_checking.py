@@ -11,27 +11,18 @@ from accounts.actors import of_user
 from common import audit
 from common.actor import Actor
 from common.models import AuditRecord
-from models_registry import checker, files, importer, selectors, services
+from models_registry import checker, files, selectors, services
 from models_registry.checking import CheckReconciler, FindingReconciler
 from models_registry.errors import Busy, WrongState
-from models_registry.importer import Job, WholeStore
 from models_registry.models import Check, Finding, Version
 from models_registry.services.storage import begin_check
-from models_registry.store import opened_at
 from tests import cast
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die, run_until_rest, worker
-from tests.models_registry.conftest import Library
+from tests.models_registry.conftest import Library, do_here
 
 pytestmark = pytest.mark.django_db
 
 SYSTEM = Actor.system("test")
-
-
-def do_here(job: Job) -> None:
-    """What the checking or the importing process does, in this one."""
-    work = checker.check_job if isinstance(job.source, WholeStore) else importer.import_job
-    with opened_at(job.store).intake(job.key) as intake:
-        importer.run(job, intake, work)
 
 
 def kernel_of(library: Library, checkpoints: Checkpoints | None = None):
@@ -62,11 +53,6 @@ def damage(library: Library, version: Version) -> Path:
     return blob
 
 
-@pytest.fixture
-def version(library, actor, model) -> Version:
-    return library.ready(actor, model)
-
-
 def test_a_whole_store_has_no_findings(library, version) -> None:
     check = checked(library)
     assert (check.state, check.damaged, check.missing) == ("done", 0, 0)
@@ -95,9 +81,7 @@ def test_a_damaged_blob_is_moved_aside_and_comes_back_from_the_source(library, v
     assert found.detail["versions"] == ["tiny:v1"]
 
 
-def test_what_no_source_has_any_more_is_lost_and_its_versions_are_damaged(
-    library, actor, model, version
-) -> None:
+def test_what_no_source_has_any_more_is_lost_and_its_versions_are_damaged(library, model, version) -> None:
     damage(library, version)
     source = library.root / "model"
     source.rename(library.root / "elsewhere")

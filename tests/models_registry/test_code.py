@@ -7,7 +7,6 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from accounts.actors import of_user
 from accounts.errors import NotAllowed
 from common.errors import Invalid
 from common.models import AuditRecord
@@ -21,11 +20,6 @@ from tests.models_registry import builders as b
 
 CODE = b"import torch\n\n\nclass Tiny(torch.nn.Module): ...\n"
 SOON = timedelta(days=30)
-
-
-@pytest.fixture
-def admin(db):
-    return of_user(cast.person("cleo", vision="admin"))
 
 
 @pytest.fixture
@@ -122,7 +116,7 @@ def test_only_an_admin_exempts_with_a_reason_for_at_most_180_days(version, admin
     assert not CodeExemption.objects.exists()
 
 
-def test_the_page_of_the_team_exempts_and_ends_and_the_version_says_what_holds(version, admin) -> None:
+def test_the_page_of_the_team_exempts_and_ends_and_the_version_says_what_holds(version) -> None:
     browser = Client()
     browser.force_login(cast.person("dora", vision="admin"))
     assert "It cannot be released" in browser.get("/models/tiny/v1/").content.decode()

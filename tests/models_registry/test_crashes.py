@@ -10,7 +10,7 @@ from common.actor import Actor
 from common.models import AuditRecord, Intent
 from models_registry import files, services
 from models_registry.models import Version, VersionFile, VersionMove
-from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
+from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, die, dies
 from tests.models_registry import builders as b
 
 pytestmark = pytest.mark.django_db
@@ -55,17 +55,10 @@ def crash_everywhere(library, kept: Version, play: Play, states: list[str], *, a
     while True:
         point += 1
         version = play()
-        try:
-            library.worker(Checkpoints(at=point, then=die)).sweep()
-        except Crash:
-            library.clock.pass_(LEASE_AND_A_BIT)
-        else:
+        if not dies(library.worker(Checkpoints(at=point, then=die)), library.clock):
             return point - 1
         if again_at:
-            try:
-                library.worker(Checkpoints(at=again_at, then=die)).sweep()
-            except Crash:
-                library.clock.pass_(LEASE_AND_A_BIT)
+            dies(library.worker(Checkpoints(at=again_at, then=die)), library.clock)
         library.settle()
         check(library, kept, version, states)
         Intent.objects.all().delete()

@@ -59,7 +59,7 @@ def test_a_publication_is_told_and_recorded_and_its_token_is_not(outward) -> Non
     assert not any("hf_write" in text for text in [*said, str(Export.objects.values())])
 
 
-def test_only_those_who_may_publish_export(outward, actor, settings) -> None:
+def test_only_those_who_may_publish_export(outward, actor) -> None:
     export = outward.start()
     with pytest.raises(NotAllowed):
         services.start_export(actor=actor, version=outward.version, repo_id=REPO, reason="why not")

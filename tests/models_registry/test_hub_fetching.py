@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from models_registry.hub.fetching import fetch_repository
 from models_registry.hub.huggingface import HuggingFace
 from models_registry.hub.source import RepositorySource
 from models_registry.importing import DirectorySource, ImportResult, Progress
-from models_registry.store import LocalStore, Store, local_intake
+from models_registry.store import Store, local_intake
 from models_registry.store.bucket import BucketStore
 from tests.contracts.store_rigs import BucketRig
 from tests.models_registry import builders as b
@@ -26,11 +25,6 @@ def hub() -> Iterator[HubServer]:
     with hub_server() as server:
         server.repository(REPO).commit(files())
         yield server
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> LocalStore:
-    return LocalStore(tmp_path / "store")
 
 
 def files(fill: bytes = b"\x01", elements: int = 50_000) -> dict[str, bytes]:
@@ -220,19 +214,6 @@ def test_every_refusal_of_a_hub_has_its_own_words(hub, store, prepare, changes, 
     result = fetch(hub, store, **changes)
     assert result.outcome in ("failed", "interrupted")
     assert words in result.reason
-
-
-def test_a_token_goes_to_the_hub_and_not_where_it_redirects(hub, store) -> None:
-    hub.tokens[REPO] = {"hf_ok"}
-    with hub_server() as cdn:
-        cdn.repositories = hub.repositories
-        commit = hub.repository(REPO).branches["main"]
-        hub.faults.redirect_to = f"{cdn.url}/cdn/{REPO}/{commit}/model.safetensors"
-        trusted = tuple(one.url.removeprefix("http://") for one in (hub, cdn))
-        result = fetch(hub, store, token="hf_ok", trusted_hosts=trusted)
-        assert result.outcome == "accepted", result.reason
-        assert {token for _, _, token in hub.requests} == {"Bearer hf_ok"}
-        assert [token for _, _, token in cdn.requests] == [""]
 
 
 def test_a_limit_of_the_hub_is_waited_for_and_told(hub, store) -> None:

@@ -13,13 +13,6 @@ from tests.models_registry.conftest import REPO
 PART = {"HX-Request": "true"}
 
 
-@pytest.fixture
-def browser(ada) -> Client:
-    client = Client()
-    client.force_login(ada)
-    return client
-
-
 def text_of(answer) -> str:
     return answer.content.decode()
 

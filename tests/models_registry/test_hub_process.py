@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
@@ -32,11 +31,6 @@ def hub() -> Iterator[HubServer]:
         server.repository(REPO).commit(b.model_files() | large)
         server.tokens[REPO] = {"hf_secret"}
         yield server
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> LocalStore:
-    return LocalStore(tmp_path / "store")
 
 
 def job(hub: HubServer, store: LocalStore) -> Job:

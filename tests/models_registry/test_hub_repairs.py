@@ -1,31 +1,20 @@
 """Damaged files of versions that hubs have brought: fetched again from the commit that they came from."""
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from common.actor import Actor
-from models_registry import checker, files, importer, services
+from models_registry import files, services
 from models_registry.checking import CheckReconciler, FindingReconciler
-from models_registry.hub.fetch import fetch_job
-from models_registry.importer import Job, WholeStore
 from models_registry.models import Finding, HubSource, Version
 from models_registry.services.storage import begin_check
 from models_registry.states import HubKind
-from models_registry.store import LocalStore
 from tests.crash.harness import run_until_rest, worker
 from tests.models_registry import builders as b
-from tests.models_registry.conftest import REPO
+from tests.models_registry.conftest import REPO, do_here
 
 pytestmark = pytest.mark.django_db
-
-
-def do_here(job: Job) -> None:
-    """What the checking or the fetching process does, in this one."""
-    work = checker.check_job if isinstance(job.source, WholeStore) else fetch_job
-    with LocalStore(Path(job.store)).intake(job.key) as intake:
-        importer.run(job, intake, work)
 
 
 @pytest.fixture

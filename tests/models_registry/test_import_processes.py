@@ -12,7 +12,7 @@ from models_registry.errors import (
 from models_registry.importer import Job
 from models_registry.models import Version, VersionMove
 from models_registry.store import LocalStore
-from tests.models_registry.conftest import import_here
+from tests.models_registry.conftest import do_here
 
 pytestmark = pytest.mark.django_db
 
@@ -59,7 +59,7 @@ def test_a_process_that_dies_is_started_again(library, actor, model) -> None:
     def dies_at_first(job: Job) -> None:
         starts.append(1)
         if len(starts) == 3:
-            import_here(job)
+            do_here(job)
 
     library.start = dies_at_first
     version = begun(library, actor, model)
@@ -134,7 +134,7 @@ def test_a_process_of_an_attempt_that_is_over_is_told_to_stop(library, actor, mo
         kernel.sweep()
         assert intake.is_unwanted()
         assert len(starts) == 1
-    library.start = import_here
+    library.start = do_here
     library.settle()
     version.refresh_from_db()
     assert version.state == "ready"

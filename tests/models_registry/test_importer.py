@@ -29,11 +29,6 @@ def root(tmp_path: Path) -> Path:
     return b.model_directory(tmp_path / "roots/model").parent
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> LocalStore:
-    return LocalStore(tmp_path / "store")
-
-
 def job(root: Path, store: LocalStore, *, attempt: int = 1, guardian: psutil.Process | None = None) -> Job:
     guardian = guardian or psutil.Process()
     return Job(

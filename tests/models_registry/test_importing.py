@@ -19,11 +19,6 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "roots"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> LocalStore:
-    return LocalStore(tmp_path / "store")
-
-
 def run(root: Path, store: LocalStore, path: str = "model", *, reports: list | None = None, **options):
     with store.intake("1") as intake:
         report = (reports if reports is not None else []).append

@@ -13,13 +13,6 @@ PART = {"HX-Request": "true"}
 
 
 @pytest.fixture
-def browser(ada) -> Client:
-    client = Client()
-    client.force_login(ada)
-    return client
-
-
-@pytest.fixture
 def stranger(db) -> Client:
     client = Client()
     client.force_login(cast.person("eve", other="admin"))

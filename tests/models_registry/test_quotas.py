@@ -7,7 +7,7 @@ from models_registry import files, quotas, services
 from models_registry.models import StorageQuota, Upload, Version
 from tests import cast
 from tests.models_registry import builders as b
-from tests.models_registry.conftest import import_here
+from tests.models_registry.conftest import do_here
 from tests.models_registry.test_uploads import announced
 
 pytestmark = pytest.mark.django_db
@@ -67,7 +67,7 @@ def test_of_two_imports_that_find_room_for_one_the_later_one_is_refused(library,
     library.worker().sweep()
     assert len(jobs) == 2
     for job in jobs:
-        import_here(job)
+        do_here(job)
     library.settle()
     states = sorted(Version.objects.values_list("state", flat=True))
     assert states == ["failed", "ready"]

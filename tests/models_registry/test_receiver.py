@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from io import BytesIO
-from pathlib import Path
 
 import psutil
 import pytest
@@ -17,7 +16,7 @@ from models_registry.spool import Spool
 from models_registry.store import LocalStore
 from models_registry.uploaded import UploadSource
 from tests.models_registry import builders as b
-from tests.models_registry.test_uploads import sha256
+from tests.models_registry.builders import sha256
 from tests.patience import eventually
 
 PART = 64 * 1024 * 1024
@@ -34,11 +33,6 @@ def job(store: LocalStore, spool: Spool) -> Job:
         guardian_started=guardian.create_time(),
         allowance=Allowance("vision", 10, 3),
     )
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> LocalStore:
-    return LocalStore(tmp_path / "store")
 
 
 @pytest.fixture

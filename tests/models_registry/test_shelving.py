@@ -12,11 +12,6 @@ from models_registry.models import Model, Version
 from tests import cast
 
 
-@pytest.fixture
-def version(library, actor, model) -> Version:
-    return library.ready(actor, model)
-
-
 def told() -> list[str]:
     return list(AuditRecord.objects.order_by("pk").values_list("action", flat=True))
 

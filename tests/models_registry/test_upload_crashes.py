@@ -15,16 +15,17 @@ from models_registry import files, services
 from models_registry.models import Upload, UploadContent, Version
 from models_registry.store import LocalStore
 from models_registry.uploaded import UploadSource, take_upload
-from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
+from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die, dies
 from tests.models_registry import builders as b
-from tests.models_registry.test_uploads import announced, sha256
+from tests.models_registry.builders import sha256
+from tests.models_registry.test_uploads import announced
 
 pytestmark = pytest.mark.django_db
 CONTENTS = {sha256(data): data for data in b.model_files().values()}
 
 
 @pytest.fixture
-def begun(library, actor, model, monkeypatch) -> Callable[[], Upload]:
+def begun(library, actor, model) -> Callable[[], Upload]:
     """An upload all of whose contents have come."""
 
     def begin() -> Upload:
@@ -43,11 +44,7 @@ def crash_at(library, points: Iterable[int], play: Callable[[], Upload], state: 
     """How many points there were until a run passed fewer."""
     for point in points:
         upload = play()
-        try:
-            library.worker(Checkpoints(at=point, then=die)).sweep()
-        except Crash:
-            library.clock.pass_(LEASE_AND_A_BIT)
-        else:
+        if not dies(library.worker(Checkpoints(at=point, then=die)), library.clock):
             return point
         library.settle()
         upload = Upload.objects.get(pk=upload.pk)

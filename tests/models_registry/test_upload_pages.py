@@ -14,13 +14,6 @@ PART = {"HX-Request": "true"}
 
 
 @pytest.fixture
-def browser(ada) -> Client:
-    client = Client()
-    client.force_login(ada)
-    return client
-
-
-@pytest.fixture
 def root(db) -> Client:
     client = Client()
     client.force_login(cast.person("root", superuser=True))

@@ -4,7 +4,6 @@ import json
 from datetime import timedelta
 
 import pytest
-from django.test import Client
 
 from models_registry import files, selectors, services
 from models_registry.errors import Frozen
@@ -12,20 +11,8 @@ from models_registry.models import Version
 from models_registry.reconcilers import VersionReconciler
 from models_registry.rereading import NotReadable, read_facts
 from tests import cast
-from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, crashes, die, run_until_rest, worker
+from tests.crash.harness import Checkpoints, crashes, die, dies, run_until_rest, worker
 from tests.models_registry import builders as b
-
-
-@pytest.fixture
-def version(library, actor, model) -> Version:
-    return library.ready(actor, model)
-
-
-@pytest.fixture
-def browser(ada) -> Client:
-    client = Client()
-    client.force_login(ada)
-    return client
 
 
 def forget_facts(version: Version) -> None:
@@ -63,11 +50,8 @@ def test_facts_are_there_in_the_end_wherever_the_worker_dies(library, version) -
     points = 0
     for point in crashes():
         forget_facts(version)
-        try:
-            library.worker(Checkpoints(at=point, then=die)).sweep()
-        except Crash:
+        if dies(library.worker(Checkpoints(at=point, then=die)), library.clock):
             points += 1
-            library.clock.pass_(LEASE_AND_A_BIT)
             library.settle()
         version.refresh_from_db()
         assert (version.facts, version.next_at, version.stuck_at) == (kept, None, None)
@@ -100,8 +84,7 @@ def test_the_reading_process_says_what_is_wrong_and_nothing_else_suffers(library
         read_facts(str(tmp_path / "no store"), files.manifest_of(version))
 
 
-def test_rest_shows_facts_card_and_lineage_of_a_version(library, ada, actor, model) -> None:
-    api = cast.api(ada)
+def test_rest_shows_facts_card_and_lineage_of_a_version(library, api, model) -> None:
     lineage = {"base_model": "hf://acme/base@main", "job": "https://ci.example/7", "data": ["s3://a"], "x": 1}
     made = api.post("models/tiny/versions/", {"source": str(library.directory()), "lineage": lineage})
     library.settle()
@@ -204,9 +187,8 @@ def test_two_versions_are_compared_by_their_facts(browser, library, ada, actor, 
     ]
 
 
-def test_models_are_found_by_architecture_format_and_size(library, ada, actor, model, version) -> None:
+def test_models_are_found_by_architecture_format_and_size(browser, api, actor, model, version) -> None:
     services.create_model(actor=actor, team=cast.team("vision"), name="empty")
-    api = cast.api(ada)
 
     def found(query: str) -> list[str]:
         answer = api.get(f"models/?{query}")
@@ -221,8 +203,6 @@ def test_models_are_found_by_architecture_format_and_size(library, ada, actor, m
     assert found("parameters_min=65") == found("parameters_max=63") == []
     assert api.get("models/?format=pickle").status_code == 400
     assert api.get("models/?parameters_min=many").status_code == 400
-    client = Client()
-    client.force_login(ada)
-    page = client.get("/models/?parameters_max=1B&format=safetensors").content.decode()
+    page = browser.get("/models/?parameters_max=1B&format=safetensors").content.decode()
     assert 'href="/models/tiny/"' in page
     assert 'href="/models/empty/"' not in page

@@ -9,7 +9,6 @@ import model_signing
 import pytest
 from django.apps import apps
 
-from accounts.actors import of_user
 from accounts.errors import NotAllowed
 from common import audit
 from common.errors import Invalid
@@ -21,16 +20,11 @@ from models_registry.signing import bundles
 from models_registry.signing.keys import PrivateKey
 from models_registry.vouching import check_signature, standing_of
 from tests import cast
-from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
+from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, die, dies
 from tests.models_registry import builders as b
 from tests.models_registry.test_signing import manifest_in, new_key, pem_of, written
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def admin():
-    return of_user(cast.person("cleo", vision="admin"))
 
 
 @pytest.fixture
@@ -181,11 +175,7 @@ def test_signing_survives_a_crash_at_any_point(library, actor, model, admin, sig
             written(directory, "model.sig", bundles.signed("tiny", manifest_in(directory), late))
             library.settle()
             trust(admin, late, f"key{point}")
-        try:
-            library.worker(Checkpoints(at=point, then=die)).sweep()
-        except Crash:
-            library.clock.pass_(LEASE_AND_A_BIT)
-        else:
+        if not dies(library.worker(Checkpoints(at=point, then=die)), library.clock):
             break
         library.settle()
         assert [*shown(version)] == ["files", "slipway"]
