@@ -28,6 +28,8 @@ class Faults:
     ignores_ranges: bool = False
     damage: bytes = b""
     """Replaces the first bytes of large files."""
+    turned: str = ""
+    """The bytes of this file come in the wrong order."""
     extra_bytes: int = 0
     """Sent after the end of large files, without a length."""
     size_told: int = 0
@@ -201,6 +203,8 @@ class _Answers(ModelScopeAnswers, TakesUploads, BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
+        if path == faults.turned:
+            content = content[::-1]
         if is_large:
             content = faults.damage + content[len(faults.damage) :] + b"x" * faults.extra_bytes
             end += faults.extra_bytes

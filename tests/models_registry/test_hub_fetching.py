@@ -162,6 +162,13 @@ def test_a_hub_that_lies_is_caught(hub, store, faults, words) -> None:
     assert list(store.root.glob("blobs/sha256/*/*")) == []
 
 
+def test_a_small_file_is_held_against_the_hash_that_git_has_of_it(hub, store) -> None:
+    hub.faults.turned = "README.md"
+    result = fetch(hub, store)
+    assert result.outcome == "failed"
+    assert "README.md does not have the content that the hub vouches for" in result.reason
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
