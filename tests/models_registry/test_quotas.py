@@ -80,6 +80,7 @@ def test_a_sync_beyond_the_limit_fetches_nothing(hubs, source, actor) -> None:
     sync = hubs.synced(source, actor)
     assert sync.state == "failed"
     assert "Team vision may hold 10 bytes" in sync.reason
+    assert hubs.server.sent.total() == 0
     limit(None)
     services.retry_sync(actor=actor, sync=sync)
     hubs.settle()
