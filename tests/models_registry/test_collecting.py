@@ -12,7 +12,7 @@ from models_registry import files, services
 from models_registry.collecting import CollectionReconciler
 from models_registry.errors import Busy
 from models_registry.keeping import StoreKeeperReconciler
-from models_registry.models import Collection, Model, StoreKeeper, UnreferencedBlob, Version
+from models_registry.models import Check, Collection, Model, StoreKeeper, UnreferencedBlob, Version
 from models_registry.services.storage import begin_collection
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, die, dies, worker
 from tests.models_registry.conftest import Library
@@ -190,6 +190,23 @@ def test_the_keeper_begins_a_collection_every_day(library) -> None:
         kernel.sweep()
         assert Collection.objects.filter(state="done").count() == day
         library.clock.pass_(timedelta(days=1))
+
+
+def test_the_keeper_begins_a_check_every_few_days_if_it_is_told_to(library, settings) -> None:
+    settings.SLIPWAY_STORE_CHECK_DAYS = 7
+    running = begin_collection(actor=SYSTEM)
+    kernel, now = worker([StoreKeeperReconciler()], library.clock), library.clock()
+    StoreKeeper.objects.update(next_at=now, collect_at=now, check_at=now)
+    kernel.sweep()
+    check = Check.objects.get()
+    assert (check.is_running, [one.pk for one in Collection.objects.all()]) == (True, [running.pk])
+    assert StoreKeeper.objects.get().check_at == now + timedelta(days=7)
+    Check.objects.update(state="done")
+    settings.SLIPWAY_STORE_CHECK_DAYS = 0
+    library.clock.pass_(timedelta(days=8))
+    StoreKeeper.objects.update(next_at=library.clock())
+    kernel.sweep()
+    assert [one.pk for one in Check.objects.all()] == [check.pk]
 
 
 def test_the_keeper_lets_a_collection_that_runs_go_on(library) -> None:
