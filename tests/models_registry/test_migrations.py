@@ -48,7 +48,7 @@ def test_ready_versions_without_facts_are_woken_a_few_in_each_second(moved_back)
     assert set(rows.values_list("facts", flat=True)) == {None}
 
 
-@pytest.mark.parametrize("before", [("models_registry", "0009_code_exemptions")], indirect=True)
+@pytest.mark.parametrize("before", [("models_registry", "0014_finding_mark")], indirect=True)
 def test_models_tell_of_their_ready_versions_and_tags_of_their_models(moved_back) -> None:
     team = moved_back.get_model("accounts", "Team").objects.create(name="vision")
     models = moved_back.get_model("models_registry", "Model").objects
