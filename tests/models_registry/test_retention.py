@@ -182,6 +182,20 @@ def test_a_rule_is_applied_once_at_a_time(actor, rule) -> None:
         services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
 
 
+def test_a_rule_that_is_stopped_while_it_acts_deletes_nothing_more(library, actor, model, rule) -> None:
+    services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
+
+    def stop_after_the_first() -> dict[int, list[str]]:
+        now = RetentionRule.objects.get(pk=rule.pk)
+        if now.asked is not None and now.deleted_versions:
+            services.stop_retention(actor=actor, rule=now)
+        return {}
+
+    uses.register_use_check(stop_after_the_first)
+    library.retain()
+    assert live(model) == ["v1", "v2", "v4", "v5"]
+
+
 @pytest.mark.slow
 def test_a_run_survives_a_crash_at_any_point(library, actor, model) -> None:
     rule = services.set_retention(actor=actor, model=model, keep_last=1)
