@@ -8,7 +8,7 @@ from models_registry.models import StorageQuota, Upload, Version
 from tests import cast
 from tests.models_registry import builders as b
 from tests.models_registry.conftest import do_here
-from tests.models_registry.test_uploads import announced
+from tests.models_registry.test_uploads import Uploader, announced
 
 pytestmark = pytest.mark.django_db
 FILES = b.model_files()
@@ -36,6 +36,18 @@ def test_an_upload_reserves_its_room_and_the_next_one_is_refused_with_figures(li
     assert (shown["held_bytes"], shown["reserved_bytes"]) == (0, SIZE + 1_000)
     api.post(f"models/tiny/uploads/{first.json()['id']}/cancel/", {})
     assert api.get("teams/vision/storage/").json()["reserved_bytes"] == 1_000
+
+
+def test_what_an_upload_has_reserved_is_its_own(library, model, api) -> None:
+    limit(SIZE)
+    uploader = Uploader(api, FILES)
+    for content in uploader.missing:
+        assert uploader.put(content).status_code == 200
+    assert uploader.complete().status_code == 202
+    library.settle()
+    assert Version.objects.get().state == "ready"
+    shown = api.get("teams/vision/storage/").json()
+    assert (shown["held_bytes"], shown["reserved_bytes"]) == (SIZE, 0)
 
 
 def test_an_import_beyond_the_limit_copies_nothing_and_what_the_team_holds_is_free(
