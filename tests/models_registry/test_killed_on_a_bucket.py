@@ -14,11 +14,10 @@ from models_registry import importer
 from models_registry.importer import Job, import_job
 from models_registry.importing import DirectorySource
 from models_registry.manifest import Manifest
-from tests.contracts.store_rigs import BucketRig
-from tests.contracts.test_stores import everything, published
+from tests.contracts.store_rigs import BucketRig, everything, published
 from tests.models_registry import builders as b
 from tests.models_registry.doomed_publisher import accepted
-from tests.models_registry.test_bucket_store import nothing_is_half_visible, survivor
+from tests.models_registry.test_bucket_crashes import nothing_is_half_visible, survivor
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(180)]
 SLOW = [pytest.mark.slow, pytest.mark.timeout(900)]
