@@ -17,7 +17,7 @@ from images import selectors
 from images.models import RuntimeImage
 from images.references import MAX_REFERENCE
 from images.states import ENGINES, Acceleration, ImageState, Outcome
-from models_registry.facts import WEIGHT_FORMATS
+from models_registry.facts.summary import WEIGHT_FORMATS
 from models_registry.models import Model
 
 ENGINE_CHOICES = [(engine, engine) for engine in ENGINES]

@@ -26,14 +26,14 @@ class ModelsRegistryConfig(AppConfig):
     def ready(self) -> None:
         from common.pages import search
         from common.reconcile import kernel
-        from models_registry.checking import CheckReconciler, FindingReconciler
-        from models_registry.collecting import CollectionReconciler
-        from models_registry.exporting import ExportReconciler
         from models_registry.finder import find_models
-        from models_registry.keeping import RetentionReconciler, StoreKeeperReconciler
-        from models_registry.reconcilers import VersionReconciler
-        from models_registry.syncing import HubSourceReconciler, HubSyncReconciler
-        from models_registry.uploading import UploadReconciler
+        from models_registry.reconcilers.checks import CheckReconciler, FindingReconciler
+        from models_registry.reconcilers.collections import CollectionReconciler
+        from models_registry.reconcilers.exports import ExportReconciler
+        from models_registry.reconcilers.hubs import HubSourceReconciler, HubSyncReconciler
+        from models_registry.reconcilers.retention import RetentionReconciler, StoreKeeperReconciler
+        from models_registry.reconcilers.uploads import UploadReconciler
+        from models_registry.reconcilers.versions import VersionReconciler
 
         kernel.register(VersionReconciler())
         kernel.register(HubSourceReconciler())

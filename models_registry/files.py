@@ -10,7 +10,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db.models import Q
 
-from models_registry import bringing, uses
+from models_registry import uses
 from models_registry.errors import IntakeBusy, NotFetched, OnItsWay, WrongState
 from models_registry.manifest import Manifest, ManifestFile
 from models_registry.models import (
@@ -23,10 +23,11 @@ from models_registry.models import (
     Version,
     VersionFile,
 )
-from models_registry.spool import Spool
+from models_registry.processes import bringer
 from models_registry.states import HOLDS_BLOBS, LIVE_UPLOADS, FindingState, VersionState
 from models_registry.store import BUCKET, Store, opened_at
 from models_registry.store.place import Place
+from models_registry.store.spool import Spool
 
 _AT_ONCE = 500
 _ROWS_KEY = re.compile(r"(?:check-|repair-|export-)?\d+")
@@ -79,7 +80,7 @@ def materialise(version: Version) -> Path:
     place, manifest = store(), manifest_of(version)
     if not place.is_at_hand(manifest):
         _let_go_of_unused(place, manifest)
-        said = bringing.start(place, manifest, log_dir=Path(settings.SLIPWAY_LOG_DIR))
+        said = bringer.start(place, manifest, log_dir=Path(settings.SLIPWAY_LOG_DIR))
         if said:
             raise NotFetched(f"The files of {version} cannot be fetched to this node: {said}")
         here = place.come_bytes(manifest)

@@ -15,7 +15,7 @@ from accounts.selectors import teams_where
 from accounts.states import Right
 from common.pages.forms import Choice, SearchInput
 from models_registry import selectors
-from models_registry.facts import WEIGHT_FORMATS
+from models_registry.facts.summary import WEIGHT_FORMATS
 from models_registry.models import Model, Version
 from models_registry.states import VersionState
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.db.models import F, Q, QuerySet, Sum
 
 from accounts.models import Team
-from models_registry.allowance import Allowance
+from models_registry.importing.allowance import Allowance
 from models_registry.manifest import ManifestFile
 from models_registry.models import StorageQuota, Upload, VersionFile
 from models_registry.states import HOLDS_BLOBS

@@ -14,11 +14,11 @@ from models_registry import files, names
 from models_registry.errors import SourceNotAllowed
 from models_registry.hub.source import PATIENCE_SECONDS, RepositorySource
 from models_registry.hub.target import RepositoryTarget, SlipwayTarget
-from models_registry.importing import DirectorySource
+from models_registry.importing.directory import DirectorySource
+from models_registry.importing.upload import UploadSource
 from models_registry.models import Export, Upload
 from models_registry.names import printable
 from models_registry.states import HubKind
-from models_registry.uploaded import UploadSource
 
 VARIABLE = "SLIPWAY_IMPORT_ROOTS"
 HUB_VARIABLE = "SLIPWAY_HUB_ENDPOINTS"

@@ -283,7 +283,7 @@ SPECTACULAR_SETTINGS = {
         "EngineEnum": "serving.protocol.ENGINES",
         "ImageEngine": "images.states.ENGINES",
         "ImageState": "images.states.ImageState",
-        "Change": "models_registry.comparison.CHANGES",
+        "Change": "models_registry.facts.comparison.CHANGES",
         "ClusterKind": "clusters.states.ClusterKind",
         "NodeState": "clusters.states.NodeState",
         "DeploymentState": "clusters.states.DeploymentState",

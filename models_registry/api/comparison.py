@@ -7,7 +7,7 @@ from rest_framework import serializers
 from common.api.examples import example
 from models_registry.api import comparison_examples as examples
 from models_registry.api.serializers import FigureSerializer
-from models_registry.comparison import CHANGES, Comparison
+from models_registry.facts.comparison import CHANGES, Comparison
 from models_registry.models import Version
 
 

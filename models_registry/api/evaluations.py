@@ -15,7 +15,7 @@ from models_registry import selectors, services
 from models_registry.api import comparison_examples as examples
 from models_registry.api.serializers import FigureSerializer
 from models_registry.api.views import MODEL, VERSION, OfModel
-from models_registry.figures import MAX_FIGURES
+from models_registry.facts.figures import MAX_FIGURES
 from models_registry.models import Evaluation, Version
 from models_registry.services.evaluations import MAX_DATASET, MAX_LINK, MAX_NAME, MAX_UNIT
 

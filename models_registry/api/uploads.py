@@ -23,10 +23,10 @@ from models_registry.api.serializers import ReasonSerializer, StuckField, Versio
 from models_registry.api.views import MODEL, OfModel, Shown
 from models_registry.errors import PartRefused
 from models_registry.models import Upload
+from models_registry.reconcilers.uploads import EXPIRES_AFTER
 from models_registry.selectors import ContentCard, UploadCard
 from models_registry.services.uploads import MAX_ORIGIN
 from models_registry.states import UploadState
-from models_registry.uploading import EXPIRES_AFTER
 
 MAX_MANIFEST_BYTES = 8 * 1024 * 1024
 SHA256 = OpenApiParameter(

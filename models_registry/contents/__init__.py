@@ -73,7 +73,7 @@ _MAGIC: tuple[tuple[int, bytes, str], ...] = (
 _SUFFIXES_OF_MARKUP = {".svg", ".svgz", ".html", ".htm", ".xhtml", ".mhtml"}
 _MARKUP = (b"<!doctype html", b"<html", b"<svg", b"<script")
 _RENDERED_SAFELY = {".md", ".markdown"}
-"""Model cards may hold any of it: nothing of it is shown that could run, see `readme`."""
+"""Model cards may hold any of it: nothing of it is shown that could run, see `facts.readme`."""
 _IS_MARKUP = (
     "it is a web page or an SVG picture, which can carry scripts; make a picture a PNG, and leave pages out"
 )

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from models_registry import names
-from models_registry.allowance import Allowance
 from models_registry.contents import check_name, identify
 from models_registry.errors import QuotaExceeded, Refused, StoreFull, StoreUnavailable
 from models_registry.hub.base import Hub, HubError, HubFile, HubMisbehaves, HubUnreachable, RateLimited
 from models_registry.hub.patience import Patience
 from models_registry.hub.source import RepositorySource
-from models_registry.importing import (
+from models_registry.importing.allowance import Allowance
+from models_registry.importing.directory import (
     MAX_REFUSALS,
     Copied,
     ImportResult,
@@ -29,9 +29,9 @@ from models_registry.importing import (
     refused,
     side_by_side,
 )
+from models_registry.importing.source_tree import MAX_FILES, SKIPPED_DIRECTORIES, SKIPPED_FILES
 from models_registry.manifest import ManifestFile, check_collisions
 from models_registry.patterns import why_left_out
-from models_registry.source_tree import MAX_FILES, SKIPPED_DIRECTORIES, SKIPPED_FILES
 from models_registry.store.base import Intake, Part
 
 CONNECTIONS = 4

@@ -45,7 +45,7 @@ class Versions(TeamOwned["Version"]):
 class Version(Reconciled):
     """One version of a model: a list of files that never changes once it is ready, and where it came from.
 
-    The row is also the long-lived thing that imports it; see `reconcilers`.
+    The row is also the long-lived thing that imports it; see `reconcilers.versions`.
     """
 
     model = models.ForeignKey("models_registry.Model", on_delete=models.PROTECT, related_name="+")
@@ -79,9 +79,9 @@ class Version(Reconciled):
     quantization = models.CharField(max_length=40, blank=True, editable=False)
     config = models.JSONField(default=dict, blank=True, editable=False)
     facts = models.JSONField(null=True, blank=True, editable=False)
-    """What `facts.details_of` makes; None: its files have not been read for it yet."""
+    """What `facts.summary.details_of` makes; None: its files have not been read for it yet."""
     scan = models.JSONField(default=dict, blank=True, editable=False)
-    """What the judgement of its files found; see `reconcilers.Copy`."""
+    """What the judgement of its files found; see `reconcilers.versions`."""
     vouched_at = models.DateTimeField(null=True, editable=False)
     """When its signatures were last looked at, and made; None: that is to be done. See `vouching`."""
     lineage = models.JSONField(default=dict, blank=True)

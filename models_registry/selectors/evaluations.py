@@ -2,9 +2,9 @@
 
 from django.db.models import Max, QuerySet
 
-from models_registry import readme
 from models_registry.errors import BlobMissing, StoreUnavailable
-from models_registry.figures import Figure
+from models_registry.facts import readme
+from models_registry.facts.figures import Figure
 from models_registry.models import Evaluation, Version
 
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from common.actor import Actor
-from models_registry import files, names, readme
-from models_registry.comparison import Comparison, compared
+from models_registry import files, names
 from models_registry.errors import BlobMissing, UnknownVersion
-from models_registry.figures import compared_figures
+from models_registry.facts import readme
+from models_registry.facts.comparison import Comparison, compared
+from models_registry.facts.figures import compared_figures
+from models_registry.facts.tokenizer import Tokenizer, tokenizer_of
 from models_registry.manifest import ManifestFile
 from models_registry.models import (
     Alias,
@@ -23,7 +25,6 @@ from models_registry.models import (
 from models_registry.selectors.catalogue import MAX_WORDS, model_named, without_json
 from models_registry.selectors.evaluations import figures
 from models_registry.states import VersionState
-from models_registry.tokenizer import Tokenizer, tokenizer_of
 from models_registry.uses import uses
 from models_registry.vouching import Standing, shown_standing, signatures_of
 

@@ -9,7 +9,7 @@ from common.audit import MAX_REASON
 from common.errors import Invalid
 from common.sealed import seal
 from models_registry import names
-from models_registry.facts import storable
+from models_registry.facts.summary import storable
 
 MAX_LINEAGE_BYTES = 16_384
 MAX_PATTERNS, MAX_PATTERN = 50, 200

@@ -15,8 +15,8 @@ from common.actor import Actor
 from common.errors import Invalid
 from models_registry import selectors
 from models_registry.errors import WrongState
-from models_registry.figures import MAX_FIGURES
-from models_registry.lineage import is_address
+from models_registry.facts.figures import MAX_FIGURES
+from models_registry.facts.lineage import is_address
 from models_registry.models import Evaluation, Version
 from models_registry.services import checks
 from models_registry.states import WHOLE

@@ -29,13 +29,13 @@ from models_registry.errors import (
 )
 from models_registry.exemptions import admits_runnable
 from models_registry.files import spool_of
-from models_registry.importing import MAX_REFUSALS
+from models_registry.importing.directory import MAX_REFUSALS
+from models_registry.importing.source_tree import MAX_FILES, SKIPPED_DIRECTORIES, SKIPPED_FILES
 from models_registry.manifest import Manifest, ManifestFile, manifest_of
 from models_registry.models import Model, Upload, UploadContent, Version
 from models_registry.services import checks, versions
-from models_registry.source_tree import MAX_FILES, SKIPPED_DIRECTORIES, SKIPPED_FILES
-from models_registry.spool import Body, Spool
 from models_registry.states import UPLOAD_MOVES, UploadState, VersionState
+from models_registry.store.spool import Body, Spool
 
 PART_BYTES = 16 * 1024 * 1024
 MOST_LIVE = 20

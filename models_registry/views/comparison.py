@@ -10,7 +10,7 @@ from common.errors import Missing, SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import page
 from models_registry import selectors
-from models_registry.comparison import CHANGES, TokenizerChange
+from models_registry.facts.comparison import CHANGES, TokenizerChange
 from models_registry.models import Model, Version
 from models_registry.states import VersionState
 from models_registry.views.models import frame, visible_model

@@ -16,8 +16,9 @@ from common.pages.access import or_404, signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
-from models_registry import readme, selectors, services
+from models_registry import selectors, services
 from models_registry.errors import BlobMissing, StoreUnavailable
+from models_registry.facts import readme
 from models_registry.filters import ModelFilter, VersionFilter
 from models_registry.forms import AliasForm, ModelChangeForm, NewModelForm
 from models_registry.models import Model, Version

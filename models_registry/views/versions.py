@@ -15,11 +15,12 @@ from common.errors import SlipwayError
 from common.pages.access import or_404, signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, filled, reason_of
-from models_registry import comparison, exemptions, lineage, selectors, services, vouching
-from models_registry.figures import Figure
+from models_registry import exemptions, selectors, services, vouching
+from models_registry.facts import comparison, lineage
+from models_registry.facts.figures import Figure
+from models_registry.facts.readme import Card
 from models_registry.forms import EvaluationForm, ImportForm, TagForm
 from models_registry.models import Model, Version
-from models_registry.readme import Card
 from models_registry.states import WHOLE
 from models_registry.views.models import card_of, frame, is_moving, push_command, visible_model
 

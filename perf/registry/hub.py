@@ -8,16 +8,16 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from models_registry import importer
 from models_registry.hub.source import RepositorySource
-from models_registry.importer import Job
+from models_registry.processes import importer
+from models_registry.processes.importer import Job
 from models_registry.store import LocalStore
 from perf.registry.imports import published, run, shards
 from perf.registry.table import MEBIBYTE, ROOT, directory, heading, line, timed
 from tests.models_registry.hub_server import HubServer, hub_server
 
 REPO = "acme/large"
-FETCH = "models_registry.hub.fetch"
+FETCH = "models_registry.processes.fetcher"
 PEER = "import sys, huggingface_hub as h; h.snapshot_download(sys.argv[1], local_dir=sys.argv[2])"
 ROUNDS = 3
 

@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from models_registry import importer
-from models_registry.importer import RESULT, Job
-from models_registry.importing import DirectorySource, ImportResult
+from models_registry.importing.directory import DirectorySource, ImportResult
+from models_registry.processes import importer
+from models_registry.processes.importer import RESULT, Job
 from models_registry.store import LocalStore
 from perf.registry.table import MEBIBYTE, ROOT, directory, heading, line, timed
 
@@ -67,7 +67,7 @@ def measure(gigabytes: float) -> None:
                 guardian_pid=guardian.pid,
                 guardian_started=guardian.create_time(),
             )
-            run(job, "models_registry.importer")
+            run(job, "models_registry.processes.importer")
             return published(store, key)
 
         heading(f"Import of {total / 1024**3:.1f} GiB in {len(paths)} shards")

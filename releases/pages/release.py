@@ -13,7 +13,7 @@ from common.actor import Actor
 from common.pages import formats
 from common.pages.steps import StepView
 from models_registry import selectors as registry
-from models_registry.comparison import Change, Comparison
+from models_registry.facts.comparison import Change, Comparison
 from releases import plans, selectors
 from releases.judge import Verdict
 from releases.models import Approval, Release, ReleaseMove, ReleaseStep

@@ -25,13 +25,17 @@ from models_registry.importer import Job
 from models_registry.importing import DirectorySource
 from models_registry.keeping import RetentionReconciler
 from models_registry.models import Collection, HubSource, HubSync, Model, Version
-from models_registry.receiver import receive_job
-from models_registry.reconcilers import VersionReconciler
+from models_registry.processes import importer
+from models_registry.processes.fetcher import fetch_job
+from models_registry.processes.importer import Job
+from models_registry.processes.receiver import receive_job
+from models_registry.reconcilers.collections import CollectionReconciler
+from models_registry.reconcilers.hubs import HubSourceReconciler, HubSyncReconciler
+from models_registry.reconcilers.retention import RetentionReconciler
+from models_registry.reconcilers.uploads import UploadReconciler
+from models_registry.reconcilers.versions import VersionReconciler
 from models_registry.services.storage import begin_collection
 from models_registry.store import LocalStore, opened_at
-from models_registry.syncing import HubSourceReconciler, HubSyncReconciler
-from models_registry.uploaded import UploadSource
-from models_registry.uploading import UploadReconciler
 from tests import cast
 from tests.crash.harness import Checkpoints, Clock, run_until_rest, worker
 from tests.models_registry import builders as b

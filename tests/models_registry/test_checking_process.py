@@ -9,8 +9,8 @@ from typing import Any
 import psutil
 import pytest
 
-from models_registry import importer
-from models_registry.importer import PROGRESS, RESULT, STARTED, Job, WholeStore
+from models_registry.processes import importer
+from models_registry.processes.importer import PROGRESS, RESULT, STARTED, Job, WholeStore
 from models_registry.store import LocalStore
 from tests.patience import eventually
 

@@ -9,7 +9,6 @@ from common import audit
 from common.actor import Actor
 from common.models import AuditRecord
 from models_registry import files, services
-from models_registry.collecting import CollectionReconciler
 from models_registry.errors import Busy
 from models_registry.keeping import StoreKeeperReconciler
 from models_registry.models import Check, Collection, Model, StoreKeeper, UnreferencedBlob, Version

@@ -7,7 +7,7 @@ from accounts.states import Right
 from common.models import AuditRecord
 from models_registry import services
 from models_registry.errors import WrongState
-from models_registry.figures import Figure, compared_figures, figures_of_card
+from models_registry.facts.figures import Figure, compared_figures, figures_of_card
 from models_registry.models import Evaluation
 from tests import cast
 from tests.models_registry import builders as b

@@ -4,7 +4,7 @@ import json
 import struct
 
 from models_registry.contents import InMemory, identify
-from models_registry.facts import facts_of, storable
+from models_registry.facts.summary import facts_of, storable
 from tests.models_registry import builders as b
 
 

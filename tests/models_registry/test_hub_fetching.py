@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from models_registry import importing
 from models_registry.hub.base import AddressForbidden
 from models_registry.hub.fetching import fetch_repository
 from models_registry.hub.huggingface import HuggingFace
@@ -55,7 +54,7 @@ def test_it_makes_what_an_import_of_the_same_files_makes(hub, store, tmp_path) -
     assert result.commit == hub.repository(REPO).branches["main"]
     b.write(tmp_path / "roots/model", files())
     with store.intake("8") as intake:
-        same = importing.import_directory(
+        same = directory.import_directory(
             DirectorySource(str(tmp_path / "roots"), "model"), intake, report=lambda _: None
         )
     assert result.manifest == same.manifest

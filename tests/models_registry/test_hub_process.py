@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from models_registry import importer
 from models_registry.hub.source import RepositorySource
-from models_registry.importer import RESULT, Job
+from models_registry.processes import importer
+from models_registry.processes.importer import RESULT, Job
 from models_registry.store import LocalStore
 from tests.models_registry import builders as b
 from tests.models_registry.hub_server import HubServer, hub_server
@@ -87,7 +87,7 @@ def test_killed_again_and_again_it_fetches_only_what_is_left(hub, store, tmp_pat
 
 def test_it_needs_neither_django_nor_a_database(hub, store) -> None:
     check = (
-        "import sys, models_registry.hub.fetch as f; f.main([sys.argv[1]]); "
+        "import sys, models_registry.processes.fetcher as f; f.main([sys.argv[1]]); "
         "sys.exit('django' in sys.modules and 9)"
     )
     done = subprocess.run(

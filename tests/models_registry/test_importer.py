@@ -14,9 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from models_registry import importer
-from models_registry.importer import RESULT, Job
-from models_registry.importing import DirectorySource, ImportResult
+from models_registry.importing.directory import DirectorySource, ImportResult
+from models_registry.processes import importer
+from models_registry.processes.importer import RESULT, Job
 from models_registry.store import LocalStore
 from tests.models_registry import builders as b
 from tests.patience import eventually
@@ -42,7 +42,7 @@ def job(root: Path, store: LocalStore, *, attempt: int = 1, guardian: psutil.Pro
 
 
 def start(one: Job) -> subprocess.Popen:
-    command = [sys.executable, "-m", "models_registry.importer", one.as_json()]
+    command = [sys.executable, "-m", "models_registry.processes.importer", one.as_json()]
     return subprocess.Popen(command, stderr=subprocess.PIPE)
 
 
@@ -85,7 +85,7 @@ def test_it_writes_its_result_into_the_intake_and_ends(root, store) -> None:
 
 def test_it_needs_neither_django_nor_a_database(root, store) -> None:
     check = (
-        "import sys, models_registry.importer as i; i.main([sys.argv[1]]); "
+        "import sys, models_registry.processes.importer as i; i.main([sys.argv[1]]); "
         "sys.exit('django' in sys.modules and 9)"
     )
     environment = {"PATH": os.environ["PATH"]}
@@ -178,7 +178,8 @@ def test_publishing_and_materialising_killed_at_any_moment_can_be_done_again(tmp
     manifest = accepted(store).manifest
     work = (
         "import json, sys; from pathlib import Path; from models_registry.store import LocalStore; "
-        "from models_registry.importing import ImportResult; store = LocalStore(Path(sys.argv[1])); "
+        "from models_registry.importing.directory import ImportResult; "
+        "store = LocalStore(Path(sys.argv[1])); "
         "found = json.loads(store.read_note('7', 'result')); found.pop('attempt'); "
         "manifest = ImportResult.from_json(found).manifest; print('ready', flush=True); "
         "store.publish('7', manifest); store.materialise(manifest); print('done', flush=True)"

@@ -10,9 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from models_registry import importer
-from models_registry.importer import Job, import_job
-from models_registry.importing import DirectorySource
+from models_registry.importing.directory import DirectorySource
 from models_registry.manifest import Manifest
 from tests.contracts.store_rigs import BucketRig, everything, published
 from tests.models_registry import builders as b
@@ -78,7 +76,7 @@ def test_an_import_killed_at_any_request_shows_nothing_and_the_next_goes_on(
     kept = published(rig.store, tmp_path, {"kept.txt": KEPT}, key="6")
     visible = list(rig.store.walk())
     died = 0
-    for _ in deaths(rig, "models_registry.importer", job(rig, root).as_json(), every=every):
+    for _ in deaths(rig, "models_registry.processes.importer", job(rig, root).as_json(), every=every):
         died += 1
         assert list(rig.store.walk()) == visible
         # The lease of the dead runs out, and the next process comes.

@@ -12,8 +12,8 @@ from models_registry.contents import InMemory, identify
 from models_registry.contents.reading import Malformed
 from models_registry.contents.safetensors import parse as parse_safetensors
 from models_registry.errors import Refused
-from models_registry.facts import facts_of
-from models_registry.network import kv_cache_bytes, network_of_config
+from models_registry.facts.network import kv_cache_bytes, network_of_config
+from models_registry.facts.summary import facts_of
 from tests.models_registry import builders as b
 
 LLAMA_3_1_8B = {

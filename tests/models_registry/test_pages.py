@@ -4,7 +4,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from models_registry import readme, services
+from models_registry import services
+from models_registry.facts import readme
 from models_registry.models import Alias, AliasMove, Check, Collection, Finding, Model, Version
 from tests import cast
 from tests.models_registry import builders as b

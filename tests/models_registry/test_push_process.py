@@ -8,11 +8,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from models_registry import importer
-from models_registry.hub.push import FILES
 from models_registry.hub.target import RepositoryTarget
-from models_registry.importer import RESULT, Job
-from models_registry.importing import DirectorySource, import_directory
+from models_registry.importing.directory import DirectorySource, import_directory
+from models_registry.processes import importer
+from models_registry.processes.importer import RESULT, Job
+from models_registry.processes.pusher import FILES
 from models_registry.store import LocalStore
 from tests.models_registry import builders as b
 from tests.models_registry.hub_server import hub_server

@@ -8,13 +8,13 @@ from io import BytesIO
 import psutil
 import pytest
 
-from models_registry.allowance import Allowance
-from models_registry.importer import RESULT, STARTED, Job
-from models_registry.importing import ImportResult
+from models_registry.importing.allowance import Allowance
+from models_registry.importing.directory import ImportResult
+from models_registry.importing.upload import UploadSource
 from models_registry.manifest import ManifestFile
-from models_registry.spool import Spool
+from models_registry.processes.importer import RESULT, STARTED, Job
 from models_registry.store import LocalStore
-from models_registry.uploaded import UploadSource
+from models_registry.store.spool import Spool
 from tests.models_registry import builders as b
 from tests.models_registry.builders import sha256
 from tests.patience import eventually
@@ -50,12 +50,12 @@ def spool(store: LocalStore) -> Spool:
 def test_a_job_reaches_its_process_as_it_was_meant(store: LocalStore, spool: Spool) -> None:
     one = job(store, spool)
     assert Job.from_json(one.as_json()) == one
-    assert one.module == "models_registry.receiver"
+    assert one.module == "models_registry.processes.receiver"
 
 
 @pytest.mark.stack
 def test_what_a_killed_process_has_begun_the_next_one_ends(store: LocalStore, spool: Spool) -> None:
-    command = [sys.executable, "-m", "models_registry.receiver", job(store, spool).as_json()]
+    command = [sys.executable, "-m", "models_registry.processes.receiver", job(store, spool).as_json()]
     first = subprocess.Popen(command)
     eventually(lambda: store.read_note("7", STARTED) is not None, every=0.001)
     first.kill()

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
-from models_registry import bringing, files, services
+from models_registry import files, services
 from models_registry.errors import NotFetched, OnItsWay, StoreUnavailable
-from models_registry.importer import environment
 from models_registry.manifest import Manifest
 from models_registry.models import Finding, Version
-from models_registry.reconcilers import launch
+from models_registry.processes import bringer
+from models_registry.processes.importer import environment
+from models_registry.reconcilers.versions import launch
 from models_registry.store import Store, opened_at
 from tests import cast
 from tests.contracts.store_rigs import BucketRig
@@ -92,7 +93,7 @@ def test_a_node_without_room_gives_up_what_nobody_serves(
         store.materialise(manifest)
         return ""
 
-    monkeypatch.setattr(bringing, "start", bring_here)
+    monkeypatch.setattr(bringer, "start", bring_here)
     second = library.ready(actor, model, "other", fill=b"\x02")
     settings.SLIPWAY_STORE_CACHE_BYTES = version.size_bytes
     brought(version)
@@ -102,7 +103,7 @@ def test_a_node_without_room_gives_up_what_nobody_serves(
 
 @pytest.mark.slow
 def test_why_a_version_does_not_come_is_said_and_it_is_tried_again(rig, version, monkeypatch) -> None:
-    monkeypatch.setattr(bringing, "RETRY_AFTER_SECONDS", 0.5)
+    monkeypatch.setattr(bringer, "RETRY_AFTER_SECONDS", 0.5)
     body = rig.body_key(weights_of(version))
     content = rig.server.client.get_object(Bucket=rig.bucket, Key=body)["Body"].read()
     rig.server.client.delete_object(Bucket=rig.bucket, Key=body)

@@ -13,8 +13,8 @@ from common.errors import Invalid
 from common.models import AuditRecord
 from models_registry import retention, selectors, services, uses
 from models_registry.errors import Busy, Unseen, WrongState
-from models_registry.keeping import RetentionReconciler
 from models_registry.models import RetentionRule, Version
+from models_registry.reconcilers.retention import RetentionReconciler
 from tests import cast
 from tests.crash.harness import Checkpoints, die, dies, worker
 

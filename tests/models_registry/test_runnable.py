@@ -17,7 +17,6 @@ from models_registry.contents import InMemory, OpenFile, check_together, identif
 from models_registry.errors import CodeNotAllowed, Refused
 from models_registry.exemptions import check_code, code_of
 from models_registry.models import CodeExemption, Version
-from models_registry.pickle_scan import Advice, advice_on
 from tests import cast
 from tests.models_registry import builders as b
 

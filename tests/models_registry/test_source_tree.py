@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from models_registry import source_tree
 from models_registry.errors import Refused, SourceChanged, SourceUnreadable
+from models_registry.importing import source_tree
 from tests.models_registry import builders as b
 from tests.models_registry.hostile.entries import put_symlink
 

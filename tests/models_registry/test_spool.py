@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from models_registry.errors import ContentDiffers, PartRefused, StoreFull, UnknownUpload
 from models_registry.manifest import ManifestFile
-from models_registry.spool import Spool
+from models_registry.store.spool import Spool
 
 PART = 4
 KINDS = ("whole", "cut", "too long", "damaged", "wrong")

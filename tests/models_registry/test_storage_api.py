@@ -3,8 +3,8 @@
 import pytest
 
 from models_registry import services
-from models_registry.keeping import RetentionReconciler
 from models_registry.models import Check, Collection, Finding, Version
+from models_registry.reconcilers.retention import RetentionReconciler
 from tests import cast
 from tests.crash.harness import worker
 

@@ -12,6 +12,7 @@ from django.utils import timezone
 from common.actor import Actor
 from common.models import Intent
 from models_registry import files, services
+from models_registry.importing.upload import UploadSource, take_upload
 from models_registry.models import Upload, UploadContent, Version
 from models_registry.store import LocalStore
 from models_registry.uploaded import UploadSource, take_upload

@@ -140,7 +140,7 @@ def test_a_content_that_is_not_what_was_announced_begins_anew(library, uploader)
 def test_a_lie_that_only_the_import_finds_keeps_all_else_that_came(
     library, uploader, api, monkeypatch
 ) -> None:
-    monkeypatch.setattr("models_registry.spool.CHECKED_AT_ONCE_BYTES", -1)
+    monkeypatch.setattr("models_registry.store.spool.CHECKED_AT_ONCE_BYTES", -1)
     content = sha256(b.model_files()["model.safetensors"])
     assert uploader.put(content, 0, b"x" * PART).status_code == 200
     uploader.send_all()

@@ -4,8 +4,8 @@ import pytest
 
 from accounts.states import Role
 from models_registry import services
-from models_registry.collecting import CollectionReconciler
 from models_registry.models import CodeExemption, Evaluation, RetentionRule, Version
+from models_registry.reconcilers.collections import CollectionReconciler
 from tests.cast import person, token_of
 from tests.crash.harness import worker
 from tests.models_registry import builders as b

@@ -1,15 +1,15 @@
-"""The process that makes a version of an upload: `python -m models_registry.receiver '<job>'`.
+"""The process that makes a version of an upload: `python -m models_registry.processes.receiver '<job>'`.
 
-Like `models_registry.importer`, which see: no database, no settings, one per intake.
+Like `importer`, which see: no database, no settings, one per intake.
 """
 
 import sys
 from collections.abc import Callable
 
-from models_registry.importer import Job, work
-from models_registry.importing import ImportResult, Progress
+from models_registry.importing.directory import ImportResult, Progress
+from models_registry.importing.upload import UploadSource, take_upload
+from models_registry.processes.importer import Job, work
 from models_registry.store import Intake
-from models_registry.uploaded import UploadSource, take_upload
 
 
 def receive_job(job: Job, intake: Intake, report: Callable[[Progress], None]) -> ImportResult:

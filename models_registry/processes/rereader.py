@@ -1,7 +1,7 @@
 """The process that reads the facts of a version from its blobs, for versions from before facts were kept:
-`python -m models_registry.rereading <store>`, with the files as JSON on its standard input.
+`python -m models_registry.processes.rereader <store>`, with the files as JSON on its standard input.
 
-Like `models_registry.importer`, which see: no database, no settings, bounded memory; it writes nothing.
+Like `importer`, which see: no database, no settings, bounded memory; it writes nothing.
 """
 
 import json
@@ -16,9 +16,9 @@ from typing import Any
 
 from models_registry.contents import Identified, identify
 from models_registry.errors import BlobMissing, Refused
-from models_registry.facts import facts_of
-from models_registry.importer import MEMORY_BYTES, environment
+from models_registry.facts.summary import facts_of
 from models_registry.manifest import Manifest, ManifestFile
+from models_registry.processes.importer import MEMORY_BYTES, environment
 from models_registry.store import Store, opened_at
 
 PATIENCE_SECONDS = 8.0
@@ -31,15 +31,15 @@ class NotReadable(Exception):
 
 
 def read_facts(address: str, manifest: Manifest) -> dict[str, Any]:
-    """`facts.details_of` of a version in the store of this address, read by a process of its own.
+    """`details_of` of a version in the store of this address, read by a process of its own.
 
     Raises NotReadable.
     """
     files = json.dumps([asdict(file) for file in manifest.files])
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "models_registry.rereading", address],
-            cwd=Path(__file__).resolve().parent.parent,
+            [sys.executable, "-m", "models_registry.processes.rereader", address],
+            cwd=Path(__file__).resolve().parents[2],
             env=environment(address),
             input=files.encode(),
             capture_output=True,
@@ -56,7 +56,7 @@ def read_facts(address: str, manifest: Manifest) -> dict[str, Any]:
 
 
 def details_of_files(store: Store, files: Sequence[ManifestFile]) -> dict[str, Any]:
-    """What `facts.details_of` makes of these files. Raises BlobMissing, Refused, OSError."""
+    """What `details_of` makes of these files. Raises BlobMissing, Refused, OSError."""
     return facts_of([_identified(store, file) for file in files]).details
 
 

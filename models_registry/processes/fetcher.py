@@ -1,7 +1,7 @@
-"""The process that fetches a version from a hub: `python -m models_registry.hub.fetch '<job>'`.
+"""The process that fetches a version from a hub: `python -m models_registry.processes.fetcher '<job>'`.
 
-Like `models_registry.importer`, which see: no database, no settings, one per intake. The token of the hub
-comes through its standard input.
+Like `importer`, which see: no database, no settings, one per intake. The token of the hub comes through its
+standard input.
 """
 
 import sys
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from models_registry.hub.fetching import fetch_repository
 from models_registry.hub.kinds import hub_at
 from models_registry.hub.source import RepositorySource
-from models_registry.importer import Job, work
-from models_registry.importing import ImportResult, Progress
+from models_registry.importing.directory import ImportResult, Progress
+from models_registry.processes.importer import Job, work
 from models_registry.store import Intake
 
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from models_registry.figures import FigureChange
+from models_registry.facts.figures import FigureChange
+from models_registry.facts.tokenizer import Tokenizer
 from models_registry.manifest import ManifestFile
-from models_registry.tokenizer import Tokenizer
 
 Change = Literal["same", "changed", "added", "removed"]
 CHANGES: tuple[Change, ...] = ("same", "changed", "added", "removed")
@@ -78,7 +78,7 @@ class Comparison:
     config: tuple[KeyChange, ...]
     """Only keys that differ."""
     facts: tuple[KeyChange, ...] = ()
-    """As `config`, of what `facts.details_of` tells."""
+    """As `config`, of what `details_of` tells."""
     tokenizer: TokenizerChange = TokenizerChange(None, None)
     card: TextChange = TextChange("same")
     figures: tuple[FigureChange, ...] = ()

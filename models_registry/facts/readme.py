@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 
 from models_registry import files
 from models_registry.errors import BlobMissing
-from models_registry.figures import Figure, figures_of_card
+from models_registry.facts.figures import Figure, figures_of_card
 from models_registry.models import Version, VersionFile
 
 MAX_BYTES = 262_144

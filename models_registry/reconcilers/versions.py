@@ -13,15 +13,16 @@ from django.conf import settings
 
 from common.actor import Actor
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
-from models_registry import files, importer, quotas, vouching
+from models_registry import files, quotas, vouching
 from models_registry.errors import IntakeBusy, QuotaExceeded
 from models_registry.exemptions import admits_runnable
-from models_registry.facts import storable
-from models_registry.importer import PROGRESS, RESULT, STARTED, Job
-from models_registry.importing import ImportResult
+from models_registry.facts.summary import storable
+from models_registry.importing.directory import ImportResult
 from models_registry.models import Upload, Version, VersionFile
 from models_registry.moves import moved, point_at_newest
-from models_registry.rereading import NotReadable, read_facts
+from models_registry.processes import importer
+from models_registry.processes.importer import PROGRESS, RESULT, STARTED, Job
+from models_registry.processes.rereader import NotReadable, read_facts
 from models_registry.services.hubs import token_of
 from models_registry.sources import source_of
 from models_registry.states import VersionState

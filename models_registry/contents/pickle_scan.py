@@ -1,4 +1,6 @@
-"""What picklescan says of pickles: advice, and no proof. `python -m models_registry.pickle_scan SUFFIX`.
+"""What picklescan says of pickles: advice, and no proof.
+
+`python -m models_registry.contents.pickle_scan SUFFIX` is its process.
 
 Such scanners have been fooled often (CVE-2025-10155, -10156, -10157): what they do not find may still be
 there, so nothing is let in or served because of them. The scan reads its standard input and nothing else, in
@@ -74,8 +76,8 @@ def advice_on(
         with Path(f"/proc/self/fd/{descriptor}").open("rb") as own:
             done = subprocess.run(
                 command,
-                cwd=Path(__file__).resolve().parent.parent,
-                env={"PYTHONPATH": str(Path(__file__).resolve().parent.parent)},
+                cwd=Path(__file__).resolve().parents[2],
+                env={"PYTHONPATH": str(Path(__file__).resolve().parents[2])},
                 stdin=own,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -11,7 +11,13 @@ from typing import Any
 from models_registry.contents import Identified
 from models_registry.contents.gguf import FILE_TYPES, TYPES, Gguf
 from models_registry.contents.safetensors import BITS, Tensors
-from models_registry.network import LARGEST_BYTES, Network, kv_cache_bytes, network_of_config, network_of_gguf
+from models_registry.facts.network import (
+    LARGEST_BYTES,
+    Network,
+    kv_cache_bytes,
+    network_of_config,
+    network_of_gguf,
+)
 
 MAX_CONFIG_BYTES = 65_536
 MAX_TEXT = 4_000

@@ -13,9 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from models_registry import source_tree
-from models_registry.allowance import Allowance
 from models_registry.contents import Identified, OpenFile, check_together, code, identify, runnable
+from models_registry.contents.pickle_scan import Advice, advice_on
 from models_registry.contents.warnings import Warned, warnings_of
 from models_registry.errors import (
     QuotaExceeded,
@@ -25,9 +24,10 @@ from models_registry.errors import (
     StoreFull,
     StoreUnavailable,
 )
-from models_registry.facts import ModelFacts, facts_of, storable
+from models_registry.facts.summary import ModelFacts, facts_of, storable
+from models_registry.importing import source_tree
+from models_registry.importing.allowance import Allowance
 from models_registry.manifest import Manifest, ManifestFile, manifest_of
-from models_registry.pickle_scan import Advice, advice_on
 from models_registry.store.base import Intake
 
 THREADS = 2

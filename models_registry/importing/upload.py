@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from models_registry.errors import Refused, StoreFull
-from models_registry.importing import (
+from models_registry.importing.directory import (
     THREADS,
     Copied,
     ImportResult,
@@ -18,8 +18,8 @@ from models_registry.importing import (
     side_by_side,
 )
 from models_registry.manifest import ManifestFile
-from models_registry.spool import Spool
 from models_registry.store.base import Intake
+from models_registry.store.spool import Spool
 
 NAMED = 3
 

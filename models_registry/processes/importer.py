@@ -1,4 +1,4 @@
-"""The process that imports a directory: `python -m models_registry.importer '<job>'`.
+"""The process that imports a directory: `python -m models_registry.processes.importer '<job>'`.
 
 It reads what nobody trusts, so it has no database, no settings and no secrets; it writes into its intake
 only, and its result into a note there. One per intake: a second one finds the lock taken and ends. It ends at
@@ -22,13 +22,19 @@ from typing import Any, Protocol
 
 import psutil
 
-from models_registry.allowance import Allowance
 from models_registry.errors import IntakeBusy
 from models_registry.hub.source import RepositorySource
 from models_registry.hub.target import RepositoryTarget, SlipwayTarget
-from models_registry.importing import THREADS, DirectorySource, ImportResult, Progress, import_directory
+from models_registry.importing.allowance import Allowance
+from models_registry.importing.directory import (
+    THREADS,
+    DirectorySource,
+    ImportResult,
+    Progress,
+    import_directory,
+)
+from models_registry.importing.upload import UploadSource
 from models_registry.store import BUCKET, Intake, opened_at
-from models_registry.uploaded import UploadSource
 
 STARTED, PROGRESS, RESULT = "started", "progress", "result"
 LOOK_EVERY_SECONDS = 0.25
@@ -61,12 +67,12 @@ _KINDS: tuple[tuple[str, type[Any]], ...] = (
 )
 """By a field that none of those below has."""
 _MODULES = {
-    DirectorySource: "models_registry.importer",
-    RepositorySource: "models_registry.hub.fetch",
-    RepositoryTarget: "models_registry.hub.push",
-    SlipwayTarget: "models_registry.hub.push",
-    WholeStore: "models_registry.checker",
-    UploadSource: "models_registry.receiver",
+    DirectorySource: "models_registry.processes.importer",
+    RepositorySource: "models_registry.processes.fetcher",
+    RepositoryTarget: "models_registry.processes.pusher",
+    SlipwayTarget: "models_registry.processes.pusher",
+    WholeStore: "models_registry.processes.checker",
+    UploadSource: "models_registry.processes.receiver",
 }
 
 
@@ -148,7 +154,7 @@ def run_apart(argv: list[str], *, store: str, log: Path, given: bytes) -> None:
     with log.open("wb") as stderr:
         process = subprocess.Popen(
             argv,
-            cwd=Path(__file__).resolve().parent.parent,
+            cwd=Path(__file__).resolve().parents[2],
             env=environment(store),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""The process that fetches a version to this node: `python -m models_registry.bringing '<job>'`.
+"""The process that fetches a version to this node: `python -m models_registry.processes.bringer '<job>'`.
 
 Where the store is a bucket, 100 GB take longer than any task may. One process per version and node: a second
 one finds the lock taken and ends. What it has fetched by the time it dies, the next one goes on from.
@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from common.errors import SlipwayError
-from models_registry import importer
 from models_registry.errors import IntakeBusy
 from models_registry.manifest import Manifest, ManifestFile
+from models_registry.processes import importer
 from models_registry.store import Store, locks, opened_at
 
 LOOK_EVERY_SECONDS = 0.5
@@ -43,7 +43,7 @@ def start(store: Store, manifest: Manifest, *, log_dir: Path) -> str:
     guardian = importer.guardian()
     job = _Job(store.address, str(lock), str(failed), guardian.pid, guardian.create_time())
     importer.run_apart(
-        [sys.executable, "-m", "models_registry.bringing", json.dumps(asdict(job))],
+        [sys.executable, "-m", "models_registry.processes.bringer", json.dumps(asdict(job))],
         store=store.address,
         log=log,
         # Megabytes at the most; the process reads them first of all.

@@ -11,15 +11,16 @@ from common import audit
 from common.actor import Actor
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, wait
 from common.sealed import CannotUnseal
-from models_registry import files, importer, selectors
-from models_registry.checker import CheckProgress, Damage
+from models_registry import files, selectors
 from models_registry.errors import BlobMissing, CheckFailed, IntakeBusy, SourceNotAllowed
 from models_registry.hub.fetching import KEPT
-from models_registry.importer import PROGRESS, RESULT, Job, WholeStore
-from models_registry.importing import ImportResult
+from models_registry.importing.directory import ImportResult
 from models_registry.manifest import Manifest
 from models_registry.models import Check, Export, Finding, UnreferencedBlob, Version, VersionFile
-from models_registry.reconcilers import last_words_path, launch
+from models_registry.processes import importer
+from models_registry.processes.checker import CheckProgress, Damage
+from models_registry.processes.importer import PROGRESS, RESULT, Job, WholeStore
+from models_registry.reconcilers.versions import last_words_path, launch
 from models_registry.services import versions
 from models_registry.services.hubs import token_of
 from models_registry.sources import source_of

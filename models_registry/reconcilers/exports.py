@@ -11,15 +11,15 @@ from common.actor import Actor
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, wait
 from common.sealed import CannotUnseal
 from models_registry import files
-from models_registry.checking import QUIET_AFTER_LAUNCH, Launching, Process, Start
 from models_registry.errors import IntakeBusy, SourceNotAllowed
 from models_registry.events import VersionExported
-from models_registry.hub.push import FILES
 from models_registry.hub.pushing import ExportResult
-from models_registry.importer import RESULT, STARTED
 from models_registry.models import Export
 from models_registry.patterns import matching
-from models_registry.reconcilers import last_words_path, launch
+from models_registry.processes.importer import RESULT, STARTED
+from models_registry.processes.pusher import FILES
+from models_registry.reconcilers.checks import QUIET_AFTER_LAUNCH, Launching, Process, Start
+from models_registry.reconcilers.versions import last_words_path, launch
 from models_registry.services import exports
 from models_registry.sources import check_export_endpoint, export_target
 from models_registry.states import EXPORT_MOVES, OPEN_EXPORTS, ExportState
