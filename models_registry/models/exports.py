@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
+from models_registry.models.launched import Transfer
 from models_registry.states import OPEN_EXPORTS, ExportKind, ExportState
 
 
@@ -17,7 +18,7 @@ class Exports(TeamOwned["Export"]):
         return self.filter(state__in=OPEN_EXPORTS)
 
 
-class Export(Reconciled):
+class Export(Transfer, Reconciled):
     """A version on its way to a repository on a hub; as far as it came, and the commit that holds it."""
 
     version = models.ForeignKey("models_registry.Version", on_delete=models.PROTECT, related_name="+")
@@ -56,18 +57,8 @@ class Export(Reconciled):
     """When it was begun, or begun again."""
     ended_at = models.DateTimeField(null=True, blank=True, editable=False)
 
-    attempt = models.PositiveIntegerField(default=1, editable=False)
-    """Rises when it goes on or begins again; results of earlier attempts are void."""
-    launches = models.PositiveIntegerField(default=0, editable=False)
-    """How often the process of this attempt was started."""
-    launched_at = models.DateTimeField(null=True, blank=True, editable=False)
     is_held = models.BooleanField(default=True, editable=False)
     """The store may hold an intake for it."""
-    bytes_done = models.BigIntegerField(default=0, editable=False)
-    bytes_total = models.BigIntegerField(default=0, editable=False)
-    files_done = models.PositiveIntegerField(default=0, editable=False)
-    files_total = models.PositiveIntegerField(default=0, editable=False)
-    bytes_per_second = models.BigIntegerField(default=0, editable=False)
 
     objects = Exports.as_manager()
 
@@ -112,8 +103,5 @@ class Export(Reconciled):
         return f"export-{self.pk}"
 
     @property
-    def seconds_left(self) -> float | None:
-        """At the present rate; None when that cannot be told."""
-        if self.state != ExportState.SENDING or not self.bytes_per_second:
-            return None
-        return max(0, self.bytes_total - self.bytes_done) / self.bytes_per_second
+    def is_on_its_way(self) -> bool:
+        return self.state == ExportState.SENDING

@@ -5,6 +5,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from common.reconcile import Reconciled
+from models_registry.models.launched import Launched
 from models_registry.states import OPEN_FINDINGS, FindingState, RunState
 
 
@@ -41,6 +42,11 @@ class StoreRun(Reconciled):
 
     class Meta(Reconciled.Meta):
         abstract = True
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["state"], condition=Q(state=RunState.RUNNING), name="%(class)s_one_running"
+            ),
+        ]
 
     @property
     def is_running(self) -> bool:
@@ -64,13 +70,6 @@ class Collection(StoreRun):
 
     objects = StoreRuns["Collection"].as_manager()
 
-    class Meta(StoreRun.Meta):
-        constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["state"], condition=Q(state=RunState.RUNNING), name="collection_one_running"
-            ),
-        ]
-
     def __str__(self) -> str:
         return f"collection {self.pk}"
 
@@ -86,14 +85,11 @@ class UnreferencedBlob(models.Model):
         return self.sha256
 
 
-class Check(StoreRun):
+class Check(StoreRun, Launched):
     """One reading of the whole store that compares every blob with its name, and with what versions need."""
 
     bytes_per_second = models.BigIntegerField(editable=False)
     """It reads no faster."""
-    launches = models.PositiveIntegerField(default=0, editable=False)
-    """How often its process was started."""
-    launched_at = models.DateTimeField(null=True, blank=True, editable=False)
     has_read = models.BooleanField(default=False, editable=False)
     """The process is through; what is missing is looked for."""
     blobs_done = models.PositiveIntegerField(default=0, editable=False)
@@ -104,13 +100,6 @@ class Check(StoreRun):
     missing = models.PositiveIntegerField(default=0, editable=False)
 
     objects = StoreRuns["Check"].as_manager()
-
-    class Meta(StoreRun.Meta):
-        constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["state"], condition=Q(state=RunState.RUNNING), name="check_one_running"
-            ),
-        ]
 
     def __str__(self) -> str:
         return f"check {self.pk}"
@@ -125,7 +114,7 @@ class Findings(models.QuerySet["Finding"]):
         return self.filter(state__in=OPEN_FINDINGS)
 
 
-class Finding(Reconciled):
+class Finding(Launched, Reconciled):
     """A blob that is damaged or missing, and what is done about it."""
 
     found_by = models.ForeignKey(Check, on_delete=models.PROTECT, related_name="findings")
@@ -143,9 +132,6 @@ class Finding(Reconciled):
     """Why it is where it is, as a sentence."""
     tried = models.JSONField(default=list, editable=False)
     """Ids of the versions from whose sources it was not to be had."""
-    launches = models.PositiveIntegerField(default=0, editable=False)
-    """How often a process was started to fetch it."""
-    launched_at = models.DateTimeField(null=True, blank=True, editable=False)
     is_held = models.BooleanField(default=False, editable=False)
     """The store may hold an intake for it."""
     found_at = models.DateTimeField(default=timezone.now, editable=False)

@@ -8,6 +8,7 @@ from django.utils import timezone
 from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
 from models_registry.errors import Frozen
+from models_registry.models.launched import Transfer
 from models_registry.states import FROZEN, VersionState
 
 FROZEN_FIELDS = frozenset(
@@ -42,7 +43,7 @@ class Versions(TeamOwned["Version"]):
         raise Frozen("Versions are not removed; services.delete_version lets go of their files.")
 
 
-class Version(Reconciled):
+class Version(Transfer, Reconciled):
     """One version of a model: a list of files that never changes once it is ready, and where it came from.
 
     The row is also the long-lived thing that imports it; see `reconcilers.versions`.
@@ -88,20 +89,10 @@ class Version(Reconciled):
     """What its author says about how it came to be, such as `base_model`, `trained_by`, `data`."""
     parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="+")
 
-    attempt = models.PositiveIntegerField(default=1, editable=False)
-    """Rises with every retry; results of earlier attempts are void."""
-    launches = models.PositiveIntegerField(default=0, editable=False)
-    """How often the importing process of this attempt was started."""
-    launched_at = models.DateTimeField(null=True, blank=True, editable=False)
     is_paused = models.BooleanField(default=False, editable=False)
     """No process is to work on the import; what it holds is kept."""
     is_held = models.BooleanField(default=True, editable=False)
     """The store may still hold an intake, or blobs to let go of: the row is not at rest yet."""
-    bytes_done = models.BigIntegerField(default=0, editable=False)
-    bytes_total = models.BigIntegerField(default=0, editable=False)
-    files_done = models.PositiveIntegerField(default=0, editable=False)
-    files_total = models.PositiveIntegerField(default=0, editable=False)
-    bytes_per_second = models.BigIntegerField(default=0, editable=False)
 
     objects = Versions.as_manager()
 
@@ -141,11 +132,12 @@ class Version(Reconciled):
         return (self.digest or "")[:12]
 
     @property
-    def seconds_left(self) -> float | None:
-        """At the present rate; None when that cannot be told."""
-        if self.state != VersionState.IMPORTING or not self.bytes_per_second or not self.bytes_total:
-            return None
-        return max(0, self.bytes_total - self.bytes_done) / self.bytes_per_second
+    def intake_key(self) -> str:
+        return str(self.pk)
+
+    @property
+    def is_on_its_way(self) -> bool:
+        return self.state == VersionState.IMPORTING
 
     def save(self, *args: Any, update_fields: Iterable[str] | None = None, **options: Any) -> None:
         frozen = update_fields is None or _FROZEN_COLUMNS & set(update_fields)

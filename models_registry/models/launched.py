@@ -1,0 +1,42 @@
+from django.db import models
+
+
+class Launched(models.Model):
+    """What is done by a process of its own, in an intake of the store."""
+
+    launches = models.PositiveIntegerField(default=0, editable=False)
+    """How often its process was started, or that of its present attempt."""
+    launched_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def intake_key(self) -> str:
+        raise NotImplementedError
+
+
+class Transfer(Launched):
+    """Files on their way from one place to another, as far as they have come."""
+
+    attempt = models.PositiveIntegerField(default=1, editable=False)
+    """Rises when it goes on or begins again; results of earlier attempts are void."""
+    bytes_done = models.BigIntegerField(default=0, editable=False)
+    bytes_total = models.BigIntegerField(default=0, editable=False)
+    files_done = models.PositiveIntegerField(default=0, editable=False)
+    files_total = models.PositiveIntegerField(default=0, editable=False)
+    bytes_per_second = models.BigIntegerField(default=0, editable=False)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def is_on_its_way(self) -> bool:
+        raise NotImplementedError
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the present rate; None when that cannot be told."""
+        if not self.is_on_its_way or not self.bytes_per_second or not self.bytes_total:
+            return None
+        return max(0, self.bytes_total - self.bytes_done) / self.bytes_per_second
