@@ -27,11 +27,13 @@ class ModelsRegistryConfig(AppConfig):
         from common.pages import search
         from common.reconcile import kernel
         from models_registry.finder import find_models
-        from models_registry.reconcilers.checks import CheckReconciler, FindingReconciler
+        from models_registry.reconcilers.checks import CheckReconciler
         from models_registry.reconcilers.collections import CollectionReconciler
         from models_registry.reconcilers.exports import ExportReconciler
+        from models_registry.reconcilers.findings import FindingReconciler
         from models_registry.reconcilers.hubs import HubSourceReconciler, HubSyncReconciler
-        from models_registry.reconcilers.retention import RetentionReconciler, StoreKeeperReconciler
+        from models_registry.reconcilers.keeper import StoreKeeperReconciler
+        from models_registry.reconcilers.retention import RetentionReconciler
         from models_registry.reconcilers.uploads import UploadReconciler
         from models_registry.reconcilers.versions import VersionReconciler
 

@@ -18,18 +18,10 @@ from models_registry.hub.base import Hub, HubError, HubFile, HubMisbehaves, HubU
 from models_registry.hub.patience import Patience
 from models_registry.hub.source import RepositorySource
 from models_registry.importing.allowance import Allowance
-from models_registry.importing.directory import (
-    MAX_REFUSALS,
-    Copied,
-    ImportResult,
-    Meter,
-    Progress,
-    judged,
-    judged_together,
-    refused,
-    side_by_side,
-)
+from models_registry.importing.judging import Copied, judged, judged_together
+from models_registry.importing.results import MAX_REFUSALS, ImportResult, refused
 from models_registry.importing.source_tree import MAX_FILES, SKIPPED_DIRECTORIES, SKIPPED_FILES
+from models_registry.importing.transfer import Meter, Progress, side_by_side
 from models_registry.manifest import ManifestFile, check_collisions
 from models_registry.patterns import why_left_out
 from models_registry.store.base import Intake, Part

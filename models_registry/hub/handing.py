@@ -13,7 +13,7 @@ from models_registry.hub.elsewhere import Document, ModelElsewhere
 from models_registry.hub.patience import Patience
 from models_registry.hub.pushing import CONNECTIONS, ExportResult, ended, hold
 from models_registry.hub.target import SlipwayTarget
-from models_registry.importing.directory import Meter, Progress, side_by_side
+from models_registry.importing.transfer import Meter, Progress, side_by_side
 from models_registry.manifest import ManifestFile, manifest_of
 from models_registry.names import printable
 from models_registry.store.base import Intake

@@ -27,7 +27,7 @@ from models_registry.hub.base import (
 from models_registry.hub.patience import Patience
 from models_registry.hub.repository import AddressExpired, Repository, Upload
 from models_registry.hub.target import RepositoryTarget
-from models_registry.importing.directory import Meter, Progress, side_by_side
+from models_registry.importing.transfer import Meter, Progress, side_by_side
 from models_registry.manifest import ManifestFile
 from models_registry.names import printable
 from models_registry.store.base import Intake

@@ -6,17 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from models_registry.errors import Refused, StoreFull
-from models_registry.importing.directory import (
-    THREADS,
-    Copied,
-    ImportResult,
-    Meter,
-    Progress,
-    judged,
-    judged_together,
-    refused,
-    side_by_side,
-)
+from models_registry.importing.judging import Copied, judged, judged_together
+from models_registry.importing.results import ImportResult, refused
+from models_registry.importing.transfer import THREADS, Meter, Progress, side_by_side
 from models_registry.manifest import ManifestFile
 from models_registry.store.base import Intake
 from models_registry.store.spool import Spool

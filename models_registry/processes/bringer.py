@@ -16,7 +16,9 @@ from pathlib import Path
 from common.errors import SlipwayError
 from models_registry.errors import IntakeBusy
 from models_registry.manifest import Manifest, ManifestFile
-from models_registry.processes import importer
+from models_registry.processes import guardian
+from models_registry.processes.apart import run_apart
+from models_registry.processes.work import EXIT_BUSY, EXIT_STOPPED
 from models_registry.store import Store, locks, opened_at
 
 LOOK_EVERY_SECONDS = 0.5
@@ -40,9 +42,9 @@ def start(store: Store, manifest: Manifest, *, log_dir: Path) -> str:
     said, age_seconds = _last_failure(failed)
     if locks.is_held(lock) or age_seconds < RETRY_AFTER_SECONDS:
         return said
-    guardian = importer.guardian()
-    job = _Job(store.address, str(lock), str(failed), guardian.pid, guardian.create_time())
-    importer.run_apart(
+    stack = guardian.present()
+    job = _Job(store.address, str(lock), str(failed), stack.pid, stack.create_time())
+    run_apart(
         [sys.executable, "-m", "models_registry.processes.bringer", json.dumps(asdict(job))],
         store=store.address,
         log=log,
@@ -74,15 +76,15 @@ def main(arguments: list[str]) -> int:
                 return 1
             Path(job.failed).unlink(missing_ok=True)
     except IntakeBusy:
-        return importer.EXIT_BUSY
+        return EXIT_BUSY
     return 0
 
 
 def _watch(job: _Job) -> None:
-    found = importer.guardian_of(job)
-    while found is not None and importer.is_alive(found):
+    found = guardian.of(job)
+    while guardian.is_alive(found):
         time.sleep(LOOK_EVERY_SECONDS)
-    os._exit(importer.EXIT_STOPPED)
+    os._exit(EXIT_STOPPED)
 
 
 if __name__ == "__main__":

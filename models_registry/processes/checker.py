@@ -1,6 +1,6 @@
 """The process that checks the store: `python -m models_registry.processes.checker '<job>'`.
 
-Like `importer`, which see. It reads every blob, no faster than it is told, and compares it with its name.
+See `work`. It reads every blob, no faster than it is told, and compares it with its name.
 After a crash it goes on with the part of the store in which it was.
 """
 
@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from models_registry.processes.importer import PROGRESS, Job, WholeStore, work
+from models_registry.processes.job import PROGRESS, Job, WholeStore
+from models_registry.processes.work import work
 from models_registry.store import PARTS, Intake, Store, opened_at
 
 REPORT_EVERY_SECONDS = 1.0

@@ -1,7 +1,6 @@
 """The process that fetches a version from a hub: `python -m models_registry.processes.fetcher '<job>'`.
 
-Like `importer`, which see: no database, no settings, one per intake. The token of the hub comes through its
-standard input.
+See `work`. The token of the hub comes through its standard input.
 """
 
 import sys
@@ -10,8 +9,10 @@ from collections.abc import Callable
 from models_registry.hub.fetching import fetch_repository
 from models_registry.hub.kinds import hub_at
 from models_registry.hub.source import RepositorySource
-from models_registry.importing.directory import ImportResult, Progress
-from models_registry.processes.importer import Job, work
+from models_registry.importing.results import ImportResult
+from models_registry.importing.transfer import Progress
+from models_registry.processes.job import Job
+from models_registry.processes.work import work
 from models_registry.store import Intake
 
 

@@ -1,7 +1,7 @@
 """The process that exports a version: `python -m models_registry.processes.pusher '<job>'`.
 
-Like `importer`, which see: no database, no settings, one per intake. What it is to send is in a note of its
-intake; the token of the hub comes through its standard input.
+See `work`. What it is to send is in a note of its intake; the token of the hub comes through its standard
+input.
 """
 
 import json
@@ -13,9 +13,10 @@ from models_registry.hub.handing import hand_version
 from models_registry.hub.pushing import ExportResult, push_version
 from models_registry.hub.repository import Repository
 from models_registry.hub.target import RepositoryTarget, SlipwayTarget
-from models_registry.importing.directory import Progress
+from models_registry.importing.transfer import Progress
 from models_registry.manifest import ManifestFile
-from models_registry.processes.importer import Job, work
+from models_registry.processes.job import Job
+from models_registry.processes.work import work
 from models_registry.store import Intake, opened_at
 
 FILES = "files"

@@ -1,14 +1,15 @@
-"""The process that makes a version of an upload: `python -m models_registry.processes.receiver '<job>'`.
-
-Like `importer`, which see: no database, no settings, one per intake.
+"""The process that makes a version of an upload: `python -m models_registry.processes.receiver '<job>'`; see
+`work`.
 """
 
 import sys
 from collections.abc import Callable
 
-from models_registry.importing.directory import ImportResult, Progress
+from models_registry.importing.results import ImportResult
+from models_registry.importing.transfer import Progress
 from models_registry.importing.upload import UploadSource, take_upload
-from models_registry.processes.importer import Job, work
+from models_registry.processes.job import Job
+from models_registry.processes.work import work
 from models_registry.store import Intake
 
 

@@ -1,12 +1,10 @@
 """The process that reads the facts of a version from its blobs, for versions from before facts were kept:
 `python -m models_registry.processes.rereader <store>`, with the files as JSON on its standard input.
 
-Like `importer`, which see: no database, no settings, bounded memory; it writes nothing.
+Like those that `work`: no database, no settings, bounded memory; it writes nothing.
 """
 
 import json
-import os
-import resource
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -18,7 +16,8 @@ from models_registry.contents import Identified, identify
 from models_registry.errors import BlobMissing, Refused
 from models_registry.facts.summary import facts_of
 from models_registry.manifest import Manifest, ManifestFile
-from models_registry.processes.importer import MEMORY_BYTES, environment
+from models_registry.processes.apart import environment
+from models_registry.processes.work import step_back
 from models_registry.store import Store, opened_at
 
 PATIENCE_SECONDS = 8.0
@@ -69,9 +68,7 @@ def _identified(store: Store, file: ManifestFile) -> Identified:
 
 
 def main(arguments: list[str]) -> int:
-    os.nice(10)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    step_back()
     files = [ManifestFile(**file) for file in json.load(sys.stdin)]
     try:
         json.dump(details_of_files(opened_at(arguments[0]), files), sys.stdout)

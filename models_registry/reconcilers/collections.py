@@ -13,6 +13,7 @@ from common.actor import Actor
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, wait
 from models_registry import files
 from models_registry.models import Collection, UnreferencedBlob, Version
+from models_registry.reconcilers.fence import check_fence
 from models_registry.states import RunState
 from models_registry.store import PARTS
 
@@ -75,7 +76,7 @@ class CollectParts(Step[Collection]):
 
         def is_referenced(blobs: abc.Collection[str]) -> set[str]:
             """Asked while nobody can publish; a deletion may have begun the grace time of one anew."""
-            _check_fence(row, operation)
+            check_fence(row, operation)
             return files.referenced(blobs) | (set(blobs) - _due(parts, before))
 
         store.reclaim(found.keys() & _due(parts, before), is_referenced=is_referenced)
@@ -121,7 +122,7 @@ class Tidy(Step[Collection]):
         before = operation.at - timedelta(seconds=row.grace_seconds)
         old = {digest for digest, since in store.materialised().items() if since <= before}
         ready = Version.objects.ready().filter(digest__in=old).values_list("digest", flat=True)
-        _check_fence(row, operation)
+        check_fence(row, operation)
         for digest in old - set(ready):
             store.dematerialise(digest)
         files.forget_orphans()
@@ -165,9 +166,4 @@ def _unmark(blobs: abc.Iterable[str]) -> None:
 def _hold(row: Collection, operation: Operation) -> None:
     """Lock the row until the transaction ends. Raises LeaseLost."""
     if not Collection.objects.filter(pk=row.pk, fence=operation.fence).update(fence=operation.fence):
-        raise LeaseLost
-
-
-def _check_fence(row: Collection, operation: Operation) -> None:
-    if not Collection.objects.filter(pk=row.pk, fence=operation.fence).exists():
         raise LeaseLost

@@ -1,11 +1,10 @@
-"""What acts by the clock: the daily run of a retention rule, and the store's keeper."""
+"""How a retention rule acts: when somebody asks, or once a day."""
 
 from contextlib import suppress
 from datetime import datetime, timedelta
 from time import monotonic
-from typing import Any, ClassVar
+from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 
@@ -13,50 +12,14 @@ from common import audit
 from common.actor import Actor
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, wait
 from models_registry import retention, selectors
-from models_registry.errors import Busy, InUse, WrongState
-from models_registry.models import RetentionRule, StoreKeeper, Version
-from models_registry.services import storage, versions
+from models_registry.errors import InUse, WrongState
+from models_registry.models import RetentionRule, Version
+from models_registry.services import versions
 
-KEEPER = Actor.system("store keeper")
 RULE = Actor.system("retention rule")
 DAILY = timedelta(days=1)
 AT_MOST_SECONDS = 4.0
 """After this long what was done is written down; a task has 20 s."""
-
-
-class BeginRuns(Step[StoreKeeper]):
-    """What is missed while nothing runs is made up for once."""
-
-    name = "begin"
-
-    def settle(self, row: StoreKeeper, seen: None, now: datetime) -> Outcome:
-        days = settings.SLIPWAY_STORE_CHECK_DAYS
-        collects, checks = row.collect_at <= now, bool(days) and row.check_at <= now
-        collect_at = now + DAILY if collects else row.collect_at
-        check_at = now + timedelta(days=days) if checks else row.check_at
-        save = {"collect_at": collect_at, "check_at": check_at}
-        after = max(timedelta(0), (min(collect_at, check_at) if days else collect_at) - now)
-
-        def write() -> None:
-            # Each for itself: that one is under way still does not keep the other from beginning.
-            with suppress(Busy):
-                if collects:
-                    storage.begin_collection(actor=KEEPER)
-            with suppress(Busy):
-                if checks:
-                    storage.begin_check(actor=KEEPER)
-
-        return proceed(save=save, write=write, after=after)
-
-
-class StoreKeeperReconciler(Reconciler[StoreKeeper]):
-    kind = "store-keeper"
-    model = StoreKeeper
-    max_attempts: ClassVar[int] = 30_000
-    """It does not give up: at a minute each these are three weeks."""
-
-    def next_step(self, row: StoreKeeper, now: datetime) -> Step[StoreKeeper] | None:
-        return BeginRuns()
 
 
 class Retain(Step[RetentionRule]):

@@ -8,6 +8,7 @@ from common.actor import Actor
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
 from models_registry import files
 from models_registry.models import Upload, Version
+from models_registry.reconcilers.fence import check_fence
 from models_registry.states import LIVE_UPLOADS, UPLOAD_MOVES, UploadState, VersionState
 
 ACTOR = Actor.system("uploads")
@@ -63,8 +64,7 @@ class LetGo(Step[Upload]):
     effect = Effect.ABSOLUTE
 
     def act(self, row: Upload, operation: Operation) -> None:
-        if not Upload.objects.filter(pk=row.pk, fence=operation.fence).exists():
-            raise LeaseLost
+        check_fence(row, operation)
         files.spool_of(row).discard()
 
     def observe(self, row: Upload, operation: Operation) -> bool:

@@ -1,28 +1,22 @@
 """How a version's row advances: copy and judge its files, publish them, let go of what is left over."""
 
-import json
 import logging
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any, Literal
-
-from django.conf import settings
+from typing import Any
 
 from common.actor import Actor
-from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
+from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed, rest, wait
 from models_registry import files, quotas, vouching
-from models_registry.errors import IntakeBusy, QuotaExceeded
+from models_registry.errors import QuotaExceeded
 from models_registry.exemptions import admits_runnable
 from models_registry.facts.summary import storable
-from models_registry.importing.directory import ImportResult
+from models_registry.importing.results import ImportResult
 from models_registry.models import Upload, Version, VersionFile
 from models_registry.moves import moved, point_at_newest
-from models_registry.processes import importer
-from models_registry.processes.importer import PROGRESS, RESULT, STARTED, Job
 from models_registry.processes.rereader import NotReadable, read_facts
+from models_registry.reconcilers import intake
+from models_registry.reconcilers.intake import LOOK_EVERY, LetGo, Process, Start, launch
 from models_registry.services.hubs import token_of
 from models_registry.sources import source_of
 from models_registry.states import VersionState
@@ -30,31 +24,17 @@ from models_registry.states import VersionState
 logger = logging.getLogger(__name__)
 
 ACTOR = Actor.system("importer")
-LOOK_EVERY = timedelta(seconds=1)
 READ_AGAIN_AFTER = timedelta(hours=1)
 SIGN_AGAIN_AFTER = timedelta(minutes=1)
 TIDY_EVERY = timedelta(milliseconds=500)
-MAX_LAUNCHES = 10
-QUIET_AFTER_LAUNCH = timedelta(seconds=5)
-"""A new process needs a moment until it holds its lock; no second one is started meanwhile."""
-
-
-def launch(job: Job) -> None:
-    """Start the importing process; its last words go to a file in the log directory."""
-    importer.launch(job, log=last_words_path(job.key))
-
-
-def last_words_path(key: str) -> Path:
-    return Path(settings.SLIPWAY_LOG_DIR) / "imports" / f"{key}.log"
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What an import looks like from outside."""
+    """An import from outside; `result` as far as the team may hold what it brings."""
 
-    state: Literal["launched", "running", "finished", "given up", "paused"]
-    progress: dict[str, Any]
-    result: ImportResult | None = None
+    process: intake.Seen
+    result: ImportResult | None
 
 
 class Copy(Step[Version]):
@@ -63,62 +43,33 @@ class Copy(Step[Version]):
     name = "copy"
     effect = Effect.ABSOLUTE
 
-    def __init__(self, start: Callable[[Job], None]) -> None:
-        self._start = start
-        self._has_launched = False
+    def __init__(self, row: Version, start: Start) -> None:
+        self._process = Process(row, row.attempt, start)
 
     def act(self, row: Version, operation: Operation) -> None:
-        store, key = files.store(), str(row.pk)
-        if _note(row, RESULT) is not None:
-            return
-        if store.is_busy(key):
-            is_old = _note(row, STARTED) is None and not _is_fresh(row, operation)
-            if is_old or row.is_paused:
-                # Somebody works on it, but for an attempt that is over.
-                store.ask_to_stop(key)
-            return
-        if row.launches >= MAX_LAUNCHES or _is_fresh(row, operation) or row.is_paused:
+        if not self._process.is_to_be_started(operation.at, is_wanted=not row.is_paused):
             return
         files.forget_orphans()
-        _check_fence(row, operation)
-        guardian = importer.guardian()
-        self._start(
-            Job(
-                store=store.address,
-                key=key,
-                attempt=row.attempt,
-                source=source_of(row.source, admits_runnable=admits_runnable(row.model)),
-                allowance=quotas.allowance_of(row.model.team),
-                guardian_pid=guardian.pid,
-                guardian_started=guardian.create_time(),
-                secret=token_of(row.source),
-            )
-        )
-        self._has_launched = True
+        source = source_of(row.source, admits_runnable=admits_runnable(row.model))
+        allowance = quotas.allowance_of(row.model.team)
+        self._process.start(operation, source, secret=token_of(row.source), allowance=allowance)
 
     def observe(self, row: Version, operation: Operation) -> Seen:
-        progress = _note(row, PROGRESS) or {}
-        result = _note(row, RESULT)
-        if result is not None:
-            return Seen("finished", progress, _within_quota(row, ImportResult.from_json(result)))
-        if self._has_launched:
-            return Seen("launched", progress)
-        if row.is_paused and not files.store().is_busy(str(row.pk)) and not _is_fresh(row, operation):
-            return Seen("paused", progress)
-        if row.launches >= MAX_LAUNCHES and not files.store().is_busy(str(row.pk)):
-            return Seen("given up", progress)
-        return Seen("running", progress)
+        process = self._process.seen(operation.at)
+        if process.result is None:
+            return Seen(process, None)
+        return Seen(process, _within_quota(row, ImportResult.from_json(process.result)))
 
     def settle(self, row: Version, seen: Seen, now: datetime) -> Outcome:
+        process, progress = seen.process, seen.process.progress or {}
         if seen.result:
             return _judged(row, seen.result)
-        if seen.state == "given up":
-            why = f"The importing process died {row.launches} times. {_last_words(row)}".strip()
+        if row.is_paused and not process.is_busy:
+            return _paused({**progress, "bytes_per_second": 0, "reason": row.reason})
+        if process.has_given_up:
+            why = self._process.why_given_up("The importing process")
             return _moved(row, VersionState.FAILED, reason=why)
-        if seen.state == "paused":
-            return _paused({**seen.progress, "bytes_per_second": 0, "reason": row.reason})
-        launched = {"launches": row.launches + 1, "launched_at": now} if seen.state == "launched" else {}
-        return wait(LOOK_EVERY, save={**seen.progress, **launched})
+        return wait(LOOK_EVERY, save={**progress, **self._process.launched(now)})
 
 
 def _within_quota(row: Version, result: ImportResult) -> ImportResult:
@@ -133,10 +84,6 @@ def _within_quota(row: Version, result: ImportResult) -> ImportResult:
 
 def _upload_of(row: Version) -> Upload | None:
     return Upload.objects.filter(version=row.pk).first() if row.source["kind"] == "upload" else None
-
-
-def _is_fresh(row: Version, operation: Operation) -> bool:
-    return row.launched_at is not None and operation.at - row.launched_at < QUIET_AFTER_LAUNCH
 
 
 def _paused(columns: dict[str, Any]) -> Outcome:
@@ -222,7 +169,7 @@ class Publish(Step[Version]):
     effect = Effect.ABSOLUTE
 
     def act(self, row: Version, operation: Operation) -> None:
-        files.store().publish(str(row.pk), files.manifest_of(row))
+        files.store().publish(row.intake_key, files.manifest_of(row))
 
     def observe(self, row: Version, operation: Operation) -> tuple[str, list[vouching.Seen]]:
         manifest = files.manifest_of(row)
@@ -253,33 +200,17 @@ class Publish(Step[Version]):
         return proceed(save=save, write=write_all)
 
 
-class LetGo(Step[Version]):
-    """What the store holds for the row alone is removed; blobs are left to the collection."""
+class LetGoOfVersion(LetGo[Version]):
+    look_every = TIDY_EVERY
 
-    name = "let go"
-    effect = Effect.ABSOLUTE
-
-    def act(self, row: Version, operation: Operation) -> None:
-        store, key = files.store(), str(row.pk)
-        _check_fence(row, operation)
-        if store.is_busy(key):
-            store.ask_to_stop(key)
-            return
-        with suppress(IntakeBusy):
-            store.discard(key, is_referenced=files.needed)
+    def let_go_of_directories(self, row: Version) -> None:
         others = Version.objects.ready().filter(digest=row.digest)
         if row.state == VersionState.DELETED and row.digest and not others.exists():
-            store.dematerialise(row.digest)
-        last_words_path(key).unlink(missing_ok=True)
-
-    def observe(self, row: Version, operation: Operation) -> bool:
-        return str(row.pk) in files.store().intakes()
+            files.store().dematerialise(row.digest)
 
     def settle(self, row: Version, seen: bool, now: datetime) -> Outcome:
-        if seen:
-            return wait(TIDY_EVERY)
-        if row.state == VersionState.READY and row.vouched_at is None:
-            return proceed(save={"is_held": False}, write=lambda: None)
+        if seen or (row.state == VersionState.READY and row.vouched_at is None):
+            return super().settle(row, seen, now)
         return rest(save={"is_held": False})
 
 
@@ -328,42 +259,19 @@ class VersionReconciler(Reconciler[Version]):
     kind = "version"
     model = Version
 
-    def __init__(self, start: Callable[[Job], None] = launch) -> None:
+    def __init__(self, start: Start = launch) -> None:
         self._start = start
 
     def next_step(self, row: Version, now: datetime) -> Step[Version] | None:
         if row.state == VersionState.IMPORTING:
-            return Publish() if row.file_count else Copy(self._start)
+            return Publish() if row.file_count else Copy(row, self._start)
         if row.is_held:
-            return LetGo()
+            return LetGoOfVersion()
         if row.state == VersionState.READY and row.vouched_at is None:
             return Vouch()
         return ReadFacts() if row.state == VersionState.READY and row.facts is None else None
 
 
-def _check_fence(row: Version, operation: Operation) -> None:
-    """For effects that do harm when they come late; what still slips through, the next import clears away."""
-    if not Version.objects.filter(pk=row.pk, fence=operation.fence).exists():
-        raise LeaseLost
-
-
 def _moved(row: Version, to: VersionState, *, reason: str = "", **columns: Any) -> Outcome:
     save, write = moved(row, to, actor=ACTOR, reason=reason, **columns)
     return proceed(save=save, write=write)
-
-
-def _note(row: Version, name: str) -> dict[str, Any] | None:
-    """A note of this attempt's importing process."""
-    found = files.store().read_note(str(row.pk), name)
-    if found is None:
-        return None
-    note: dict[str, Any] = json.loads(found)
-    return note if note.pop("attempt") == row.attempt else None
-
-
-def _last_words(row: Version) -> str:
-    try:
-        lines = last_words_path(str(row.pk)).read_text(errors="replace").strip().splitlines()
-    except FileNotFoundError:
-        return ""
-    return f"Its last words: {lines[-1][:500]}" if lines else ""

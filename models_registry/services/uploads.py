@@ -29,7 +29,7 @@ from models_registry.errors import (
 )
 from models_registry.exemptions import admits_runnable
 from models_registry.files import spool_of
-from models_registry.importing.directory import MAX_REFUSALS
+from models_registry.importing.results import MAX_REFUSALS
 from models_registry.importing.source_tree import MAX_FILES, SKIPPED_DIRECTORIES, SKIPPED_FILES
 from models_registry.manifest import Manifest, ManifestFile, manifest_of
 from models_registry.models import Model, Upload, UploadContent, Version

@@ -9,8 +9,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from models_registry.hub.source import RepositorySource
-from models_registry.processes import importer
-from models_registry.processes.importer import Job
+from models_registry.processes import guardian
+from models_registry.processes.job import Job
 from models_registry.store import LocalStore
 from perf.registry.imports import published, run, shards
 from perf.registry.table import MEBIBYTE, ROOT, directory, heading, line, timed
@@ -53,14 +53,14 @@ def measure(gigabytes: float) -> None:
 
 
 def _job(server: HubServer, store: LocalStore) -> Job:
-    guardian = importer.guardian()
+    stack = guardian.present()
     return Job(
         store=str(store.root),
         key="1",
         attempt=1,
         source=RepositorySource(server.url, REPO, "main", trusted_hosts=(urlsplit(server.url).netloc,)),
-        guardian_pid=guardian.pid,
-        guardian_started=guardian.create_time(),
+        guardian_pid=stack.pid,
+        guardian_started=stack.create_time(),
     )
 
 

@@ -5,9 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from models_registry.importing.directory import DirectorySource, ImportResult
-from models_registry.processes import importer
-from models_registry.processes.importer import RESULT, Job
+from models_registry.importing.directory import DirectorySource
+from models_registry.importing.results import ImportResult
+from models_registry.processes import guardian
+from models_registry.processes.job import RESULT, Job
 from models_registry.store import LocalStore
 from perf.registry.table import MEBIBYTE, ROOT, directory, heading, line, timed
 
@@ -56,7 +57,7 @@ def measure(gigabytes: float) -> None:
         total = int(gigabytes * 1024) * MEBIBYTE
         paths = shards(source, total_bytes=total)
         store = LocalStore(home / "store")
-        guardian = importer.guardian()
+        stack = guardian.present()
 
         def imported(key: str) -> ImportResult:
             job = Job(
@@ -64,8 +65,8 @@ def measure(gigabytes: float) -> None:
                 key=key,
                 attempt=1,
                 source=DirectorySource(str(home / "roots"), "model"),
-                guardian_pid=guardian.pid,
-                guardian_started=guardian.create_time(),
+                guardian_pid=stack.pid,
+                guardian_started=stack.create_time(),
             )
             run(job, "models_registry.processes.importer")
             return published(store, key)

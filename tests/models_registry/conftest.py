@@ -25,9 +25,10 @@ from models_registry.importer import Job
 from models_registry.importing import DirectorySource
 from models_registry.keeping import RetentionReconciler
 from models_registry.models import Collection, HubSource, HubSync, Model, Version
-from models_registry.processes import importer
+from models_registry.processes import work
 from models_registry.processes.fetcher import fetch_job
-from models_registry.processes.importer import Job
+from models_registry.processes.importer import import_job
+from models_registry.processes.job import STARTED, Job
 from models_registry.processes.receiver import receive_job
 from models_registry.reconcilers.collections import CollectionReconciler
 from models_registry.reconcilers.hubs import HubSourceReconciler, HubSyncReconciler

@@ -8,9 +8,9 @@ import json
 import sys
 from collections.abc import Collection
 
-from models_registry.importing.directory import ImportResult
+from models_registry.importing.results import ImportResult
 from models_registry.manifest import Manifest
-from models_registry.processes.importer import RESULT
+from models_registry.processes.job import RESULT
 from models_registry.store import Store, opened_at
 
 

@@ -18,7 +18,7 @@ from common.errors import Conflict
 from common.reconcile import Kernel
 from models_registry import files, selectors, services
 from models_registry.models import Alias, Collection, Version
-from models_registry.reconcilers import versions
+from models_registry.reconcilers import intake
 from models_registry.reconcilers.versions import VersionReconciler
 from models_registry.services.storage import begin_collection
 from tests import cast
@@ -156,14 +156,14 @@ def test_a_real_process_imports_a_directory(library, actor, model) -> None:
     assert (version.state, version.launches) == ("ready", 1)
     assert (files.materialise(version) / "config.json").read_bytes() == b.model_files()["config.json"]
     assert library.store.intakes() == []
-    assert not versions.last_words_path(str(version.pk)).exists()
+    assert not intake.last_words_path(str(version.pk)).exists()
 
 
 @pytest.mark.stack
 def test_a_real_process_that_is_killed_is_started_again_and_finishes(
     library, actor, model, monkeypatch
 ) -> None:
-    monkeypatch.setattr(versions, "QUIET_AFTER_LAUNCH", timedelta(seconds=1))
+    monkeypatch.setattr(intake, "QUIET_AFTER_LAUNCH", timedelta(seconds=1))
     directory = library.directory()
     (directory / "model.safetensors").write_bytes(b.weights(48 * 1024 * 1024))
     version = services.import_version(actor=actor, model=model, source=str(directory))

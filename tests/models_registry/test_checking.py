@@ -15,9 +15,12 @@ from models_registry import checker, files, selectors, services
 from models_registry.checking import CheckReconciler, FindingReconciler
 from models_registry.errors import Busy, WrongState
 from models_registry.models import Check, Finding, Version
-from models_registry.processes import checker, importer
-from models_registry.processes.importer import Job, WholeStore
-from models_registry.reconcilers.checks import CheckReconciler, FindingReconciler
+from models_registry.processes import checker
+from models_registry.processes.importer import import_job
+from models_registry.processes.job import Job, WholeStore
+from models_registry.processes.work import run
+from models_registry.reconcilers.checks import CheckReconciler
+from models_registry.reconcilers.findings import FindingReconciler
 from models_registry.services.storage import begin_check
 from tests import cast
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die, run_until_rest, worker

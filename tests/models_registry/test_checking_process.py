@@ -9,8 +9,8 @@ from typing import Any
 import psutil
 import pytest
 
-from models_registry.processes import importer
-from models_registry.processes.importer import PROGRESS, RESULT, STARTED, Job, WholeStore
+from models_registry.processes import apart
+from models_registry.processes.job import PROGRESS, RESULT, STARTED, Job, WholeStore
 from models_registry.store import LocalStore
 from tests.patience import eventually
 
@@ -49,13 +49,13 @@ def test_a_killed_check_goes_on_and_finds_what_a_whole_one_finds(store, tmp_path
     log = tmp_path / "last-words.log"
     places = [0]
     for _ in range(2):
-        importer.launch(job, log=log)
+        apart.launch(job, log=log)
         eventually(lambda: note(store, PROGRESS).get("place", 0) > places[-1] and store.is_busy(KEY))
         places.append(note(store, PROGRESS)["place"])
         os.kill(note(store, STARTED)["pid"], signal.SIGKILL)
         eventually(lambda: not store.is_busy(KEY))
         assert note(store, RESULT) == {}
-    importer.launch(job, log=log)
+    apart.launch(job, log=log)
     eventually(lambda: note(store, RESULT), seconds=60)
     found = note(store, RESULT)
     assert (found["blobs_done"], found["bytes_done"]) == (BLOBS, BLOBS * SIZE)

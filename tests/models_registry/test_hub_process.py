@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from models_registry.hub.source import RepositorySource
-from models_registry.processes import importer
-from models_registry.processes.importer import RESULT, Job
+from models_registry.processes import apart
+from models_registry.processes.job import RESULT, STARTED, Job
 from models_registry.store import LocalStore
 from tests.models_registry import builders as b
 from tests.models_registry.hub_server import HubServer, hub_server
@@ -54,7 +54,7 @@ def result(store: LocalStore) -> dict:
 
 
 def fetching(store: LocalStore) -> int:
-    note = store.read_note("7", importer.STARTED)
+    note = store.read_note("7", STARTED)
     return json.loads(note)["pid"] if note and store.is_busy("7") else 0
 
 
@@ -67,7 +67,7 @@ def test_killed_again_and_again_it_fetches_only_what_is_left(hub, store, tmp_pat
     hub.faults.bytes_per_second = 12 * 1024 * 1024
     log = tmp_path / "last-words.log"
     for megabytes in (4, 9, 15):
-        importer.launch(job(hub, store), log=log)
+        apart.launch(job(hub, store), log=log)
         eventually(lambda least=megabytes: part_bytes(store) > least * 1024 * 1024)
         assert "hf_secret" not in " ".join(psutil.Process(fetching(store)).cmdline())
         assert "hf_secret" not in " ".join(psutil.Process(fetching(store)).environ().values())
@@ -75,7 +75,7 @@ def test_killed_again_and_again_it_fetches_only_what_is_left(hub, store, tmp_pat
         eventually(lambda: not store.is_busy("7"))
         assert result(store) == {}
         assert list(store.root.glob("blobs/sha256/*/*")) == []
-    importer.launch(job(hub, store), log=log)
+    apart.launch(job(hub, store), log=log)
     eventually(lambda: result(store), seconds=60)
     found = result(store)
     assert found["outcome"] == "accepted", found["reason"]

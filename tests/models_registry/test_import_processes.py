@@ -10,8 +10,8 @@ from models_registry.errors import (
     WrongState,
 )
 from models_registry.models import Version, VersionMove
-from models_registry.processes.importer import Job
-from models_registry.reconcilers import versions
+from models_registry.processes.job import Job
+from models_registry.reconcilers.intake import last_words_path
 from models_registry.store import LocalStore
 from tests.models_registry.conftest import do_here
 
@@ -73,7 +73,7 @@ def test_a_process_that_dies_is_started_again(library, actor, model) -> None:
 
 def test_a_process_that_always_dies_fails_the_import_with_its_last_words(library, actor, model) -> None:
     def dies(job: Job) -> None:
-        path = versions.last_words_path(job.key)
+        path = last_words_path(job.key)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("Traceback\nSegmentation fault\n")
 
@@ -83,7 +83,7 @@ def test_a_process_that_always_dies_fails_the_import_with_its_last_words(library
     version.refresh_from_db()
     assert version.state == "failed"
     assert version.reason == "The importing process died 10 times. Its last words: Segmentation fault"
-    assert not versions.last_words_path(str(version.pk)).exists()
+    assert not last_words_path(str(version.pk)).exists()
 
 
 def test_no_second_process_is_started_while_one_holds_the_intake(library, actor, model) -> None:

@@ -14,9 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from models_registry.importing.directory import DirectorySource, ImportResult
-from models_registry.processes import importer
-from models_registry.processes.importer import RESULT, Job
+from models_registry.importing.directory import DirectorySource
+from models_registry.importing.results import ImportResult
+from models_registry.processes import guardian as guardians
+from models_registry.processes.job import RESULT, Job
+from models_registry.processes.work import EXIT_BUSY, EXIT_STOPPED
 from models_registry.store import LocalStore
 from tests.models_registry import builders as b
 from tests.patience import eventually
@@ -98,7 +100,7 @@ def test_it_needs_neither_django_nor_a_database(root, store) -> None:
 
 def test_a_second_one_on_the_same_intake_ends_without_touching_it(root, store) -> None:
     with store.intake("7"), start(job(root, store)) as second:
-        assert second.wait(30) == importer.EXIT_BUSY
+        assert second.wait(30) == EXIT_BUSY
     assert result(store) == {}
 
 
@@ -107,7 +109,7 @@ def test_it_ends_at_once_when_it_is_asked_to_stop(root, store) -> None:
     with start(job(root, store)) as process:
         eventually(lambda: store.read_note("7", "progress"))
         store.ask_to_stop("7")
-        assert process.wait(5) == importer.EXIT_STOPPED
+        assert process.wait(5) == EXIT_STOPPED
     assert result(store) == {}
     assert not store.is_busy("7")
 
@@ -120,24 +122,24 @@ def test_it_ends_when_the_process_that_stands_for_its_stack_ends(root, store) ->
     ):
         eventually(lambda: store.read_note("7", "progress"))
         stack.kill()
-        assert process.wait(5) == importer.EXIT_STOPPED
+        assert process.wait(5) == EXIT_STOPPED
     assert result(store) == {}
 
 
 def test_a_guardian_whose_number_was_given_to_another_process_counts_as_gone(root, store) -> None:
     one = job(root, store)
     another = replace(one, guardian_started=one.guardian_started - 60)
-    assert importer.guardian_of(another) is None
-    assert importer.guardian_of(replace(one, guardian_pid=2**22 + 1)) is None
-    assert importer.is_alive(importer.guardian_of(one))
+    assert guardians.of(another) is None
+    assert guardians.of(replace(one, guardian_pid=2**22 + 1)) is None
+    assert guardians.is_alive(guardians.of(one))
     big(root, 200)
     with start(another) as process:
-        assert process.wait(30) == importer.EXIT_STOPPED
+        assert process.wait(30) == EXIT_STOPPED
     assert result(store) == {}
 
 
 def test_the_guardian_is_the_leader_of_the_process_group() -> None:
-    assert importer.guardian().pid in (os.getpgrp(), os.getpid())
+    assert guardians.present().pid in (os.getpgrp(), os.getpid())
 
 
 @pytest.mark.timeout(300)

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from models_registry.importing import source_tree
-from models_registry.importing.directory import DirectorySource, ImportResult, Progress, import_directory
+from models_registry.importing.directory import DirectorySource, import_directory
+from models_registry.importing.results import ImportResult
+from models_registry.importing.transfer import Progress
 from models_registry.store import LocalStore, local_intake
 from tests.models_registry import builders as b
 

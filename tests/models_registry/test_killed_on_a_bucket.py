@@ -107,7 +107,7 @@ def test_publishing_and_reclaiming_killed_at_any_request_lose_no_blob_and_leak_n
         after = survivor(rig)
         nothing_is_half_visible(after)
         after.check(kept)
-        if moments // every % 2 and after.read_note("7", importer.RESULT):
+        if moments // every % 2 and after.read_note("7", RESULT):
             after.publish("7", found)
             after.check(found)
         after.discard("7", is_referenced=needed.intersection)
@@ -122,5 +122,5 @@ def test_publishing_and_reclaiming_killed_at_any_request_lose_no_blob_and_leak_n
 def imported(rig: BucketRig, root: Path) -> Manifest:
     """What the intake holds when an import has come to its end."""
     with rig.store.intake("7") as intake:
-        importer.run(job(rig, root), intake, import_job)
+        run(job(rig, root), intake, import_job)
     return accepted(rig.store, "7")

@@ -10,8 +10,8 @@ import pytest
 
 from models_registry.hub.target import RepositoryTarget
 from models_registry.importing.directory import DirectorySource, import_directory
-from models_registry.processes import importer
-from models_registry.processes.importer import RESULT, Job
+from models_registry.processes import apart
+from models_registry.processes.job import RESULT, STARTED, Job
 from models_registry.processes.pusher import FILES
 from models_registry.store import LocalStore
 from tests.models_registry import builders as b
@@ -53,16 +53,16 @@ def test_killed_again_and_again_it_sends_what_is_left_and_commits_once(tmp_path:
         )
         job = Job(str(store.root), KEY, 1, target, guardian.pid, guardian.create_time(), TOKEN)
         for parts in (4, 9, 15):
-            importer.launch(job, log=tmp_path / "log")
+            apart.launch(job, log=tmp_path / "log")
             eventually(lambda least=parts: hub.writing.put_bytes >= least * PART_BYTES)
-            pid = json.loads(store.read_note(KEY, importer.STARTED) or b"{}")["pid"]
+            pid = json.loads(store.read_note(KEY, STARTED) or b"{}")["pid"]
             assert TOKEN not in " ".join(
                 [*psutil.Process(pid).cmdline(), *psutil.Process(pid).environ().values()]
             )
             os.kill(pid, signal.SIGKILL)
             eventually(lambda: not store.is_busy(KEY))
         assert hub.writing.calls["commit"] == 0
-        importer.launch(job, log=tmp_path / "log")
+        apart.launch(job, log=tmp_path / "log")
         eventually(lambda: store.read_note(KEY, RESULT), seconds=60)
         result = json.loads(store.read_note(KEY, RESULT) or b"{}")
         assert result["outcome"] == "sent", result["reason"]

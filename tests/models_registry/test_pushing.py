@@ -9,7 +9,8 @@ import pytest
 from models_registry.hub.pushing import ExportResult, push_version
 from models_registry.hub.repository import Repository
 from models_registry.hub.target import RepositoryTarget
-from models_registry.importing.directory import DirectorySource, Progress, import_directory
+from models_registry.importing.directory import DirectorySource, import_directory
+from models_registry.importing.transfer import Progress
 from models_registry.manifest import ManifestFile
 from models_registry.store import LocalStore
 from tests.models_registry import builders as b

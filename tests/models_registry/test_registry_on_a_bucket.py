@@ -12,8 +12,8 @@ from models_registry.errors import NotFetched, OnItsWay, StoreUnavailable
 from models_registry.manifest import Manifest
 from models_registry.models import Finding, Version
 from models_registry.processes import bringer
-from models_registry.processes.importer import environment
-from models_registry.reconcilers.versions import launch
+from models_registry.processes.apart import environment
+from models_registry.reconcilers.intake import launch
 from models_registry.store import Store, opened_at
 from tests import cast
 from tests.contracts.store_rigs import BucketRig

@@ -1,0 +1,67 @@
+"""What the files are that an intake holds, one by one and together: this judgement counts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from models_registry.contents import Identified, check_together, code, identify, runnable
+from models_registry.contents.pickle_scan import Advice, advice_on
+from models_registry.contents.warnings import Warned, warnings_of
+from models_registry.facts.summary import facts_of, storable
+from models_registry.importing.results import ImportResult, refused
+from models_registry.manifest import ManifestFile, manifest_of
+from models_registry.store.base import Intake
+
+MAX_CODE = 500
+MAX_WARNINGS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A file that the intake holds, and what it is; `copied_bytes` is 0 when the store held it before."""
+
+    file: ManifestFile
+    identified: Identified
+    copied_bytes: int
+    warnings: tuple[Warned, ...] = ()
+    advice: Advice | None = None
+
+
+def judged(intake: Intake, entry: ManifestFile, *, copied_bytes: int, admits_runnable: bool) -> Copied:
+    """What a file is that the intake holds; nobody can change it any more. Raises Refused."""
+    with intake.opened(entry.sha256) as content:
+        identified = identify(entry.path, content, admits_runnable=admits_runnable)
+        warnings = warnings_of(entry.path, identified.format, content)
+        advice = advice_on(entry.path, identified.format, content)
+    return Copied(entry, identified, copied_bytes, warnings, advice)
+
+
+def judged_together(copied: Sequence[Copied], *, skipped: Sequence[tuple[str, str]]) -> ImportResult:
+    """Accepted, or refused for what only shows when all files are there. Raises Refused."""
+    refusals, settled = check_together([one.identified for one in copied])
+    if refusals:
+        return refused(refusals)
+    formats = {identified.path: identified.format for identified in settled}
+    manifest = manifest_of(replace(one.file, format=formats[one.file.path]) for one in copied)
+    return ImportResult(
+        "accepted",
+        files=manifest.files,
+        skipped=tuple(skipped),
+        code=_code(settled),
+        warnings=tuple(warned for one in copied for warned in one.warnings)[:MAX_WARNINGS],
+        pickles=tuple(one.advice for one in copied if one.advice)[:MAX_CODE],
+        facts=facts_of(settled),
+        copied_bytes=sum(one.copied_bytes for one in copied),
+    )
+
+
+def _code(files: Sequence[Identified]) -> tuple[tuple[str, str], ...]:
+    carried = [(file.path, code.CARRIED) for file in files if file.format == code.FORMAT]
+    carried += [
+        (file.path, runnable.carried(file.format)) for file in files if file.format in runnable.FORMATS
+    ]
+    named = [
+        (file.path, storable(f"Its auto_map names {', '.join(file.names_code)}."))
+        for file in files
+        if file.names_code
+    ]
+    return tuple(sorted(carried + named)[:MAX_CODE])

@@ -1,0 +1,69 @@
+"""How an import ends, as its process tells it."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from models_registry.contents.pickle_scan import Advice
+from models_registry.contents.warnings import Warned
+from models_registry.errors import Refused
+from models_registry.facts.summary import ModelFacts
+from models_registry.manifest import Manifest, ManifestFile, manifest_of
+
+MAX_REFUSALS = 50
+WHAT_TO_DO = "Mend what must not enter, or leave it out by an ignore pattern, and import again."
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """How an import ended.
+
+    `accepted`: the intake holds `files`. `refused`: `refusals` say what must not enter. `failed`: `reason`
+    says what stood in the way; the same import may succeed later. `interrupted`: so it does, and what the
+    intake holds by then need not come again.
+    """
+
+    outcome: Literal["accepted", "refused", "failed", "interrupted"]
+    reason: str = ""
+    files: tuple[ManifestFile, ...] = ()
+    refusals: tuple[tuple[str, str], ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()
+    code: tuple[tuple[str, str], ...] = ()
+    """Files that carry or name code, and how: it keeps the version from being served, see `exemptions`."""
+    warnings: tuple[Warned, ...] = ()
+    pickles: tuple[Advice, ...] = ()
+    facts: ModelFacts = field(default_factory=ModelFacts)
+    copied_bytes: int = 0
+    seconds: float = 0.0
+    commit: str = ""
+    """Of the repository that it came from."""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "ImportResult":
+        """Raises KeyError, TypeError for what `as_json` did not make."""
+        return cls(
+            **{
+                **data,
+                "files": tuple(ManifestFile(**file) for file in data["files"]),
+                "refusals": tuple((path, reason) for path, reason in data["refusals"]),
+                "skipped": tuple((path, reason) for path, reason in data["skipped"]),
+                "code": tuple((path, how) for path, how in data["code"]),
+                "warnings": tuple(Warned(**warned) for warned in data["warnings"]),
+                "pickles": tuple(map(Advice.from_json, data.get("pickles", ()))),
+                "facts": ModelFacts(**{**data["facts"], "notes": tuple(data["facts"]["notes"])}),
+            }
+        )
+
+    @property
+    def manifest(self) -> Manifest:
+        return manifest_of(self.files)
+
+
+def refused(refusals: Sequence[Refused]) -> ImportResult:
+    """The result that names them, the first 50."""
+    named = tuple((refusal.path, refusal.reason) for refusal in refusals[:MAX_REFUSALS])
+    more = f" and {len(refusals) - 1} more" if len(refusals) > 1 else ""
+    return ImportResult("refused", reason=f"{refusals[0]}{more}. {WHAT_TO_DO}", refusals=named)
