@@ -104,24 +104,20 @@ def source_of(
 
 def check_endpoint(endpoint: str) -> str:
     """`endpoint` without a slash at its end, if the operator allows it. Raises SourceNotAllowed."""
-    plain = endpoint.strip().rstrip("/")
-    if plain not in settings.SLIPWAY_HUB_ENDPOINTS:
-        named = ", ".join(settings.SLIPWAY_HUB_ENDPOINTS) or "none"
-        raise SourceNotAllowed(
-            f"This server does not read from {printable(plain)[:200]}. It reads from the hubs of "
-            f"{HUB_VARIABLE}: {named}."
-        )
-    return plain
+    return _checked(endpoint, settings.SLIPWAY_HUB_ENDPOINTS, ("read", "from"), HUB_VARIABLE)
 
 
 def check_export_endpoint(endpoint: str) -> str:
     """Like `check_endpoint`, for where versions may go."""
-    plain = endpoint.strip().rstrip("/")
-    if plain not in settings.SLIPWAY_EXPORT_ENDPOINTS:
-        named = ", ".join(settings.SLIPWAY_EXPORT_ENDPOINTS) or "none"
+    return _checked(endpoint, settings.SLIPWAY_EXPORT_ENDPOINTS, ("export", "to"), EXPORT_VARIABLE)
+
+
+def _checked(endpoint: str, allowed: Sequence[str], does: tuple[str, str], variable: str) -> str:
+    plain, (verb, way) = endpoint.strip().rstrip("/"), does
+    if plain not in allowed:
         raise SourceNotAllowed(
-            f"This server does not export to {printable(plain)[:200]}. It exports to the hubs of "
-            f"{EXPORT_VARIABLE}: {named}."
+            f"This server does not {verb} {way} {printable(plain)[:200]}. It {verb}s {way} the hubs of "
+            f"{variable}: {', '.join(allowed) or 'none'}."
         )
     return plain
 

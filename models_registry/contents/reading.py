@@ -2,6 +2,7 @@
 
 import os
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -51,6 +52,29 @@ class InMemory:
 
     def read_at(self, offset: int, length: int) -> bytes:
         return self.data[offset : offset + length]
+
+
+class Windowed:
+    """Content that comes from afar: a header is read in many small pieces, and each window comes once.
+
+    `read` gets an offset and a length that lies within the `size`.
+    """
+
+    def __init__(self, size: int, read: Callable[[int, int], bytes], *, window_bytes: int) -> None:
+        self.size = size
+        self._read = read
+        self._window_bytes = window_bytes
+        self._start, self._window = 0, b""
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        length = max(0, min(length, self.size - offset))
+        if not length:
+            return b""
+        at = offset - self._start
+        if at < 0 or at + length > len(self._window):
+            wanted = min(max(length, self._window_bytes), self.size - offset)
+            self._start, self._window, at = offset, self._read(offset, wanted), 0
+        return self._window[at : at + length]
 
 
 class Cursor:

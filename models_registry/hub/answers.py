@@ -4,7 +4,7 @@ import re
 
 import httpx2
 
-from models_registry.hub.base import HubFile, HubMisbehaves
+from models_registry.hub.base import HubFile, HubMisbehaves, Stream
 from models_registry.names import printable
 
 DEFAULT_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 30.0, 3600.0
@@ -13,12 +13,23 @@ _RESET = re.compile(r";\s*t\s*=\s*(\d{1,6})")
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
-def part_start(answer: httpx2.Response, offset: int, file: HubFile) -> int:
-    """Where a part of a file begins (206). Raises HubMisbehaves when that is not `offset`."""
+def part_headers(file: HubFile, *, offset: int, length: int | None) -> dict[str, str]:
+    """What asks for `length` bytes of a file from `offset` on; None: all there are."""
+    end = file.size if length is None else min(offset + length, file.size)
+    return {"Range": f"bytes={offset}-{end - 1}"} if offset > 0 or end < file.size else {}
+
+
+def stream_of(answer: httpx2.Response, file: HubFile, *, offset: int) -> Stream:
+    """The bytes of a file, of all of it or of the part that was asked for.
+
+    Raises HubMisbehaves when it is another part.
+    """
+    if answer.status_code != 206:
+        return Stream(0, answer.iter_raw())
     told = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
     if told is None or int(told[1]) != offset or told[3] not in ("*", str(file.size)):
         raise HubMisbehaves(f"The hub sends another part of {printable(file.path)} than was asked for.")
-    return offset
+    return Stream(offset, answer.iter_raw())
 
 
 def wait_seconds(answer: httpx2.Response) -> float:

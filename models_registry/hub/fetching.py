@@ -9,10 +9,12 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import PurePosixPath
 
 from models_registry import names
 from models_registry.contents import check_name, identify
+from models_registry.contents.reading import Windowed
 from models_registry.errors import QuotaExceeded, Refused, StoreFull, StoreUnavailable
 from models_registry.hub.base import Hub, HubError, HubFile, HubMisbehaves, HubUnreachable, RateLimited
 from models_registry.hub.patience import Patience
@@ -148,17 +150,14 @@ class _Fetch:
         # Two names of one content are one file on the way.
         contents = {_key(file): file for file in files}
         names_of = Counter(_key(file) for file in files)
-        sha256s = dict(
-            zip(
-                contents,
-                side_by_side(
-                    lambda file: self._counted(file, names_of[_key(file)]),
-                    list(contents.values()),
-                    threads=CONNECTIONS,
-                ),
-                strict=True,
-            )
-        )
+
+        def fetched(file: HubFile) -> tuple[str, bool]:
+            found = self._fetched(file)
+            self._meter.count(files=names_of[_key(file)])
+            return found
+
+        came = side_by_side(fetched, list(contents.values()), threads=CONNECTIONS)
+        sha256s = dict(zip(contents, came, strict=True))
         looked_at = side_by_side(
             lambda file: self._judged(file, sha256s[_key(file)]), files, threads=CONNECTIONS
         )
@@ -179,7 +178,7 @@ class _Fetch:
 
     def _look(self, file: HubFile) -> Refused | None:
         """Judge by its name, and a large file by its header where it lies, before the whole of it comes."""
-        content = _AtTheHub(self._hub, self._source.repo_id, self.commit, file)
+        content = Windowed(file.size, partial(self._read, file), window_bytes=WINDOW_BYTES)
         try:
             check_name(file.path, admits_runnable=self._source.admits_runnable)
             if file.size > _SMALL_BYTES and PurePosixPath(file.path).suffix.lower() in _TOLD_BY_HEADER:
@@ -190,10 +189,17 @@ class _Fetch:
             return None
         return None
 
-    def _counted(self, file: HubFile, names_of_it: int) -> tuple[str, bool]:
-        found = self._fetched(file)
-        self._meter.count(files=names_of_it)
-        return found
+    def _read(self, file: HubFile, offset: int, length: int) -> bytes:
+        """Bytes of a file where it lies. Raises _CannotLook, HubError."""
+        repo_id, data = self._source.repo_id, bytearray()
+        with self._hub.opened(repo_id, self.commit, file, offset=offset, length=length) as stream:
+            if stream.start != offset:
+                raise _CannotLook
+            for chunk in stream.chunks:
+                data += chunk
+                if len(data) >= length:
+                    return bytes(data[:length])
+        raise HubUnreachable(f"The hub broke off in the middle of {names.printable(file.path)}.")
 
     def _fetched(self, file: HubFile) -> tuple[str, bool]:
         """The file's sha256 once the intake holds it, and whether the store held it before."""
@@ -294,43 +300,3 @@ class _Verified:
 
 class _CannotLook(Exception):
     """The hub sends whole files only."""
-
-
-class _AtTheHub:
-    """A file where it lies, read in windows. See `Content`."""
-
-    def __init__(self, hub: Hub, repo_id: str, commit: str, file: HubFile) -> None:
-        self._hub = hub
-        self._repo_id = repo_id
-        self._commit = commit
-        self._file = file
-        self._start, self._window = 0, b""
-
-    @property
-    def size(self) -> int:
-        return self._file.size
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        length = max(0, min(length, self.size - offset))
-        at = offset - self._start
-        if at < 0 or at + length > len(self._window):
-            self._start, self._window, at = offset, self._read(offset, max(length, WINDOW_BYTES)), 0
-        return self._window[at : at + length]
-
-    def _read(self, offset: int, length: int) -> bytes:
-        wanted = min(length, self.size - offset)
-        if wanted <= 0:
-            return b""
-        data = bytearray()
-        with self._hub.opened(
-            self._repo_id, self._commit, self._file, offset=offset, length=wanted
-        ) as stream:
-            if stream.start != offset:
-                raise _CannotLook
-            for chunk in stream.chunks:
-                data += chunk
-                if len(data) >= wanted:
-                    break
-        if len(data) < wanted:
-            raise HubUnreachable(f"The hub broke off in the middle of {names.printable(self._file.path)}.")
-        return bytes(data[:wanted])

@@ -53,7 +53,7 @@ class _Handing:
         self._intake = intake
         self._digest = manifest_of(files).digest
         self._meter = Meter(size_bytes=sum(file.size for file in files), files=len(files), report=report)
-        self._patience = Patience(target.patience_seconds, lambda reason: self._meter.say(reason))
+        self._patience = Patience(target.patience_seconds, self._meter.say)
         self._sent_bytes = 0
 
     def run(self) -> ExportResult:

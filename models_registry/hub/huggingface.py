@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx2
 import orjson
 
-from models_registry.hub.answers import part_start, wait_seconds
+from models_registry.hub.answers import part_headers, stream_of, wait_seconds
 from models_registry.hub.base import (
     BadToken,
     Gated,
@@ -71,16 +71,13 @@ class HuggingFace:
         self, repo_id: str, commit: str, file: HubFile, *, offset: int = 0, length: int | None = None
     ) -> Iterator[Stream]:
         url = f"{self._endpoint}/{quote(repo_id)}/resolve/{commit}/{quote(file.path)}"
-        end = file.size if length is None else min(offset + length, file.size)
-        is_part = offset > 0 or end < file.size
-        headers = {"Range": f"bytes={offset}-{end - 1}"} if is_part else {}
+        headers = part_headers(file, offset=offset, length=length)
         with self._connection.get(url, secret_headers=self._secret_headers, headers=headers) as answers:
             for answer in answers:
                 _check_promises(answer, commit, file)
             answer = answers[-1]
             self._check(answer, repo_id, commit, path=file.path)
-            start = part_start(answer, offset, file) if answer.status_code == 206 else 0
-            yield Stream(start, answer.iter_raw())
+            yield stream_of(answer, file, offset=offset)
 
     def _check(self, answer: httpx2.Response, repo_id: str, revision: str, *, path: str = "") -> None:
         """Raises what the status means, in words for the person who asked."""

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 import httpx2
 import orjson
 
-from models_registry.hub.answers import part_start, wait_seconds
+from models_registry.hub.answers import part_headers, stream_of, wait_seconds
 from models_registry.hub.base import (
     BadToken,
     Gated,
@@ -95,14 +95,11 @@ class ModelScope:
     ) -> Iterator[Stream]:
         query = urlencode({"Revision": commit, "FilePath": file.path})
         url = f"{self._endpoint}/api/v1/models/{quote(repo_id)}/repo?{query}"
-        end = file.size if length is None else min(offset + length, file.size)
-        is_part = offset > 0 or end < file.size
-        headers = {"Range": f"bytes={offset}-{end - 1}"} if is_part else {}
+        headers = part_headers(file, offset=offset, length=length)
         with self._connection.get(url, secret_headers=self._secret_headers, headers=headers) as answers:
             answer = answers[-1]
             self._check(answer, repo_id, path=file.path)
-            start = part_start(answer, offset, file) if answer.status_code == 206 else 0
-            yield Stream(start, answer.iter_raw())
+            yield stream_of(answer, file, offset=offset)
 
     def _check(self, answer: httpx2.Response, repo_id: str, *, path: str = "") -> None:
         """Raises what the status, or the code in its body, means."""

@@ -118,7 +118,7 @@ class _Push:
         self._intake = intake
         self._read_note = read_note
         self._meter = Meter(size_bytes=sum(file.size for file in files), files=len(files), report=report)
-        self._patience = Patience(target.patience_seconds, lambda reason: self._meter.say(reason))
+        self._patience = Patience(target.patience_seconds, self._meter.say)
         self._lock = threading.Lock()
         self._sent_bytes = 0
         self._may_have_arrived = False

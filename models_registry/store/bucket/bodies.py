@@ -5,8 +5,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from uuid import uuid4
 
+from models_registry.contents.reading import Windowed
 from models_registry.errors import IntakeBusy, StoreUnavailable
 from models_registry.store.bucket.client import Bucket, Gone, side_by_side
 from models_registry.store.bucket.records import body_key
@@ -114,30 +116,15 @@ def _taken_over() -> IntakeBusy:
     return IntakeBusy("Another process has taken over the import.")
 
 
-class Body:
-    """See `Content`. Headers are read in many small pieces: each window comes once."""
+class Body(Windowed):
+    """See `Content`."""
 
     def __init__(self, bucket: Bucket, body: str, size: int) -> None:
-        self._bucket = bucket
-        self._key = body_key(body)
-        self._size = size
-        self._start, self._window = 0, b""
-
-    @property
-    def size(self) -> int:
-        return self._size
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        length = max(0, min(length, self._size - offset))
-        at = offset - self._start
-        if at < 0 or at + length > len(self._window):
-            wanted = min(max(length, WINDOW_BYTES), self._size - offset)
-            self._start, self._window, at = offset, self._bucket.read(self._key, offset, wanted), 0
-        return self._window[at : at + length]
+        super().__init__(size, partial(bucket.read, body_key(body)), window_bytes=WINDOW_BYTES)
 
     def sample(self, offset: int, length: int) -> bytes:
         """Like `read_at`, but no more than that is read."""
-        return self._bucket.read(self._key, offset, min(length, self._size - offset))
+        return self._read(offset, min(length, self.size - offset))
 
 
 def stream(
