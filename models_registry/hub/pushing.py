@@ -31,7 +31,7 @@ from models_registry.importing.transfer import Meter, Progress, side_by_side
 from models_registry.manifest import ManifestFile
 from models_registry.names import printable
 from models_registry.store.base import Intake
-from models_registry.store.local_intake import blob_id_of
+from models_registry.store.taking import blob_id_of
 
 CONNECTIONS = 4
 CHUNK_BYTES = 1024 * 1024

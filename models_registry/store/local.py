@@ -27,7 +27,8 @@ from models_registry.manifest import Manifest
 from models_registry.store import locks
 from models_registry.store.base import PARTS, Counted, Flaw, Look, Reclaimed
 from models_registry.store.directories import VersionDirectories, size_of, sync_directory
-from models_registry.store.local_intake import CHUNK_BYTES, STOP, LocalIntake
+from models_registry.store.local_intake import STOP, LocalIntake
+from models_registry.store.taking import CHUNK_BYTES
 
 _PART = ".part-"
 

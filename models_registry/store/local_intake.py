@@ -1,36 +1,32 @@
 """Taking files into the local store: hashed while they are copied, copied only when they are new."""
 
 import errno
-import hashlib
 import operator
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 from models_registry.contents import Content, OpenFile
-from models_registry.errors import SourceChanged, StoreFull
+from models_registry.errors import StoreFull
 from models_registry.store.base import Counted, Part, Taken
 from models_registry.store.directories import sync_directory
 from models_registry.store.local_part import PREFIX, LocalPart, taken_bytes
+from models_registry.store.taking import Read, Taking, read_through, samples
 
-CHUNK_BYTES = 1024 * 1024
-SMALL_BYTES = CHUNK_BYTES
-SAMPLE_BYTES = 4096
-SAMPLES = 9
 SPARE_BYTES = 64 * 1024 * 1024
 """Never filled: the database and the logs of an embedded stack live on the same disk."""
 
 STOP = ".stop"
-CHANGED = "A file grew or shrank while it was being imported. Import it when nobody writes to it."
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class LocalIntake:
+class LocalIntake(Taking):
     """See `Intake`. `sizes` is what the store held when the intake was opened: sha256s by size."""
 
     def __init__(
@@ -45,42 +41,6 @@ class LocalIntake:
         self._sizes = sizes
         self._free_bytes = free_bytes
         self._lock = threading.Lock()
-
-    def probably_held(self, content: Content) -> bool:
-        return content.size > SMALL_BYTES and self._has_likely_twin(content)
-
-    def take(self, descriptor: int, size: int, *, counted: Counted) -> Taken:
-        if size <= SMALL_BYTES:
-            return self._take_small(descriptor, size, counted=counted)
-        if self._has_likely_twin(OpenFile(descriptor, size)):
-            sha256 = read_through(descriptor, size, counted=counted)
-            if self._hold_known(sha256, size):
-                return Taken(sha256, size, copied_bytes=0)
-            # A twin in every sample that still differs is read again: what was counted is taken back.
-            counted(-size)
-        self.check_space(size)
-        return self._hold_new(
-            size,
-            lambda part: read_through(
-                descriptor, size, counted=counted, write=lambda data: _write_all(part, data)
-            ),
-        )
-
-    def _take_small(self, descriptor: int, size: int, *, counted: Counted) -> Taken:
-        data = OpenFile(descriptor, size + 1).read_at(0, size + 1)
-        if len(data) != size:
-            raise SourceChanged(CHANGED)
-        sha256 = hashlib.sha256(data).hexdigest()
-        counted(size)
-        if self._hold_known(sha256, size):
-            return Taken(sha256, size, copied_bytes=0)
-        self.check_space(size)
-
-        def write(part: int) -> str:
-            _write_all(part, memoryview(data))
-            return sha256
-
-        return self._hold_new(size, write)
 
     def take_over(self, path: Path, sha256: str, size: int, *, counted: Counted) -> bool:
         part = self._directory / f".part-{uuid4().hex}"
@@ -101,19 +61,6 @@ class LocalIntake:
         finally:
             part.unlink(missing_ok=True)
         return True
-
-    def hold(self, sha256: str, size: int) -> bool:
-        return self._hold_known(sha256, size)
-
-    def hold_blob_id(self, blob_id: str, size: int) -> str | None:
-        with self._lock:
-            candidates = sorted(self._sizes.get(size, ()))
-        for sha256 in candidates:
-            if self._hold_known(sha256, size):
-                with self.opened(sha256) as content:
-                    if blob_id_of(content) == blob_id:
-                        return sha256
-        return None
 
     def reserve(self, parts: Mapping[str, int]) -> None:
         missing = {key: size - taken_bytes(self._directory / (PREFIX + key)) for key, size in parts.items()}
@@ -167,37 +114,15 @@ class LocalIntake:
         part.replace(self._directory / f".note-{name}")
         sync_directory(self._directory)
 
-    def _has_likely_twin(self, content: Content) -> bool:
-        """Whether a held content of the same size agrees in samples spread over it.
-
-        The next version of a model has weights of the same size; comparing a few pages tells it apart without
-        reading it twice, and what agrees is then proven by its hash.
-        """
+    def _of_size(self, size: int) -> list[str]:
         with self._lock:
-            candidates = sorted(self._sizes.get(content.size, ()))
-        if not candidates:
-            return False
-        wanted = list(samples(content.size, content.read_at))
-        return any(
-            self._agrees(path, content.size, wanted)
-            for sha256 in candidates
-            for path in (self._directory / sha256, self._blob_path(sha256))
-        )
+            return sorted(self._sizes.get(size, ()))
 
-    @staticmethod
-    def _agrees(path: Path, size: int, wanted: list[bytes]) -> bool:
-        try:
-            descriptor = os.open(path, _READ)
-        except FileNotFoundError:
-            return False
-        try:
-            content = OpenFile(descriptor, os.fstat(descriptor).st_size)
-            found = samples(content.size, content.read_at)
-            return content.size == size and all(map(operator.eq, found, wanted))
-        finally:
-            os.close(descriptor)
+    def _agrees(self, sha256: str, size: int, wanted: list[bytes]) -> bool:
+        paths = (self._directory / sha256, self._blob_path(sha256))
+        return any(_is_like(path, size, wanted) for path in paths)
 
-    def _hold_known(self, sha256: str, size: int) -> bool:
+    def hold(self, sha256: str, size: int) -> bool:
         """Hold the content by a link of our own; False when the store does not have it (whole) after all."""
         held = self._directory / sha256
         with suppress(OSError):
@@ -211,17 +136,18 @@ class LocalIntake:
                 return True
         return False
 
-    def _hold_new(self, size: int, write: Callable[[int], str]) -> Taken:
+    def _take_new(self, size: int, read: Read) -> Taken:
+        self.check_space(size)
         part = self._directory / f".part-{uuid4().hex}"
         target = os.open(part, _CREATE, 0o600)
         try:
             try:
-                sha256 = write(target)
+                sha256 = read(partial(_write_all, target))
                 os.fchmod(target, 0o444)
                 os.fsync(target)
             finally:
                 os.close(target)
-            if self._hold_known(sha256, size):
+            if self.hold(sha256, size):
                 return Taken(sha256, size, copied_bytes=0)
             part.replace(self._directory / sha256)
         except OSError as error:
@@ -244,40 +170,17 @@ class LocalIntake:
             raise StoreFull(needed_bytes=new_bytes + SPARE_BYTES, free_bytes=free)
 
 
-def blob_id_of(content: Content) -> str:
-    """What git calls a file of this content: sha1 over `blob <size>`, a zero byte and its bytes."""
-    digest = hashlib.sha1(b"blob %d\0" % content.size, usedforsecurity=False)
-    for offset in range(0, content.size, CHUNK_BYTES):
-        digest.update(content.read_at(offset, CHUNK_BYTES))
-    return digest.hexdigest()
-
-
-def samples(size: int, read_at: Callable[[int, int], bytes]) -> Iterator[bytes]:
-    last = max(0, size - SAMPLE_BYTES)
-    return (read_at(last * step // (SAMPLES - 1), SAMPLE_BYTES) for step in range(SAMPLES))
-
-
-def read_through(
-    descriptor: int, size: int, *, counted: Counted, write: Callable[[memoryview], None] | None = None
-) -> str:
-    """sha256 of exactly `size` bytes; what is hashed is what is written, from one and the same buffer.
-
-    Raises SourceChanged.
-    """
-    digest = hashlib.sha256()
-    buffer = memoryview(bytearray(CHUNK_BYTES))
-    done = 0
-    while read := os.preadv(descriptor, [buffer], done):
-        done += read
-        if done > size:
-            break
-        digest.update(buffer[:read])
-        if write is not None:
-            write(buffer[:read])
-        counted(read)
-    if done != size:
-        raise SourceChanged(CHANGED)
-    return digest.hexdigest()
+def _is_like(path: Path, size: int, wanted: list[bytes]) -> bool:
+    try:
+        descriptor = os.open(path, _READ)
+    except FileNotFoundError:
+        return False
+    try:
+        content = OpenFile(descriptor, os.fstat(descriptor).st_size)
+        found = samples(content.size, content.read_at)
+        return content.size == size and all(map(operator.eq, found, wanted))
+    finally:
+        os.close(descriptor)
 
 
 def _write_all(descriptor: int, data: memoryview) -> None:

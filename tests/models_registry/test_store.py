@@ -46,10 +46,8 @@ def test_content_of_the_same_size_is_told_apart_by_samples_and_read_once(
 ) -> None:
     published(store, tmp_path, {"a": os.urandom(BIG)})
     hashed: list[int] = []
-    original = local_intake.read_through
-    monkeypatch.setattr(
-        local_intake, "read_through", lambda *args, **kw: hashed.append(1) or original(*args, **kw)
-    )
+    original = taking.read_through
+    monkeypatch.setattr(taking, "read_through", lambda *args, **kw: hashed.append(1) or original(*args, **kw))
     with store.intake("2") as intake:
         assert take(intake, tmp_path, os.urandom(BIG)).copied_bytes == BIG
     assert len(hashed) == 1

@@ -17,7 +17,8 @@ from models_registry.errors import BlobMissing, IntakeBusy, StoreFull
 from models_registry.manifest import Manifest
 from models_registry.store import locks
 from models_registry.store.directories import VersionDirectories, size_of, sync_directory
-from models_registry.store.local_intake import CHUNK_BYTES, SPARE_BYTES
+from models_registry.store.local_intake import SPARE_BYTES
+from models_registry.store.taking import CHUNK_BYTES
 
 FILES_AT_ONCE = 4
 TRIES = 3

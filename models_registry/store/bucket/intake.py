@@ -1,6 +1,5 @@
 """Taking files into the bucket: hashed while they are uploaded, uploaded only when they are new."""
 
-import hashlib
 import operator
 import os
 import threading
@@ -9,15 +8,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from models_registry.contents import Content, OpenFile
-from models_registry.errors import SourceChanged, StoreUnavailable
+from models_registry.contents import Content
+from models_registry.errors import StoreUnavailable
 from models_registry.store.base import Counted, Part, Taken
 from models_registry.store.bucket.bodies import Body, Upload, part_bytes_of
 from models_registry.store.bucket.client import Bucket, Gone, side_by_side
 from models_registry.store.bucket.lease import Lease
 from models_registry.store.bucket.part import BucketPart
 from models_registry.store.bucket.records import Records, body_key
-from models_registry.store.local_intake import CHANGED, SMALL_BYTES, blob_id_of, read_through, samples
+from models_registry.store.taking import Read, Taking, read_through, samples
 
 LOOK_EVERY_SECONDS = 2.0
 """How often a writer asks whether it is wanted: every look is a request."""
@@ -27,7 +26,7 @@ class _Another(Exception):
     """The content is not the one that was vouched for."""
 
 
-class BucketIntake:
+class BucketIntake(Taking):
     """See `Intake`."""
 
     def __init__(self, bucket: Bucket, records: Records, lease: Lease, key: str, *, part_bytes: int) -> None:
@@ -58,43 +57,16 @@ class BucketIntake:
         whole = side_by_side(lambda one: self._records.size_of(held[one]) == one[1], list(held))
         self._held = {one: held[one] for one, is_whole in zip(held, whole, strict=True) if is_whole}
 
-    def probably_held(self, content: Content) -> bool:
-        return content.size > SMALL_BYTES and self._has_likely_twin(content)
-
     def check_space(self, new_bytes: int) -> None:
         """A bucket is never full."""
 
-    def take(self, descriptor: int, size: int, *, counted: Counted) -> Taken:
-        if size <= SMALL_BYTES:
-            return self._take_small(descriptor, size, counted=counted)
-        if self._has_likely_twin(OpenFile(descriptor, size)):
-            sha256 = read_through(descriptor, size, counted=counted)
-            if self.hold(sha256, size):
-                return Taken(sha256, size, copied_bytes=0)
-            # A twin in every sample that still differs is read again: what was counted is taken back.
-            counted(-size)
+    def _take_new(self, size: int, read: Read) -> Taken:
         upload = self._begun(size)
         with upload.streaming(part_bytes_of(size, self._part_bytes)) as write:
-            sha256 = read_through(descriptor, size, counted=counted, write=write)
-        return self._keep(upload.body, sha256, size)
-
-    def _take_small(self, descriptor: int, size: int, *, counted: Counted) -> Taken:
-        data = OpenFile(descriptor, size + 1).read_at(0, size + 1)
-        if len(data) != size:
-            raise SourceChanged(CHANGED)
-        sha256 = hashlib.sha256(data).hexdigest()
-        counted(size)
-        if self.hold(sha256, size):
-            return Taken(sha256, size, copied_bytes=0)
-        upload = self._begun(size)
-        upload.of_parts([], data)
+            sha256 = read(write)
         return self._keep(upload.body, sha256, size)
 
     def take_over(self, path: Path, sha256: str, size: int, *, counted: Counted) -> bool:
-        """Hold a file of our own that nobody writes to any more, if it has this size and this sha256.
-
-        Safe to call from several threads. Raises FileNotFoundError.
-        """
         with path.open("rb", buffering=0) as file:
             if os.fstat(file.fileno()).st_size != size:
                 return False
@@ -147,14 +119,6 @@ class BucketIntake:
             self._held.setdefault((sha256, size), body)
         return True
 
-    def hold_blob_id(self, blob_id: str, size: int) -> str | None:
-        for sha256 in self._of_size(size):
-            if self.hold(sha256, size):
-                with self.opened(sha256) as content:
-                    if blob_id_of(content) == blob_id:
-                        return sha256
-        return None
-
     def reserve(self, parts: Mapping[str, int]) -> None:
         """A bucket is never full."""
 
@@ -205,14 +169,6 @@ class BucketIntake:
                         self._sizes.setdefault(found, set()).add(sha256)
             own = {sha256 for sha256, found in self._held if found == size}
             return sorted(self._sizes.get(size, set()) | own)
-
-    def _has_likely_twin(self, content: Content) -> bool:
-        """See `LocalIntake`: whether a held content of the same size agrees in samples spread over it."""
-        candidates = self._of_size(content.size)
-        if not candidates:
-            return False
-        wanted = list(samples(content.size, content.read_at))
-        return any(self._agrees(sha256, content.size, wanted) for sha256 in candidates)
 
     def _agrees(self, sha256: str, size: int, wanted: list[bytes]) -> bool:
         body = self._held.get((sha256, size)) or self._records.body_of(sha256, size)
