@@ -6,9 +6,10 @@ from collections.abc import Collection
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from models_registry import uses
 from models_registry.errors import IntakeBusy, NotFetched, OnItsWay, WrongState
@@ -109,27 +110,22 @@ def _let_go_of_unused(place: Store, wanted: Manifest) -> None:
 
 def referenced(blobs: Collection[str]) -> set[str]:
     """Those of the sha256s that an importing or ready version needs, or an upload that goes on."""
-    listed = list(blobs)
-    found: set[str] = set()
-    for start in range(0, len(listed), _AT_ONCE):
-        rows = VersionFile.objects.filter(
-            sha256__in=listed[start : start + _AT_ONCE], version__state__in=HOLDS_BLOBS
-        )
-        found.update(rows.values_list("sha256", flat=True).distinct())
-        known = UploadContent.objects.filter(
-            sha256__in=listed[start : start + _AT_ONCE], is_known=True, upload__state__in=LIVE_UPLOADS
-        )
-        found.update(known.values_list("sha256", flat=True).distinct())
-    return found
+    needing = VersionFile.objects.filter(version__state__in=HOLDS_BLOBS)
+    known = UploadContent.objects.filter(is_known=True, upload__state__in=LIVE_UPLOADS)
+    return named_in(needing, blobs) | named_in(known, blobs)
 
 
 def needed(blobs: Collection[str]) -> set[str]:
     """Those that a version needs, or needed until lately: when these go, collections decide."""
-    listed = list(blobs)
-    found = referenced(listed)
+    return referenced(blobs) | named_in(UnreferencedBlob.objects.all(), blobs)
+
+
+def named_in(rows: QuerySet[Any], blobs: Collection[str]) -> set[str]:
+    """Those of the sha256s that the rows name; asked for some at a time, for databases limit a question."""
+    listed, found = list(blobs), set[str]()
     for start in range(0, len(listed), _AT_ONCE):
-        marked = UnreferencedBlob.objects.filter(sha256__in=listed[start : start + _AT_ONCE])
-        found.update(marked.values_list("sha256", flat=True))
+        some = rows.filter(sha256__in=listed[start : start + _AT_ONCE])
+        found.update(some.values_list("sha256", flat=True).distinct())
     return found
 
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from django.db.models import F, Q, QuerySet, Sum
 
 from accounts.models import Team
+from models_registry.files import named_in
 from models_registry.importing.allowance import Allowance
 from models_registry.manifest import ManifestFile
 from models_registry.models import StorageQuota, Upload, VersionFile
 from models_registry.states import HOLDS_BLOBS
-
-_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +58,7 @@ def hold(team: Team) -> None:
 
 def new_bytes(team: Team, contents: Mapping[str, int]) -> int:
     """How much of these contents (bytes by sha256) the team does not hold yet."""
-    held: set[str] = set()
-    listed = list(contents)
-    for start in range(0, len(listed), _AT_ONCE):
-        rows = _files_of(team.pk).filter(sha256__in=listed[start : start + _AT_ONCE])
-        held.update(rows.values_list("sha256", flat=True).distinct())
+    held = named_in(_files_of(team.pk), contents)
     return sum(size for sha256, size in contents.items() if sha256 not in held)
 
 
