@@ -22,7 +22,8 @@ from models_registry.hub.source import RepositorySource
 from models_registry.importing.allowance import Allowance
 from models_registry.importing.judging import Copied, judged, judged_together
 from models_registry.importing.results import MAX_REFUSALS, ImportResult, refused
-from models_registry.importing.source_tree import MAX_FILES, SKIPPED_DIRECTORIES, SKIPPED_FILES
+from models_registry.importing.skipped import why_skipped
+from models_registry.importing.source_tree import MAX_FILES
 from models_registry.importing.transfer import Meter, Progress, side_by_side
 from models_registry.manifest import ManifestFile, check_collisions
 from models_registry.patterns import why_left_out
@@ -74,7 +75,9 @@ def _listed(source: RepositorySource, files: tuple[HubFile, ...]) -> _Listing:
     skipped: list[tuple[str, str]] = []
     refusals: list[Refused] = []
     for file in files:
-        if why := _left_out(source, file.path):
+        if why := why_skipped(file.path) or why_left_out(
+            file.path, allow=source.allow_patterns, ignore=source.ignore_patterns
+        ):
             skipped.append((names.printable(file.path), why))
             continue
         try:
@@ -93,14 +96,6 @@ def _listed(source: RepositorySource, files: tuple[HubFile, ...]) -> _Listing:
         except Refused as refusal:
             refusals.append(refusal)
     return _Listing(tuple(wanted), tuple(skipped), tuple(refusals))
-
-
-def _left_out(source: RepositorySource, path: str) -> str:
-    *directories, name = path.split("/")
-    known = [SKIPPED_DIRECTORIES[part] for part in directories if part in SKIPPED_DIRECTORIES]
-    if known or name in SKIPPED_FILES:
-        return (known or [SKIPPED_FILES[name]])[0]
-    return why_left_out(path, allow=source.allow_patterns, ignore=source.ignore_patterns)
 
 
 class _Fetch:

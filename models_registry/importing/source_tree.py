@@ -16,6 +16,7 @@ from pathlib import Path
 
 from models_registry import names
 from models_registry.errors import Refused, SourceChanged, SourceUnreadable
+from models_registry.importing.skipped import SKIPPED_DIRECTORIES, SKIPPED_FILES
 from models_registry.manifest import check_collisions
 
 MAX_FILES = 20_000
@@ -24,15 +25,6 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: a named pipe put in a file's place must not make the open wait for its writer.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
-SKIPPED_DIRECTORIES = {
-    ".git": "the history of the source repository is not part of a version",
-    ".cache": "download caches are not part of a version",
-    ".huggingface": "download caches are not part of a version",
-}
-SKIPPED_FILES = {
-    ".git": "the link to a source repository is not part of a version",
-    ".DS_Store": "it belongs to a desktop",
-}
 _KINDS = (
     (
         stat.S_ISLNK,
@@ -181,14 +173,14 @@ class _Walk:
         self.refusals.append(Refused(names.printable(path), reason))
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         return len(self.refusals) >= MAX_REFUSALS or len(self.files) > MAX_FILES
 
     def enter(self, directory: int, prefix: str) -> None:
         with os.scandir(directory) as entries:
             found = sorted(entry.name for entry in entries)
         for name in found:
-            if self.full:
+            if self.is_full:
                 return
             self._look_at(directory, name, prefix + name)
 

@@ -30,7 +30,8 @@ from models_registry.errors import (
 from models_registry.exemptions import admits_runnable
 from models_registry.files import spool_of
 from models_registry.importing.results import MAX_REFUSALS
-from models_registry.importing.source_tree import MAX_FILES, SKIPPED_DIRECTORIES, SKIPPED_FILES
+from models_registry.importing.skipped import why_skipped
+from models_registry.importing.source_tree import MAX_FILES
 from models_registry.manifest import Manifest, ManifestFile, manifest_of
 from models_registry.models import Model, Upload, UploadContent, Version
 from models_registry.services import checks, versions
@@ -148,10 +149,8 @@ def _announced(listed: Sequence[Mapping[str, Any]], *, may_run: bool) -> Manifes
 
 def _check(file: ManifestFile, sizes: dict[str, int], *, may_run: bool) -> None:
     check_name(file.path, admits_runnable=may_run)
-    *directories, name = file.path.split("/")
-    left_out = [SKIPPED_DIRECTORIES[part] for part in directories if part in SKIPPED_DIRECTORIES]
-    if left_out or name in SKIPPED_FILES:
-        raise Refused(file.path, f"leave it out: {(left_out or [SKIPPED_FILES[name]])[0]}")
+    if why := why_skipped(file.path):
+        raise Refused(file.path, f"leave it out: {why}")
     if file.size > MOST_BYTES:
         raise Refused(file.path, f"it is larger than {MOST_BYTES:,} bytes")
     if sizes.setdefault(file.sha256, file.size) != file.size:
