@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
+from models_registry.models.authored import Authored
 from models_registry.models.launched import Transfer
 from models_registry.states import OPEN_EXPORTS, ExportKind, ExportState
 
@@ -18,7 +19,7 @@ class Exports(TeamOwned["Export"]):
         return self.filter(state__in=OPEN_EXPORTS)
 
 
-class Export(Transfer, Reconciled):
+class Export(Authored, Transfer, Reconciled):
     """A version on its way to a repository on a hub; as far as it came, and the commit that holds it."""
 
     version = models.ForeignKey("models_registry.Version", on_delete=models.PROTECT, related_name="+")
@@ -48,11 +49,6 @@ class Export(Transfer, Reconciled):
     """Why it is where it is, as a sentence."""
     commit = models.CharField(max_length=95, blank=True, editable=False)
     """That holds the version; on another Slipway the version's name there."""
-    author = models.ForeignKey(
-        "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
-    )
-    author_name = models.CharField(max_length=200, blank=True)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
     began_at = models.DateTimeField(default=timezone.now, editable=False)
     """When it was begun, or begun again."""
     ended_at = models.DateTimeField(null=True, blank=True, editable=False)

@@ -7,6 +7,7 @@ from django.utils import timezone
 from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
 from common.revisions import Revised
+from models_registry.models.authored import Authored
 from models_registry.states import OPEN_SYNCS, HubKind, SyncState
 
 FORGOTTEN: dict[str, Any] = {"sealed_token": "", "notice_hash": "", "every_seconds": None, "due_at": None}
@@ -90,7 +91,7 @@ class HubSyncs(TeamOwned["HubSync"]):
         return self.filter(state__in=OPEN_SYNCS)
 
 
-class HubSync(Reconciled):
+class HubSync(Authored, Reconciled):
     """One sync of a source: which commit it found, and what became of it. Its bytes are its version's."""
 
     source = models.ForeignKey(HubSource, on_delete=models.PROTECT, related_name="+")
@@ -104,11 +105,6 @@ class HubSync(Reconciled):
         "models_registry.Version", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
     )
     is_scheduled = models.BooleanField(default=False, editable=False)
-    author = models.ForeignKey(
-        "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
-    )
-    author_name = models.CharField(max_length=200, blank=True)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
     began_at = models.DateTimeField(default=timezone.now, editable=False)
     """When it was begun, or begun again."""
     ended_at = models.DateTimeField(null=True, blank=True, editable=False)

@@ -9,6 +9,7 @@ from django.utils import timezone
 from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
 from common.revisions import Revised
+from models_registry.models.authored import Authored
 from models_registry.states import LIVE_UPLOADS, UploadState
 
 RATE_SHOWN_FOR = timedelta(seconds=15)
@@ -22,7 +23,7 @@ class Uploads(TeamOwned["Upload"]):
         return self.filter(state__in=LIVE_UPLOADS)
 
 
-class Upload(Reconciled):
+class Upload(Authored, Reconciled):
     """Files on their way from somebody's machine, and the version that is made of them once all have come.
 
     What has come lies in a `spool.Spool`, which alone knows how much that is.
@@ -48,15 +49,10 @@ class Upload(Reconciled):
     version = models.ForeignKey(
         "models_registry.Version", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
     )
-    author = models.ForeignKey(
-        "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
-    )
-    author_name = models.CharField(max_length=200, blank=True)
     address = models.CharField(max_length=64, blank=True, editable=False)
     """From which it was begun."""
     origin = models.CharField(max_length=300, blank=True, editable=False)
     """Machine and directory, in the client's words."""
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
     touched_at = models.DateTimeField(default=timezone.now, editable=False)
     """When somebody last sent something."""
     ended_at = models.DateTimeField(null=True, blank=True, editable=False)

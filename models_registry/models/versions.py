@@ -8,6 +8,7 @@ from django.utils import timezone
 from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
 from models_registry.errors import Frozen
+from models_registry.models.authored import Authored
 from models_registry.models.launched import Transfer
 from models_registry.states import FROZEN, VersionState
 
@@ -43,7 +44,7 @@ class Versions(TeamOwned["Version"]):
         raise Frozen("Versions are not removed; services.delete_version lets go of their files.")
 
 
-class Version(Transfer, Reconciled):
+class Version(Authored, Transfer, Reconciled):
     """One version of a model: a list of files that never changes once it is ready, and where it came from.
 
     The row is also the long-lived thing that imports it; see `reconcilers.versions`.
@@ -62,11 +63,6 @@ class Version(Transfer, Reconciled):
     source = models.JSONField(default=dict, editable=False)
     """What `sources.AllowedDirectory.as_json` or `sources.AllowedRepository.as_json` makes."""
     message = models.TextField(blank=True, max_length=4_000)
-    author = models.ForeignKey(
-        "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
-    )
-    author_name = models.CharField(max_length=200, blank=True)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
     ready_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     digest = models.CharField(max_length=64, null=True, blank=True, editable=False)  # noqa: DJ001 (None: not known)

@@ -66,8 +66,8 @@ class Send(Step[Export]):
         held = {file.path: file for file in files.manifest_of(row.version).files}
         wanted = matching(held, allow=row.allow_patterns, ignore=row.ignore_patterns)
         listed = [(file.path, file.size, file.sha256) for file in map(held.__getitem__, wanted)]
-        with suppress(IntakeBusy), files.store().intake(row.intake_key) as held:
-            held.write_note(FILES, json.dumps(listed).encode())
+        with suppress(IntakeBusy), files.store().intake(row.intake_key) as mine:
+            mine.write_note(FILES, json.dumps(listed).encode())
 
     def observe(self, row: Export, operation: Operation) -> Seen:
         return Seen(self._process.seen(operation.at), self._why_not)

@@ -1,0 +1,15 @@
+from django.db import models
+from django.utils import timezone
+
+
+class Authored(models.Model):
+    """What somebody has begun; their name outlives their account."""
+
+    author = models.ForeignKey(
+        "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    author_name = models.CharField(max_length=200, blank=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        abstract = True
