@@ -30,6 +30,7 @@ MEMORY_BYTES = 2 * 1024**3
 CPU_SECONDS = 60
 MAX_FINDINGS = 100
 MAX_NAME = 200
+_CODE = Path(__file__).resolve().parents[2]
 _PR_SET_PDEATHSIG = 1
 _REFUSED_EVENTS = (
     "socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "ctypes.",
@@ -76,8 +77,8 @@ def advice_on(
         with Path(f"/proc/self/fd/{descriptor}").open("rb") as own:
             done = subprocess.run(
                 command,
-                cwd=Path(__file__).resolve().parents[2],
-                env={"PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+                cwd=_CODE,
+                env={"PYTHONPATH": str(_CODE)},
                 stdin=own,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

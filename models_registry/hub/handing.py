@@ -11,7 +11,7 @@ from typing import Any
 from models_registry.hub.base import HubError, HubMisbehaves, HubUnreachable, NoSuchRepository
 from models_registry.hub.elsewhere import Document, ModelElsewhere
 from models_registry.hub.patience import Patience
-from models_registry.hub.pushing import CONNECTIONS, ExportResult, ended, hold
+from models_registry.hub.sending import CONNECTIONS, ExportResult, ended, hold
 from models_registry.hub.target import SlipwayTarget
 from models_registry.importing.transfer import Meter, Progress, side_by_side
 from models_registry.manifest import ManifestFile, manifest_of

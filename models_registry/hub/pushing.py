@@ -7,13 +7,11 @@ our marker. What a commit holds is read back and compared before it counts.
 import base64
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, TypeVar
+from dataclasses import asdict, replace
+from typing import Any, TypeVar
 
 from models_registry.contents import Content
-from models_registry.errors import BlobMissing
 from models_registry.hub.base import (
     HubError,
     HubFile,
@@ -21,11 +19,11 @@ from models_registry.hub.base import (
     HubUnreachable,
     NoSuchRepository,
     NoSuchRevision,
-    RateLimited,
     Snapshot,
 )
 from models_registry.hub.patience import Patience
 from models_registry.hub.repository import AddressExpired, Repository, Upload
+from models_registry.hub.sending import CONNECTIONS, ExportResult, ended, hold
 from models_registry.hub.target import RepositoryTarget
 from models_registry.importing.transfer import Meter, Progress, side_by_side
 from models_registry.manifest import ManifestFile
@@ -33,7 +31,6 @@ from models_registry.names import printable
 from models_registry.store.base import Intake
 from models_registry.store.taking import blob_id_of
 
-CONNECTIONS = 4
 CHUNK_BYTES = 1024 * 1024
 MAX_INSIDE_BYTES = 64 * 1024 * 1024
 """Of small files, which go inside the commit."""
@@ -42,30 +39,6 @@ ADDRESSES_ASKED = 3
 
 T = TypeVar("T")
 ReadNote = Callable[[str], bytes | None]
-
-
-@dataclass(frozen=True, slots=True)
-class ExportResult:
-    """How an export ended. `sent`: `commit` holds the files. `failed`: `reason` says what stood in the way.
-    `interrupted`: the hub gave nothing for too long.
-    """
-
-    outcome: Literal["sent", "failed", "interrupted"]
-    reason: str = ""
-    commit: str = ""
-    was_there: bool = False
-    """The repository held all of it before."""
-    sent_bytes: int = 0
-    seconds: float = 0.0
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "ExportResult":
-        """Of what any process of an intake may leave; what is not known is left out."""
-        known = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in data.items() if name in known})
 
 
 def push_version(
@@ -79,27 +52,6 @@ def push_version(
 ) -> ExportResult:
     """What goes wrong is in the result; only bugs raise. `read_note` reads what the intake keeps."""
     return ended(_Push(target, files, repository, intake, read_note, report).run)
-
-
-def ended(run: Callable[[], ExportResult]) -> ExportResult:
-    """How an export ends, whatever stands in its way."""
-    began = time.monotonic()
-    try:
-        result = run()
-    except (HubUnreachable, RateLimited) as error:
-        result = ExportResult("interrupted", reason=f"{error} What the hub has got need not be sent again.")
-    except (HubError, BlobMissing) as error:
-        result = ExportResult("failed", reason=str(error))
-    except OSError as error:
-        result = ExportResult("failed", reason=f"The system says: {error.strerror or error}.")
-    return replace(result, seconds=round(time.monotonic() - began, 3))
-
-
-def hold(intake: Intake, files: Sequence[ManifestFile]) -> None:
-    """From here on nobody takes the contents away, whatever becomes of the version. Raises BlobMissing."""
-    for file in files:
-        if not intake.hold(file.sha256, file.size):
-            raise BlobMissing(f"The store has lost {printable(file.path)}. Check the store, then try again.")
 
 
 class _Push:

@@ -9,6 +9,7 @@ from pathlib import Path
 from models_registry.processes.job import Job
 from models_registry.store import BUCKET
 
+CODE = Path(__file__).resolve().parents[2]
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")
 """What the process gets to know: no secret is among it."""
 _OF_BUCKET = ("HOME", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE")
@@ -43,7 +44,7 @@ def run_apart(argv: list[str], *, store: str, log: Path, given: bytes) -> None:
     with log.open("wb") as stderr:
         process = subprocess.Popen(
             argv,
-            cwd=Path(__file__).resolve().parents[2],
+            cwd=CODE,
             env=environment(store),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

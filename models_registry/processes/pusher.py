@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from models_registry.hub.elsewhere import ModelElsewhere
 from models_registry.hub.handing import hand_version
-from models_registry.hub.pushing import ExportResult, push_version
+from models_registry.hub.pushing import push_version
 from models_registry.hub.repository import Repository
+from models_registry.hub.sending import ExportResult
 from models_registry.hub.target import RepositoryTarget, SlipwayTarget
 from models_registry.importing.transfer import Progress
 from models_registry.manifest import ManifestFile

@@ -9,14 +9,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from models_registry.contents import Identified, identify
 from models_registry.errors import BlobMissing, Refused
 from models_registry.facts.summary import facts_of
 from models_registry.manifest import Manifest, ManifestFile
-from models_registry.processes.apart import environment
+from models_registry.processes.apart import CODE, environment
 from models_registry.processes.work import step_back
 from models_registry.store import Store, opened_at
 
@@ -38,7 +37,7 @@ def read_facts(address: str, manifest: Manifest) -> dict[str, Any]:
     try:
         done = subprocess.run(
             [sys.executable, "-m", "models_registry.processes.rereader", address],
-            cwd=Path(__file__).resolve().parents[2],
+            cwd=CODE,
             env=environment(address),
             input=files.encode(),
             capture_output=True,

@@ -13,7 +13,7 @@ from common.sealed import CannotUnseal
 from models_registry import files
 from models_registry.errors import IntakeBusy, SourceNotAllowed
 from models_registry.events import VersionExported
-from models_registry.hub.pushing import ExportResult
+from models_registry.hub.sending import ExportResult
 from models_registry.models import Export
 from models_registry.patterns import matching
 from models_registry.processes.pusher import FILES

@@ -27,10 +27,8 @@ from models_registry.manifest import Manifest
 from models_registry.store import locks
 from models_registry.store.base import PARTS, Counted, Flaw, Look, Reclaimed
 from models_registry.store.directories import VersionDirectories, size_of, sync_directory
-from models_registry.store.local_intake import STOP, LocalIntake
+from models_registry.store.local_intake import PART, STOP, LocalIntake
 from models_registry.store.taking import CHUNK_BYTES
-
-_PART = ".part-"
 
 
 class LocalStore:
@@ -71,7 +69,7 @@ class LocalStore:
         with locks.held(self._intake_lock(key), wait=False):
             directory = self._incoming / key
             directory.mkdir(exist_ok=True)
-            for left_over in (*directory.glob(_PART + "*"), directory / STOP):
+            for left_over in (*directory.glob(PART + "*"), directory / STOP):
                 left_over.unlink(missing_ok=True)
             yield LocalIntake(directory, self.blob_path, self._sizes(directory), self.free_bytes)
 

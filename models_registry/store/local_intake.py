@@ -21,6 +21,8 @@ SPARE_BYTES = 64 * 1024 * 1024
 """Never filled: the database and the logs of an embedded stack live on the same disk."""
 
 STOP = ".stop"
+PART = ".part-"
+"""How the names of files begin that are being written."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -42,8 +44,11 @@ class LocalIntake(Taking):
         self._free_bytes = free_bytes
         self._lock = threading.Lock()
 
+    def _new_part(self) -> Path:
+        return self._directory / f"{PART}{uuid4().hex}"
+
     def take_over(self, path: Path, sha256: str, size: int, *, counted: Counted) -> bool:
-        part = self._directory / f".part-{uuid4().hex}"
+        part = self._new_part()
         # The link comes first: whoever would open the file for writing again looks for it.
         os.link(path, part, follow_symlinks=False)
         try:
@@ -104,7 +109,7 @@ class LocalIntake(Taking):
         """The lock falls with the process."""
 
     def write_note(self, name: str, data: bytes) -> None:
-        part = self._directory / f".part-{uuid4().hex}"
+        part = self._new_part()
         descriptor = os.open(part, _CREATE, 0o600)
         try:
             _write_all(descriptor, memoryview(data))
@@ -130,7 +135,7 @@ class LocalIntake(Taking):
                 return True
         with suppress(OSError):
             if self._blob_path(sha256).stat().st_size == size:
-                part = self._directory / f".part-{uuid4().hex}"
+                part = self._new_part()
                 os.link(self._blob_path(sha256), part)
                 part.replace(held)
                 return True
@@ -138,7 +143,7 @@ class LocalIntake(Taking):
 
     def _take_new(self, size: int, read: Read) -> Taken:
         self.check_space(size)
-        part = self._directory / f".part-{uuid4().hex}"
+        part = self._new_part()
         target = os.open(part, _CREATE, 0o600)
         try:
             try:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from models_registry.hub.pushing import ExportResult, push_version
+from models_registry.hub.pushing import push_version
 from models_registry.hub.repository import Repository
+from models_registry.hub.sending import ExportResult
 from models_registry.hub.target import RepositoryTarget
 from models_registry.importing.directory import DirectorySource, import_directory
 from models_registry.importing.transfer import Progress
