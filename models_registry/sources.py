@@ -1,4 +1,4 @@
-"""From what a person names as the source of a version to a directory or a repository that may be read."""
+"""From what a person names to what may be read or written: directories, repositories, other hubs' models."""
 
 import os
 import re

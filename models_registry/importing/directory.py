@@ -46,7 +46,6 @@ def import_directory(
     intake: Intake,
     *,
     report: Callable[[Progress], None],
-    threads: int = THREADS,
     allowance: Allowance | None = None,
 ) -> ImportResult:
     """Judge and copy a directory into `intake`, if the `allowance` has room for what the store lacks.
@@ -62,7 +61,6 @@ def import_directory(
                 directory,
                 listing,
                 report,
-                threads,
                 admits_runnable=source.admits_runnable,
                 allowance=allowance,
             )
@@ -84,7 +82,6 @@ class _Import:
         directory: int,
         listing: source_tree.Listing,
         report: Callable[[Progress], None],
-        threads: int,
         *,
         admits_runnable: bool,
         allowance: Allowance | None,
@@ -94,7 +91,6 @@ class _Import:
         self._allowance = allowance
         self._directory = directory
         self._listing = listing
-        self._threads = threads
         self._meter = Meter(size_bytes=listing.size_bytes, files=len(listing.files), report=report)
 
     def run(self) -> ImportResult:
@@ -102,7 +98,7 @@ class _Import:
             return refused(self._listing.refusals)
         # The largest first, so that no thread is left with a long tail.
         files = sorted(self._listing.files, key=lambda file: -file.size)
-        looks = side_by_side(self._look, files, threads=self._threads)
+        looks = side_by_side(self._look, files, threads=THREADS)
         refusals = [look for look, _ in looks if isinstance(look, Refused)]
         found = [look for look, _ in looks if isinstance(look, Identified)]
         refusals += check_together(found)[0] if not refusals else []
@@ -114,7 +110,7 @@ class _Import:
             self._allowance.check(sum(size for size in new_bytes if size > SMALL_BYTES))
         self._intake.check_space(sum(new_bytes))
         self._meter.count(always=True)
-        copied = side_by_side(self._copy, files, threads=self._threads)
+        copied = side_by_side(self._copy, files, threads=THREADS)
         self._meter.count(always=True)
         return judged_together(copied, skipped=self._listing.skipped)
 
