@@ -51,7 +51,7 @@ def test_killed_again_and_again_it_sends_what_is_left_and_commits_once(tmp_path:
             trusted_hosts=(hub.url.removeprefix("http://"),),
             patience_seconds=5,
         )
-        job = Job(str(store.root), KEY, 1, target, guardian.pid, guardian.create_time(), TOKEN)
+        job = Job(str(store.root), KEY, 1, target, guardian.pid, guardian.create_time(), secret=TOKEN)
         for parts in (4, 9, 15):
             apart.launch(job, log=tmp_path / "log")
             eventually(lambda least=parts: hub.writing.put_bytes >= least * PART_BYTES)
