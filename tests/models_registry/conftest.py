@@ -14,22 +14,19 @@ from accounts.models import User
 from common.actor import Actor
 from common.errors import Conflict
 from common.reconcile import Kernel
-from models_registry import importer, services, uses
-from models_registry.checker import check_job
-from models_registry.collecting import CollectionReconciler
-from models_registry.hub.fetch import fetch_job
-from models_registry.hub.push import push_job
+from models_registry import services, uses
 from models_registry.hub.source import RepositorySource
 from models_registry.hub.target import RepositoryTarget, SlipwayTarget
-from models_registry.importer import Job
-from models_registry.importing import DirectorySource
-from models_registry.keeping import RetentionReconciler
+from models_registry.importing.directory import DirectorySource
+from models_registry.importing.upload import UploadSource
 from models_registry.models import Collection, HubSource, HubSync, Model, Version
-from models_registry.processes import work
+from models_registry.processes.checker import check_job
 from models_registry.processes.fetcher import fetch_job
 from models_registry.processes.importer import import_job
-from models_registry.processes.job import STARTED, Job
+from models_registry.processes.job import STARTED, Job, WholeStore
+from models_registry.processes.pusher import push_job
 from models_registry.processes.receiver import receive_job
+from models_registry.processes.work import Work, note, run
 from models_registry.reconcilers.collections import CollectionReconciler
 from models_registry.reconcilers.hubs import HubSourceReconciler, HubSyncReconciler
 from models_registry.reconcilers.retention import RetentionReconciler
@@ -45,21 +42,21 @@ from tests.models_registry.hub_server import HubServer, hub_server
 REPO = "acme/tiny"
 
 
-WORK: dict[type, importer.Work] = {
-    DirectorySource: importer.import_job,
+WORK: dict[type, Work] = {
+    DirectorySource: import_job,
     RepositorySource: fetch_job,
     RepositoryTarget: push_job,
     SlipwayTarget: push_job,
     UploadSource: receive_job,
-    importer.WholeStore: check_job,
+    WholeStore: check_job,
 }
 
 
 def do_here(job: Job) -> None:
     """What the process of a job does, in this one."""
     with opened_at(job.store).intake(job.key) as intake:
-        importer._note(intake, job, importer.STARTED, {"pid": 0})
-        importer.run(job, intake, WORK[type(job.source)])
+        note(intake, job, STARTED, {"pid": 0})
+        run(job, intake, WORK[type(job.source)])
 
 
 @dataclass

@@ -6,8 +6,8 @@ import pytest
 
 from accounts.actors import of_user
 from models_registry import services
-from models_registry.exporting import ExportReconciler
 from models_registry.models import Export
+from models_registry.reconcilers.exports import ExportReconciler
 from tests import cast
 from tests.crash.harness import Checkpoints, run_until_rest, worker
 from tests.models_registry.conftest import do_here

@@ -11,14 +11,10 @@ from accounts.actors import of_user
 from common import audit
 from common.actor import Actor
 from common.models import AuditRecord
-from models_registry import checker, files, selectors, services
-from models_registry.checking import CheckReconciler, FindingReconciler
+from models_registry import files, selectors, services
 from models_registry.errors import Busy, WrongState
 from models_registry.models import Check, Finding, Version
 from models_registry.processes import checker
-from models_registry.processes.importer import import_job
-from models_registry.processes.job import Job, WholeStore
-from models_registry.processes.work import run
 from models_registry.reconcilers.checks import CheckReconciler
 from models_registry.reconcilers.findings import FindingReconciler
 from models_registry.services.storage import begin_check

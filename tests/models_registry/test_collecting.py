@@ -10,8 +10,9 @@ from common.actor import Actor
 from common.models import AuditRecord
 from models_registry import files, services
 from models_registry.errors import Busy
-from models_registry.keeping import StoreKeeperReconciler
 from models_registry.models import Check, Collection, Model, StoreKeeper, UnreferencedBlob, Version
+from models_registry.reconcilers.collections import CollectionReconciler
+from models_registry.reconcilers.keeper import StoreKeeperReconciler
 from models_registry.services.storage import begin_collection
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, die, dies, worker
 from tests.models_registry.conftest import Library

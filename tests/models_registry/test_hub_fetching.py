@@ -9,7 +9,9 @@ from models_registry.hub.base import AddressForbidden
 from models_registry.hub.fetching import fetch_repository
 from models_registry.hub.huggingface import HuggingFace
 from models_registry.hub.source import RepositorySource
-from models_registry.importing import DirectorySource, ImportResult, Progress
+from models_registry.importing.directory import DirectorySource, import_directory
+from models_registry.importing.results import ImportResult
+from models_registry.importing.transfer import Progress
 from models_registry.store import Store, local_intake
 from models_registry.store.bucket import BucketStore
 from tests.contracts.store_rigs import BucketRig
@@ -54,7 +56,7 @@ def test_it_makes_what_an_import_of_the_same_files_makes(hub, store, tmp_path) -
     assert result.commit == hub.repository(REPO).branches["main"]
     b.write(tmp_path / "roots/model", files())
     with store.intake("8") as intake:
-        same = directory.import_directory(
+        same = import_directory(
             DirectorySource(str(tmp_path / "roots"), "model"), intake, report=lambda _: None
         )
     assert result.manifest == same.manifest

@@ -6,12 +6,7 @@ import pytest
 
 from common.actor import Actor
 from models_registry import files, services
-from models_registry.checking import CheckReconciler, FindingReconciler
 from models_registry.models import Finding, HubSource, Version
-from models_registry.processes import checker
-from models_registry.processes.fetcher import fetch_job
-from models_registry.processes.job import Job, WholeStore
-from models_registry.processes.work import run
 from models_registry.reconcilers.checks import CheckReconciler
 from models_registry.reconcilers.findings import FindingReconciler
 from models_registry.services.storage import begin_check

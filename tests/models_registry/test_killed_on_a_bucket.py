@@ -12,6 +12,9 @@ import pytest
 
 from models_registry.importing.directory import DirectorySource
 from models_registry.manifest import Manifest
+from models_registry.processes.importer import import_job
+from models_registry.processes.job import RESULT, Job
+from models_registry.processes.work import run
 from tests.contracts.store_rigs import BucketRig, everything, published
 from tests.models_registry import builders as b
 from tests.models_registry.doomed_publisher import accepted

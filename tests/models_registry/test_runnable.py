@@ -12,8 +12,9 @@ import numpy
 import pytest
 from django.utils import timezone
 
-from models_registry import pickle_scan, services
-from models_registry.contents import InMemory, OpenFile, check_together, identify
+from models_registry import services
+from models_registry.contents import InMemory, OpenFile, check_together, identify, pickle_scan
+from models_registry.contents.pickle_scan import Advice, advice_on
 from models_registry.errors import CodeNotAllowed, Refused
 from models_registry.exemptions import check_code, code_of
 from models_registry.models import CodeExemption, Version

@@ -15,7 +15,6 @@ from models_registry import files, services
 from models_registry.importing.upload import UploadSource, take_upload
 from models_registry.models import Upload, UploadContent, Version
 from models_registry.store import LocalStore
-from models_registry.uploaded import UploadSource, take_upload
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die, dies
 from tests.models_registry import builders as b
 from tests.models_registry.builders import sha256
