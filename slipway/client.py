@@ -18,6 +18,8 @@ IN_FLIGHT = "urn:slipway:problem:idempotency-in-flight"
 """The first request with this key is still at work: its answer comes soon."""
 RETRY_SECONDS = (0.0, 1.0, 2.0)
 """Pauses before a creation whose answer was lost is asked for again."""
+CHANGE_TRIES = 4
+"""So often a change begins anew when somebody else was faster."""
 
 SLOW_SECONDS = 300.0
 LONGEST_RETRY_SECONDS = 120.0
@@ -104,6 +106,23 @@ class Client:
     def patch(self, path: str, body: Mapping[str, Any]) -> Document:
         return self._send("PATCH", path, json=dict(body))
 
+    def change(self, path: str, changed: Callable[[Document], Mapping[str, Any]]) -> Document:
+        """PATCH with what `changed` makes of the document as it is now, by If-Match: what somebody else
+        changes meanwhile is not lost.
+        """
+        for _ in range(CHANGE_TRIES):
+            try:
+                return self._change_once(path, changed)
+            except Refused as refused:
+                if refused.status != 412:
+                    raise
+        return self._change_once(path, changed)
+
+    def _change_once(self, path: str, changed: Callable[[Document], Mapping[str, Any]]) -> Document:
+        answer = self._answer("GET", path)
+        body, headers = dict(changed(self._decoded(answer))), {"If-Match": answer.headers["ETag"]}
+        return self._send("PATCH", path, json=body, headers=headers)
+
     def delete(self, path: str) -> Document:
         return self._send("DELETE", path)
 
@@ -119,6 +138,9 @@ class Client:
             cursor = parse_qs(urlsplit(page["next"]).query)["cursor"][0]
 
     def _send(self, method: str, path: str, **how: Any) -> Document:
+        return self._decoded(self._answer(method, path, **how))
+
+    def _answer(self, method: str, path: str, **how: Any) -> httpx2.Response:
         try:
             response = self._http.request(method, path, **how)
         except httpx2.TransportError as error:
@@ -128,6 +150,9 @@ class Client:
             raise Unreachable(self.url, reason, retry_after_s=_retry_after(response))
         if response.is_error:
             raise Refused(response.status_code, _problem(response), retry_after_s=_retry_after(response))
+        return response
+
+    def _decoded(self, response: httpx2.Response) -> Document:
         if response.status_code == 204 or not response.content:
             return {}
         try:

@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from slipway.cli.files import text_of
 from slipway.client import Client
 from slipway.exits import CommandFailed, Exit
 
@@ -73,6 +74,11 @@ class Context:
         if self.output is OutputFormat.JSON:
             sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
 
+    def say_secret(self, secret: str) -> None:
+        """A person reads it here, once; a program finds it in the document and nowhere else."""
+        if self.output is OutputFormat.TEXT:
+            self.say(secret)
+
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         if self.output is OutputFormat.JSON:
             return
@@ -116,15 +122,7 @@ def context_of(typer_context: typer.Context) -> Context:
 
 def secret_of(path: Path | None, *, option: str) -> str:
     """What the file that the option named holds; empty: none was named. Raises CommandFailed."""
-    if path is None:
-        return ""
-    try:
-        secret = path.read_text().strip()
-    except OSError as error:
-        raise CommandFailed(f"{option} {path}: {error.strerror}.", Exit.USAGE) from None
-    if not secret:
-        raise CommandFailed(f"{option} {path} is empty.", Exit.USAGE)
-    return secret
+    return "" if path is None else text_of(path, named=option)
 
 
 def size(count: int | float | None) -> str:

@@ -7,8 +7,8 @@ import typer
 
 from slipway.cli.context import Context, context_of, secret_of, size
 from slipway.cli.names import split_version
-from slipway.cli.options import Timeout, VersionLabel
-from slipway.cli.transfers import HALTED, Allow, Ignore, Wait, follow
+from slipway.cli.options import Allow, Ignore, Timeout, VersionLabel, Wait
+from slipway.cli.transfers import HALTED, follow
 from slipway.client import Document
 
 OPEN = ("sending", *HALTED)

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import Context, context_of, size
-from slipway.cli.options import Reason, Timeout, Yes
-from slipway.cli.waiting import Wait, until_over
+from slipway.cli.options import Reason, Timeout, Wait, Yes
+from slipway.cli.waiting import until_over
 from slipway.client import Document
 from slipway.exits import CommandFailed, Exit
 

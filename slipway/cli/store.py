@@ -5,13 +5,12 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import Context, context_of, size
-from slipway.cli.options import Reason, Timeout
-from slipway.cli.waiting import Wait, until_over
+from slipway.cli.options import Limit, Reason, Timeout, Wait
+from slipway.cli.waiting import until_over
 from slipway.client import Document
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(help="The store of all models' files, for administrators.", no_args_is_help=True)
-Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="So many of the newest.")]
 
 
 @app.command("show")

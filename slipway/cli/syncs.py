@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import Context, context_of, secret_of, size
-from slipway.cli.options import Timeout
-from slipway.cli.transfers import HALTED, Allow, Ignore, Wait, follow
+from slipway.cli.options import Allow, Ignore, Timeout, Wait
+from slipway.cli.transfers import HALTED, follow
 from slipway.client import Document, Refused
 from slipway.exits import CommandFailed, Exit
 

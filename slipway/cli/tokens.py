@@ -3,7 +3,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import OutputFormat, context_of
+from slipway.cli.context import context_of
 
 app = typer.Typer(help="API tokens.", no_args_is_help=True)
 
@@ -27,8 +27,7 @@ def create(
     # No retry under an idempotency key: a secret is never told twice.
     document = context.client.post("tokens/", body)
     context.show(document)
-    if context.output is OutputFormat.TEXT:
-        context.say(document["token"])
+    context.say_secret(document["token"])
 
 
 @app.command("list")

@@ -1,23 +1,17 @@
 """What commands share that follow what the server brings in or sends away."""
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Mapping
 
 import typer
 
-from slipway.cli.context import Context
+from slipway.cli.context import Context, context_of
+from slipway.cli.options import Number, Reason
 from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently, transfer_bar
 from slipway.client import Document
 from slipway.exits import CommandFailed, Exit
 
 HALTED = ("paused", "interrupted")
 """States from which the same command resumes."""
-
-Allow = Annotated[list[str] | None, typer.Option("--allow", help="Only files that match; may be repeated.")]
-Ignore = Annotated[
-    list[str] | None, typer.Option("--ignore", help="Leave out files that match; may be repeated.")
-]
-Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is over.")]
 
 
 def follow(
@@ -67,3 +61,43 @@ def follow(
         context.show(document)
         raise CommandFailed(f"{named} is {document['state']}. {document['reason']}", Exit.FAILED)
     return document
+
+
+def seen_through(
+    context: Context,
+    document: Document,
+    path: str,
+    timeout: float,
+    *,
+    noun: str,
+    going: tuple[str, ...],
+    done: tuple[str, ...],
+) -> Document:
+    """The `sync` or `export` at `path` once nothing goes on; ends the command unless it is `done`."""
+    named, ends = f"{noun.capitalize()} {document['id']}", (*done, *HALTED)
+    document = follow(context, document, path=path, named=named, going=going, done=ends, timeout=timeout)
+    if document["state"] in done:
+        return document
+    context.show(document)
+    told = f"{named} is {document['state']}. {document['reason']}"
+    raise CommandFailed(
+        f"{told} `slipway {noun} resume {document['id']}` goes on with what has come.", Exit.FAILED
+    )
+
+
+def add_verbs(
+    app: typer.Typer, path: str, verbs: Mapping[str, str], *, tell: Callable[[Context, Document], None]
+) -> None:
+    """Commands that do something to one transfer below `path`; `verbs` says what each does."""
+    for verb, does in verbs.items():
+        app.command(verb, help=does)(_acting(path, verb, tell))
+
+
+def _acting(path: str, verb: str, tell: Callable[[Context, Document], None]) -> Callable[..., None]:
+    def act(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
+        context = context_of(typer_context)
+        document = context.client.create(f"{path}{number}/{verb}/", {"reason": reason})
+        context.show(document)
+        tell(context, document)
+
+    return act

@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Callable
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
-import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -24,8 +23,6 @@ Answer = TypeVar("Answer")
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 60.0
 """How long a server that answered before may be silent: a restart, a failover."""
-
-Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is through.")]
 
 
 class Deadline:
@@ -58,7 +55,7 @@ def until_over(
         if deadline.is_over:
             context.show(document)
             raise CommandFailed("It still goes on; the server sees to it.", Exit.TIMED_OUT)
-        if stuck := document["stuck"]:
+        if stuck := document.get("stuck"):
             context.show(document)
             raise CommandFailed(f"It is stuck: {stuck}", Exit.FAILED)
         sleep(POLL_SECONDS)

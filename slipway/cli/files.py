@@ -1,0 +1,26 @@
+"""Small files that people name on the command line."""
+
+from pathlib import Path
+
+from slipway.exits import CommandFailed, Exit
+
+
+def text_of(path: Path, *, named: str) -> str:
+    """What a file of text holds; `named` is the option or argument that named it. Raises CommandFailed."""
+    try:
+        text = path.read_text().strip()
+    except OSError as error:
+        raise CommandFailed(f"{named} {path}: {error.strerror}.", Exit.USAGE) from None
+    except UnicodeDecodeError:
+        raise CommandFailed(f"{named} {path} is not text.", Exit.USAGE) from None
+    if not text:
+        raise CommandFailed(f"{named} {path} is empty.", Exit.USAGE)
+    return text
+
+
+def write_text(path: Path, text: str) -> None:
+    """Raises CommandFailed."""
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise CommandFailed(f"{path} cannot be written: {error.strerror}.", Exit.USAGE) from None
