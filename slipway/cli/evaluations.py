@@ -37,10 +37,27 @@ def evaluate(
     _say(context, context.client.put(f"models/{model}/versions/{name}/evaluations/", body))
 
 
-def figures(typer_context: typer.Context, version: VersionLabel) -> None:
+def figures(
+    typer_context: typer.Context,
+    version: VersionLabel,
+    history: Annotated[
+        bool, typer.Option("--history", help="All that was ever recorded, newest first.")
+    ] = False,
+) -> None:
     """What was recorded of a version, and what its model card tells."""
     context = context_of(typer_context)
     model, name = split_version(version)
+    if history:
+        rows = list(context.client.each(f"models/{model}/versions/{name}/evaluations/history/"))
+        context.show(rows)
+        context.table(
+            ("AT", "FIGURE", "DATASET", "VALUE", "BY"),
+            (
+                (r["at"], r["name"], r["dataset"], "taken back" if r["value"] is None else _value(r), r["by"])
+                for r in rows
+            ),
+        )
+        return
     _say(context, context.client.get(f"models/{model}/versions/{name}/evaluations/"))
 
 

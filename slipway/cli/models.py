@@ -8,15 +8,26 @@ from slipway.cli import retention
 from slipway.cli.context import Context, context_of, size
 from slipway.cli.evaluations import compare, evaluate, figures
 from slipway.cli.exports import export
+from slipway.cli.files import write_text
+from slipway.cli.importing import import_version
+from slipway.cli.model_changes import create, delete, edit
 from slipway.cli.names import split_version
-from slipway.cli.options import VersionLabel, Yes
+from slipway.cli.options import VersionLabel
 from slipway.cli.pushing import push
 from slipway.cli.syncs import sync
-from slipway.exits import CommandFailed, Exit
+from slipway.cli.versions import cancel, retry, show_version, verify, versions
 
 app = typer.Typer(help="Models and their versions.", no_args_is_help=True)
+app.command("create")(create)
+app.command("edit")(edit)
+app.command("delete")(delete)
 app.command("push")(push)
+app.command("import")(import_version)
 app.command("sync")(sync)
+app.command("versions")(versions)
+app.command("cancel")(cancel)
+app.command("retry")(retry)
+app.command("verify")(verify)
 app.command("evaluate")(evaluate)
 app.command("figures")(figures)
 app.command("compare")(compare)
@@ -74,9 +85,14 @@ def list_models(
 
 
 @app.command("show")
-def show(typer_context: typer.Context, model: str) -> None:
-    """One model and its versions, newest first."""
+def show(
+    typer_context: typer.Context, model: Annotated[str, typer.Argument(metavar="MODEL[:VERSION]")]
+) -> None:
+    """One model and its versions, newest first; or all that is known of one version."""
     context = context_of(typer_context)
+    if ":" in model:
+        show_version(context, model)
+        return
     document = context.client.get(f"models/{model}/")
     document["versions"] = list(context.client.each(f"models/{model}/versions/"))
     context.show(document)
@@ -111,21 +127,6 @@ def restore(
     _move(context_of(typer_context), version, "restore", {"reason": reason})
 
 
-@app.command("delete")
-def delete(
-    typer_context: typer.Context,
-    version: VersionLabel,
-    yes: Yes = False,
-) -> None:
-    """Delete a version that nothing needs; its files leave the store after the grace time."""
-    context = context_of(typer_context)
-    model, name = split_version(version)
-    context.confirm(f"Delete {version} for good?", yes=yes)
-    context.client.delete(f"models/{model}/versions/{name}/")
-    context.show({"model": model, "name": name, "state": "deleted"})
-    context.say(f"{version} is deleted; its name stays taken and its history stays.")
-
-
 @app.command("tag")
 def tag(
     typer_context: typer.Context,
@@ -153,10 +154,7 @@ def signature(
     model, name = split_version(version)
     asked = {"origin": origin} if origin else {}
     bundle = context.client.get(f"models/{model}/versions/{name}/signature/", **asked)
-    try:
-        to.write_text(json.dumps(bundle))
-    except OSError as error:
-        raise CommandFailed(f"{to} cannot be written: {error.strerror}.", Exit.USAGE) from None
+    write_text(to, json.dumps(bundle))
     context.show(bundle)
     context.say(f"The signature of {version} is in {to}.")
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import Context, context_of, size
+from slipway.cli.options import BaseModel, Data, Ignore, Job, Parent
 from slipway.cli.transfers import follow
 from slipway.cli.waiting import transfer_bar
 from slipway.client import Document, Refused
@@ -32,23 +33,15 @@ def push(
     create: Annotated[bool, typer.Option("--create", help="Create the model if it is not there.")] = False,
     task: Annotated[str, typer.Option("--task", help="With --create: the model's task.")] = "text-generation",
     team: Annotated[str, typer.Option("--team", help="With --create: the team that will own it.")] = "",
-    parent: Annotated[
-        str, typer.Option("--parent", help="The version that it was made from: v2, or MODEL:v2.")
-    ] = "",
-    base_model: Annotated[
-        str, typer.Option("--base-model", help="What it was tuned from: MODEL:v2, or hf://org/name@revision.")
-    ] = "",
-    job: Annotated[str, typer.Option("--job", help="Name or address of the job that made it.")] = "",
-    data: Annotated[
-        list[str] | None, typer.Option("--data", help="Name or address of data it learned from; repeatable.")
-    ] = None,
+    parent: Parent = "",
+    base_model: BaseModel = "",
+    job: Job = "",
+    data: Data = None,
     alias: Annotated[
         str, typer.Option("--alias", help="Point this alias at the version once it is ready.")
     ] = "",
     reason: Annotated[str, typer.Option("--reason", help="With --alias: why.")] = "",
-    ignore: Annotated[
-        list[str] | None, typer.Option("--ignore", help="Leave out files that match; repeatable.")
-    ] = None,
+    ignore: Ignore = None,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=32, help="Connections at once.")] = JOBS,
     server_path: Annotated[
         bool,
@@ -69,8 +62,7 @@ def push(
     context = context_of(typer_context)
     if create:
         _ensure_model(context, model, task=task, team=team)
-    told = {"parent": parent, "base_model": base_model, "job": job, "data": data}
-    lineage = {key: value for key, value in told.items() if value}
+    lineage = lineage_of(parent=parent, base_model=base_model, job=job, data=data)
     body: dict[str, Any] = {"message": message}
     body |= ({"version": name} if name else {}) | ({"lineage": lineage} if lineage else {})
     if server_path:
@@ -79,12 +71,17 @@ def push(
     else:
         version = _upload(context, model, directory, body, ignore=ignore or (), jobs=jobs)
     if wait or alias:
-        version = _until_ready(context, model, version, timeout=timeout)
+        version = until_ready(context, model, version, timeout=timeout)
     if alias:
         put = {"version": version["name"], "reason": reason or message or "Pushed from the command line."}
         context.client.put(f"models/{model}/aliases/{alias}/", put)
     context.show(version)
     context.say(f"{model}:{version['name']} {version['state']}, {size(version.get('size_bytes'))}")
+
+
+def lineage_of(**told: Any) -> dict[str, Any]:
+    """What is said of where a version comes from."""
+    return {key: value for key, value in told.items() if value}
 
 
 def _upload(
@@ -162,7 +159,7 @@ def _ensure_model(context: Context, model: str, *, task: str, team: str) -> None
         context.client.create("models/", body)
 
 
-def _until_ready(context: Context, model: str, version: Document, *, timeout: float) -> Document:
+def until_ready(context: Context, model: str, version: Document, *, timeout: float) -> Document:
     label = f"{model}:{version['name']}"
 
     def stuck(version: Document) -> str:

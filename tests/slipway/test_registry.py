@@ -109,6 +109,9 @@ def test_figures_are_recorded_shown_taken_back_and_compared(
     shown = typing(*JSON, "models", "figures", "tiny:v2").document["figures"]
     assert [(one["name"], one["value"]) for one in shown] == [("accuracy", 0.75)]
     assert Evaluation.objects.count() == 5
+    told = typing(*JSON, "models", "figures", "tiny:v2", "--history").document
+    assert [(one["name"], one["value"]) for one in told] == [("loss", None), ("loss", 2), ("accuracy", 0.75)]
+    assert "taken back" in typing("models", "figures", "tiny:v2", "--history").out
     compared = typing("models", "compare", "tiny:v1", "tiny:v2")
     assert compared.status == 0
     assert "+0.25 better" in compared.out

@@ -1,0 +1,76 @@
+"""`slipway models import`: a directory that the server reads, or a repository on a hub, becomes a version."""
+
+from pathlib import PurePosixPath
+from typing import Annotated, Any
+
+import typer
+
+from slipway.cli.context import context_of, size
+from slipway.cli.options import BaseModel, Data, Ignore, Job, Parent, Timeout, Wait
+from slipway.cli.pushing import lineage_of, until_ready
+from slipway.client import Refused
+from slipway.exits import CommandFailed, Exit
+
+
+def import_version(
+    typer_context: typer.Context,
+    model: Annotated[str, typer.Argument(help="Model that gets the version.")],
+    source: Annotated[
+        str,
+        typer.Argument(help="Directory of the server in one of its import roots, or hf://org/name@revision."),
+    ],
+    root: Annotated[
+        str, typer.Option("--root", help="The import root, when the directory is named below it.")
+    ] = "",
+    name: Annotated[
+        str, typer.Option("--version", help="Name of the version; empty: the next v-number.")
+    ] = "",
+    message: Annotated[str, typer.Option("--message", help="What is new in this version.")] = "",
+    ignore: Ignore = None,
+    tag: Annotated[list[str] | None, typer.Option("--tag", help="Tag of the version; repeatable.")] = None,
+    parent: Parent = "",
+    base_model: BaseModel = "",
+    job: Job = "",
+    data: Data = None,
+    wait: Wait = True,
+    timeout: Timeout = 3600,
+) -> None:
+    """Make a version of what the server reads; exit 0 when it is ready, 1 when it is refused.
+
+    `models push` sends a directory of this machine.
+    """
+    context = context_of(typer_context)
+    lineage = lineage_of(parent=parent, base_model=base_model, job=job, data=data)
+    body: dict[str, Any] = {"source": _on_server(source, root), "message": message}
+    given = {"version": name, "ignore_patterns": ignore, "lineage": lineage}
+    body |= {key: value for key, value in given.items() if value}
+    version = context.client.create(f"models/{model}/versions/", body)
+    label = f"{model}:{version['name']}"
+    if tag:
+        path = f"models/{model}/versions/{version['name']}/tags/"
+        try:
+            version = context.client.create(path, {"add": tag})
+        except Refused as refused:
+            raise CommandFailed(
+                f"{label} is imported, but without its tags. {refused}", refused.exit
+            ) from None
+    if wait:
+        version = until_ready(context, model, version, timeout=timeout)
+    context.show(version)
+    context.say(f"{label} {version['state']}, {size(version['size_bytes'])}")
+
+
+def _on_server(source: str, root: str) -> str:
+    """The address of a source as the server wants it. Raises CommandFailed."""
+    is_whole = "://" in source or source.startswith("/")
+    if is_whole and root:
+        raise CommandFailed(f"'{source}' is whole already: leave --root out.", Exit.USAGE)
+    if "://" in source:
+        return source
+    path = str(PurePosixPath(root) / source)
+    if not path.startswith("/"):
+        raise CommandFailed(
+            f"'{path}' is no whole path: begin it with / as it lies on the server, or name its --root.",
+            Exit.USAGE,
+        )
+    return path

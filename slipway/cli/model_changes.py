@@ -1,0 +1,69 @@
+"""`slipway models create`, `edit` and `delete`."""
+
+from typing import Annotated
+
+import typer
+
+from slipway.cli.context import context_of
+from slipway.cli.names import split_version
+from slipway.cli.options import Yes
+from slipway.exits import CommandFailed, Exit
+
+
+def create(
+    typer_context: typer.Context,
+    model: Annotated[str, typer.Argument(help="Of a-z, 0-9, '.', '_' and '-'; unique over all teams.")],
+    task: Annotated[str, typer.Option("--task", help="Such as text-generation.")] = "",
+    description: Annotated[str, typer.Option("--description")] = "",
+    team: Annotated[str, typer.Option("--team", help="Its owner, unless you write for one alone.")] = "",
+) -> None:
+    """Create a model that has no versions yet."""
+    context = context_of(typer_context)
+    given = {"task": task, "description": description, "team": team}
+    body = {"name": model} | {key: value for key, value in given.items() if value}
+    document = context.client.create("models/", body)
+    context.show(document)
+    context.say(f"{model} belongs to {document['team']}.")
+
+
+def edit(
+    typer_context: typer.Context,
+    model: str,
+    task: Annotated[str | None, typer.Option("--task", help="Such as text-generation.")] = None,
+    description: Annotated[str | None, typer.Option("--description", help="In Markdown.")] = None,
+) -> None:
+    """Change what a model says of itself; `alias protect` says which aliases are protected."""
+    context = context_of(typer_context)
+    given = {"task": task, "description": description}
+    body = {key: value for key, value in given.items() if value is not None}
+    if not body:
+        raise CommandFailed("Say what to change: --task, --description or both.", Exit.USAGE)
+    document = context.client.patch(f"models/{model}/", body)
+    context.show(document)
+    context.say(f"{model}: {document['task']}, {document['description']}".rstrip(", "))
+
+
+def delete(
+    typer_context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="MODEL:VERSION", help="MODEL alone with --whole-model.")],
+    whole_model: Annotated[
+        bool, typer.Option("--whole-model", help="The model with all its versions, if nothing needs one.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Delete a version that nothing needs; its files leave the store after the grace time."""
+    context = context_of(typer_context)
+    if whole_model:
+        if ":" in name:
+            raise CommandFailed(f"--whole-model takes the name of a model, not '{name}'.", Exit.USAGE)
+        count = context.client.get(f"models/{name}/")["version_count"]
+        context.confirm(f"Delete {name} for good, with all its versions ({count} ready)?", yes=yes)
+        context.client.delete(f"models/{name}/")
+        context.show({"model": name, "deleted": True})
+        context.say(f"{name} is deleted with all its versions.")
+        return
+    model, version = split_version(name)
+    context.confirm(f"Delete {name} for good?", yes=yes)
+    context.client.delete(f"models/{model}/versions/{version}/")
+    context.show({"model": model, "name": version, "state": "deleted"})
+    context.say(f"{name} is deleted; its name stays taken and its history stays.")

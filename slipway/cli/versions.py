@@ -1,0 +1,138 @@
+"""`slipway models versions`, and what is done to one version and its import."""
+
+from typing import Annotated, Any
+
+import typer
+
+from slipway.cli.context import Context, context_of, size
+from slipway.cli.names import split_version
+from slipway.cli.options import Reason, States, Timeout, VersionLabel, Wait
+from slipway.cli.pushing import until_ready
+from slipway.client import Document
+
+
+def versions(
+    typer_context: typer.Context,
+    model: str,
+    query: Annotated[str, typer.Option("--search", "-q", help="In name, tags, digest, message.")] = "",
+    state: States = None,
+    tag: Annotated[str, typer.Option("--tag", help="A tag of it, whole.")] = "",
+    alias: Annotated[str, typer.Option("--alias", help="What an alias of it begins with.")] = "",
+    architecture: Annotated[str, typer.Option("--architecture", help="What it begins with.")] = "",
+    format: Annotated[str, typer.Option("--format", help="safetensors, gguf or onnx.")] = "",
+    parameters_min: Annotated[str, typer.Option("--parameters-min", help="Such as 7B.")] = "",
+    parameters_max: Annotated[str, typer.Option("--parameters-max", help="Such as 70B.")] = "",
+    created_by: Annotated[str, typer.Option("--created-by", help="What the name begins with.")] = "",
+    served: Annotated[
+        bool | None, typer.Option("--served/--not-served", help="Whether it is in use.")
+    ] = None,
+) -> None:
+    """The versions of a model, newest first; archived ones when --state asks for them."""
+    context = context_of(typer_context)
+    wanted = {
+        "q": query,
+        "state": state,
+        "tag": tag,
+        "alias": alias,
+        "architecture": architecture,
+        "format": format,
+        "parameters_min": parameters_min,
+        "parameters_max": parameters_max,
+        "created_by": created_by,
+        "served": "" if served is None else str(served).lower(),
+    }
+    rows = list(context.client.each(f"models/{model}/versions/", **wanted))
+    context.show(rows)
+    context.table(
+        ("VERSION", "STATE", "SIZE", "DIGEST", "TAGS", "ALIASES", "SERVED", "MESSAGE"),
+        (
+            (
+                row["name"],
+                row["state"],
+                size(row["size_bytes"]),
+                (row["digest"] or "")[:12],
+                " ".join(row["tags"]),
+                " ".join(row["aliases"]),
+                " ".join(row["served"]),
+                row["message"],
+            )
+            for row in rows
+        ),
+    )
+
+
+def show_version(context: Context, label: str) -> None:
+    """One version: where it comes from, what it is, its files, and what became of it."""
+    model, name = split_version(label)
+    version = context.client.get(f"models/{model}/versions/{name}/")
+    context.show(version)
+    context.table(("", ""), ((key, value) for key, value in _told(version).items() if value))
+    context.table(
+        ("FILE", "SIZE", "SHA256"),
+        ((file["path"], size(file["size"]), file["sha256"][:12]) for file in version["files"]),
+    )
+    context.table(
+        ("AT", "STATE", "BY", "WHY"),
+        ((move["at"], move["to_state"], move["by"], move["reason"]) for move in version["history"]),
+    )
+
+
+def cancel(typer_context: typer.Context, version: VersionLabel, reason: Reason = "") -> None:
+    """Stop an import; what it has copied is removed."""
+    context = context_of(typer_context)
+    _say(context, _done(context, version, "cancel", reason))
+
+
+def retry(
+    typer_context: typer.Context,
+    version: VersionLabel,
+    reason: Reason = "",
+    wait: Wait = True,
+    timeout: Timeout = 3600,
+) -> None:
+    """Import a failed or refused version again from its source, or go on with a paused one."""
+    context = context_of(typer_context)
+    document = _done(context, version, "retry", reason)
+    if wait:
+        document = until_ready(context, split_version(version)[0], document, timeout=timeout)
+    _say(context, document)
+
+
+def verify(typer_context: typer.Context, version: VersionLabel, reason: Reason = "") -> None:
+    """Look at the signatures of a version again; Slipway's own is made where it is missing."""
+    context = context_of(typer_context)
+    context.show(_done(context, version, "verify", reason))
+    context.say(f"The signatures of {version} are looked at; `slipway models show {version}` tells.")
+
+
+def _done(context: Context, label: str, verb: str, reason: str) -> Document:
+    model, name = split_version(label)
+    return context.client.create(f"models/{model}/versions/{name}/{verb}/", {"reason": reason})
+
+
+def _say(context: Context, version: Document) -> None:
+    context.show(version)
+    context.say(f"{version['model']}:{version['name']} is {version['state']}. {version['reason']}".rstrip())
+
+
+def _told(version: Document) -> dict[str, str]:
+    signature = version["signature"] or {"standing": "unsigned", "reason": ""}
+    return {
+        "version": f"{version['model']}:{version['name']}",
+        "state": f"{version['state']} {version['stuck'] or version['reason']}".rstrip(),
+        "digest": version["digest"] or "",
+        "size": f"{size(version['size_bytes'])} in {version['file_count']} files",
+        "architecture": version["architecture"],
+        "source": version["source"]["uri"],
+        "author": version["author"],
+        "message": version["message"],
+        "aliases": " ".join(version["aliases"]),
+        "tags": " ".join(version["tags"]),
+        "served": " ".join(version["served"]),
+        "signature": f"{signature['standing']} {signature['reason']}".rstrip(),
+        **{key.replace("_", " "): _joined(value) for key, value in version["lineage"].items()},
+    }
+
+
+def _joined(told: Any) -> str:
+    return " ".join(map(str, told)) if isinstance(told, list) else str(told or "")
