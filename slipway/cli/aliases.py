@@ -1,13 +1,15 @@
+from collections.abc import Callable
 from typing import Annotated
-from urllib.parse import urlencode
 
 import typer
 
 from slipway.cli.context import context_of
 from slipway.cli.names import split_version
-from slipway.cli.options import VersionLabel
+from slipway.cli.options import OfModel, VersionLabel, Yes
 
 app = typer.Typer(help="Aliases: names that move between versions, and remember.", no_args_is_help=True)
+
+Names = Annotated[list[str], typer.Argument(metavar="ALIAS...")]
 
 
 @app.command("set")
@@ -29,19 +31,79 @@ def set_alias(
 @app.command("history")
 def history(
     typer_context: typer.Context,
-    alias: str,
-    model: Annotated[str, typer.Option("--model", "-m")],
+    model: OfModel,
+    alias: Annotated[str, typer.Argument(help="Only this one; else all of the model.")] = "",
     at: Annotated[str, typer.Option(help="Only what was in force then, such as 2026-03-03T14:00Z.")] = "",
 ) -> None:
-    """Who pointed the alias at what, when, and why."""
+    """Who pointed the aliases at what, when, and why; with --at, what each was at that moment."""
     context = context_of(typer_context)
-    query = f"?{urlencode({'at': at})}" if at else ""
-    rows = list(context.client.each(f"models/{model}/aliases/{alias}/history/{query}"))
+    path = f"models/{model}/aliases/{alias}/history/" if alias else f"models/{model}/history/"
+    rows = list(context.client.each(path, at=at))
     context.show(rows)
     context.table(
-        ("AT", "FROM", "TO", "BY", "WHY"),
+        ("AT", "ALIAS", "FROM", "TO", "BY", "WHY"),
         (
-            (row["at"], row.get("from_version"), row.get("to_version"), row.get("by"), row.get("reason"))
-            for row in rows
+            (r["at"], r["alias"], r["from_version"], r["to_version"] or "deleted", r["by"], r["reason"])
+            for r in rows
         ),
     )
+
+
+@app.command("list")
+def list_aliases(typer_context: typer.Context, model: OfModel) -> None:
+    """The aliases of a model, and which of them are protected."""
+    context = context_of(typer_context)
+    rows = list(context.client.each(f"models/{model}/aliases/"))
+    protected = context.client.get(f"models/{model}/")["protected_aliases"]
+    for row in rows:
+        row["protected"] = row["name"] in protected
+    context.show(rows)
+    context.table(
+        ("ALIAS", "VERSION", "SINCE", "BY", "WHY", "PROTECTED"),
+        (
+            (
+                r["name"],
+                r["version"],
+                r["moved_at"],
+                r["moved_by"],
+                r["reason"],
+                "yes" if r["protected"] else "",
+            )
+            for r in rows
+        ),
+    )
+    if unused := sorted(set(protected) - {row["name"] for row in rows}):
+        context.say(f"Protected, and pointing nowhere: {', '.join(unused)}")
+
+
+@app.command("delete")
+def delete(typer_context: typer.Context, alias: str, model: OfModel, yes: Yes = False) -> None:
+    """Delete an alias; its history stays."""
+    context = context_of(typer_context)
+    document = context.client.get(f"models/{model}/aliases/{alias}/")
+    context.confirm(f"Delete {model}:{alias}, which is {document['version']}?", yes=yes)
+    context.client.delete(f"models/{model}/aliases/{alias}/")
+    context.show({"model": model, "name": alias, "deleted": True})
+    context.say(f"{model}:{alias} is deleted; its history stays.")
+
+
+@app.command("protect")
+def protect(typer_context: typer.Context, aliases: Names, model: OfModel) -> None:
+    """Let only approvers and admins of the team create, move or delete aliases of these names."""
+    _protect(typer_context, model, lambda protected: protected | set(aliases))
+
+
+@app.command("unprotect")
+def unprotect(typer_context: typer.Context, aliases: Names, model: OfModel) -> None:
+    """Let every developer of the team move these again."""
+    _protect(typer_context, model, lambda protected: protected - set(aliases))
+
+
+def _protect(typer_context: typer.Context, model: str, changed: Callable[[set[str]], set[str]]) -> None:
+    context = context_of(typer_context)
+    document = context.client.change(
+        f"models/{model}/",
+        lambda found: {"protected_aliases": sorted(changed(set(found["protected_aliases"])))},
+    )
+    context.show(document)
+    context.say(f"Protected of {model}: {', '.join(document['protected_aliases']) or 'no alias'}")
