@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli import aliases, exemptions, images, models, releases, services, store, tokens
+from slipway.cli import (
+    aliases,
+    exemptions,
+    hub_sources,
+    hub_syncs,
+    images,
+    models,
+    releases,
+    services,
+    store,
+    tokens,
+)
 from slipway.cli.context import Context, OutputFormat, Outside
 from slipway.exits import CommandFailed
 
@@ -27,6 +38,8 @@ app.add_typer(releases.app, name="release")
 app.add_typer(tokens.app, name="token")
 app.add_typer(store.app, name="store")
 app.add_typer(exemptions.app, name="exemption")
+app.add_typer(hub_sources.app, name="source")
+app.add_typer(hub_syncs.app, name="sync")
 
 
 @app.callback()

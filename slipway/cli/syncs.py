@@ -1,12 +1,11 @@
 """`slipway models sync`: a repository on a hub becomes a version, however far its last sync came."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from slipway.cli.context import Context, context_of, secret_of, size
-from slipway.cli.options import Allow, Ignore, Timeout, Wait
+from slipway.cli.options import Allow, HubTokenFile, Ignore, Timeout, Wait
 from slipway.cli.transfers import HALTED, follow
 from slipway.client import Document, Refused
 from slipway.exits import CommandFailed, Exit
@@ -34,10 +33,7 @@ def sync(
     ] = None,
     allow: Allow = None,
     ignore: Ignore = None,
-    hub_token_file: Annotated[
-        Path | None,
-        typer.Option("--hub-token-file", help="File with the hub's token; the server keeps it encrypted."),
-    ] = None,
+    hub_token_file: HubTokenFile = None,
     wait: Wait = True,
     timeout: Timeout = 3600,
 ) -> None:
