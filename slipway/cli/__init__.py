@@ -18,6 +18,7 @@ from slipway.cli import (
     services,
     store,
     tokens,
+    uploads,
 )
 from slipway.cli.context import Context, OutputFormat, Outside
 from slipway.exits import CommandFailed
@@ -40,6 +41,7 @@ app.add_typer(store.app, name="store")
 app.add_typer(exemptions.app, name="exemption")
 app.add_typer(hub_sources.app, name="source")
 app.add_typer(hub_syncs.app, name="sync")
+app.add_typer(uploads.app, name="upload")
 
 
 @app.callback()

@@ -1,0 +1,79 @@
+"""`slipway upload`: files on their way from somebody's machine to a model; `models push` sends them."""
+
+from typing import Annotated
+
+import typer
+
+from slipway.cli.context import Context, context_of, size
+from slipway.cli.options import Number, Reason, States
+from slipway.client import Document
+
+app = typer.Typer(help="Uploads, that `models push` begins and goes on with.", no_args_is_help=True)
+
+UNDER_WAY = ["open", "importing"]
+
+
+@app.command("list")
+def list_uploads(
+    typer_context: typer.Context,
+    model: str,
+    state: States = None,
+    every: Annotated[bool, typer.Option("--all", help="Those that are over, too.")] = False,
+) -> None:
+    """Uploads to a model that are under way, newest first."""
+    context = context_of(typer_context)
+    states = state or ([] if every else UNDER_WAY)
+    rows = list(context.client.each(f"models/{model}/uploads/", state=states))
+    context.show(rows)
+    context.table(
+        ("ID", "STATE", "FILES", "SIZE", "SENT", "VERSION", "BY", "FROM", "UNTIL"),
+        (
+            (
+                row["id"],
+                row["state"],
+                row["file_count"],
+                size(row["size_bytes"]),
+                _sent(row),
+                row["version"],
+                row["author"],
+                row["origin"],
+                row["expires_at"],
+            )
+            for row in rows
+        ),
+    )
+
+
+@app.command("show")
+def show(typer_context: typer.Context, model: str, number: Number) -> None:
+    """One upload, and what is missing of it."""
+    context = context_of(typer_context)
+    upload = context.client.get(f"models/{model}/uploads/{number}/")
+    context.show(upload)
+    _say(context, upload)
+    context.table(
+        ("MISSING", "SIZE", "HAS COME"),
+        ((one["sha256"][:12], size(one["size"]), size(one["received_bytes"])) for one in upload["missing"]),
+    )
+
+
+@app.command("cancel")
+def cancel(typer_context: typer.Context, model: str, number: Number, reason: Reason = "") -> None:
+    """Take no more, and remove what has come."""
+    context = context_of(typer_context)
+    path = f"models/{model}/uploads/{number}/cancel/"
+    upload = context.client.create(path, {"reason": context.asked_for(reason)})
+    context.show(upload)
+    _say(context, upload)
+
+
+def _say(context: Context, upload: Document) -> None:
+    sent = f", {_sent(upload)} sent" if upload["total_bytes"] else ""
+    context.say(f"Upload {upload['id']} to {upload['model']} is {upload['state']}{sent}")
+    if why := upload["stuck"] or upload["reason"]:
+        context.say(why)
+
+
+def _sent(upload: Document) -> str:
+    total = upload["total_bytes"]
+    return f"{100 * upload['received_bytes'] // total} %" if total else ""
