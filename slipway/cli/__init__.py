@@ -10,6 +10,7 @@ import typer
 from slipway.cli import (
     aliases,
     exemptions,
+    exports,
     hub_sources,
     hub_syncs,
     images,
@@ -42,6 +43,7 @@ app.add_typer(exemptions.app, name="exemption")
 app.add_typer(hub_sources.app, name="source")
 app.add_typer(hub_syncs.app, name="sync")
 app.add_typer(uploads.app, name="upload")
+app.add_typer(exports.app, name="export")
 
 
 @app.callback()

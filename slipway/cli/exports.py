@@ -1,4 +1,4 @@
-"""`slipway models export`: a version becomes a commit of a repository, or a version on another Slipway."""
+"""Exports: a version becomes a commit of a repository, or a version on another Slipway."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,11 +7,27 @@ import typer
 
 from slipway.cli.context import Context, context_of, secret_of, size
 from slipway.cli.names import split_version
-from slipway.cli.options import Allow, Ignore, Timeout, VersionLabel, Wait
-from slipway.cli.transfers import HALTED, follow
+from slipway.cli.options import (
+    Allow,
+    Ignore,
+    Limit,
+    Number,
+    OnlyModel,
+    Reason,
+    States,
+    Timeout,
+    VersionLabel,
+    Wait,
+    WaitForEnd,
+)
+from slipway.cli.transfers import HALTED, add_verbs, follow, seen_through
 from slipway.client import Document
 
 OPEN = ("sending", *HALTED)
+
+app = typer.Typer(
+    help="Exports of versions; `models export` begins one and waits for it.", no_args_is_help=True
+)
 
 
 def export(
@@ -70,7 +86,7 @@ def export(
         document = context.client.create("exports/", body | given)
     elif document["state"] in HALTED:
         document = context.client.post(f"exports/{document['id']}/resume/", {})
-    place = f"{repo_id}@{document['branch']}".removesuffix("@")
+    place = _place(document)
     if wait:
         path, named = f"exports/{document['id']}/", f"The export of {version} to {place}"
         document = follow(
@@ -93,3 +109,89 @@ def _open_one(
             if is_there and (one["kind"], one["repo_id"], one["branch"]) == wanted:
                 return one
     return None
+
+
+@app.command("list")
+def list_exports(
+    typer_context: typer.Context, model: OnlyModel = "", state: States = None, limit: Limit = 20
+) -> None:
+    """Exports, newest first."""
+    context = context_of(typer_context)
+    rows = context.client.get("exports/", limit=limit, model=model, state=state)["results"]
+    context.show(rows)
+    context.table(
+        ("ID", "VERSION", "TO", "WHERE", "STATE", "COMMIT", "BY", "BEGAN"),
+        (
+            (
+                row["id"],
+                f"{row['model']}:{row['version']}",
+                _place(row),
+                row["endpoint"],
+                "stuck" if row["stuck"] else row["state"],
+                row["commit"][:12],
+                row["author_name"],
+                row["began_at"],
+            )
+            for row in rows
+        ),
+    )
+
+
+@app.command("show")
+def show(
+    typer_context: typer.Context, number: Number, wait: WaitForEnd = False, timeout: Timeout = 3600
+) -> None:
+    """One export: why it is made, how far it is, and the commit that holds the version."""
+    context = context_of(typer_context)
+    path = f"exports/{number}/"
+    document = context.client.get(path)
+    if wait:
+        going, done = ("sending",), ("done",)
+        document = seen_through(context, document, path, timeout, noun="export", going=going, done=done)
+    context.show(document)
+    _say(context, document)
+
+
+@app.command("retry")
+def retry(
+    typer_context: typer.Context,
+    number: Number,
+    hub_token_file: Annotated[
+        Path | None,
+        typer.Option("--hub-token-file", help="File with a token in place of the stored one."),
+    ] = None,
+    reason: Reason = "",
+) -> None:
+    """Begin a failed export again, with another token if one is given."""
+    context = context_of(typer_context)
+    body = {"reason": reason} | (
+        {"token": secret_of(hub_token_file, option="--hub-token-file")} if hub_token_file else {}
+    )
+    document = context.client.create(f"exports/{number}/retry/", body)
+    context.show(document)
+    _say(context, document)
+
+
+def _say(context: Context, document: Document) -> None:
+    progress = document["progress"]
+    held = f"{size(progress['bytes_done'])} of {size(progress['bytes_total'])}"
+    named = f"Export {document['id']} of {document['model']}:{document['version']} to {_place(document)}"
+    context.say(f"{named} is {document['state']}: {document['commit'] or held}")
+    if why := document["stuck"] or document["reason"]:
+        context.say(why)
+
+
+def _place(document: Document) -> str:
+    return f"{document['repo_id']}@{document['branch']}".removesuffix("@")
+
+
+add_verbs(
+    app,
+    "exports/",
+    {
+        "pause": "Stop sending; it can go on from there.",
+        "resume": "Go on after a pause or an interruption.",
+        "cancel": "Stop it for good; a commit that was on its way may still have arrived.",
+    },
+    tell=_say,
+)

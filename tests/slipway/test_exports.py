@@ -60,3 +60,31 @@ def test_what_stands_in_the_way_ends_with_1_and_the_same_command_goes_on(
 def test_a_publication_without_a_reason_ends_with_2(sending: Terminal) -> None:
     assert sending("models", "export", "tiny:v1", REPO).status == 2
     assert not Export.objects.exists()
+
+
+def test_an_export_is_paused_resumed_listed_shown_and_cancelled(sending: Terminal, outward: Outward) -> None:
+    number = outward.start().pk
+    assert "is paused" in sending("export", "pause", number, "--reason", "The line is needed.").out
+    waited = sending("export", "show", number, "--wait")
+    assert (waited.status, f"slipway export resume {number}" in waited.err) == (1, True)
+    assert sending("export", "resume", number).status == 0
+    assert sending("export", "show", number, "--wait").status == 0
+    (row,) = sending(*JSON, "export", "list", "--model", "tiny", "--state", "done").document
+    assert row["commit"] == outward.server.repository(REPO).branches["main"]
+    assert f"{REPO}@main" in sending("export", "list").out
+    assert sending("export", "cancel", number).status == 1
+    again = outward.start(repo_id="acme/other", create=True)
+    assert "is cancelled" in sending("export", "cancel", again.pk).out
+    assert sending("export", "show", 9999).status == 2
+
+
+def test_a_failed_export_is_tried_again_with_another_token(
+    sending: Terminal, outward: Outward, tmp_path: Path
+) -> None:
+    number = outward.start(token="hf_read").pk
+    outward.settle()
+    assert sending("export", "show", number, "--wait").status == 1
+    missing = sending("export", "retry", number, "--hub-token-file", tmp_path / "none")
+    assert (missing.status, "No such file" in missing.err) == (2, True)
+    assert sending("export", "retry", number, "--hub-token-file", tmp_path / "token").status == 0
+    assert sending("export", "show", number, "--wait").status == 0
