@@ -17,6 +17,7 @@ from slipway.cli import (
     models,
     releases,
     services,
+    signing,
     store,
     tokens,
     uploads,
@@ -44,6 +45,7 @@ app.add_typer(hub_sources.app, name="source")
 app.add_typer(hub_syncs.app, name="sync")
 app.add_typer(uploads.app, name="upload")
 app.add_typer(exports.app, name="export")
+app.add_typer(signing.app, name="signing")
 
 
 @app.callback()
