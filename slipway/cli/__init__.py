@@ -15,6 +15,7 @@ from slipway.cli import (
     hub_syncs,
     images,
     models,
+    quotas,
     releases,
     services,
     signing,
@@ -46,6 +47,7 @@ app.add_typer(hub_syncs.app, name="sync")
 app.add_typer(uploads.app, name="upload")
 app.add_typer(exports.app, name="export")
 app.add_typer(signing.app, name="signing")
+app.add_typer(quotas.app, name="quota")
 
 
 @app.callback()

@@ -1,0 +1,65 @@
+"""`slipway quota`: how many bytes the versions of a team may hold."""
+
+import re
+from decimal import Decimal
+from typing import Annotated
+
+import typer
+
+from slipway.cli.context import Context, context_of, size
+from slipway.cli.options import Reason
+from slipway.client import Document
+from slipway.exits import CommandFailed, Exit
+
+app = typer.Typer(
+    help="What a team's versions hold and may hold; administrators set it.", no_args_is_help=True
+)
+
+_AMOUNT = re.compile(r"(\d{1,15}(?:\.\d{1,3})?) ?(k|M|G|T|P)?B?", re.ASCII | re.IGNORECASE)
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
+
+
+@app.command("show")
+def show(typer_context: typer.Context, team: str) -> None:
+    """What a team holds, and its limit."""
+    context = context_of(typer_context)
+    _tell(context, context.client.get(f"teams/{team}/storage/"))
+
+
+@app.command("set")
+def set_limit(
+    typer_context: typer.Context,
+    team: str,
+    limit: Annotated[str, typer.Argument(help="Bytes, or such as 500GB or 2TB.")],
+    reason: Reason = "",
+) -> None:
+    """Give a team a limit: what goes beyond it is refused before its first byte; what it holds stays."""
+    _put(typer_context, team, _bytes(limit), reason)
+
+
+@app.command("unset")
+def unset(typer_context: typer.Context, team: str, reason: Reason = "") -> None:
+    """Let a team hold as much as there is room for."""
+    _put(typer_context, team, None, reason)
+
+
+def _put(typer_context: typer.Context, team: str, limit_bytes: int | None, reason: str) -> None:
+    context = context_of(typer_context)
+    body = {"limit_bytes": limit_bytes, "reason": context.asked_for(reason)}
+    _tell(context, context.client.put(f"teams/{team}/storage/", body))
+
+
+def _bytes(text: str) -> int:
+    found = _AMOUNT.fullmatch(text.strip())
+    if found is None:
+        raise CommandFailed(f"'{text}' is no amount of bytes: give one such as 500GB or 2TB.", Exit.USAGE)
+    return int(Decimal(found[1]) * _UNITS[(found[2] or "").upper()])
+
+
+def _tell(context: Context, storage: Document) -> None:
+    context.show(storage)
+    limit = "no limit" if storage["limit_bytes"] is None else f"of {size(storage['limit_bytes'])}"
+    coming = f", {size(storage['reserved_bytes'])} reserved for uploads" if storage["reserved_bytes"] else ""
+    context.say(f"{storage['team']} holds {size(storage['held_bytes'])}, {limit}{coming}")
+    if storage["changed_by"]:
+        context.say(f"Set by {storage['changed_by']} at {storage['changed_at']}: {storage['reason']}")
