@@ -3,12 +3,17 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import Context, context_of, size
+from slipway.cli.image_changes import Mirrors, deprecate, edit, mirrors_of, reinstate, trial
 from slipway.cli.names import split_version
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(
     help="Runtime images: what workers run in, by digest, and which of them fits.", no_args_is_help=True
 )
+app.command("edit")(edit)
+app.command("deprecate")(deprecate)
+app.command("reinstate")(reinstate)
+app.command("trial")(trial)
 Engine = Annotated[str, typer.Option("--engine", help="vllm, transformers, triton ...")]
 
 
@@ -87,10 +92,7 @@ def add(
     size_bytes: Annotated[int, typer.Option("--size-bytes", min=0, help="Compressed.")] = 0,
     team: Annotated[str, typer.Option("--team", help="Its team; else the whole installation.")] = "",
     description: Annotated[str, typer.Option("--description")] = "",
-    mirrors: Annotated[
-        list[str] | None,
-        typer.Option("--mirror", metavar="REGION=REPOSITORY", help="Holds the same digest; repeatable."),
-    ] = None,
+    mirrors: Mirrors = None,
     acceleration: Annotated[
         str, typer.Option("--acceleration", help="lazy-soci, p2p-spegel, prepull ...; with --why.")
     ] = "",
@@ -111,7 +113,7 @@ def add(
         "size_bytes": size_bytes,
         "team": team,
         "description": description,
-        "mirrors": dict(map(_mirror, mirrors or ())),
+        "mirrors": mirrors_of(mirrors),
         "acceleration": acceleration,
         "acceleration_why": why,
     }
@@ -148,10 +150,3 @@ def _tell(context: Context, document: dict[str, Any]) -> None:
         context.say(f"{best['image']}: {best['why']}")
     for one in document["others"]:
         context.say(f"not {one['image']}: {one['why']}")
-
-
-def _mirror(text: str) -> tuple[str, str]:
-    region, equals, repository = text.partition("=")
-    if not (region and equals and repository):
-        raise CommandFailed(f"--mirror '{text}' is not of the form REGION=REPOSITORY.", Exit.USAGE)
-    return region, repository

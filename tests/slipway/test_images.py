@@ -54,3 +54,63 @@ def test_fit_tells_the_choice_and_ends_with_1_when_none_fits(olga: Terminal) -> 
     assert none.status == 1
     assert none.document["best"] is None
     assert "No image of vllm fits." in none.err
+
+
+def test_an_image_gets_and_loses_mirrors_one_by_one(olga: Terminal) -> None:
+    image("vllm-10", team("speech"), mirrors={"eu": "eu.example.org/vllm", "us": "us.example.org/vllm"})
+    edit = ("images", "edit", "vllm-10")
+    said = olga(*edit, "--mirror", "ap=ap.example.org/vllm", "--without-mirror", "us", "--description", "New")
+    assert said.status == 0, said
+    row = RuntimeImage.objects.get()
+    assert row.mirrors == {"eu": "eu.example.org/vllm", "ap": "ap.example.org/vllm"}
+    assert row.description == "New"
+    assert olga(*edit, "--acceleration", "prepull", "--why", "It is large.").status == 0
+    assert olga(*edit, "--acceleration", "").status == 0
+    row.refresh_from_db()
+    assert (row.acceleration, row.acceleration_why, len(row.mirrors)) == ("", "", 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "Say what to change"),
+        (("--without-mirror", "mars"), "it has none"),
+        (("--mirror", "eu"), "REGION=REPOSITORY"),
+        (("--acceleration", "prepull"), "acceleration_why"),
+        (("--acceleration", "magic", "--why", "x"), "acceleration"),
+    ],
+)
+def test_changes_of_an_image_that_cannot_be_are_wrong_usage(
+    olga: Terminal, options: tuple[str, ...], words: str
+) -> None:
+    row = image("vllm-10", team("speech"))
+    said = olga("images", "edit", "vllm-10", *options)
+    assert (said.status, words in said.err) == (2, True), said
+    revision = row.revision
+    row.refresh_from_db()
+    assert row.revision == revision
+
+
+def test_an_image_is_deprecated_for_another_and_reinstated(olga: Terminal) -> None:
+    image("vllm-9", team("speech"), engine_version="0.9.1")
+    image("vllm-10", team("speech"))
+    assert olga("images", "deprecate", "vllm-9").status == 2
+    said = olga("images", "deprecate", "vllm-9", "--replaced-by", "vllm-10", "--reason", "Slow.")
+    assert said.out == "vllm-9 is deprecated. Use vllm-10.\n"
+    assert olga("images", "deprecate", "vllm-10", "--replaced-by", "none", "--reason", "x").status == 2
+    assert olga("images", "reinstate", "vllm-9", "--reason", "Needed.").out == "vllm-9 is current.\n"
+    again = olga("images", "reinstate", "vllm-9", "--reason", "Needed.")
+    assert (again.status, "not deprecated" in again.err) == (1, True)
+
+
+def test_a_trial_is_noted_and_counts_in_what_fits(olga: Terminal) -> None:
+    image("vllm-10", team("speech"))
+    note = ("images", "trial", "vllm-10", "--gpu", "H100")
+    assert olga(*note, "--works", "--driver", "550.54.15").out == "vllm-10 works on H100.\n"
+    silent = olga(*note, "--fails")
+    assert (silent.status, "words" in silent.err) == (2, True)
+    assert olga(*note).status == 2
+    assert olga(*note, "--fails", "--words", "It hangs.", "--architecture", "LlamaForCausalLM").status == 0
+    assert "It hangs." in olga("images", "show", "vllm-10").out
+    developer = token_of(person("dan", speech=Role.DEVELOPER))
+    assert olga(*note, "--works", token=developer).status == 7
