@@ -22,6 +22,7 @@ from slipway.cli import (
     store,
     tokens,
     uploads,
+    webhooks,
 )
 from slipway.cli.context import Context, OutputFormat, Outside
 from slipway.exits import CommandFailed
@@ -48,6 +49,7 @@ app.add_typer(uploads.app, name="upload")
 app.add_typer(exports.app, name="export")
 app.add_typer(signing.app, name="signing")
 app.add_typer(quotas.app, name="quota")
+app.add_typer(webhooks.app, name="webhook")
 
 
 @app.callback()

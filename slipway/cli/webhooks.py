@@ -1,0 +1,232 @@
+"""`slipway webhook`: addresses that are told what happens, and what was sent to them."""
+
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from slipway.cli.context import Context, context_of
+from slipway.cli.options import Limit, Number, Reason, Timeout, Wait, Yes
+from slipway.cli.waiting import until_over
+from slipway.client import Document
+from slipway.exits import CommandFailed, Exit
+
+app = typer.Typer(
+    help="Webhooks: addresses that are told what happens, and what was sent.", no_args_is_help=True
+)
+
+Url = Annotated[str, typer.Argument(help="https, and of the public internet.")]
+Events = Annotated[
+    list[str] | None,
+    typer.Option("--event", "-e", help="Such as release.ended; repeatable; else every one."),
+]
+Description = Annotated[str | None, typer.Option("--description", help="What it is for.")]
+DeliveryNumber = Annotated[int, typer.Argument(metavar="DELIVERY", help="As `deliveries` tells it.")]
+
+
+@app.command("list")
+def list_webhooks(
+    typer_context: typer.Context,
+    query: Annotated[str, typer.Option("--search", "-q", help="Part of an address or description.")] = "",
+    enabled: Annotated[bool | None, typer.Option("--enabled/--disabled", help="Only these.")] = None,
+) -> None:
+    """Those that you may see, newest first."""
+    context = context_of(typer_context)
+    only = "" if enabled is None else str(enabled).lower()
+    rows = list(context.client.each("webhooks/", q=query, enabled=only))
+    context.show(rows)
+    context.table(
+        ("ID", "TEAM", "ADDRESS", "EVENTS", "STATE", "LAST SUCCESS"),
+        (
+            (
+                row["id"],
+                row["team"] or "all",
+                row["url"],
+                " ".join(row["events"]) or "all",
+                _state(row),
+                row["delivered_at"],
+            )
+            for row in rows
+        ),
+    )
+
+
+@app.command("show")
+def show(typer_context: typer.Context, number: Number) -> None:
+    """One webhook."""
+    context = context_of(typer_context)
+    webhook = context.client.get(f"webhooks/{number}/")
+    context.show(webhook)
+    _tell(context, webhook)
+
+
+@app.command("add")
+def add(
+    typer_context: typer.Context,
+    url: Url,
+    team: Annotated[
+        str, typer.Option("--team", help="Whose events; else all, for administrators of the installation.")
+    ] = "",
+    events: Events = None,
+    description: Description = None,
+) -> None:
+    """Tell an address what happens; the secret that verifies it is shown once, on stdout."""
+    given = {"team": team, "events": events, "description": description}
+    body = {"url": url} | {key: value for key, value in given.items() if value}
+    _issue(context_of(typer_context), "webhooks/", body)
+
+
+@app.command("rotate")
+def rotate(typer_context: typer.Context, number: Number) -> None:
+    """Make a new secret, shown once; for a day the former one signs, too."""
+    _issue(context_of(typer_context), f"webhooks/{number}/rotate-secret/", {})
+
+
+@app.command("edit")
+def edit(
+    typer_context: typer.Context,
+    number: Number,
+    url: Annotated[str, typer.Option("--url", help="https, and of the public internet.")] = "",
+    events: Events = None,
+    all_events: Annotated[bool, typer.Option("--all-events", help="Every one, and those to come.")] = False,
+    description: Description = None,
+    reason: Reason = "",
+) -> None:
+    """Change what is given; all else stays."""
+    if events and all_events:
+        raise CommandFailed("--all-events takes back what --event gives. Leave one out.", Exit.USAGE)
+    body: dict[str, Any] = {"url": url} if url else {}
+    body |= {"events": events or []} if events or all_events else {}
+    body |= {} if description is None else {"description": description}
+    if not body:
+        raise CommandFailed("Say what to change: --url, --event, --all-events, --description.", Exit.USAGE)
+    _change(context_of(typer_context), number, body, reason)
+
+
+@app.command("enable")
+def enable(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
+    """Send to it again; its failures are forgotten."""
+    _change(context_of(typer_context), number, {"enabled": True}, reason)
+
+
+@app.command("disable")
+def disable(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
+    """Send nothing to it any more; what was still to be sent is given up."""
+    context = context_of(typer_context)
+    _change(context, number, {"enabled": False}, context.asked_for(reason))
+
+
+@app.command("delete")
+def delete(typer_context: typer.Context, number: Number, yes: Yes = False) -> None:
+    """Delete a webhook with the history of what was sent."""
+    context = context_of(typer_context)
+    webhook = context.client.get(f"webhooks/{number}/")
+    context.confirm(f"Delete webhook {number} to {webhook['url']} and what was sent to it?", yes=yes)
+    context.client.delete(f"webhooks/{number}/")
+    context.show({"id": number, "deleted": True})
+    context.say(f"Webhook {number} is deleted.")
+
+
+@app.command("test")
+def send_test(
+    typer_context: typer.Context,
+    number: Number,
+    wait: Wait = True,
+    timeout: Timeout = 60,
+) -> None:
+    """Send a webhook.test now; exit 0 when it is taken, 1 when it is not."""
+    _send(context_of(typer_context), number, f"webhooks/{number}/test/", wait=wait, timeout=timeout)
+
+
+@app.command("replay")
+def replay(
+    typer_context: typer.Context,
+    number: Number,
+    delivery: DeliveryNumber,
+    wait: Wait = True,
+    timeout: Timeout = 60,
+) -> None:
+    """Send the same again under the same webhook-id; exit 0 when it is taken, 1 when it is not."""
+    path = f"webhooks/{number}/deliveries/{delivery}/replay/"
+    _send(context_of(typer_context), number, path, wait=wait, timeout=timeout)
+
+
+@app.command("deliveries")
+def deliveries(
+    typer_context: typer.Context,
+    number: Number,
+    state: Annotated[str, typer.Option("--state", help="pending, failed, delivered or given_up.")] = "",
+    type: Annotated[str, typer.Option("--type", help="Of this type of event, such as alias.moved.")] = "",
+    limit: Limit = 20,
+) -> None:
+    """What was sent in the last 30 days, newest first, and what came of it."""
+    context = context_of(typer_context)
+    asked = {"state": state, "type": type, "limit": limit}
+    rows = context.client.get(f"webhooks/{number}/deliveries/", **asked)["results"]
+    context.show(rows)
+    context.table(
+        ("ID", "TYPE", "STATE", "TRIES", "CREATED", "NEXT", "LAST ANSWER"),
+        (
+            (r["id"], r["type"], r["state"], r["tries"], r["created_at"], r["due_at"], _answer(r))
+            for r in rows
+        ),
+    )
+
+
+@app.command("delivery")
+def delivery(typer_context: typer.Context, number: Number, delivery: DeliveryNumber) -> None:
+    """One delivery: what was sent, and every answer."""
+    context = context_of(typer_context)
+    found = context.client.get(f"webhooks/{number}/deliveries/{delivery}/")
+    context.show(found)
+    context.say(f"{found['message_id']} {found['type']} is {found['state']}")
+    context.table(
+        ("AT", "STATUS", "MS", "ANSWER"),
+        (
+            (one["at"], one["status"], one["milliseconds"], one["error"] or one["answer"])
+            for one in found["history"]
+        ),
+    )
+    context.say(orjson.dumps(found["body"], option=orjson.OPT_INDENT_2).decode())
+
+
+def _issue(context: Context, path: str, body: Document) -> None:
+    # No retry under an idempotency key: a secret is never told twice.
+    webhook = context.client.post(path, body)
+    context.show(webhook)
+    context.progress.print(f"Webhook {webhook['id']}; its secret, shown this once:", markup=False)
+    context.say_secret(webhook["secret"])
+
+
+def _change(context: Context, number: int, body: Document, reason: str) -> None:
+    webhook = context.client.patch(f"webhooks/{number}/", body | ({"reason": reason} if reason else {}))
+    context.show(webhook)
+    _tell(context, webhook)
+
+
+def _send(context: Context, number: int, path: str, *, wait: bool, timeout: float) -> None:
+    sent = context.client.create(path, {})
+    if wait:
+        one = f"webhooks/{number}/deliveries/{sent['id']}/"
+        sent = until_over(context, sent, one, is_open=lambda row: row["state"] == "pending", timeout=timeout)
+    context.show(sent)
+    told = f"Delivery {sent['id']} is {sent['state']}: {_answer(sent)}".rstrip(": ")
+    if wait and sent["state"] != "delivered":
+        raise CommandFailed(told, Exit.FAILED)
+    context.say(told)
+
+
+def _tell(context: Context, webhook: Document) -> None:
+    heard = f"hears of {', '.join(webhook['events']) or 'everything'} of {webhook['team'] or 'all teams'}"
+    context.say(f"Webhook {webhook['id']}, {webhook['url']}, {heard}; {_state(webhook)}")
+
+
+def _state(webhook: Document) -> str:
+    if not webhook["enabled"]:
+        return f"disabled: {webhook['disabled_why']}"
+    return f"failing since {webhook['failing_since']}" if webhook["failing_since"] else "enabled"
+
+
+def _answer(delivery: Document) -> str:
+    last = delivery["history"][-1] if delivery["history"] else {}
+    return f"{last.get('status') or ''} {last.get('error') or last.get('answer') or ''}".strip()
