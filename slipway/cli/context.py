@@ -125,6 +125,11 @@ def secret_of(path: Path | None, *, option: str) -> str:
     return "" if path is None else text_of(path, named=option)
 
 
+def flag(wanted: bool | None) -> str:
+    """A yes or no as filters of the API take it; empty: either."""
+    return "" if wanted is None else str(wanted).lower()
+
+
 def size(count: int | float | None) -> str:
     """Bytes for people: `12.3 MB`."""
     if count is None:

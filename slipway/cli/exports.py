@@ -113,11 +113,16 @@ def _open_one(
 
 @app.command("list")
 def list_exports(
-    typer_context: typer.Context, model: OnlyModel = "", state: States = None, limit: Limit = 20
+    typer_context: typer.Context,
+    model: OnlyModel = "",
+    version: Annotated[str, typer.Option("--version", help="Only of versions of this name.")] = "",
+    state: States = None,
+    limit: Limit = 20,
 ) -> None:
     """Exports, newest first."""
     context = context_of(typer_context)
-    rows = context.client.get("exports/", limit=limit, model=model, state=state)["results"]
+    asked = {"model": model, "version": version, "state": state}
+    rows = context.client.get("exports/", limit=limit, **asked)["results"]
     context.show(rows)
     context.table(
         ("ID", "VERSION", "TO", "WHERE", "STATE", "COMMIT", "BY", "BEGAN"),

@@ -2,7 +2,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import Context, context_of, size
+from slipway.cli.context import Context, context_of, flag, size
 from slipway.cli.image_changes import Mirrors, deprecate, edit, mirrors_of, reinstate, trial
 from slipway.cli.names import split_version
 from slipway.exits import CommandFailed, Exit
@@ -24,10 +24,14 @@ def list_images(
     engine: Engine = "",
     team: Annotated[str, typer.Option("--team", help="Those of this team alone.")] = "",
     state: Annotated[str, typer.Option("--state", help="current, deprecated")] = "",
+    shared: Annotated[
+        bool | None, typer.Option("--shared/--of-teams", help="Of the whole installation, or of teams.")
+    ] = None,
 ) -> None:
     """All images that you may see."""
     context = context_of(typer_context)
-    rows = list(context.client.each("images/", q=query, engine=engine, team=team, state=state))
+    wanted = {"q": query, "engine": engine, "team": team, "state": state, "shared": flag(shared)}
+    rows = list(context.client.each("images/", **wanted))
     context.show(rows)
     context.table(
         ("IMAGE", "ENGINE", "VERSION", "CUDA", "COMPILED FOR", "SIZE", "STATE", "TEAM"),

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli import retention
-from slipway.cli.context import Context, context_of, size
+from slipway.cli.context import Context, context_of, flag, size
 from slipway.cli.evaluations import compare, evaluate, figures
 from slipway.cli.exports import export
 from slipway.cli.files import write_text
@@ -51,6 +51,7 @@ def list_models(
     served: Annotated[
         bool | None, typer.Option("--served/--not-served", help="Whether any version is in use.")
     ] = None,
+    versions: Annotated[str, typer.Option("--versions", help="With one in this state, such as failed.")] = "",
 ) -> None:
     """The models that you may see."""
     context = context_of(typer_context)
@@ -65,7 +66,8 @@ def list_models(
         "parameters_min": parameters_min,
         "parameters_max": parameters_max,
         "created_by": created_by,
-        "served": "" if served is None else str(served).lower(),
+        "versions": versions,
+        "served": flag(served),
     }
     rows = list(context.client.each("models/", **wanted))
     context.show(rows)

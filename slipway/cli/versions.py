@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import Context, context_of, size
+from slipway.cli.context import Context, context_of, flag, size
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, States, Timeout, VersionLabel, Wait
 from slipway.cli.pushing import until_ready
@@ -39,7 +39,7 @@ def versions(
         "parameters_min": parameters_min,
         "parameters_max": parameters_max,
         "created_by": created_by,
-        "served": "" if served is None else str(served).lower(),
+        "served": flag(served),
     }
     rows = list(context.client.each(f"models/{model}/versions/", **wanted))
     context.show(rows)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from slipway.cli.context import Context, context_of
+from slipway.cli.context import Context, context_of, flag
 from slipway.cli.options import Limit, Number, Reason, Timeout, Wait, Yes
 from slipway.cli.waiting import until_over
 from slipway.client import Document
@@ -32,8 +32,7 @@ def list_webhooks(
 ) -> None:
     """Those that you may see, newest first."""
     context = context_of(typer_context)
-    only = "" if enabled is None else str(enabled).lower()
-    rows = list(context.client.each("webhooks/", q=query, enabled=only))
+    rows = list(context.client.each("webhooks/", q=query, enabled=flag(enabled)))
     context.show(rows)
     context.table(
         ("ID", "TEAM", "ADDRESS", "EVENTS", "STATE", "LAST SUCCESS"),

@@ -72,6 +72,7 @@ def test_an_export_is_paused_resumed_listed_shown_and_cancelled(sending: Termina
     (row,) = sending(*JSON, "export", "list", "--model", "tiny", "--state", "done").document
     assert row["commit"] == outward.server.repository(REPO).branches["main"]
     assert f"{REPO}@main" in sending("export", "list").out
+    assert sending(*JSON, "export", "list", "--version", "v9").document == []
     assert sending("export", "cancel", number).status == 1
     again = outward.start(repo_id="acme/other", create=True)
     assert "is cancelled" in sending("export", "cancel", again.pk).out

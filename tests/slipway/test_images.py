@@ -25,6 +25,7 @@ def test_an_image_is_added_listed_and_shown(olga: Terminal) -> None:
     assert said.out == f"vllm-10 is in the catalogue: {reference('vllm-10')}\n"
     assert RuntimeImage.objects.get().code == ["9.0"]
     assert "vllm-10" in olga("images", "list", "--engine", "vllm").out
+    assert olga(*JSON, "images", "list", "--shared").document == []
     shown = olga("images", "show", "vllm-10").out
     assert f"eu.example.org/vllm@{digest_of('vllm-10')}" in shown
 

@@ -58,6 +58,7 @@ def test_a_key_is_trusted_listed_and_trusted_no_longer(
     cleo: Terminal, key: PrivateKey, tmp_path: Path
 ) -> None:
     public = written(tmp_path, "ci.pub", key.public_key.pem)
+    cleo.wire.lose = 1
     trusted = cleo(*JSON, "signing", "trust", "vision", "ci", public, *WHY)
     assert (trusted.status, trusted.document["fingerprint"]) == (0, key.public_key.fingerprint)
     number = trusted.document["id"]

@@ -134,4 +134,5 @@ def test_versions_are_listed_by_state_and_tag(
     assert listed("--tag", "good") == ["v2"]
     assert listed("--served") == []
     assert "good" in typing("models", "versions", "tiny").out
+    assert typing(*JSON, "models", "list", "--versions", "failed").document == []
     assert typing("models", "versions", "tiny", "--state", "asleep").status == 2

@@ -46,6 +46,15 @@ def test_a_webhook_is_added_with_a_secret_that_is_alone_on_stdout(cleo: Terminal
     assert "whsec_" not in listed.out + shown.out + rotated.err
 
 
+def test_a_secret_that_got_lost_is_not_asked_for_again(cleo: Terminal) -> None:
+    cleo.wire.lose = 1
+    assert cleo("webhook", "add", URL, "--team", "post").status == 8
+    row = WebhookEndpoint.objects.get()
+    cleo.wire.lose = 1
+    assert cleo("webhook", "rotate", row.pk).status == 8
+    assert cleo("webhook", "rotate", row.pk).out.startswith("whsec_")
+
+
 def test_a_webhook_is_edited_disabled_enabled_and_deleted(cleo: Terminal, endpoint: WebhookEndpoint) -> None:
     number = endpoint.pk
     assert cleo("webhook", "edit", number, "-e", "parcel.posted", "-e", "parcel.lost").status == 0
