@@ -68,7 +68,9 @@ def create_user(
     return user
 
 
-def change_user(*, actor: Actor, user: User, expected: int | None = None, **changes: Any) -> User:
+def change_user(
+    *, actor: Actor, user: User, expected: int | None = None, reason: str = "", **changes: Any
+) -> User:
     """Change `email`, `first_name`, `last_name` (one's own, too), `is_active`, `is_superuser`.
 
     Raises NotAllowed, Stale, ValidationError, LastAdmin when no active administrator would be left.
@@ -94,7 +96,7 @@ def change_user(*, actor: Actor, user: User, expected: int | None = None, **chan
                 raise LastAdmin("At least one active administrator must remain. Make another one first.")
         user.change(expected=expected, **changes)
         shown = {name: value for name, value in changes.items() if name != "is_staff"}
-        record(actor, "user.change", subject=user, detail=shown)
+        record(actor, "user.change", subject=user, reason=reason, detail=shown)
     return user
 
 

@@ -105,8 +105,8 @@ def activate(request: HttpRequest, username: str) -> HttpResponse:
     """Let someone in, or keep them out: `active` is `yes` or `no`."""
     actor = actors.of_request(request)
     is_active = request.POST.get("active") == "yes"
-    reason_of(request, is_demanded=not is_active)
-    services.change_user(actor=actor, user=_person(actor, username), is_active=is_active)
+    why = reason_of(request, is_demanded=not is_active)
+    services.change_user(actor=actor, user=_person(actor, username), is_active=is_active, reason=why)
     words = "may sign in again" if is_active else "can no longer sign in, and their tokens open nothing"
     return done(request, f"{username} {words}.")
 

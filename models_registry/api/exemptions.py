@@ -11,13 +11,13 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts import selectors as accounts
 from common.api.examples import example
 from common.api.views import Created, Listed, Read
 from common.audit import MAX_REASON
 from common.errors import Invalid
 from models_registry import exemptions, selectors, services
 from models_registry.api import trust_examples as examples
-from models_registry.api.views import team_named
 from models_registry.errors import UnknownModel
 from models_registry.models import CodeExemption
 
@@ -97,7 +97,7 @@ class CodeExemptions(Listed, Created, Read):
         return exemptions.exemptions(self.actor)
 
     def create_one(self, given: dict[str, Any]) -> CodeExemption:
-        team = team_named(self.actor, given.pop("team"))
+        team = accounts.team_named(self.actor, given.pop("team"))
         name = given.pop("model", None)
         try:
             model = selectors.model_named(self.actor, name) if name else None

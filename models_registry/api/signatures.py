@@ -20,7 +20,7 @@ from common.api.views import Created, Endpoint, Listed, Put, Read
 from common.audit import MAX_REASON
 from models_registry import services, vouching
 from models_registry.api import trust_examples as examples
-from models_registry.api.views import TEAM, team_named
+from models_registry.api.views import TEAM
 from models_registry.errors import CannotSign
 from models_registry.models import SignaturePolicy, TrustedKey
 from models_registry.signing.keys import MAX_PEM
@@ -87,7 +87,7 @@ class TrustedKeys(Listed, Created, Read):
         return vouching.trusted_keys(self.actor)
 
     def create_one(self, given: dict[str, Any]) -> TrustedKey:
-        team = team_named(self.actor, given.pop("team"))
+        team = accounts.team_named(self.actor, given.pop("team"))
         return services.trust_key(actor=self.actor, team=team, **given)
 
     @extend_schema(responses={200: TrustedKeySerializer})

@@ -16,9 +16,7 @@ from rest_framework.serializers import BaseSerializer
 
 from accounts import selectors as accounts
 from accounts.actors import again
-from accounts.models import Team
 from accounts.states import Right
-from common.actor import Actor
 from common.api.streams import ServerEvent, events_response
 from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, Read
 from common.errors import Invalid, Missing
@@ -41,14 +39,6 @@ VERSION = OpenApiParameter(
 )
 TEAM = OpenApiParameter("team", OpenApiTypes.STR, OpenApiParameter.PATH, description="Name of the team.")
 EVENTS = {(200, "text/event-stream"): OpenApiResponse(OpenApiTypes.STR, description="Server-sent events.")}
-
-
-def team_named(actor: Actor, name: str) -> Team:
-    """Raises Invalid."""
-    found = accounts.teams_where(actor, Right.READ).filter(name=name).first()
-    if found is None:
-        raise Invalid(fields={"team": ["There is no such team, or none that you may see."]})
-    return found
 
 
 def events_of(

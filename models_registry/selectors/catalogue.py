@@ -9,11 +9,11 @@ from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet, prefetch_r
 from django.db.models import Model as DjangoModel
 
 from common.actor import Actor
+from common.words import MAX_WORDS, occurs_in
 from models_registry.errors import UnknownModel
 from models_registry.models import Alias, Model, Version
 from models_registry.uses import uses
 
-MAX_WORDS = 8
 _JSON_COLUMNS = ("config", "facts", "scan", "source", "lineage")
 _OF_LATEST = ("name", "digest", "size_bytes", "architecture", "parameters", "created_at", "ready_at")
 R = TypeVar("R", bound=DjangoModel)
@@ -61,9 +61,7 @@ def mentioning(found: QuerySet[Model], q: str) -> QuerySet[Model]:
 
 def _mentions(word: str) -> Q:
     aliases = Alias.objects.filter(model=OuterRef("pk"), name__icontains=word)
-    own = Q()
-    for field in ("name", "task", "description", "team__name", "architecture"):
-        own |= Q(**{f"{field}__icontains": word})
+    own = occurs_in(("name", "task", "description", "team__name", "architecture"), word)
     return own | Q(Exists(aliases))
 
 

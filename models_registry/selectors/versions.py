@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from common.actor import Actor
+from common.words import MAX_WORDS, occurs_in
 from models_registry import files, names
 from models_registry.errors import BlobMissing, UnknownVersion
 from models_registry.facts import readme
@@ -22,7 +23,7 @@ from models_registry.models import (
     VersionSignature,
     VersionTag,
 )
-from models_registry.selectors.catalogue import MAX_WORDS, model_named, without_json
+from models_registry.selectors.catalogue import model_named, without_json
 from models_registry.selectors.evaluations import figures
 from models_registry.states import VersionState
 from models_registry.uses import uses
@@ -70,11 +71,9 @@ def without_archived(found: QuerySet[Version]) -> QuerySet[Version]:
 def versions_mentioning(found: QuerySet[Version], q: str) -> QuerySet[Version]:
     """Those in which every word of `q` occurs in name, message, author, digest, architecture or a tag."""
     for word in q.split()[:MAX_WORDS]:
-        mentioned = Q(digest__startswith=word.lower())
-        for field in ("name", "message", "author_name", "architecture"):
-            mentioned |= Q(**{f"{field}__icontains": word})
+        own = occurs_in(("name", "message", "author_name", "architecture"), word)
         tags = VersionTag.objects.filter(version=OuterRef("pk"), name__icontains=word)
-        found = found.filter(mentioned | Q(Exists(tags)))
+        found = found.filter(own | Q(digest__startswith=word.lower()) | Q(Exists(tags)))
     return found
 
 

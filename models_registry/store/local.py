@@ -113,7 +113,9 @@ class LocalStore:
                 if size_of(target) == size:
                     continue
                 held = self._incoming / key / sha256
-                if size_of(held) != size:
+                if size_of(held) != size or self._is_quarantined(sha256, held):
+                    # A retry is not to find it again.
+                    held.unlink(missing_ok=True)
                     raise BlobMissing(f"The import no longer holds the content {sha256[:12]}…; retry it.")
                 target.parent.mkdir(exist_ok=True)
                 # One of another size is damaged: the whole one takes its place.
@@ -154,7 +156,7 @@ class LocalStore:
 
     def quarantine(self, sha256: str, *, mark: str) -> None:
         self._make()
-        blob, aside = self.blob_path(sha256), self.root / "quarantine" / f"{sha256}.{mark}"
+        blob, aside = self.blob_path(sha256), self._aside(sha256, mark)
         with locks.held(self._blobs_lock), suppress(FileNotFoundError):
             if _mark(blob.stat(follow_symlinks=False)) != mark:
                 return
@@ -166,6 +168,13 @@ class LocalStore:
                 blob.rename(aside)
             sync_directory(blob.parent)
             sync_directory(aside.parent)
+
+    def _aside(self, sha256: str, mark: str) -> Path:
+        return self.root / "quarantine" / f"{sha256}.{mark}"
+
+    def _is_quarantined(self, sha256: str, file: Path) -> bool:
+        """Whether it is another link to a file that was found to be damaged."""
+        return self._aside(sha256, _mark(file.stat(follow_symlinks=False))).exists()
 
     def walk(self, first: int = 0) -> Iterator[tuple[int, dict[str, int]]]:
         for part in range(first, PARTS):

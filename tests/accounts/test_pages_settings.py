@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from accounts.models import ApiToken, Membership, Team, User
+from common.models import AuditRecord
 from tests import cast
 from tests.cast import Api
 
@@ -123,6 +124,7 @@ def test_deactivating_needs_a_reason_and_can_be_undone(root, ada):
     client = client_of(root)
     assert client.post("/settings/people/ada/active/", {"reason": ""}, headers=PART).status_code == 422
     assert client.post("/settings/people/ada/active/", {"reason": "left"}, headers=PART).status_code == 204
+    assert AuditRecord.objects.latest("seq").reason == "left"
     ada.refresh_from_db()
     assert not ada.is_active
     assert client.post("/settings/people/ada/active/", {"active": "yes"}, headers=PART).status_code == 204

@@ -278,6 +278,21 @@ def test_a_damaged_blob_is_named_and_set_aside_and_only_that_one(rig, store, tmp
     assert read(store, sha256(b"content")) == b"content"
 
 
+def test_an_import_has_lost_what_was_set_aside_since_it_took_hold_of_it(rig, store, tmp_path) -> None:
+    manifest = published(store, tmp_path, {"w": b"content"})
+    with store.intake("2") as intake:
+        assert intake.hold(sha256(b"content"), 7)
+    rig.spoil(sha256(b"content"), b"CONTENT")
+    flaw = store.verify(sha256(b"content"), counted=lambda _: None)
+    assert flaw is not None
+    store.quarantine(sha256(b"content"), mark=flaw.mark)
+    for _ in range(2):
+        with pytest.raises(BlobMissing, match="retry"):
+            store.publish("2", manifest)
+    published(store, tmp_path, {"w": b"content"}, key="2")
+    assert read(store, sha256(b"content")) == b"content"
+
+
 def test_a_version_is_materialised_under_its_own_names(rig, store, tmp_path) -> None:
     files = {"config.json": b"{}", "deep/er/w": b"w", "again": b"w", "big": os.urandom(BIG)}
     manifest = published(store, tmp_path, files)

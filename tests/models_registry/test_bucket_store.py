@@ -171,18 +171,6 @@ def test_of_two_who_take_hold_of_a_content_at_once_both_hold_it(rig, tmp_path) -
     assert read(rig.store, sha256(b"content")) == b"content"
 
 
-def test_an_import_has_lost_what_was_set_aside_since_it_took_hold_of_it(rig, tmp_path) -> None:
-    manifest = published(rig.store, tmp_path, {"w": b"content"})
-    with rig.store.intake("2") as intake:
-        assert intake.hold(sha256(b"content"), 7)
-    rig.spoil(sha256(b"content"), b"CONTENT")
-    flaw = rig.store.verify(sha256(b"content"), counted=lambda _: None)
-    assert flaw is not None
-    rig.store.quarantine(sha256(b"content"), mark=flaw.mark)
-    with pytest.raises(BlobMissing, match="retry"):
-        rig.store.publish("2", manifest)
-
-
 def test_a_writer_that_sleeps_past_its_lease_finds_that_it_is_too_late(rig, tmp_path) -> None:
     content = BIG * 3
 

@@ -104,7 +104,7 @@ class BucketIntake(Taking):
 
     def _note_held(self, sha256: str, size: int, body: str) -> None:
         self._lease.check()
-        self._bucket.put(f"{self._place}held/{sha256}.{size}.{body}", b"")
+        self._bucket.put(held_key(self._key, sha256, size, body), b"")
 
     def hold(self, sha256: str, size: int) -> bool:
         if (sha256, size) in self._held:
@@ -179,6 +179,10 @@ class BucketIntake(Taking):
             return all(map(operator.eq, samples(size, read), wanted))
         except Gone:
             return False
+
+
+def held_key(key: str, sha256: str, size: int, body: str) -> str:
+    return f"intakes/{key}/held/{sha256}.{size}.{body}"
 
 
 def held_in(bucket: Bucket, key: str) -> dict[tuple[str, int], str]:

@@ -14,7 +14,7 @@ from models_registry.store.bucket import lease
 from models_registry.store.bucket.bodies import PART_BYTES, Body, sha256_of, stream
 from models_registry.store.bucket.cache import NodeCache
 from models_registry.store.bucket.client import Bucket, Changed, Gone, side_by_side
-from models_registry.store.bucket.intake import BucketIntake, begun_in, held_in
+from models_registry.store.bucket.intake import BucketIntake, begun_in, held_in, held_key
 from models_registry.store.bucket.lease import LEASE_SECONDS, Lease
 from models_registry.store.bucket.records import Records, body_key
 from models_registry.store.place import Place
@@ -77,7 +77,17 @@ class BucketStore:
     def publish(self, key: str, manifest: Manifest) -> None:
         held = held_in(self._bucket, key)
         wanted = {(file.sha256, file.size) for file in manifest.files}
-        side_by_side(lambda one: self._records.publish(*one, held.get(one), key), wanted)
+
+        def publish_one(one: tuple[str, int]) -> None:
+            try:
+                self._records.publish(*one, held.get(one), key)
+            except BlobMissing:
+                # A retry is not to find it again.
+                if one in held:
+                    self._bucket.delete(held_key(key, *one, held[one]))
+                raise
+
+        side_by_side(publish_one, wanted)
 
     def discard(self, key: str, *, is_referenced: Callable[[Collection[str]], set[str]]) -> Reclaimed:
         if not self._bucket.has_any(f"intakes/{key}/"):
