@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet, prefetch_related_objects
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models import Model as DjangoModel
 
 from common.actor import Actor
@@ -44,6 +44,12 @@ def without_json(rows: QuerySet[R], version: str = "") -> QuerySet[R]:
     return rows.defer(*(f"{version}{column}" for column in _JSON_COLUMNS))
 
 
+def but_name(version: str) -> tuple[str, ...]:
+    """What `defer` leaves out of the versions that `version` leads to, of which only the names are shown."""
+    columns = (field.name for field in Version._meta.concrete_fields)
+    return tuple(f"{version}__{column}" for column in columns if column not in ("id", "name", "model"))
+
+
 def models(actor: Actor, *, q: str = "") -> QuerySet[Model]:
     """The models that the actor may see; every word of `q` must occur somewhere.
 
@@ -69,7 +75,8 @@ def cards(models: Sequence[Model]) -> list[ModelCard]:
     """What lists show of these models, in their order: a fixed number of queries for any number of them."""
     ids = [model.pk for model in models]
     # Not by a join: a database that has to sort would look up the newest of all models first.
-    prefetch_related_objects(models, Prefetch("latest", Version.objects.only(*_OF_LATEST)), "team")
+    newest = Version.objects.only(*_OF_LATEST).filter(pk__in=[model.latest_id for model in models])
+    latest = {version.pk: version for version in newest}
     aliases: dict[int, list[AliasTo]] = {}
     rows = Alias.objects.filter(model__in=ids).order_by("name")
     for model_id, name, version in rows.values_list("model", "name", "version__name"):
@@ -78,7 +85,7 @@ def cards(models: Sequence[Model]) -> list[ModelCard]:
     return [
         ModelCard(
             model,
-            model.latest,
+            latest.get(model.latest_id or 0),
             tuple(aliases.get(model.pk, ())),
             model.ready_versions,
             model.ready_bytes,

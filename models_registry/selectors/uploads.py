@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import QuerySet
 
 from common.actor import Actor
 from models_registry import files
 from models_registry.errors import UnknownUpload
-from models_registry.models import Model, Upload, UploadContent, Version, VersionFile
-from models_registry.selectors.catalogue import without_json
+from models_registry.models import Model, Upload, UploadContent, VersionFile
+from models_registry.selectors.catalogue import but_name
 from models_registry.states import WHOLE
 
 _AT_ONCE = 500
@@ -70,9 +70,7 @@ def uploads(actor: Actor, model: Model, *, are_live: bool = False) -> QuerySet[U
     """The uploads to a model, or only those under way; newest first."""
     rows = Upload.objects.for_actor(actor).filter(model=model)
     rows = rows.live() if are_live else rows
-    # Mostly there are none: a join of four tables takes longer to write than to answer.
-    found = without_json(Version.objects.select_related("model__team"))
-    return rows.prefetch_related("model__team", Prefetch("version", found)).order_by("-pk")
+    return rows.select_related("model", "version").defer(*but_name("version")).order_by("-pk")
 
 
 def upload_of(model: Model, pk: int) -> Upload:

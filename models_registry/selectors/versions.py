@@ -23,7 +23,7 @@ from models_registry.models import (
     VersionSignature,
     VersionTag,
 )
-from models_registry.selectors.catalogue import model_named, without_json
+from models_registry.selectors.catalogue import but_name, model_named, without_json
 from models_registry.selectors.evaluations import figures
 from models_registry.states import VersionState
 from models_registry.uses import uses
@@ -48,19 +48,13 @@ class VersionCard:
         return shown_standing(self.signatures)
 
 
-_NAMED = ("id", "name", "model")
-_OF_PARENTS = tuple(
-    f"parent__{field.name}" for field in Version._meta.concrete_fields if field.name not in _NAMED
-)
-
-
 def versions(model: Model) -> QuerySet[Version]:
     """The model's versions, deleted ones left out, newest first, without their configs.
 
     Of their parents only the names are read.
     """
     rows = Version.objects.live().filter(model=model).select_related("model", "parent__model")
-    return rows.defer("config", "facts", *_OF_PARENTS).order_by("-number")
+    return rows.defer("config", "facts", *but_name("parent")).order_by("-number")
 
 
 def without_archived(found: QuerySet[Version]) -> QuerySet[Version]:

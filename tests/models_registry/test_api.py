@@ -10,7 +10,7 @@ from django.db import connections
 
 from models_registry import services, uses
 from models_registry.api.views import _version_events
-from models_registry.models import Version
+from models_registry.models import Model, Version
 from tests import cast
 from tests.models_registry import builders as b
 
@@ -301,6 +301,20 @@ def test_lists_take_the_same_number_of_queries_for_any_number_of_rows(
     for path, count in (("models/", 5), ("models/tiny/versions/", 8), ("models/tiny/aliases/", 4)):
         measured(path, count)
     assert version["name"] == "v1"
+
+
+def test_the_largest_page_is_answered_however_large_a_statement_a_database_takes(api, model) -> None:
+    many = [Model(team=model.team, name=f"m{number:04}") for number in range(1_100)]
+    made = Model.objects.bulk_create(many)
+    versions = Version.objects.bulk_create(
+        [Version(model=one, number=1, name="v1", is_held=False) for one in made], batch_size=500
+    )
+    for version in versions:
+        version.model.latest = version
+    Model.objects.bulk_update(made, ["latest"], batch_size=200)
+    page = api.get("models/?limit=1000").json()
+    assert len(page["results"]) == 1000
+    assert page["results"][0]["latest_version"]["name"] == "v1"
 
 
 def test_a_version_that_repeats_an_earlier_one_says_so(api, library, model) -> None:
