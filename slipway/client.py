@@ -123,8 +123,8 @@ class Client:
         body, headers = dict(changed(self._decoded(answer))), {"If-Match": answer.headers["ETag"]}
         return self._send("PATCH", path, json=body, headers=headers)
 
-    def delete(self, path: str) -> Document:
-        return self._send("DELETE", path)
+    def delete(self, path: str, *, reason: str = "") -> Document:
+        return self._send("DELETE", path, params={"reason": reason} if reason else {})
 
     def each(self, path: str, **params: Any) -> Iterator[Document]:
         """Every row of a list, page by page."""

@@ -79,8 +79,8 @@ class Teams(Listed, Created, Read, Changed, Deleted):
         given = {"description": instance.description} | given
         return services.change_team(actor=self.actor, team=instance, expected=expected, **given)
 
-    def delete_one(self, instance: Team, expected: int | None) -> None:
-        services.delete_team(actor=self.actor, team=instance, expected=expected)
+    def delete_one(self, instance: Team, expected: int | None, reason: str) -> None:
+        services.delete_team(actor=self.actor, team=instance, expected=expected, reason=reason)
 
 
 TEAM = OpenApiParameter("team", OpenApiTypes.STR, OpenApiParameter.PATH, description="Name of the team.")
@@ -121,8 +121,8 @@ class Members(Listed, Created, Read, Put, Deleted):
             raise Invalid(fields={"username": ["There is no such person."]})
         return services.set_role(actor=self.actor, user=user, team=self.team, expected=expected, **given)
 
-    def delete_one(self, instance: Membership, expected: int | None) -> None:
-        services.remove_member(actor=self.actor, membership=instance, expected=expected)
+    def delete_one(self, instance: Membership, expected: int | None, reason: str) -> None:
+        services.remove_member(actor=self.actor, membership=instance, expected=expected, reason=reason)
 
 
 class Tokens(Listed, Created, Read, Deleted):
@@ -154,8 +154,8 @@ class Tokens(Listed, Created, Read, Deleted):
         issued.token.token = issued.text  # type: ignore[attr-defined]
         return issued.token
 
-    def delete_one(self, instance: ApiToken, expected: int | None) -> None:
-        services.revoke_token(actor=self.actor, token=instance)
+    def delete_one(self, instance: ApiToken, expected: int | None, reason: str) -> None:
+        services.revoke_token(actor=self.actor, token=instance, reason=reason)
 
 
 class Me(Endpoint):

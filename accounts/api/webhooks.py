@@ -175,8 +175,8 @@ class Webhooks(Listed, Created, Read, Changed, Deleted):
     ) -> WebhookEndpoint:
         return services.change_webhook(actor=self.actor, endpoint=instance, expected=expected, **given)
 
-    def delete_one(self, instance: WebhookEndpoint, expected: int | None) -> None:
-        services.delete_webhook(actor=self.actor, endpoint=instance, expected=expected)
+    def delete_one(self, instance: WebhookEndpoint, expected: int | None, reason: str) -> None:
+        services.delete_webhook(actor=self.actor, endpoint=instance, expected=expected, reason=reason)
 
     @extend_schema(responses=IssuedWebhookSerializer)
     @action(detail=True, methods=["post"], url_path="rotate-secret")

@@ -35,13 +35,13 @@ def change_team(*, actor: Actor, team: Team, description: str, expected: int | N
     return team
 
 
-def delete_team(*, actor: Actor, team: Team, expected: int | None = None) -> None:
+def delete_team(*, actor: Actor, team: Team, expected: int | None = None, reason: str = "") -> None:
     """Raises NotAdministrator, Stale, TeamInUse while it owns models or services."""
     require_everywhere(actor, Right.PEOPLE_ADMIN)
     try:
         with transaction.atomic():
             team.change(expected=expected)
-            record(actor, "team.delete", subject=team, team_id=team.pk)
+            record(actor, "team.delete", subject=team, reason=reason, team_id=team.pk)
             Team.objects.filter(pk=team.pk).delete()
     except (ProtectedError, RestrictedError) as error:
         owned = error.protected_objects if isinstance(error, ProtectedError) else error.restricted_objects

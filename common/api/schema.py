@@ -9,7 +9,7 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 from rest_framework import serializers
 
 from common.api import problems
-from common.api.views import Changed, Created, Deleted, Endpoint, Put
+from common.api.views import Changed, Created, Deleted, Endpoint, Put, WhyDeleted
 from common.revisions import Revised
 
 
@@ -118,6 +118,8 @@ class Schema(AutoSchema):
             parameters.append(
                 _request_header("Idempotency-Key", "The same key and body: the same answer, once.")
             )
+        if self._action == "destroy" and isinstance(self.view, Deleted):
+            parameters.append(WhyDeleted)
         if self._conditional:
             parameters.append(_request_header("If-Match", "Change it only if it still has this ETag."))
         if self._action == "retrieve":

@@ -28,13 +28,14 @@ from rest_framework.filters import SearchFilter
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.serializers import BaseSerializer
+from rest_framework.serializers import BaseSerializer, CharField, Serializer
 from rest_framework.viewsets import GenericViewSet
 
 from common.actor import Actor
 from common.api import idempotency
 from common.api.cursors import KeysetPagination
 from common.api.etags import etag_of, expected_revision, unchanged
+from common.audit import MAX_REASON
 from common.errors import Stale
 from common.revisions import Revised
 
@@ -86,6 +87,8 @@ class Endpoint(GenericViewSet[Any]):
     def _refuse_unknown_parameters(self, request: Request) -> None:
         """A misspelt filter must not look like a list without one."""
         known = set(self.parameters.get(self.action, ()))
+        if self.action == "destroy":
+            known.add("reason")
         if self.action in self.paged_actions:
             known |= {*KeysetPagination.fields, *self.filter_names()}
         if unknown := sorted(set(request.query_params) - known):
@@ -208,13 +211,25 @@ class Put(Endpoint, ABC):
         """Call the service with the `expected` revision; `instance` is what has the name, if anything."""
 
 
+class WhyDeleted(Serializer[Any]):
+    """The query of a DELETE: what its body would say, which proxies drop."""
+
+    reason = CharField(
+        max_length=MAX_REASON, default="", allow_blank=True, help_text="Why; kept in the record."
+    )
+
+
 class Deleted(Endpoint, ABC):
     def destroy(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Delete one."""
+        # A misspelt reason must not look like a deletion without one.
+        self._refuse_unknown_parameters(request)
+        query = WhyDeleted(data=request.query_params.dict())
+        query.is_valid(raise_exception=True)
         instance = self.get_object()
-        self.delete_one(instance, self.expected(instance))
+        self.delete_one(instance, self.expected(instance), query.validated_data["reason"])
         return Response(status=204)
 
     @abstractmethod
-    def delete_one(self, instance: Any, expected: int | None) -> None:
-        """Call the service with the `expected` revision."""
+    def delete_one(self, instance: Any, expected: int | None, reason: str) -> None:
+        """Call the service with the `expected` revision, and why."""

@@ -207,8 +207,8 @@ class HubSources(Shown, Listed, Created, Read, Changed, Deleted):
     def change_one(self, instance: HubSource, given: dict[str, Any], expected: int | None) -> HubSource:
         return services.change_hub_source(actor=self.actor, source=instance, expected=expected, **given)
 
-    def delete_one(self, instance: HubSource, expected: int | None) -> None:
-        services.delete_hub_source(actor=self.actor, source=instance, expected=expected)
+    def delete_one(self, instance: HubSource, expected: int | None, reason: str) -> None:
+        services.delete_hub_source(actor=self.actor, source=instance, expected=expected, reason=reason)
 
     @extend_schema(responses={202: HubSyncSerializer})
     @action(detail=True, methods=["post"])

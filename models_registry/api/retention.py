@@ -103,8 +103,8 @@ class Retention(OfModel, Read, Put, Deleted):
     ) -> RetentionRule:
         return services.set_retention(actor=self.actor, model=self.model, expected=expected, **given)
 
-    def delete_one(self, instance: RetentionRule, expected: int | None) -> None:
-        services.delete_retention(actor=self.actor, rule=instance, expected=expected)
+    def delete_one(self, instance: RetentionRule, expected: int | None, reason: str) -> None:
+        services.delete_retention(actor=self.actor, rule=instance, expected=expected, reason=reason)
 
     def preview(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """What the rule would delete now, what it would keep, and why."""

@@ -100,8 +100,8 @@ class Models(Shown, Listed, Created, Read, Changed, Deleted):
     def change_one(self, instance: Model, given: dict[str, Any], expected: int | None) -> Model:
         return services.change_model(actor=self.actor, model=instance, expected=expected, **given)
 
-    def delete_one(self, instance: Model, expected: int | None) -> None:
-        services.delete_model(actor=self.actor, model=instance, expected=expected)
+    def delete_one(self, instance: Model, expected: int | None, reason: str) -> None:
+        services.delete_model(actor=self.actor, model=instance, expected=expected, reason=reason)
 
 
 class OfModel(Endpoint):
@@ -137,8 +137,8 @@ class VersionActions(Shown, OfModel, Read, Deleted):
     def visible(self, rows: QuerySet[Version]) -> QuerySet[Version]:
         return selectors.versions(self.model)
 
-    def delete_one(self, instance: Version, expected: int | None) -> None:
-        services.delete_version(actor=self.actor, version=instance)
+    def delete_one(self, instance: Version, expected: int | None, reason: str) -> None:
+        services.delete_version(actor=self.actor, version=instance, reason=reason)
 
     @extend_schema(responses={202: serializers.VersionDetailSerializer})
     @action(detail=True, methods=["post"])
@@ -275,8 +275,8 @@ class Aliases(OfModel, Listed, Read, Put, Deleted):
             **given,
         )
 
-    def delete_one(self, instance: Alias, expected: int | None) -> None:
-        services.delete_alias(actor=self.actor, alias=instance, expected=expected)
+    def delete_one(self, instance: Alias, expected: int | None, reason: str) -> None:
+        services.delete_alias(actor=self.actor, alias=instance, expected=expected, reason=reason)
 
 
 class MoveFilter(django_filters.FilterSet):  # type: ignore[misc]

@@ -212,7 +212,7 @@ OF_TEAM = OpenApiParameter("team", str, description="Whose plan, where several t
 )
 class PlanCollection(Created, Read, Put, Deleted, Plans):
     inputs = {"create": serializers.NewPlanSerializer, "update": serializers.PlanChangeSerializer}
-    parameters = {"retrieve": ("team",)}
+    parameters = dict.fromkeys(("retrieve", "destroy"), ("team",))
 
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """List the plans; they are few, so all on one page."""
@@ -248,8 +248,8 @@ class PlanCollection(Created, Read, Put, Deleted, Plans):
             expected_revision=expected if instance and instance.pk else None,
         )
 
-    def delete_one(self, instance: Plan, expected: int | None) -> None:
-        services.delete_plan(instance, actor=self.actor)
+    def delete_one(self, instance: Plan, expected: int | None, reason: str) -> None:
+        services.delete_plan(instance, actor=self.actor, reason=reason)
 
     @extend_schema(responses=OpenApiTypes.OBJECT)
     @action(detail=False, methods=["get"], url_path="schema", url_name="schema")

@@ -48,7 +48,7 @@ def save_plan(
     return plan
 
 
-def delete_plan(plan: Plan, *, actor: Actor) -> None:
+def delete_plan(plan: Plan, *, actor: Actor, reason: str = "") -> None:
     """Raises NotAllowed, NotPossibleNow when services use it or it is built in."""
     if plan.team_id is None:
         raise NotPossibleNow(f"'{plan.name}' is built in: it cannot be deleted.")
@@ -59,5 +59,12 @@ def delete_plan(plan: Plan, *, actor: Actor) -> None:
     if users:
         raise NotPossibleNow(f"Services use this plan: {', '.join(users)}. Give them another plan first.")
     with transaction.atomic():
-        audit.record(actor, "plan.delete", subject=plan, team_id=plan.team_id, detail={"body": plan.body})
+        audit.record(
+            actor,
+            "plan.delete",
+            subject=plan,
+            reason=reason,
+            team_id=plan.team_id,
+            detail={"body": plan.body},
+        )
         plan.delete()

@@ -5,7 +5,7 @@ import typer
 
 from slipway.cli.context import context_of
 from slipway.cli.names import split_version
-from slipway.cli.options import OfModel, VersionLabel, Yes
+from slipway.cli.options import OfModel, Reason, VersionLabel, Yes
 
 app = typer.Typer(help="Aliases: names that move between versions, and remember.", no_args_is_help=True)
 
@@ -77,12 +77,15 @@ def list_aliases(typer_context: typer.Context, model: OfModel) -> None:
 
 
 @app.command("delete")
-def delete(typer_context: typer.Context, alias: str, model: OfModel, yes: Yes = False) -> None:
+def delete(
+    typer_context: typer.Context, alias: str, model: OfModel, reason: Reason = "", yes: Yes = False
+) -> None:
     """Delete an alias; its history stays."""
     context = context_of(typer_context)
     document = context.client.get(f"models/{model}/aliases/{alias}/")
     context.confirm(f"Delete {model}:{alias}, which is {document['version']}?", yes=yes)
-    context.client.delete(f"models/{model}/aliases/{alias}/")
+    why = context.asked_for(reason)
+    context.client.delete(f"models/{model}/aliases/{alias}/", reason=why)
     context.show({"model": model, "name": alias, "deleted": True})
     context.say(f"{model}:{alias} is deleted; its history stays.")
 

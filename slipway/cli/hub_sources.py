@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import Context, context_of, secret_of
-from slipway.cli.options import Allow, HubTokenFile, Ignore, Number, OnlyModel, Yes
+from slipway.cli.options import Allow, HubTokenFile, Ignore, Number, OnlyModel, Reason, Yes
 from slipway.client import Document
 from slipway.exits import CommandFailed, Exit
 
@@ -130,12 +130,12 @@ def edit(
 
 
 @app.command("unfollow")
-def unfollow(typer_context: typer.Context, number: Number, yes: Yes = False) -> None:
+def unfollow(typer_context: typer.Context, number: Number, reason: Reason = "", yes: Yes = False) -> None:
     """Follow a repository no longer: its schedule ends, its token is forgotten, its versions stay."""
     context = context_of(typer_context)
     source = context.client.get(f"hub-sources/{number}/")
     context.confirm(f"Follow {_repository(source)} no longer?", yes=yes)
-    context.client.delete(f"hub-sources/{number}/")
+    context.client.delete(f"hub-sources/{number}/", reason=context.asked_for(reason))
     context.show({"id": number, "deleted": True})
     context.say(f"{source['model']} follows {_repository(source)} no longer.")
 

@@ -6,7 +6,7 @@ import typer
 
 from slipway.cli.context import context_of
 from slipway.cli.names import split_version
-from slipway.cli.options import Yes
+from slipway.cli.options import Reason, Yes
 from slipway.exits import CommandFailed, Exit
 
 
@@ -49,6 +49,7 @@ def delete(
     whole_model: Annotated[
         bool, typer.Option("--whole-model", help="The model with all its versions, if nothing needs one.")
     ] = False,
+    reason: Reason = "",
     yes: Yes = False,
 ) -> None:
     """Delete a version that nothing needs; its files leave the store after the grace time."""
@@ -58,12 +59,12 @@ def delete(
             raise CommandFailed(f"--whole-model takes the name of a model, not '{name}'.", Exit.USAGE)
         count = context.client.get(f"models/{name}/")["version_count"]
         context.confirm(f"Delete {name} for good, with all its versions ({count} ready)?", yes=yes)
-        context.client.delete(f"models/{name}/")
+        context.client.delete(f"models/{name}/", reason=context.asked_for(reason))
         context.show({"model": name, "deleted": True})
         context.say(f"{name} is deleted with all its versions.")
         return
     model, version = split_version(name)
     context.confirm(f"Delete {name} for good?", yes=yes)
-    context.client.delete(f"models/{model}/versions/{version}/")
+    context.client.delete(f"models/{model}/versions/{version}/", reason=context.asked_for(reason))
     context.show({"model": model, "name": version, "state": "deleted"})
     context.say(f"{name} is deleted; its name stays taken and its history stays.")

@@ -83,10 +83,10 @@ def stop(typer_context: typer.Context, model: str, reason: Reason = "") -> None:
 
 
 @app.command("drop")
-def drop(typer_context: typer.Context, model: str) -> None:
+def drop(typer_context: typer.Context, model: str, reason: Reason = "") -> None:
     """Take the rule away: the model keeps every version."""
     context = context_of(typer_context)
-    context.client.delete(f"models/{model}/retention/")
+    context.client.delete(f"models/{model}/retention/", reason=reason)
     context.show({"model": model, "rule": None})
     context.say(f"{model} keeps every version.")
 

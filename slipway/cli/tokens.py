@@ -4,6 +4,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import context_of
+from slipway.cli.options import Reason
 
 app = typer.Typer(help="API tokens.", no_args_is_help=True)
 
@@ -52,9 +53,9 @@ def list_tokens(typer_context: typer.Context) -> None:
 
 
 @app.command("revoke")
-def revoke(typer_context: typer.Context, token_id: int) -> None:
+def revoke(typer_context: typer.Context, token_id: int, reason: Reason = "") -> None:
     """End a token now."""
     context = context_of(typer_context)
-    context.client.delete(f"tokens/{token_id}/")
+    context.client.delete(f"tokens/{token_id}/", reason=reason)
     context.show({"id": token_id, "state": "revoked"})
     context.say(f"Token {token_id} is revoked.")

@@ -116,12 +116,12 @@ def disable(typer_context: typer.Context, number: Number, reason: Reason = "") -
 
 
 @app.command("delete")
-def delete(typer_context: typer.Context, number: Number, yes: Yes = False) -> None:
+def delete(typer_context: typer.Context, number: Number, reason: Reason = "", yes: Yes = False) -> None:
     """Delete a webhook with the history of what was sent."""
     context = context_of(typer_context)
     webhook = context.client.get(f"webhooks/{number}/")
     context.confirm(f"Delete webhook {number} to {webhook['url']} and what was sent to it?", yes=yes)
-    context.client.delete(f"webhooks/{number}/")
+    context.client.delete(f"webhooks/{number}/", reason=context.asked_for(reason))
     context.show({"id": number, "deleted": True})
     context.say(f"Webhook {number} is deleted.")
 

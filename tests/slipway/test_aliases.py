@@ -11,6 +11,7 @@ from tests.slipway.conftest import Terminal
 
 JSON = ("--output", "json")
 OF = ("--model", "tiny")
+WHY = ("--reason", "Nobody asks for it.")
 
 
 @pytest.fixture
@@ -64,21 +65,21 @@ def test_only_those_who_may_move_protected_aliases_protect_move_and_delete_them(
     developer = token_of(person("dan", vision=Role.DEVELOPER))
     assert typing("alias", "protect", "production", *OF, token=developer).status == 7
     assert typing("alias", "protect", "production", *OF).status == 0
-    assert typing("alias", "delete", "production", *OF, "--yes", token=developer).status == 7
+    assert typing("alias", "delete", "production", *OF, "--yes", *WHY, token=developer).status == 7
     assert Alias.objects.exists()
 
 
 def test_a_deleted_alias_keeps_its_history_and_what_it_was_at_a_time(typing: Terminal) -> None:
     unsaid = typing("alias", "delete", "production", *OF)
     assert (unsaid.status, "which is v1" in unsaid.err) == (2, True)
-    assert typing("alias", "delete", "production", *OF, "--yes").status == 0
+    assert typing("alias", "delete", "production", *OF, "--yes", *WHY).status == 0
     moves = typing(*JSON, "alias", "history", *OF).document
-    assert [one["to_version"] for one in moves] == [None, "v1"]
+    assert [(one["to_version"], one["reason"]) for one in moves] == [(None, WHY[1]), ("v1", "first")]
     then = AliasMove.objects.earliest("at").at.isoformat()
     (at_that_time,) = typing(*JSON, "alias", "history", "production", *OF, "--at", then).document
     assert at_that_time["to_version"] == "v1"
     assert "deleted" in typing("alias", "history", *OF).out
-    assert typing("alias", "delete", "production", *OF, "--yes").status == 2
+    assert typing("alias", "delete", "production", *OF, "--yes", *WHY).status == 2
 
 
 def test_names_and_times_that_cannot_be_are_wrong_usage(typing: Terminal) -> None:

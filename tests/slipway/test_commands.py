@@ -213,7 +213,7 @@ def test_a_revoked_token_opens_nothing_more(terminal: Terminal, developer: str) 
     secret = terminal("token", "create", "ci", "--scope", "read").out.strip()
     pk = ApiToken.objects.get(name="ci").pk
 
-    said = terminal("token", "revoke", pk)
+    said = terminal("token", "revoke", pk, "--reason", "It got out.")
 
     assert (said.status, said.out) == (0, f"Token {pk} is revoked.\n")
     assert terminal("models", "list", token=secret).status == 7

@@ -3,6 +3,7 @@
 import pytest
 
 from accounts.states import Role
+from common.models import AuditRecord
 from models_registry import services
 from models_registry.models import CodeExemption, Evaluation, RetentionRule, Version
 from models_registry.reconcilers.collections import CollectionReconciler
@@ -50,14 +51,17 @@ def test_a_rule_is_set_looked_at_applied_and_dropped(typing: Terminal, library: 
     assert applied.document["daily"]
     assert "deleted 1 versions" in typing("models", "retention", "show", "tiny").out
     assert typing("models", "retention", "stop", "tiny").status == 0
-    assert typing("models", "retention", "drop", "tiny").status == 0
+    assert typing("models", "retention", "drop", "tiny", "--reason", "All shall stay.").status == 0
     assert not RetentionRule.objects.exists()
     assert typing("models", "retention", "show", "tiny").status == 2
 
 
 def test_a_version_is_deleted_and_what_only_it_needed_is_collected(root: Terminal, library: Library) -> None:
     assert root("models", "delete", "tiny:v1").status == 2
-    assert root("models", "delete", "tiny:v1", "--yes").status == 0
+    unsaid = root("models", "delete", "tiny:v1", "--yes")
+    assert (unsaid.status, "--reason" in unsaid.err) == (2, True)
+    assert root("models", "delete", "tiny:v1", "--yes", "--reason", "It is worse.").status == 0
+    assert AuditRecord.objects.filter(reason="It is worse.").exists()
     assert Version.objects.get(name="v1").state == "deleted"
     library.settle()
     root.while_waiting = lambda: worker([CollectionReconciler()], library.clock).sweep()

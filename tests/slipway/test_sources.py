@@ -46,7 +46,7 @@ def test_a_repository_is_followed_listed_changed_and_followed_no_longer(
     row = HubSource.objects.get()
     assert (row.every_seconds, row.ignore_patterns, row.has_token, row.ref) == (None, [], False, "v2")
     assert typing("source", "unfollow", number).status == 2
-    said = typing("source", "unfollow", number, "--yes")
+    said = typing("source", "unfollow", number, "--yes", "--reason", "It has moved.")
     assert said.out == f"tiny follows {REPO}@v2 no longer.\n"
     assert typing(*JSON, "source", "list").document == []
     assert "hf_secret" not in followed.out + followed.err + listed.out
@@ -109,7 +109,7 @@ def test_what_is_followed_already_ends_with_1_and_who_only_reads_with_7(
     assert (taken.status, "already" in taken.err) == (1, True)
     viewer = token_of(person("vera", vision=Role.VIEWER))
     assert typing("source", "list", token=viewer).status == 0
-    assert typing("source", "unfollow", source.pk, "--yes", token=viewer).status == 7
+    assert typing("source", "unfollow", source.pk, "--yes", "--reason", "x", token=viewer).status == 7
     assert HubSource.objects.live().exists()
 
 

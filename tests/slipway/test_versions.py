@@ -33,10 +33,11 @@ def test_a_model_is_created_edited_and_deleted_with_its_versions(
     unsaid = typing("models", "delete", "tiny", "--whole-model")
     assert (unsaid.status, "1 ready" in unsaid.err) == (2, True)
     services.set_alias(actor=actor, model=row, alias="production", version=Version.objects.get())
-    needed = typing("models", "delete", "tiny", "--whole-model", "--yes")
+    surely = ("--yes", "--reason", "Nobody needs it.")
+    needed = typing("models", "delete", "tiny", "--whole-model", *surely)
     assert (needed.status, "still has the aliases production" in needed.err) == (1, True)
-    typing("alias", "delete", "production", "--model", "tiny", "--yes")
-    assert typing("models", "delete", "tiny", "--whole-model", "--yes").status == 0
+    typing("alias", "delete", "production", "--model", "tiny", *surely)
+    assert typing("models", "delete", "tiny", "--whole-model", *surely).status == 0
     assert not Model.objects.live().exists()
 
 

@@ -69,7 +69,7 @@ def test_a_webhook_is_edited_disabled_enabled_and_deleted(cleo: Terminal, endpoi
     assert cleo(*JSON, "webhook", "list", "--enabled").document == []
     assert "; enabled" in cleo("webhook", "enable", number).out
     assert cleo("webhook", "delete", number).status == 2
-    assert cleo("webhook", "delete", number, "--yes").status == 0
+    assert cleo("webhook", "delete", number, "--yes", "--reason", "It is gone.").status == 0
     assert not WebhookEndpoint.objects.exists()
 
 
