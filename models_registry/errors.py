@@ -111,6 +111,10 @@ class Unsigned(Missing):
     """The version has no signature."""
 
 
+class NoCard(Missing):
+    """The version has no model card, or its files are not all there."""
+
+
 class UnknownAlias(Missing):
     """The model has no such alias."""
 

@@ -375,3 +375,8 @@ STORE = {
     "last_check": CHECK,
     "open_findings": 1,
 }
+CARD = {
+    "text": "---\nlicense: apache-2.0\nlanguage: [en, fr]\n---\n# Tiny Llama\nTrained for a day.\n",
+    "is_cut": False,
+    "facts": {"license": "apache-2.0", "language": "en, fr"},
+}

@@ -2,6 +2,7 @@ from django.urls import path
 from rest_framework.routers import SimpleRouter
 
 from models_registry.api import (
+    cards,
     evaluations,
     exemptions,
     exports,
@@ -35,6 +36,7 @@ urlpatterns = [
         views.AliasHistory.as_view({"get": "list"}),
         name="alias-history",
     ),
+    path("models/<str:model>/versions/<str:version>/card/", cards.ONE, name="card"),
     path("models/<str:model>/versions/<str:version>/evaluations/", evaluations.ONE, name="evaluations"),
     path(
         "models/<str:model>/versions/<str:version>/evaluations/history/",

@@ -8,9 +8,10 @@ from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 
 from models_registry import files
-from models_registry.errors import BlobMissing
+from models_registry.errors import BlobMissing, NoCard
 from models_registry.facts.figures import Figure, figures_of_card
 from models_registry.models import Version, VersionFile
+from models_registry.states import WHOLE
 
 MAX_BYTES = 262_144
 MAX_VALUE = 200
@@ -36,6 +37,29 @@ class Card:
     """Only the first 256 KiB are shown."""
     figures: tuple[Figure, ...] = ()
     """What it tells of evaluations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A card as its author wrote it."""
+
+    text: str
+    is_cut: bool
+    """As `Card.is_cut`."""
+    facts: tuple[tuple[str, str], ...]
+    """As `Card.facts`."""
+
+
+def written_of(version: Version) -> Written:
+    """Raises NoCard, BlobMissing when the store has lost it, StoreUnavailable."""
+    if version.state not in WHOLE:
+        raise NoCard(f"{version} is {version.state}: there is no model card to read.")
+    found = text_of(version)
+    if found is None:
+        raise NoCard(f"{version} has no model card: none of its files is named README.md.")
+    text, is_cut = found
+    front = _FRONT_MATTER.match(text)
+    return Written(text, is_cut, _facts(front[1]) if front else ())
 
 
 def card_of(version: Version) -> Card | None:

@@ -67,7 +67,7 @@ class Context:
         return Console(stderr=True, highlight=False, soft_wrap=True)
 
     def say(self, text: str) -> None:
-        self.words.print(text.translate(_CONTROLS), markup=False)
+        self.words.print(text.translate(_CONTROLS), markup=False, emoji=False)
 
     def show(self, document: Any) -> None:
         """The one document of `--output json`; nothing otherwise."""

@@ -15,7 +15,7 @@ from slipway.cli.names import split_version
 from slipway.cli.options import VersionLabel
 from slipway.cli.pushing import push
 from slipway.cli.syncs import sync
-from slipway.cli.versions import cancel, retry, show_version, verify, versions
+from slipway.cli.versions import cancel, card, retry, show_version, verify, versions
 
 app = typer.Typer(help="Models and their versions.", no_args_is_help=True)
 app.command("create")(create)
@@ -25,6 +25,7 @@ app.command("push")(push)
 app.command("import")(import_version)
 app.command("sync")(sync)
 app.command("versions")(versions)
+app.command("card")(card)
 app.command("cancel")(cancel)
 app.command("retry")(retry)
 app.command("verify")(verify)

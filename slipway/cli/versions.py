@@ -77,6 +77,17 @@ def show_version(context: Context, label: str) -> None:
     )
 
 
+def card(typer_context: typer.Context, version: VersionLabel) -> None:
+    """The model card of a version, as its author wrote it."""
+    context = context_of(typer_context)
+    model, name = split_version(version)
+    document = context.client.get(f"models/{model}/versions/{name}/card/")
+    context.show(document)
+    context.say(document["text"].replace("\r\n", "\n").rstrip("\n"))
+    if document["is_cut"]:
+        context.progress.print("That is its beginning: the card goes on.")
+
+
 def cancel(typer_context: typer.Context, version: VersionLabel, reason: Reason = "") -> None:
     """Stop an import; what it has copied is removed."""
     context = context_of(typer_context)

@@ -8,6 +8,7 @@ from models_registry import services
 from models_registry.facts import readme
 from models_registry.models import Alias, AliasMove, Check, Collection, Finding, Model, Version
 from tests import cast
+from tests.clusters.world import version_of
 from tests.models_registry import builders as b
 
 PART = {"HX-Request": "true"}
@@ -228,7 +229,7 @@ def test_a_description_is_changed_unless_somebody_was_first(browser, model):
     assert "changed by someone else" in text_of(late)
 
 
-def test_the_card_is_shown_without_what_could_run_or_call_home(browser, library, actor, model):
+def test_the_card_is_shown_without_what_could_run_or_call_home(browser, api, library, actor, model):
     files = b.model_files()
     files["README.md"] = (
         b"---\nlicense: mit\ntags:\n- a\n- b\nlanguage: [en, fr]\n---\n# Title\n<script>alert(1)</script>\n"
@@ -246,9 +247,16 @@ def test_the_card_is_shown_without_what_could_run_or_call_home(browser, library,
     assert "<td>1</td>" in card.html
     page = text_of(browser.get("/models/tiny/+card/"))
     assert card.html in page
+    answer = api.get("models/tiny/versions/v1/card/")
+    facts = {"license": "mit", "language": "en, fr", "tags": "a, b"}
+    assert answer.json() == {"text": files["README.md"].decode(), "is_cut": False, "facts": facts}
+    same = api.get("models/tiny/versions/v1/card/", If_None_Match=answer["ETag"])
+    assert same.status_code == 304
+    without = api.get(f"models/{version_of(model.team, 'bare:v1').model}/versions/v1/card/")
+    assert (without.status_code, "has no model card" in without.json()["detail"]) == (404, True)
 
 
-def test_a_lost_card_is_a_sentence_and_not_a_failure(browser, library, actor, model):
+def test_a_lost_card_is_a_sentence_and_not_a_failure(browser, api, library, actor, model):
     library.ready(actor, model)
     for blob in library.store.root.rglob("*"):
         if blob.is_file() and blob.stat().st_size == len(b.model_files()["README.md"]):
@@ -256,6 +264,9 @@ def test_a_lost_card_is_a_sentence_and_not_a_failure(browser, library, actor, mo
     page = browser.get("/models/tiny/+card/")
     assert page.status_code == 200
     assert "cannot be read" in text_of(page)
+    lost = api.get("models/tiny/versions/v1/card/")
+    assert (lost.status_code, lost.json()["type"]) == (409, "urn:slipway:problem:refused")
+    assert "The store does not hold" in lost.json()["detail"]
 
 
 def test_the_search_box_finds_models_and_versions(browser, library, actor, model, stranger):

@@ -60,7 +60,8 @@ def test_models_that_cannot_be_are_refused(typing: Terminal, model: Model) -> No
 def test_a_directory_of_the_server_becomes_a_version_with_tags_and_lineage(
     typing: Terminal, library: Library, model: Model
 ) -> None:
-    b.write(library.root / "model", b.model_files() | {"notes.txt": b"mine"})
+    card = b"# Tiny\r\n:rocket: [bold] \xc2\x9b31m\n"
+    b.write(library.root / "model", b.model_files() | {"notes.txt": b"mine", "README.md": card})
     told = ("--message", "first", "--tag", "good", "--tag", "small", "--job", "job 7", "--ignore", "notes.*")
     said = typing("models", "import", "tiny", "model", "--root", library.root, *told)
     assert said.status == 0, said
@@ -72,6 +73,8 @@ def test_a_directory_of_the_server_becomes_a_version_with_tags_and_lineage(
     assert "job 7" in shown
     assert "model.safetensors" in shown
     assert "notes.txt" not in shown
+    assert typing("models", "card", "tiny:v1").out == "# Tiny\n:rocket: [bold] \N{REPLACEMENT CHARACTER}31m\n"
+    assert typing("models", "card", "tiny:v9").status == 2
     document = typing(*JSON, "models", "show", "tiny:v1").document
     assert [move["to_state"] for move in document["history"]] == ["importing", "ready"]
 

@@ -1,6 +1,7 @@
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -10,6 +11,7 @@ from accounts.states import Right
 from models_registry.models import Check, Collection, Finding, Upload, VersionFile
 from models_registry.selectors import retention_preview
 from models_registry.services import begin_upload, take_part
+from models_registry.store.local import LocalStore
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.cast import SYSTEM
 
@@ -20,6 +22,7 @@ UPLOAD = UPLOADS + "{id}/"
 STORAGE = "teams/{team}/storage/"
 EMPTY_OBJECT = {"path": "config.json", "size": 2, "sha256": sha256(b"{}").hexdigest()}
 """What an empty body is as a file, in JSON."""
+CARD = {"size": 2, "sha256": EMPTY_OBJECT["sha256"]}
 ALIAS = "models/{model}/aliases/{alias}/"
 HUB_SOURCE = "hub-sources/{id}/"
 HUB_SYNC = "hub-syncs/{id}/"
@@ -32,6 +35,16 @@ def _model(scene: Scene) -> Mapping[str, Any]:
 
 def _ready(scene: Scene) -> Mapping[str, Any]:
     return {"model": scene.model.name, "version": scene.version().name, "other": scene.version().name}
+
+
+def _carded(scene: Scene) -> Mapping[str, Any]:
+    """With a card of two bytes, which is in the store."""
+    held = VersionFile(version=scene.version(), path="README.md", format="text", **CARD)
+    VersionFile.objects.bulk_create([held], ignore_conflicts=True)
+    blob = LocalStore(Path(settings.SLIPWAY_STORE_DIR)).blob_path(CARD["sha256"])
+    blob.parent.mkdir(parents=True, exist_ok=True)
+    blob.write_bytes(b"{}")
+    return _ready(scene)
 
 
 def _importing(scene: Scene) -> Mapping[str, Any]:
@@ -162,6 +175,7 @@ ROUTES = [
     ),
     Route("GET", VERSION, Right.READ, fill=_ready),
     Route("DELETE", VERSION, Right.MODELS_WRITE, fill=_ready, status=204),
+    Route("GET", VERSION + "card/", Right.READ, fill=_carded),
     Route("GET", VERSION + "compare/{other}/", Right.READ, fill=_ready),
     Route("GET", VERSION + "events/", Right.READ, fill=_ready),
     Route("GET", VERSION + "evaluations/", Right.READ, fill=_ready),

@@ -1,0 +1,43 @@
+"""The model card of a version, as its author wrote it."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+
+from common.api.examples import example
+from common.api.views import Read
+from models_registry import selectors
+from models_registry.api import examples
+from models_registry.api.views import MODEL, VERSION, OfModel
+from models_registry.facts.readme import MAX_BYTES, Written, written_of
+from models_registry.models import Version
+
+
+@example(examples.CARD)
+class CardSerializer(serializers.Serializer[Written]):
+    text = serializers.CharField(help_text="All of README.md. Who shows it must not trust it.")
+    is_cut = serializers.BooleanField(help_text=f"Only its first {MAX_BYTES // 1024} KiB are here.")
+    facts = serializers.SerializerMethodField(help_text="What its front matter tells, by name.")
+
+    def get_facts(self, card: Written) -> dict[str, str]:
+        return dict(card.facts)
+
+
+@extend_schema(parameters=[MODEL, VERSION])
+class Cards(OfModel, Read):
+    """What the author of a version says of it, in Markdown."""
+
+    queryset = Version.objects.all()
+    serializer_class = CardSerializer
+    pagination_class = None
+
+    def visible(self, rows: QuerySet[Version]) -> QuerySet[Version]:
+        return selectors.versions(self.model)
+
+    def get_object(self) -> Any:
+        return written_of(selectors.version_named(self.model, self.kwargs["version"]))
+
+
+ONE = Cards.as_view({"get": "retrieve"})
