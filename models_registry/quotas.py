@@ -1,9 +1,10 @@
 """How many bytes the versions of a team hold, how many they may, and whether more fit."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import BigIntegerField, F, OuterRef, Q, QuerySet, Subquery, Sum
 
 from accounts.models import Team
 from models_registry.files import named_in
@@ -37,9 +38,28 @@ class TeamStorage:
         return self.limit_bytes is not None and self.used_bytes >= self.limit_bytes
 
 
+class _SizeOf(Subquery):
+    """The sum of `size` over a query: one over distinct rows cannot be grouped otherwise."""
+
+    template = "(SELECT COALESCE(SUM(once.size), 0) FROM (%(subquery)s) once)"
+
+
+def storages_of(teams: Sequence[Team]) -> list[TeamStorage]:
+    """In their order: three queries for any number of teams."""
+    ids = [team.pk for team in teams]
+    size = _SizeOf(_contents_of(OuterRef("pk")), output_field=BigIntegerField())
+    held = dict(Team.objects.filter(pk__in=ids).order_by().values_list("pk", size))
+    reserving = _reserving().filter(model__team__in=ids).values_list("model__team")
+    reserved = dict(reserving.annotate(bytes=Sum("new_bytes")))
+    quotas = {quota.team_id: quota for quota in StorageQuota.objects.filter(team__in=ids)}
+    return [
+        TeamStorage(team, held.get(team.pk, 0), reserved.get(team.pk, 0), quotas.get(team.pk))
+        for team in teams
+    ]
+
+
 def storage_of(team: Team) -> TeamStorage:
-    quota = StorageQuota.objects.filter(team=team).first()
-    return TeamStorage(team, _held_bytes(team.pk), _reserved_bytes(team.pk), quota)
+    return storages_of([team])[0]
 
 
 def allowance_of(team: Team, *, without: Upload | None = None) -> Allowance | None:
@@ -68,20 +88,26 @@ def check(team: Team, files: Iterable[ManifestFile], *, without: Upload | None =
         allowance.check(new_bytes(team, {file.sha256: file.size for file in files}))
 
 
-def _files_of(team_id: int) -> QuerySet[VersionFile]:
+def _files_of(team_id: int | OuterRef) -> QuerySet[VersionFile]:
     rows = VersionFile.objects.filter(version__state__in=HOLDS_BLOBS, version__model__team=team_id)
     return rows.order_by()
 
 
+def _contents_of(team_id: int | OuterRef) -> QuerySet[VersionFile, Any]:
+    return _files_of(team_id).values("sha256", "size").distinct()
+
+
 def _held_bytes(team_id: int) -> int:
-    once = _files_of(team_id).values("sha256", "size").distinct()
-    return once.aggregate(bytes=Sum("size"))["bytes"] or 0
+    return _contents_of(team_id).aggregate(bytes=Sum("size"))["bytes"] or 0
+
+
+def _reserving() -> QuerySet[Upload]:
+    # Once its version lists files, these count.
+    return Upload.objects.live().filter(Q(version=None) | Q(version__file_count=0)).order_by()
 
 
 def _reserved_bytes(team_id: int, *, without: Upload | None = None) -> int:
-    rows = Upload.objects.live().filter(model__team=team_id)
-    # Once its version lists files, these count.
-    rows = rows.filter(Q(version=None) | Q(version__file_count=0))
+    rows = _reserving().filter(model__team=team_id)
     if without is not None:
         rows = rows.exclude(pk=without.pk)
     return rows.aggregate(bytes=Sum("new_bytes"))["bytes"] or 0

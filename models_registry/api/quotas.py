@@ -1,5 +1,6 @@
 """What teams hold and may hold, over REST."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -11,10 +12,11 @@ from accounts import selectors as accounts
 from accounts.models import Team
 from accounts.states import Right
 from common.api.examples import example
-from common.api.views import Put, Read
+from common.api.views import Listed, Put, Read
 from common.audit import MAX_REASON
 from models_registry import quotas, services
 from models_registry.api import upload_examples as examples
+from models_registry.api.store import OfStore
 from models_registry.api.views import TEAM
 from models_registry.quotas import TeamStorage
 
@@ -66,4 +68,20 @@ class Storage(Read, Put):
         return team
 
 
+class Storages(OfStore, Listed):
+    """How many bytes the versions of every team hold, and may hold."""
+
+    queryset = Team.objects.all()
+    serializer_class = TeamStorageSerializer
+    sort = ("name",)
+    search_fields = ("name",)
+
+    def visible(self, rows: QuerySet[Team]) -> QuerySet[Team]:
+        return rows
+
+    def shown(self, page: Sequence[Team]) -> Any:
+        return self.get_serializer(quotas.storages_of(page), many=True).data
+
+
+ALL = Storages.as_view({"get": "list"})
 ONE = Storage.as_view({"get": "retrieve", "put": "update"})

@@ -50,6 +50,7 @@ urlpatterns = [
     path("signature-policies/<str:team>/", signatures.POLICY, name="signature-policy"),
     path("signing/", signatures.Signing.as_view({"get": "show"}), name="signing"),
     path("teams/<str:team>/storage/", quotas.ONE, name="team-storage"),
+    path("store/teams/", quotas.ALL, name="storages"),
     path("store/", store.StoreState.as_view({"get": "show"}), name="store"),
     *router.urls,
 ]

@@ -38,7 +38,7 @@ def store_teams(request: HttpRequest) -> HttpResponse:
     listing = list_page(
         request, Team.objects.order_by("name"), sorts={"name": "name"}, default_sort="name", size=20
     )
-    context = {"listing": listing, "storages": [quotas.storage_of(team) for team in listing.rows]}
+    context = {"listing": listing, "storages": quotas.storages_of(listing.rows)}
     return page(request, "models_registry/store_teams.html", context, parts=("teams",))
 
 

@@ -19,6 +19,18 @@ _AMOUNT = re.compile(r"(\d{1,15}(?:\.\d{1,3})?) ?(k|M|G|T|P)?B?", re.ASCII | re.
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 
 
+@app.command("list")
+def list_teams(typer_context: typer.Context) -> None:
+    """What every team holds, and its limit."""
+    context = context_of(typer_context)
+    rows = list(context.client.each("store/teams/"))
+    context.show(rows)
+    context.table(
+        ("TEAM", "HOLDS", "RESERVED", "LIMIT"),
+        ((r["team"], size(r["held_bytes"]), size(r["reserved_bytes"]), size(r["limit_bytes"])) for r in rows),
+    )
+
+
 @app.command("show")
 def show(typer_context: typer.Context, team: str) -> None:
     """What a team holds, and its limit."""

@@ -4,8 +4,9 @@ import pytest
 
 from common.actor import Actor
 from models_registry import files, quotas, services
-from models_registry.models import StorageQuota, Upload, Version
+from models_registry.models import StorageQuota, Upload, Version, VersionFile
 from tests import cast
+from tests.clusters.world import version_of
 from tests.models_registry import builders as b
 from tests.models_registry.conftest import do_here
 from tests.models_registry.test_uploads import Uploader, announced
@@ -67,6 +68,34 @@ def test_an_import_beyond_the_limit_copies_nothing_and_what_the_team_holds_is_fr
     assert api.post("models/tiny/versions/v3/retry/", {}).status_code == 202
     library.settle()
     assert Version.objects.get(name="v3").state == "ready"
+
+
+def test_all_teams_are_told_at_once_and_each_content_of_a_team_counts_once(
+    model, api, django_assert_num_queries
+) -> None:
+    speech, vision = cast.team("speech"), cast.team("vision")
+    versions = [version_of(speech, f"talk:{name}") for name in ("v1", "v2")]
+    versions += [version_of(vision, "look:v1")]
+    versions += [Version.objects.create(model=versions[0].model, number=3, name="v3", state="failed")]
+    held = ((0, "a", 10), (1, "a", 10), (1, "b", 10), (2, "a", 10), (3, "c", 1_000))
+    VersionFile.objects.bulk_create(
+        VersionFile(version=versions[index], path=name, size=size, sha256=name * 64, format="text")
+        for index, name, size in held
+    )
+    assert api.post("models/tiny/uploads/", announced({"notes.txt": b"note"})).status_code == 201
+    limit(50)
+    with django_assert_num_queries(3):
+        told = quotas.storages_of([vision, speech])
+    assert [(one.team, one.held_bytes, one.reserved_bytes, one.limit_bytes) for one in told] == [
+        (vision, 10, 4, 50),
+        (speech, 20, 0, None),
+    ]
+    root = cast.api(cast.person("root", superuser=True))
+    page = root.get("store/teams/?limit=1").json()
+    assert [(one["team"], one["held_bytes"]) for one in page["results"]] == [("speech", 20)]
+    assert [
+        one["team"] for one in root.get(page["next"].removeprefix("http://testserver")).json()["results"]
+    ] == ["vision"]
 
 
 def test_of_two_imports_that_find_room_for_one_the_later_one_is_refused(library, actor, model) -> None:

@@ -25,6 +25,9 @@ def test_a_limit_is_set_shown_and_taken_away(root: Terminal) -> None:
     assert "Set by root at " in root("quota", "show", "vision").out
     assert StorageQuota.objects.get().limit_bytes == 1_500_000_000_000
     assert root(*JSON, "quota", "set", "vision", "700", *WHY).document["limit_bytes"] == 700
+    (row,) = root(*JSON, "quota", "list").document
+    assert (row["team"], row["limit_bytes"], row["changed_by"]) == ("vision", 700, "root")
+    assert "vision  0 B    0 B       700 B" in root("quota", "list").out
     assert root(*JSON, "quota", "unset", "vision", *WHY).document["limit_bytes"] is None
 
 
@@ -41,3 +44,4 @@ def test_a_limit_wants_a_reason_a_team_that_is_there_and_an_administrator(root: 
     admin_of_the_team = token_of(person("carl", vision=Role.ADMIN))
     assert root("quota", "set", "vision", "1GB", *WHY, token=admin_of_the_team).status == 7
     assert root("quota", "show", "vision", token=admin_of_the_team).status == 0
+    assert root("quota", "list", token=admin_of_the_team).status == 7

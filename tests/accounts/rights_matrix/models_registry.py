@@ -340,6 +340,7 @@ ROUTES = [
         body=lambda scene: {},
     ),
     Route("GET", "store/", Access.ADMINISTRATOR, owned=False),
+    Route("GET", "store/teams/", Access.ADMINISTRATOR, owned=False),
     Route("GET", "store/collections/", Access.ADMINISTRATOR, owned=False),
     Route(
         "POST",
