@@ -380,3 +380,8 @@ CARD = {
     "is_cut": False,
     "facts": {"license": "apache-2.0", "language": "en, fr"},
 }
+IMPORT_PLACES = {
+    "directories": ["/srv/models", "/var/lib/slipway/imports"],
+    "hubs": ["https://huggingface.co"],
+    "hub_kinds": ["huggingface", "modelscope"],
+}

@@ -45,6 +45,16 @@ def list_sources(typer_context: typer.Context, model: OnlyModel = "") -> None:
     )
 
 
+@app.command("places")
+def places(typer_context: typer.Context) -> None:
+    """Where `models import` and `follow` may read from: import roots of the server, and hubs."""
+    context = context_of(typer_context)
+    found = context.client.get("import-places/")
+    context.show(found)
+    named = [("directory", one) for one in found["directories"]] + [("hub", one) for one in found["hubs"]]
+    context.table(("KIND", "PLACE"), named)
+
+
 @app.command("show")
 def show(typer_context: typer.Context, number: Number) -> None:
     """One source."""

@@ -37,7 +37,7 @@ def import_version(
 ) -> None:
     """Make a version of what the server reads; exit 0 when it is ready, 1 when it is refused.
 
-    `models push` sends a directory of this machine.
+    `source places` names the import roots and hubs; `models push` sends a directory of this machine.
     """
     context = context_of(typer_context)
     lineage = lineage_of(parent=parent, base_model=base_model, job=job, data=data)
@@ -70,7 +70,8 @@ def _on_server(source: str, root: str) -> str:
     path = str(PurePosixPath(root) / source)
     if not path.startswith("/"):
         raise CommandFailed(
-            f"'{path}' is no whole path: begin it with / as it lies on the server, or name its --root.",
+            f"'{path}' is no whole path: begin it with / as it lies on the server, or name its --root. "
+            "`slipway source places` names the roots.",
             Exit.USAGE,
         )
     return path

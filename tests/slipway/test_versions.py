@@ -80,10 +80,17 @@ def test_a_directory_of_the_server_becomes_a_version_with_tags_and_lineage(
 
 
 def test_sources_that_the_server_may_not_read_are_wrong_usage(
-    typing: Terminal, library: Library, model: Model
+    typing: Terminal, library: Library, model: Model, settings
 ) -> None:
     said = typing("models", "import", "tiny", "model")
-    assert (said.status, "--root" in said.err) == (2, True)
+    assert (said.status, "source places" in said.err) == (2, True)
+    settings.SLIPWAY_HUB_ENDPOINTS = ("https://ci:secret@hub.example.org:8443/hf",)
+    places = typing(*JSON, "source", "places").document
+    hub = "https://hub.example.org:8443/hf"
+    assert (places["directories"], places["hubs"]) == ([str(library.root)], [hub])
+    assert hub in typing("source", "places").out
+    viewer = token_of(person("vera", vision=Role.VIEWER))
+    assert typing("source", "places", token=viewer).status == 7
     for whole in ("/etc", "hf://acme/tiny"):
         assert typing("models", "import", "tiny", whole, "--root", library.root).status == 2
     said = typing("models", "import", "tiny", "/etc")

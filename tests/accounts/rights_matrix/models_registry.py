@@ -282,6 +282,7 @@ ROUTES = [
         fill=_policy,
         body=lambda scene: {"demand": "require", "reason": "needed"},
     ),
+    Route("GET", "import-places/", Right.MODELS_WRITE, owned=False),
     Route("GET", "signing/", Access.SIGNED_IN, owned=False),
     Route("GET", VERSION + "signature/", Right.READ, fill=_signed),
     Route("GET", "hub-sources/", Access.SIGNED_IN, owned=False),
