@@ -65,6 +65,6 @@ def delete(
         return
     model, version = split_version(name)
     context.confirm(f"Delete {name} for good?", yes=yes)
-    context.client.delete(f"models/{model}/versions/{version}/", reason=context.asked_for(reason))
+    context.client.delete(f"models/{model}/versions/{version}/", reason=reason)
     context.show({"model": model, "name": version, "state": "deleted"})
     context.say(f"{name} is deleted; its name stays taken and its history stays.")
