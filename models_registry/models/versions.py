@@ -204,7 +204,7 @@ class VersionTag(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["version", "name"], name="version_tag_once"),
         ]
-        indexes: ClassVar = [models.Index(fields=["model", "name"], name="version_tag_of_model")]
+        indexes: ClassVar = [models.Index(fields=["name", "model"], name="version_tag_by_name")]
 
     def __str__(self) -> str:
         return self.name

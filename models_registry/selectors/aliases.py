@@ -6,12 +6,13 @@ from django.db.models import OuterRef, QuerySet, Subquery
 
 from models_registry.errors import UnknownAlias
 from models_registry.models import Alias, AliasMove, Model
-from models_registry.selectors.catalogue import without_json
+from models_registry.selectors.catalogue import but_name
 
 
 def aliases(model: Model) -> QuerySet[Alias]:
-    rows = Alias.objects.filter(model=model).select_related("model__team", "version")
-    return without_json(rows, "version__").order_by("name")
+    """Of their versions only names and digests are read."""
+    rows = Alias.objects.filter(model=model).select_related("model", "version")
+    return rows.defer(*but_name("version")).order_by("name")
 
 
 def alias_named(model: Model, name: str) -> Alias:

@@ -45,9 +45,9 @@ def without_json(rows: QuerySet[R], version: str = "") -> QuerySet[R]:
 
 
 def but_name(version: str) -> tuple[str, ...]:
-    """What `defer` leaves out of the versions that `version` leads to, of which only the names are shown."""
-    columns = (field.name for field in Version._meta.concrete_fields)
-    return tuple(f"{version}__{column}" for column in columns if column not in ("id", "name", "model"))
+    """What `defer` leaves out of the versions that `version` leads to: all but their names and digests."""
+    columns = {field.name for field in Version._meta.concrete_fields} - {"id", "name", "model", "digest"}
+    return tuple(f"{version}__{column}" for column in sorted(columns))
 
 
 def models(actor: Actor, *, q: str = "") -> QuerySet[Model]:

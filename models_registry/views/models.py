@@ -31,7 +31,7 @@ SORTS = {
     "newest": "latest__ready_at",
     "created": "created_at",
 }
-MODELS_ON_A_PAGE, VERSIONS_ON_A_PAGE = 30, 20
+MODELS_ON_A_PAGE, VERSIONS_ON_A_PAGE = 20, 15
 """Of more, most of the time goes into rows below the fold."""
 VERSION_SORTS = {"number": "number", "size": "size_bytes", "created": "created_at", "state": "state"}
 
