@@ -29,9 +29,14 @@ class Command(BaseCommand):
             gateway_url=settings.SLIPWAY_GATEWAY_URL,
             directory=home / "imports" / "sample",
             log=home / "logs" / "sample.log",
-            say=lambda line: self.stdout.write(line),
+            say=self._say,
         )
         try:
             play(sample, bad=bad)
         except (SampleFailed, CommandFailed) as failure:
             raise CommandError(str(failure)) from None
+
+    def _say(self, line: str) -> None:
+        self.stdout.write(line)
+        # Whoever has sent the terminal's output into a file waits for the address as well.
+        self.stdout.flush()
