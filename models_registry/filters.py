@@ -1,6 +1,7 @@
 """What narrows the lists of models and of versions: the same over REST and on the pages."""
 
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, ClassVar, TypeVar
 
@@ -50,10 +51,8 @@ class AnyOf(Choice):
         super().__init__()
         self.otherwise = otherwise
 
-    def optgroups(self, name: str, value: Any, attrs: Any = None) -> Any:
-        chosen = [one for one in value if one]
-        nothing = self.create_option(name, "", self.otherwise, not chosen, 0)
-        return [(None, [nothing], 0), *super().optgroups(name, chosen, attrs)]
+    def offered(self) -> Iterable[tuple[Any, Any]]:
+        return [("", self.otherwise), *super().offered()]
 
     def value_from_datadict(self, data: Any, files: Any, name: str) -> list[str]:
         return [value for value in data.getlist(name) if value]

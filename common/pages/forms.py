@@ -1,6 +1,6 @@
 """What the console's forms share: Django says what is missing, a service what is wrong."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from django import forms
@@ -38,13 +38,17 @@ class Choice(forms.Select):
     ) -> SafeString:
         chosen = self.format_value(value)
         shown = (
-            (option, " selected" if str(option) in chosen else "", label) for option, label in self.choices
+            (option, " selected" if str(option) in chosen else "", label) for option, label in self.offered()
         )
         return format_html(
             "<select{}>{}</select>",
             flatatt({"name": name} | self.build_attrs(self.attrs, attrs)),
             format_html_join("", '<option value="{}"{}>{}</option>', shown),
         )
+
+    def offered(self) -> Iterable[tuple[Any, Any]]:
+        """Values and their labels; the first is shown when none is chosen."""
+        return self.choices
 
 
 class MomentInput(forms.DateTimeInput):

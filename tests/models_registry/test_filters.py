@@ -111,3 +111,17 @@ def test_further_filters_are_folded_away_until_one_is_used(shelf, ada) -> None:
 )
 def test_numbers_of_parameters_are_read_as_people_write_them(text: str, count: int | None) -> None:
     assert CountField(required=False).clean(text) == count
+
+
+@pytest.mark.parametrize(
+    ("address", "chosen"),
+    [("", []), ("?state=ready", ["ready"]), ("?state=ready&state=failed", ["ready", "failed"])],
+)
+def test_a_state_is_chosen_on_the_page_if_the_address_names_it(
+    shelf, browser: Client, address: str, chosen: list[str]
+) -> None:
+    page = browser.get(f"/models/tiny/{address}").content.decode()
+    states = page[page.index('name="state"') : page.index("</select>", page.index('name="state"'))]
+    offered = re.findall(r'<option value="(\w*)"( selected)?>([^<]+)', states)
+    assert offered[0] == ("", "", "All but archived")
+    assert sorted(value for value, selected, _ in offered if selected) == sorted(chosen)
