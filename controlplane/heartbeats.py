@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from typing import Any, cast
 
-from celery.signals import heartbeat_sent, worker_process_init
+from celery.signals import heartbeat_sent, worker_before_create_process, worker_process_init
 
 from common.live.redis import NotShared, ask
 from controlplane.embedded.processes import die_with
@@ -33,7 +33,16 @@ def beat(sender: Any, **_: Any) -> None:
         ask(lambda redis: redis.zremrangebyscore(KEY, "-inf", now - 60))
 
 
+_worker: list[int] = []
+
+
+@worker_before_create_process.connect
+def be_known(**_: Any) -> None:
+    """In the worker's main process: who comes up after its death must not take another for it."""
+    _worker[:] = [os.getpid()]
+
+
 @worker_process_init.connect
 def end_with_the_worker(**_: Any) -> None:
     """In each pool process: a killed worker must not leave it behind with a task in hand."""
-    die_with(os.getppid(), signal.SIGKILL)
+    die_with(_worker[0] if _worker else os.getppid(), signal.SIGKILL)

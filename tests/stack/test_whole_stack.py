@@ -68,7 +68,7 @@ def test_a_killed_part_is_restarted_and_counted(stack: RunningStack, name: str) 
     after = stack.supervisor.processes()[name]
     assert after.last_exit == "terminated by SIGKILL"
     assert after.pid not in (None, before.pid)
-    assert not [child for child in children if child.is_running()]
+    eventually(lambda: not [child for child in children if child.is_running()], seconds=10)
 
 
 def test_a_part_that_is_away_is_told_and_the_others_go_on(stack: RunningStack) -> None:

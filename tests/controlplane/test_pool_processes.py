@@ -1,0 +1,24 @@
+"""Processes of a Celery worker's pool end with it, whenever it ends."""
+
+import subprocess
+import sys
+
+import pytest
+
+BORN_LATE = """
+import os, time
+from controlplane import heartbeats
+heartbeats.be_known()
+if not os.fork():
+    time.sleep(0.5)
+    os.write(1, b"up ")
+    heartbeats.end_with_the_worker()
+    os.write(1, b"alive")
+"""
+
+
+@pytest.mark.stack
+def test_one_that_comes_up_when_its_worker_is_dead_ends_at_once() -> None:
+    """It writes what it does to the pipe, which is read until it has ended."""
+    done = subprocess.run([sys.executable, "-c", BORN_LATE], check=True, stdout=subprocess.PIPE, timeout=30)
+    assert done.stdout == b"up "
