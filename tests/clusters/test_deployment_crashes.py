@@ -176,6 +176,7 @@ def test_the_schedules_notice_a_cluster_that_ignores_the_fence() -> None:
         sleep_everywhere(Forgetful)
 
 
+@pytest.mark.slow
 def test_a_removal_overtakes_whoever_is_at_work_at_any_point() -> None:
     point = 0
     while True:

@@ -59,7 +59,9 @@ def test_nothing_jumps_while_the_page_loads(tab: Tab) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("opened", ["", "#ask-abort", pytest.param("#keys", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "opened", ["", *(pytest.param(dialog, marks=pytest.mark.slow) for dialog in ("#ask-abort", "#keys"))]
+)
 def test_labels_contrast_and_roles_pass_axe(new_tab: Callable[..., Tab], theme: str, opened: str) -> None:
     tab = new_tab(theme=theme)
     tab.open("/styleguide/")

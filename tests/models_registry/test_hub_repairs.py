@@ -70,8 +70,16 @@ def test_a_damaged_file_comes_back_from_the_commit_that_it_came_from(hubs, versi
     ("prepare", "words"),
     [
         (lambda server: server.repository(REPO).commits.clear(), "has no revision"),
-        (lambda server: server.repositories.clear(), "There is no repository acme/tiny"),
-        (lambda server: server.faults.answers.extend([(500, {})] * 99), "a fault of its own (HTTP 500)."),
+        pytest.param(
+            lambda server: server.repositories.clear(),
+            "There is no repository acme/tiny",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            lambda server: server.faults.answers.extend([(500, {})] * 99),
+            "a fault of its own (HTTP 500).",
+            marks=pytest.mark.slow,
+        ),
         (lambda server: setattr(server.faults, "damage", b"\x00" * 999), "does not have the content"),
     ],
 )  # fmt: skip

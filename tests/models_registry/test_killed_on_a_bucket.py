@@ -20,8 +20,7 @@ from tests.models_registry import builders as b
 from tests.models_registry.doomed_publisher import accepted
 from tests.models_registry.test_bucket_crashes import nothing_is_half_visible, survivor
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(180)]
-SLOW = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(900)]
 KEPT = b"kept"
 
 
@@ -72,7 +71,7 @@ def deaths(rig: BucketRig, *command: str, every: int) -> Iterator[int]:
         moments += every
 
 
-@pytest.mark.parametrize("every", [pytest.param(1, marks=SLOW), 79])
+@pytest.mark.parametrize("every", [1, 79])
 def test_an_import_killed_at_any_request_shows_nothing_and_the_next_goes_on(
     rig, tmp_path, root, every: int
 ) -> None:
@@ -96,7 +95,7 @@ def test_an_import_killed_at_any_request_shows_nothing_and_the_next_goes_on(
     assert rig.stored() == {file.sha256 for file in found.files}
 
 
-@pytest.mark.parametrize("every", [pytest.param(1, marks=SLOW), 97])
+@pytest.mark.parametrize("every", [1, 97])
 def test_publishing_and_reclaiming_killed_at_any_request_lose_no_blob_and_leak_none(
     rig, tmp_path, root, every: int
 ) -> None:

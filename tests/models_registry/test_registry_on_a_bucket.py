@@ -55,6 +55,7 @@ def brought(version: Version) -> Path:
     return found[0]
 
 
+@pytest.mark.slow
 def test_a_version_is_imported_fetched_checked_repaired_and_reclaimed(rig, library, actor, version) -> None:
     with pytest.raises(OnItsWay, match="on their way to this node: 0 of"):
         files.materialise(version)

@@ -163,7 +163,13 @@ def test_a_key_that_cannot_sign_is_told_and_tried_again(
     assert shown(version) == {"slipway": ("valid", "ci")}
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["as it enters", "when a key is trusted later"])
+@pytest.mark.parametrize(
+    "again",
+    [
+        pytest.param(False, id="as it enters"),
+        pytest.param(True, id="when a key is trusted later", marks=pytest.mark.slow),
+    ],
+)
 def test_signing_survives_a_crash_at_any_point(library, actor, model, admin, signing, again: bool) -> None:
     directory = carrying(library, new_key())
     point = 0
