@@ -10,10 +10,6 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.RemoveIndex(
-            model_name='versiontag',
-            name='version_tag_of_model',
-        ),
         migrations.AddIndex(
             model_name='versiontag',
             index=models.Index(fields=['name', 'model'], name='version_tag_by_name'),

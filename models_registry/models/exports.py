@@ -22,6 +22,9 @@ class Exports(TeamOwned["Export"]):
 class Export(Authored, Transfer, Reconciled):
     """A version on its way to a repository on a hub; as far as it came, and the commit that holds it."""
 
+    INTAKE = "export-"
+    MOVING = ExportState.SENDING
+
     version = models.ForeignKey("models_registry.Version", on_delete=models.PROTECT, related_name="+")
     kind = models.CharField(max_length=12, choices=ExportKind.choices, default=ExportKind.HUGGINGFACE)
     endpoint = models.CharField(max_length=200)
@@ -93,11 +96,3 @@ class Export(Authored, Transfer, Reconciled):
         if self.is_to_slipway:
             return f"{self.endpoint}/models/{self.repo_id}/" + (f"{self.commit}/" if self.commit else "")
         return f"{self.endpoint}/{self.repo_id}" + (f"/commit/{self.commit}" if self.commit else "")
-
-    @property
-    def intake_key(self) -> str:
-        return f"export-{self.pk}"
-
-    @property
-    def is_on_its_way(self) -> bool:
-        return self.state == ExportState.SENDING

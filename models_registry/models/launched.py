@@ -1,8 +1,13 @@
+from typing import ClassVar
+
 from django.db import models
 
 
 class Launched(models.Model):
     """What is done by a process of its own, in an intake of the store."""
+
+    INTAKE: ClassVar[str]
+    """What its intake's key begins with, before its id."""
 
     launches = models.PositiveIntegerField(default=0, editable=False)
     """How often its process was started, or that of its present attempt."""
@@ -13,11 +18,15 @@ class Launched(models.Model):
 
     @property
     def intake_key(self) -> str:
-        raise NotImplementedError
+        return f"{self.INTAKE}{self.pk}"
 
 
 class Transfer(Launched):
     """Files on their way from one place to another, as far as they have come."""
+
+    MOVING: ClassVar[str]
+    """The state in which they are."""
+    state: "models.CharField[str, str]"
 
     attempt = models.PositiveIntegerField(default=1, editable=False)
     """Rises when it goes on or begins again; results of earlier attempts are void."""
@@ -31,12 +40,8 @@ class Transfer(Launched):
         abstract = True
 
     @property
-    def is_on_its_way(self) -> bool:
-        raise NotImplementedError
-
-    @property
     def seconds_left(self) -> float | None:
         """At the present rate; None when that cannot be told."""
-        if not self.is_on_its_way or not self.bytes_per_second or not self.bytes_total:
+        if self.state != self.MOVING or not self.bytes_per_second or not self.bytes_total:
             return None
         return max(0, self.bytes_total - self.bytes_done) / self.bytes_per_second

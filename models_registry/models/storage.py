@@ -88,6 +88,8 @@ class UnreferencedBlob(models.Model):
 class Check(StoreRun, Launched):
     """One reading of the whole store that compares every blob with its name, and with what versions need."""
 
+    INTAKE = "check-"
+
     bytes_per_second = models.BigIntegerField(editable=False)
     """It reads no faster."""
     has_read = models.BooleanField(default=False, editable=False)
@@ -104,10 +106,6 @@ class Check(StoreRun, Launched):
     def __str__(self) -> str:
         return f"check {self.pk}"
 
-    @property
-    def intake_key(self) -> str:
-        return f"check-{self.pk}"
-
 
 class Findings(models.QuerySet["Finding"]):
     def open(self) -> Self:
@@ -116,6 +114,8 @@ class Findings(models.QuerySet["Finding"]):
 
 class Finding(Launched, Reconciled):
     """A blob that is damaged or missing, and what is done about it."""
+
+    INTAKE = "repair-"
 
     found_by = models.ForeignKey(Check, on_delete=models.PROTECT, related_name="findings")
     sha256 = models.CharField(max_length=64, db_index=True)
@@ -149,7 +149,3 @@ class Finding(Launched, Reconciled):
 
     def __str__(self) -> str:
         return f"finding {self.pk}"
-
-    @property
-    def intake_key(self) -> str:
-        return f"repair-{self.pk}"

@@ -50,6 +50,9 @@ class Version(Authored, Transfer, Reconciled):
     The row is also the long-lived thing that imports it; see `reconcilers.versions`.
     """
 
+    INTAKE = ""
+    MOVING = VersionState.IMPORTING
+
     model = models.ForeignKey("models_registry.Model", on_delete=models.PROTECT, related_name="+")
     number = models.PositiveIntegerField()
     """1, 2, 3 ... within the model; never used twice."""
@@ -127,14 +130,6 @@ class Version(Authored, Transfer, Reconciled):
     def short_digest(self) -> str:
         return (self.digest or "")[:12]
 
-    @property
-    def intake_key(self) -> str:
-        return str(self.pk)
-
-    @property
-    def is_on_its_way(self) -> bool:
-        return self.state == VersionState.IMPORTING
-
     def save(self, *args: Any, update_fields: Iterable[str] | None = None, **options: Any) -> None:
         frozen = update_fields is None or _FROZEN_COLUMNS & set(update_fields)
         if frozen and not self._state.adding:
@@ -204,7 +199,11 @@ class VersionTag(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["version", "name"], name="version_tag_once"),
         ]
-        indexes: ClassVar = [models.Index(fields=["name", "model"], name="version_tag_by_name")]
+        indexes: ClassVar = [
+            # A tag that nearly every model has is looked up for each of them, one that few have by itself.
+            models.Index(fields=["model", "name"], name="version_tag_of_model"),
+            models.Index(fields=["name", "model"], name="version_tag_by_name"),
+        ]
 
     def __str__(self) -> str:
         return self.name
