@@ -23,6 +23,7 @@ ANSWERS: Mapping[str, tuple[str, ...]] = {
 """Which questions of `controlplane.health` tell whether a supervised part does its work."""
 ALONE = {
     "database": "Database",
+    "store": "Store",
     "redis": "Live layer (Redis)",
     "broker": "Broker",
     "gateway": "Gateway",
