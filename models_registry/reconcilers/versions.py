@@ -1,6 +1,7 @@
 """How a version's row advances: copy and judge its files, publish them, let go of what is left over."""
 
 import logging
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from common.actor import Actor
 from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed, rest, wait
 from models_registry import files, quotas, vouching
-from models_registry.errors import QuotaExceeded
+from models_registry.errors import BlobMissing, QuotaExceeded
 from models_registry.exemptions import admits_runnable
 from models_registry.facts.summary import storable
 from models_registry.importing.results import ImportResult
@@ -162,39 +163,53 @@ def _source(row: Version, result: ImportResult) -> dict[str, Any]:
     return {"source": {**row.source, "commit": result.commit}} if result.commit else {}
 
 
+@dataclass(frozen=True, slots=True)
+class Published:
+    digest: str
+    signatures: list[vouching.Seen]
+
+
 class Publish(Step[Version]):
-    """Its files become blobs; only then is the version ready, together with what its signatures say."""
+    """Its files become blobs; only then is the version ready, together with what its signatures say.
+
+    A file that is lost or set aside since it was copied ends the import: only another copy brings it back.
+    """
 
     name = "publish"
     effect = Effect.ABSOLUTE
 
     def act(self, row: Version, operation: Operation) -> None:
-        files.store().publish(row.intake_key, files.manifest_of(row))
+        with suppress(BlobMissing):
+            files.store().publish(row.intake_key, files.manifest_of(row))
 
-    def observe(self, row: Version, operation: Operation) -> tuple[str, list[vouching.Seen]]:
+    def observe(self, row: Version, operation: Operation) -> Published | BlobMissing:
         manifest = files.manifest_of(row)
-        files.store().check(manifest)
-        return manifest.digest, vouching.look(row, manifest)
+        try:
+            files.store().check(manifest)
+        except BlobMissing as lost:
+            return lost
+        return Published(manifest.digest, vouching.look(row, manifest))
 
-    def settle(self, row: Version, seen: tuple[str, list[vouching.Seen]], now: datetime) -> Outcome:
-        digest, signatures = seen
+    def settle(self, row: Version, seen: Published | BlobMissing, now: datetime) -> Outcome:
+        if isinstance(seen, BlobMissing):
+            return _moved(row, VersionState.FAILED, reason=f"{seen} Retry the import.")
         save, write = moved(
             row,
             VersionState.READY,
             actor=ACTOR,
             detail={
-                "digest": digest,
+                "digest": seen.digest,
                 "bytes": row.size_bytes,
                 "files": row.file_count,
-                "signatures": {one.origin.value: one.verdict.verdict.value for one in signatures},
+                "signatures": {one.origin.value: one.verdict.verdict.value for one in seen.signatures},
             },
-            digest=digest,
+            digest=seen.digest,
             ready_at=now,
-            vouched_at=vouching.done_at(row, signatures, now),
+            vouched_at=vouching.done_at(row, seen.signatures, now),
         )
 
         def write_all() -> None:
-            vouching.record(row, signatures, now)
+            vouching.record(row, seen.signatures, now)
             write()
 
         return proceed(save=save, write=write_all)

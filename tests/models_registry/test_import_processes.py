@@ -141,7 +141,7 @@ def test_a_process_of_an_attempt_that_is_over_is_told_to_stop(library, actor, mo
     assert version.state == "ready"
 
 
-def test_a_version_that_lost_its_copies_before_they_were_published_is_stuck_and_can_be_retried(
+def test_an_import_whose_copies_are_lost_before_they_are_published_fails_and_a_retry_copies_anew(
     library, actor, model, monkeypatch
 ) -> None:
     version = begun(library, actor, model)
@@ -155,8 +155,9 @@ def test_a_version_that_lost_its_copies_before_they_were_published_is_stuck_and_
     monkeypatch.setattr(LocalStore, "publish", lose)
     library.settle()
     version.refresh_from_db()
-    assert (version.state, version.stuck_at is not None) == ("importing", True)
-    assert "no longer holds the content" in version.last_error
+    assert (version.state, version.stuck_at) == ("failed", None)
+    assert "is gone. Retry the import." in version.reason
+    assert (version.files.count(), library.store.intakes()) == (0, [])
     monkeypatch.undo()
     version = services.retry_import(actor=actor, version=version)
     library.settle()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
-from models_registry.errors import BlobMissing
+from models_registry.errors import BlobMissing, StoreUnavailable
 from models_registry.store.base import PARTS, Reclaimed
 from models_registry.store.bucket.client import Bucket, Changed, Gone, side_by_side
 
@@ -218,5 +218,5 @@ def _lost(sha256: str) -> BlobMissing:
     return BlobMissing(f"The import no longer holds the content {sha256[:12]}…; retry it.")
 
 
-def _too_busy(sha256: str) -> BlobMissing:
-    return BlobMissing(f"The record of the content {sha256[:12]}… changes all the time; retry it.")
+def _too_busy(sha256: str) -> StoreUnavailable:
+    return StoreUnavailable(f"The record of the content {sha256[:12]}… changes all the time; retry it.")
