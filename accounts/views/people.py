@@ -11,6 +11,7 @@ from accounts import actors, selectors, services
 from accounts.forms import NewPersonForm, PasswordForm, PersonFilter, PersonForm
 from accounts.models import Membership, User
 from accounts.states import Right
+from accounts.views.new import NewPage
 from common.actor import Actor
 from common.errors import SlipwayError
 from common.pages.access import signed_in
@@ -18,6 +19,7 @@ from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, filled, reason_of
 from common.pages.listing import list_page
 
+NEW_PERSON = NewPage("Add a person", room="People", room_url="/settings/people/", submit="Add person")
 SORTS = {"name": "username", "email": "email", "joined": "date_joined", "login": "last_login"}
 
 
@@ -55,8 +57,7 @@ def new_person(request: HttpRequest) -> HttpResponse:
             blame(form, error)
         else:
             return done(request, f"{user} may sign in now.", to=f"/settings/people/{user}/")
-    status = UNPROCESSABLE if form.is_bound else 200
-    return page(request, "accounts/new_person.html", {"form": form}, status=status)
+    return NEW_PERSON.with_form(request, form)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -9,6 +9,7 @@ from accounts import actors, selectors, services
 from accounts.forms import MemberForm, NewTeamForm, TeamForm
 from accounts.models import Team, User
 from accounts.states import RIGHTS, Right, Role
+from accounts.views.new import NewPage
 from common.actor import Actor
 from common.audit import MAX_REASON
 from common.errors import SlipwayError
@@ -17,6 +18,7 @@ from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, filled, reason_of
 from common.pages.listing import list_page
 
+NEW_TEAM = NewPage("New team", room="Teams", room_url="/settings/teams/", submit="Create team")
 SORTS = {"name": "name", "members": "member_count", "created": "created_at"}
 MEMBER_SORTS = {"name": "user__username", "role": "role", "since": "created_at"}
 
@@ -48,8 +50,7 @@ def new_team(request: HttpRequest) -> HttpResponse:
             blame(form, error)
         else:
             return done(request, f"Team {made} is there. Add its first admin.", to=f"/settings/teams/{made}/")
-    status = UNPROCESSABLE if form.is_bound else 200
-    return page(request, "accounts/new_team.html", {"form": form}, status=status)
+    return NEW_TEAM.with_form(request, form)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

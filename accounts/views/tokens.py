@@ -10,12 +10,14 @@ from accounts import actors, selectors, services
 from accounts.forms import TokenFilter, TokenForm
 from accounts.models import User
 from accounts.states import Right
+from accounts.views.new import NewPage
 from common.errors import SlipwayError
 from common.pages.access import signed_in
-from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
+from common.pages.answers import done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
 
+NEW_TOKEN = NewPage("New API token", room="API tokens", room_url="/settings/tokens/", submit="Make token")
 SORTS = {"name": "name", "owner": "owner__username", "created": "created_at", "expires": "expires_at",
          "used": "last_used_at"}  # fmt: skip
 
@@ -47,8 +49,7 @@ def new_token(request: HttpRequest) -> HttpResponse:
             answer = page(request, "accounts/token_issued.html", context, status=201)
             answer["Cache-Control"] = "no-store"
             return answer
-    status = UNPROCESSABLE if form.is_bound else 200
-    return page(request, "accounts/new_token.html", {"form": form}, status=status)
+    return NEW_TOKEN.with_form(request, form)
 
 
 @require_POST

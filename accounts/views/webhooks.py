@@ -12,6 +12,7 @@ from accounts.forms import DeliveryFilter, NewWebhookForm, WebhookForm
 from accounts.models import WebhookDelivery, WebhookEndpoint
 from accounts.services import IssuedWebhook
 from accounts.states import Right
+from accounts.views.new import NewPage
 from common.actor import Actor
 from common.audit import MAX_REASON
 from common.errors import SlipwayError
@@ -20,6 +21,7 @@ from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
 
+NEW_WEBHOOK = NewPage("New webhook", room="Webhooks", room_url="/settings/webhooks/", submit="Make webhook")
 SORTS = {"url": "url", "team": "team__name", "delivered": "delivered_at", "created": "created_at"}
 DELIVERY_SORTS = {"type": "event__type", "sent": "created_at"}
 
@@ -48,8 +50,7 @@ def new_webhook(request: HttpRequest) -> HttpResponse:
             blame(form, error)
         else:
             return _issued(request, issued)
-    status = UNPROCESSABLE if form.is_bound else 200
-    return page(request, "accounts/new_webhook.html", {"form": form}, status=status)
+    return NEW_WEBHOOK.with_form(request, form)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
