@@ -12,11 +12,15 @@ def require(actor: Actor, right: Right, team: Team | int | None = None) -> None:
         return
     _blame_token(actor, right, team)
     where = f"in team {team.name}" if isinstance(team, Team) else "in that team" if team else "in any team"
-    roles = [role.label.lower() for role, rights in RIGHTS.items() if right in rights]
     raise NotAllowed(
-        f"You may not {right.label} {where}. "
-        f"That takes the right {right.value}, which the roles {', '.join(roles)} have."
+        f"You may not {right.label} {where}. That takes the right {right.value}, which {_holders(right)}. "
+        "Ask an admin of the team."
     )
+
+
+def _holders(right: Right) -> str:
+    *others, last = [role.label.lower() for role, rights in RIGHTS.items() if right in rights]
+    return f"the roles {', '.join(others)} and {last} have" if others else f"the role {last} has"
 
 
 def require_everywhere(actor: Actor, right: Right) -> None:

@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from accounts import selectors as accounts
 from accounts.actors import again
 from accounts.models import Team
+from accounts.services import require
 from accounts.states import Right
 from clusters.models import Cluster
 from common.actor import Actor
@@ -281,9 +282,12 @@ def _team(view: Endpoint, name: str | None, right: Right) -> Team:
     """The team of that name; without one the only team in which the actor has the right."""
     mine = accounts.teams_where(view.actor, right)
     if name is None:
-        found = list(mine[:2])
+        found = list(mine.order_by("name")[:20])
+        if not found:
+            require(view.actor, right)
         if len(found) != 1:
-            raise Invalid(fields={"team": ["Say which team; you may do this in several, or in none."]})
+            named = ", ".join(team.name for team in found)
+            raise Invalid(fields={"team": [f"Say which team will own it: {named}."]})
         return found[0]
     return accounts.team_named(view.actor, name)
 

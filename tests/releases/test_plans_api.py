@@ -56,3 +56,16 @@ def test_a_built_in_plan_stays_as_it_is(ada: Api, verb: str) -> None:
     answer = ada.call(verb.upper(), "plans/canary/", body)
     assert answer.status_code in (400, 409, 422)
     assert "built in" in str(answer.json())
+
+
+def test_who_is_in_several_teams_is_told_which(ada: Api) -> None:
+    refused = ada.post("plans/", {"name": "brief", "body": BODY})
+    assert refused.status_code == 400
+    assert refused.json()["errors"] == {"team": ["Say which team will own it: speech, vision."]}
+
+
+def test_who_may_write_in_no_team_is_told_whom_to_ask() -> None:
+    refused = api(person("vic", vision="viewer")).post("plans/", {"name": "brief", "body": BODY})
+    assert refused.status_code == 403
+    assert "services.write" in refused.json()["detail"]
+    assert "Ask an admin of the team" in refused.json()["detail"]
