@@ -24,6 +24,7 @@ LONGEST_URL = 2_000
 RESOLVE_WITHIN_SECONDS = 4.0
 PORTS = {"http": 80, "https": 443}
 SETTING = "SLIPWAY_WEBHOOK_ALLOWED_HOSTS"
+NOT_PRIVATE = f"Only https keeps what is sent from others' eyes. Or name the host in {SETTING}."
 
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(\.(?!-)[a-z0-9_-]{1,63}(?<!-))*\.?")
 _NUMBERS = re.compile(r"(0x[0-9a-f]*|\d+)(\.(0x[0-9a-f]*|\d+))*\.?")
@@ -95,7 +96,7 @@ def parse(url: str, allowed: Allowed) -> Destination:
         if literal is not None:
             judge(destination, [literal], allowed)
         elif not allowed.has_name(destination.host):
-            _judge_name(destination)
+            _judge_name(destination, allowed)
     except (ValueError, Forbidden) as error:
         raise Invalid(fields={"url": [str(error)]}) from None
     return destination
@@ -129,9 +130,7 @@ def judge(destination: Destination, found: Sequence[Address], allowed: Allowed) 
                 f"name it in {SETTING}."
             )
         if destination.scheme != "https":
-            raise Forbidden(
-                f"Only https keeps what is sent from others' eyes. Or name the host in {SETTING}."
-            )
+            raise Forbidden(NOT_PRIVATE)
 
 
 def resolved(host: str, port: int) -> Sequence[str]:
@@ -181,10 +180,12 @@ def _parsed(url: str) -> Destination:
     return Destination(url, parts.scheme, host, port or PORTS[parts.scheme], target)
 
 
-def _judge_name(destination: Destination) -> None:
+def _judge_name(destination: Destination, allowed: Allowed) -> None:
     host = destination.host.rstrip(".")
     if host == "localhost" or host.endswith(".localhost"):
         raise Forbidden(f"{host} is this machine. To send there all the same, name it in {SETTING}.")
+    if destination.scheme != "https" and not allowed.networks:
+        raise Forbidden(NOT_PRIVATE)
 
 
 def _literal(host: str) -> Address | None:

@@ -140,11 +140,14 @@ def test_a_public_name_that_leads_inward_is_refused(found: list[str]) -> None:
 
 
 def test_plain_http_is_for_allowed_hosts_only() -> None:
-    place = parse("http://hooks.example.org/", NOTHING)
+    for url in ("http://hooks.example.org/", f"http://{PUBLIC}/"):
+        with pytest.raises(Invalid, match="https"):
+            parse(url, NOTHING)
+    # The name may lead into an allowed network: that is seen when it is sent there.
+    networks = Allowed.of(["10.0.0.0/8"])
+    place = parse("http://hooks.example.org/", networks)
     with pytest.raises(Forbidden, match="https"):
-        addresses(place, NOTHING, resolve=lambda host, port: [PUBLIC])
-    with pytest.raises(Invalid, match="https"):
-        parse(f"http://{PUBLIC}/", NOTHING)
+        addresses(place, networks, resolve=lambda host, port: [PUBLIC])
     named = Allowed.of(["hooks.example.org"])
     assert addresses(place, named, resolve=lambda host, port: [PUBLIC])
 
