@@ -17,6 +17,7 @@ import httpx2
 
 from slipway.client import Client, Document, Refused
 
+FIRST_TEAM = "default"
 MODEL = "docstring-writer"
 SERVICE = "docs"
 PLAN = "canary-quick"
@@ -79,8 +80,17 @@ def _ensure_model(sample: Sample) -> None:
             "name": MODEL,
             "task": "text-generation",
             "description": "A small Llama trained on the docstrings of Python's standard library.",
+            "team": owning_team(sample.client),
         }
         sample.client.create("models/", body)
+
+
+def owning_team(client: Client) -> str:
+    """Which one owns the sample: the one that every installation begins with, while it is there."""
+    names = [str(team["name"]) for team in client.each("teams/")]
+    if not names:
+        raise SampleFailed("There is no team that could own the sample: make one under Settings.")
+    return FIRST_TEAM if FIRST_TEAM in names else names[0]
 
 
 def _ensure_version(sample: Sample, name: str) -> None:
@@ -105,6 +115,7 @@ def _ensure_service(sample: Sample) -> None:
     if _found(sample.client, f"services/{SERVICE}/") is None:
         body = {
             "name": SERVICE,
+            "team": sample.client.get(f"models/{MODEL}/")["team"],
             "model": MODEL,
             "version": "v1",
             "alias": "production",
