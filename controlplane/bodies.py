@@ -72,7 +72,9 @@ def _announced(scope: dict[str, Any]) -> int:
 async def _refuse(scope: dict[str, Any], send: Send, limit: int) -> None:
     request = HttpRequest()
     request.method, request.path = scope["method"], scope["path"]
-    answer = problems.http_answer(TooLarge(f"The body is larger than {limit:,} bytes."), request=request)
+    answer = problems.http_answer(
+        TooLarge(f"The body is larger than {limit:,} bytes: send less at once."), request=request
+    )
     answer["Content-Length"] = str(len(answer.content))
     # The rest of the body stands in the way of another request.
     answer["Connection"] = "close"

@@ -44,7 +44,9 @@ class ManifestParser(JSONParser):
 class AnnouncedFileSerializer(serializers.Serializer[Any]):
     path = serializers.CharField(max_length=1_024, trim_whitespace=False)
     size = serializers.IntegerField(min_value=0)
-    sha256 = serializers.RegexField(r"^[0-9a-f]{64}$")
+    sha256 = serializers.RegexField(
+        r"^[0-9a-f]{64}$", error_messages={"invalid": "A sha256 has 64 digits, 0-9 and a-f."}
+    )
 
 
 @example(examples.NEW_UPLOAD)

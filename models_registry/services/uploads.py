@@ -213,10 +213,12 @@ def _part_named(upload: Upload, spool: Spool, content: UploadContent, content_ra
     index = start // upload.part_bytes
     part = spool.part_range(index, size)
     if (part.start, part.stop) != (start, stop):
-        raise PartRefused(
-            f"Bytes {start}-{stop - 1} are no part: the {last + 1:,} parts have "
-            f"{upload.part_bytes:,} bytes each, the last one what is left."
+        parts = (
+            f"the {last + 1:,} parts have {upload.part_bytes:,} bytes each, the last one what is left."
+            if last
+            else f"it comes in one, of {size:,} bytes."
         )
+        raise PartRefused(f"Bytes {start}-{stop - 1} are no part: {parts}")
     return index
 
 
@@ -291,10 +293,13 @@ def _check_whole(upload: Upload) -> None:
     if missing := spool.missing():
         contents = dict(upload.contents.values_list("sha256", "size"))
         lacking = sum(contents.values()) - spool.received_bytes(contents)
-        raise WrongState(
-            f"{lacking:,} bytes of {len(missing):,} files have not come yet, such as {min(missing)[:12]}…. "
-            "Send them, then complete it."
+        named = f"{min(missing)[:12]}…"
+        of = (
+            f"of {len(missing):,} files have not come yet, such as {named}"
+            if len(missing) > 1
+            else f"of {named} have not come yet"
         )
+        raise WrongState(f"{lacking:,} bytes {of}. Send them, then complete it.")
 
 
 def source_of_upload(upload: Upload) -> dict[str, Any]:

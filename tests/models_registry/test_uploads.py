@@ -254,3 +254,10 @@ def test_a_cancelled_upload_leaves_nothing(library, uploader, api) -> None:
     assert Version.objects.get().state == "failed"
     assert library.stored() == set()
     assert api.post(f"{uploader.path}cancel/", {}).status_code == 409
+
+
+def test_a_part_of_a_small_file_is_told_that_it_comes_whole(uploader) -> None:
+    content = min(uploader.contents, key=lambda one: len(uploader.contents[one]))
+    size = len(uploader.contents[content])
+    answer = uploader.put(content, data=b"x", Content_Range=f"bytes 0-0/{size}")
+    assert answer.json()["errors"]["body"] == [f"Bytes 0-0 are no part: it comes in one, of {size} bytes."]
