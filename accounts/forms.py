@@ -200,3 +200,5 @@ class NewWebhookForm(WebhookForm):
         team.queryset = teams_where(actor, Right.WEBHOOKS_WRITE).order_by("name")
         if may_everywhere(actor, Right.WEBHOOKS_WRITE):
             team.required, team.empty_label = False, "The whole installation"
+        else:
+            team.empty_label = None

@@ -90,7 +90,11 @@ def declare_all() -> None:
         ("deployment.removed", "The workers of a deployment have stopped.", _deployment),
         ("worker.lost", "A worker sends no heartbeats any more.", _worker),
         ("worker.stuck", "A worker has been wholly busy for too long.", _worker),
-        ("work.stuck", "Slipway gave something up and waits for a person.", _installation),
+        (
+            "work.stuck",
+            "Slipway gave something up and waits for a person. Told to no team's endpoint.",
+            _installation,
+        ),
         ("webhook.disabled", "An endpoint failed for too long, or wants no more.", _endpoint),
     ):
         declare(EventType(name, says, tell))

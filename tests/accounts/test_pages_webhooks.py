@@ -169,3 +169,20 @@ def test_longer_lists_ask_no_more_questions(ada, endpoint, django_assert_max_num
     for path in ("", f"{endpoint.pk}/"):
         with django_assert_max_num_queries(8):
             ada.get(f"/settings/webhooks/{path}")
+
+
+def test_what_refreshes_tells_when_it_was_last_reached_and_that_nothing_reaches_it(ada, endpoint):
+    place = f"/settings/webhooks/{endpoint.pk}/"
+    assert "last success never" in text_of(ada.get(place, headers=PART))
+    WebhookEndpoint.objects.filter(pk=endpoint.pk).update(
+        delivered_at=timezone.now() - timedelta(hours=1), failing_since=timezone.now()
+    )
+    part = text_of(ada.get(place, headers=PART))
+    assert "last success never" not in part
+    assert "Nothing reaches it at present." in part
+
+
+def test_the_admin_of_one_team_need_not_choose_it(ada):
+    form = text_of(ada.get("/settings/webhooks/+new/"))
+    options = re.findall(r"<option[^>]*>([^<]*)</option>", form)
+    assert [option.strip() for option in options] == ["vision"]
