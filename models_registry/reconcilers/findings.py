@@ -86,7 +86,9 @@ class Repair(Step[Finding]):
             reason = row.reason or "No source of its versions can be read any more."
             return _moved(row, FindingState.LOST, now, reason=reason)
         if _is_back(row, version):
-            return _moved(row, FindingState.REPAIRED, now, reason=f"From the source of {version}.")
+            is_fetched = self._result is not None or row.launches
+            reason = f"From the source of {version}." if is_fetched else "Another import brought it."
+            return _moved(row, FindingState.REPAIRED, now, reason=reason)
         if self._result is None and not seen.has_given_up and not self._why_not:
             return wait(LOOK_EVERY, save=self._process.launched(now))
         # The next version's source is tried, in an intake of its own.

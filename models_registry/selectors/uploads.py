@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from common.actor import Actor
 from models_registry import files
 from models_registry.errors import UnknownUpload
-from models_registry.models import Model, Upload, UploadContent, VersionFile
+from models_registry.models import Finding, Model, Upload, UploadContent, VersionFile
 from models_registry.selectors.catalogue import but_name
 from models_registry.states import WHOLE
 
@@ -52,12 +52,14 @@ class UploadCard:
 def seen_contents(actor: Actor, contents: Mapping[str, int]) -> set[str]:
     """Those of the contents (bytes by sha256) that a version which the actor may see holds, sizes compared.
 
-    What only other teams hold is not told: who names a sha256 need not have what it belongs to.
+    What only other teams hold is not told: who names a sha256 need not have what it belongs to. Nor is what
+    checks have found damaged: it has to come again.
     """
     found: set[str] = set()
     listed = list(contents)
     seen = VersionFile.objects.for_actor(actor).filter(version__state__in=WHOLE)
     seen = seen.filter(version__model__deleted_at=None).order_by()
+    seen = seen.exclude(sha256__in=Finding.objects.open().values("sha256"))
     for start in range(0, len(listed), _AT_ONCE):
         rows = seen.filter(sha256__in=listed[start : start + _AT_ONCE])
         for sha256, size in rows.values_list("sha256", "size").distinct():

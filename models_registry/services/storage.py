@@ -11,7 +11,7 @@ from common import audit
 from common.actor import Actor
 from common.reconcile import kernel
 from models_registry.errors import Busy, WrongState
-from models_registry.models import Check, Collection, Finding
+from models_registry.models import Check, Collection, Finding, Version, VersionFile
 from models_registry.services import checks
 from models_registry.states import FindingState
 
@@ -97,10 +97,23 @@ def retry_repair(*, actor: Actor, finding: Finding, reason: str = "") -> Finding
     require_everywhere(actor, Right.FLEET_OPERATE)
     why = checks.reason(reason)
     with transaction.atomic():
-        fresh: dict[str, Any] = {"launches": 0, "launched_at": None}
-        aside = {"state": FindingState.ASIDE, "reason": "", "tried": [], **fresh}
-        is_lost = kernel.interrupt(finding, where={"state": FindingState.LOST}, **aside)
-        if not is_lost and not kernel.revive(finding, **fresh):
+        if not _look_again(finding) and not kernel.revive(finding, **_NOT_LAUNCHED):
             raise WrongState(f"The {finding} is {finding.state}; only what is lost can be looked for again.")
         audit.record(actor, "finding.retry", subject=finding, reason=why)
     return Finding.objects.get(pk=finding.pk)
+
+
+def find_what_was_lost(version: Version) -> None:
+    """What a version that is ready now has brought is lost no more. Inside the transaction of its move."""
+    brought = VersionFile.objects.filter(version=version).values("sha256")
+    for finding in Finding.objects.filter(state=FindingState.LOST, sha256__in=brought):
+        _look_again(finding)
+
+
+_NOT_LAUNCHED: dict[str, Any] = {"launches": 0, "launched_at": None}
+
+
+def _look_again(finding: Finding) -> bool:
+    """Whether it was lost, and is looked for again."""
+    aside = {"state": FindingState.ASIDE, "reason": "", "tried": [], **_NOT_LAUNCHED}
+    return kernel.interrupt(finding, where={"state": FindingState.LOST}, **aside)

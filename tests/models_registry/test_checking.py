@@ -103,6 +103,30 @@ def test_what_no_source_has_any_more_is_lost_and_its_versions_are_damaged(librar
         services.retry_repair(actor=of_user(root), finding=finding)
 
 
+def test_what_is_lost_comes_back_when_the_same_files_are_imported_again(
+    library, actor, model, version
+) -> None:
+    damage(library, version)
+    source = library.root / "model"
+    source.rename(library.root / "elsewhere")
+    checked(library)
+    (library.root / "elsewhere").rename(source)
+    another = library.ready(actor, model, "model")
+    settled(library)
+    finding = Finding.objects.get()
+    assert (finding.state, finding.reason) == ("repaired", "Another import brought it.")
+    assert selectors.damages(version) == selectors.damages(another) == []
+
+
+def test_what_is_damaged_has_to_be_uploaded_again(library, actor, version) -> None:
+    contents = {file.sha256: file.size for file in version.files.all()}
+    assert selectors.seen_contents(actor, contents) == set(contents)
+    damage(library, version)
+    (library.root / "model").rename(library.root / "elsewhere")
+    checked(library)
+    assert selectors.seen_contents(actor, contents) == set(contents) - {weights_of(version)}
+
+
 def test_a_source_that_holds_something_else_by_now_repairs_nothing(library, version) -> None:
     blob = damage(library, version)
     library.directory(fill=b"\x09")
