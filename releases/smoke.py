@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import httpx2
 
+from common.words import storable
+
 PROMPTS = (
     "Return a list of",
     "The file is opened",
@@ -46,7 +48,9 @@ class HttpProber:
         began = time.monotonic()
 
         def probe(answer: str = "", fault: str = "") -> Probe:
-            return Probe(worker, prompt, (time.monotonic() - began) * 1000, answer[:500], fault)
+            milliseconds = (time.monotonic() - began) * 1000
+            # A model says what it likes.
+            return Probe(worker, prompt, milliseconds, storable(answer[:500]), storable(fault))
 
         body = {"model": version_label, "prompt": prompt, "max_tokens": MAX_TOKENS, "temperature": 0}
         try:

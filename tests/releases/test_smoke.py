@@ -1,0 +1,42 @@
+"""Questions to a candidate's workers, over HTTP."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from releases.smoke import HttpProber
+
+
+class Babbler(BaseHTTPRequestHandler):
+    """Answers what a small model may: any character."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        said = json.dumps({"choices": [{"text": "a\0b\ud800c", "finish_reason": "length"}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), Babbler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_an_answer_with_characters_that_no_database_keeps_is_a_good_one(url: str) -> None:
+    seen = HttpProber().ask(
+        worker="chat-r1-0", base_url=url, prompt="Hello", version_label="chat:v1", timeout_seconds=10
+    )
+    assert (seen.answer, seen.fault) == ("a\ufffdb?c", "")
