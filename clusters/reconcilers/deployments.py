@@ -38,6 +38,7 @@ from common import audit, events, live
 from common.actor import Actor
 from common.errors import SlipwayError
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
+from common.words import storable
 from models_registry.errors import OnItsWay
 from models_registry.files import materialise
 from models_registry.models import Version
@@ -110,7 +111,8 @@ class DeploymentStep(Step[Deployment]):
 
 
 class Watch(DeploymentStep):
-    """Look how the workers are; if they are not those that were wished for, the wish has to be told again."""
+    """Look how the workers are; if they are not those that were wished for, or one has ended, the wish has to
+    be told again."""
 
     name = "watch"
 
@@ -121,7 +123,8 @@ class Watch(DeploymentStep):
         found = judged(row, noted, now)
         save = columns(row, seen, noted, found, now)
         is_fulfilled = has_its_seats(row, seen)
-        if not is_fulfilled:
+        if not is_fulfilled or seen.logs:
+            # What has ended starts again by itself, but only `Apply` brings back files that it lacks.
             save["applied_generation"] = 0
         is_steady = is_fulfilled and found.state == DeploymentState.READY and not seen.logs
         return wait(STEADY if is_steady else CHANGING, save=save, write=writing(row, noted, found))
@@ -257,7 +260,7 @@ def has_its_seats(row: Deployment, seen: Seen) -> bool:
 
 def log_of(backend: ClusterBackend, worker: str) -> str:
     try:
-        return backend.logs(worker, lines=LOG_LINES)[-LONGEST_LOG:]
+        return storable(backend.logs(worker, lines=LOG_LINES)[-LONGEST_LOG:])
     except BackendError:
         return ""  # An end without its last words is still an end.
 

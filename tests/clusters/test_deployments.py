@@ -224,6 +224,26 @@ def test_files_on_their_way_to_the_node_are_waited_for(scene) -> None:
     assert status(scene).state == DeploymentState.READY
 
 
+def test_a_worker_that_ended_finds_its_files_again(scene) -> None:
+    scene.deployment()
+    scene.pass_(5)
+    made = scene.materialised
+    scene.pass_(5)
+    assert scene.materialised == made
+    # Its directory went, since a file in it was damaged and has been repaired.
+    scene.world.crash_with("chat-v1-0", "It has no config.json.")
+    scene.pass_(5)
+    assert scene.materialised > made
+
+
+def test_a_log_with_bytes_that_no_database_keeps_is_kept_without_them(scene) -> None:
+    scene.deployment()
+    scene.pass_(1)
+    scene.world.crash_with("chat-v1-0", "RuntimeError: \0\ud800 no")
+    scene.pass_(3)
+    assert "RuntimeError: \ufffd? no" in status(scene).log_tail
+
+
 def test_a_cluster_that_does_not_answer_leaves_the_state_and_says_so(scene) -> None:
     scene.deployment()
     scene.pass_(1)

@@ -87,6 +87,8 @@ class Scene:
         self.clock = Clock(timezone.now())
         self.world = World()
         self.materialise_error: Exception | None = None
+        self.materialised = 0
+        """So often the files were made ready."""
         self.beats: dict[str, Any] | None = None
         self.team = Team.objects.get_or_create(name="vision")[0]
         self.cluster = Cluster.objects.get_or_create(name="local", defaults={"kind": "embedded"})[0]
@@ -95,6 +97,7 @@ class Scene:
     def materialise(self, version: Version) -> Path:
         if self.materialise_error:
             raise self.materialise_error
+        self.materialised += 1
         return Path("/models") / str(version)
 
     def reconcilers(self) -> list[Reconciler[Any]]:
