@@ -20,7 +20,10 @@ def show(typer_context: typer.Context) -> None:
     store = context.client.get("store/")
     context.show(store)
     saved = f", {store['dedup_factor']:.1f} x shared" if store["dedup_factor"] else ""
-    context.say(f"{size(store['bytes'])} in {store['blobs']} files{saved}; {size(store['free_bytes'])} free")
+    free = "" if store["free_bytes"] is None else f"; {size(store['free_bytes'])} free"
+    context.say(f"{size(store['bytes'])} in {store['blobs']} files{saved}{free}")
+    if store["cache_bytes"] is not None:
+        context.say(f"{size(store['cache_bytes'])} of them on the server's own node")
     context.say(
         f"{size(store['waiting_bytes'])} are needed by nothing and go {store['grace_hours']:g} h later"
     )
