@@ -93,7 +93,8 @@ class NewPersonForm(AccountForm):
         super().__init__(*args, **options)
         team = self.fields["team"]
         team.queryset = teams_where(actor, Right.PEOPLE_ADMIN).order_by("name")  # type: ignore[attr-defined]
-        team.required = not everywhere
+        if not everywhere:
+            team.required, team.empty_label = True, None  # type: ignore[attr-defined]
 
 
 class PasswordForm(forms.Form):

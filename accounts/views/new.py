@@ -16,8 +16,11 @@ class NewPage:
     room_url: str
     submit: str
     """What the button says."""
+    who: str = ""
+    """Who may, for those who may not."""
 
-    def with_form(self, request: HttpRequest, form: BaseForm) -> HttpResponse:
-        """Empty, or with what is wrong in what was sent."""
+    def with_form(self, request: HttpRequest, form: BaseForm, *, is_open: bool = True) -> HttpResponse:
+        """Empty, or with what is wrong in what was sent; unless it `is_open`, it says so."""
         status = UNPROCESSABLE if form.is_bound else 200
-        return page(request, "accounts/new.html", asdict(self) | {"form": form}, status=status)
+        context = asdict(self) | {"form": form, "is_open": is_open}
+        return page(request, "accounts/new.html", context, status=status)

@@ -19,7 +19,13 @@ from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, filled, reason_of
 from common.pages.listing import list_page
 
-NEW_PERSON = NewPage("Add a person", room="People", room_url="/settings/people/", submit="Add person")
+NEW_PERSON = NewPage(
+    "Add a person",
+    room="People",
+    room_url="/settings/people/",
+    submit="Add person",
+    who="Admins of a team add people to it, administrators of the installation to every one.",
+)
 SORTS = {"name": "username", "email": "email", "joined": "date_joined", "login": "last_login"}
 
 
@@ -57,7 +63,7 @@ def new_person(request: HttpRequest) -> HttpResponse:
             blame(form, error)
         else:
             return done(request, f"{user} may sign in now.", to=f"/settings/people/{user}/")
-    return NEW_PERSON.with_form(request, form)
+    return NEW_PERSON.with_form(request, form, is_open=selectors.may(actor, Right.PEOPLE_ADMIN))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

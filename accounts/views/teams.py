@@ -18,7 +18,13 @@ from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, filled, reason_of
 from common.pages.listing import list_page
 
-NEW_TEAM = NewPage("New team", room="Teams", room_url="/settings/teams/", submit="Create team")
+NEW_TEAM = NewPage(
+    "New team",
+    room="Teams",
+    room_url="/settings/teams/",
+    submit="Create team",
+    who="Administrators of the installation create teams.",
+)
 SORTS = {"name": "name", "members": "member_count", "created": "created_at"}
 MEMBER_SORTS = {"name": "user__username", "role": "role", "since": "created_at"}
 
@@ -50,7 +56,7 @@ def new_team(request: HttpRequest) -> HttpResponse:
             blame(form, error)
         else:
             return done(request, f"Team {made} is there. Add its first admin.", to=f"/settings/teams/{made}/")
-    return NEW_TEAM.with_form(request, form)
+    return NEW_TEAM.with_form(request, form, is_open=selectors.may_everywhere(actor, Right.PEOPLE_ADMIN))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -23,11 +23,12 @@ def show(typer_context: typer.Context) -> None:
     free = "" if store["free_bytes"] is None else f"; {size(store['free_bytes'])} free"
     context.say(f"{size(store['bytes'])} in {store['blobs']} files{saved}{free}")
     if store["cache_bytes"] is not None:
-        context.say(f"{size(store['cache_bytes'])} of them on the server's own node")
+        context.say(f"{size(store['cache_bytes'])} are on the server's own node")
     context.say(
         f"{size(store['waiting_bytes'])} are needed by nothing and go {store['grace_hours']:g} h later"
     )
-    context.say(f"{store['open_findings']} files are damaged or missing")
+    damaged = store["open_findings"]
+    context.say(f"{damaged} {'file is' if damaged == 1 else 'files are'} damaged or missing")
 
 
 @app.command("collect")

@@ -197,3 +197,13 @@ def test_longer_lists_ask_no_more_questions(root, path, django_assert_max_num_qu
         cast.token_of(cast.person(f"p{number}", **{f"t{number}": "viewer"}))
     with django_assert_max_num_queries(8):
         client.get(f"/settings/{path}/")
+
+
+@pytest.mark.parametrize(
+    ("place", "who"),
+    [("people", "Admins of a team add people"), ("teams", "Administrators of the installation")],
+)
+def test_who_may_not_make_something_is_told_who_does(place, who):
+    shown = text_of(client_of(cast.person("eve", vision="developer")).get(f"/settings/{place}/+new/"))
+    assert "This is not open to you." in shown
+    assert who in shown
