@@ -13,7 +13,8 @@ from models_registry.models import Check, Finding, VersionFile
 from models_registry.processes.checker import CheckProgress
 from models_registry.processes.job import WholeStore
 from models_registry.reconcilers.intake import LOOK_EVERY, Process, Seen, Start, last_words_path, launch
-from models_registry.states import WHOLE, RunState
+from models_registry.services.storage import look_again
+from models_registry.states import WHOLE, FindingState, RunState
 
 ACTOR = Actor.system("store check")
 
@@ -46,7 +47,10 @@ class Read(Step[Check]):
 
         def write() -> None:
             for damage in result.damages:
-                if not Finding.objects.open().filter(sha256=damage.sha256).exists():
+                if known := Finding.objects.open().filter(sha256=damage.sha256).first():
+                    # It was lost, and what has come since is damaged as well.
+                    look_again(known, state=FindingState.FOUND, mark=damage.mark, detail=damage.detail)
+                else:
                     _record(Finding(found_by=row, found_at=now, **asdict(damage)))
 
         return proceed(save={**_figures(result), "has_read": True}, write=write)
@@ -78,7 +82,8 @@ class LookForMissing(Step[Check]):
         # Before the store is looked at: what becomes ready meanwhile is not missed.
         needed = VersionFile.objects.filter(version__state__in=WHOLE).order_by()
         lacking = dict(needed.values_list("sha256", "size").distinct())
-        for sha256 in Finding.objects.open().values_list("sha256", flat=True):
+        # Those count as damaged.
+        for sha256 in Finding.objects.open().filter(found_by=row).values_list("sha256", flat=True):
             lacking.pop(sha256, None)
         for _, blobs in files.store().walk():
             for sha256 in blobs:
@@ -87,9 +92,15 @@ class LookForMissing(Step[Check]):
 
     def settle(self, row: Check, seen: dict[str, int], now: datetime) -> Outcome:
         def write() -> None:
+            known = set(Finding.objects.open().values_list("sha256", flat=True))
             for sha256, size in seen.items():
-                why = "It is not in the store."
-                _record(Finding(found_by=row, found_at=now, sha256=sha256, size=size, detail=why))
+                if sha256 not in known:
+                    why = "It is not in the store."
+                    _record(Finding(found_by=row, found_at=now, sha256=sha256, size=size, detail=why))
+            # What was lost and is no longer missing is back, or nothing needs it any more.
+            for finding in Finding.objects.filter(state=FindingState.LOST):
+                if finding.sha256 not in seen and finding.found_by_id != row.pk:
+                    look_again(finding)
             detail = {"blobs": row.blobs_done, "damaged": row.damaged, "missing": len(seen)}
             audit.record(ACTOR, "store.checked", subject=row, detail=detail)
 

@@ -97,7 +97,7 @@ def retry_repair(*, actor: Actor, finding: Finding, reason: str = "") -> Finding
     require_everywhere(actor, Right.FLEET_OPERATE)
     why = checks.reason(reason)
     with transaction.atomic():
-        if not _look_again(finding) and not kernel.revive(finding, **_NOT_LAUNCHED):
+        if not look_again(finding) and not kernel.revive(finding, **_NOT_LAUNCHED):
             raise WrongState(f"The {finding} is {finding.state}; only what is lost can be looked for again.")
         audit.record(actor, "finding.retry", subject=finding, reason=why)
     return Finding.objects.get(pk=finding.pk)
@@ -107,13 +107,13 @@ def find_what_was_lost(version: Version) -> None:
     """What a version that is ready now has brought is lost no more. Inside the transaction of its move."""
     brought = VersionFile.objects.filter(version=version).values("sha256")
     for finding in Finding.objects.filter(state=FindingState.LOST, sha256__in=brought):
-        _look_again(finding)
+        look_again(finding)
 
 
 _NOT_LAUNCHED: dict[str, Any] = {"launches": 0, "launched_at": None}
 
 
-def _look_again(finding: Finding) -> bool:
-    """Whether it was lost, and is looked for again."""
-    aside = {"state": FindingState.ASIDE, "reason": "", "tried": [], **_NOT_LAUNCHED}
+def look_again(finding: Finding, **seen: Any) -> bool:
+    """Whether it was lost, and is looked for again. `seen`: what was there. Inside a transaction."""
+    aside = {"state": FindingState.ASIDE, "reason": "", "tried": [], **_NOT_LAUNCHED, **seen}
     return kernel.interrupt(finding, where={"state": FindingState.LOST}, **aside)

@@ -118,6 +118,24 @@ def test_what_is_lost_comes_back_when_the_same_files_are_imported_again(
     assert selectors.damages(version) == selectors.damages(another) == []
 
 
+def test_what_is_lost_stays_missing_in_every_check_until_it_is_back(library, version) -> None:
+    damage(library, version)
+    blob = library.store.blob_path(weights_of(version))
+    (library.root / "model").rename(library.root / "elsewhere")
+    first = checked(library)
+    assert (first.damaged, first.missing) == (1, 0)
+    second = checked(library)
+    assert (second.damaged, second.missing) == (0, 1)
+    blob.write_bytes(b"\x07" * version.files.get(path="model.safetensors").size)
+    third = checked(library)
+    assert (third.damaged, third.missing) == (1, 0)
+    assert Finding.objects.get().state == "lost"
+    shutil.copy(library.root / "elsewhere" / "model.safetensors", blob)
+    fourth = checked(library)
+    assert (fourth.damaged, fourth.missing) == (0, 0)
+    assert Finding.objects.get().state == "repaired"
+
+
 def test_what_is_damaged_has_to_be_uploaded_again(library, actor, version) -> None:
     contents = {file.sha256: file.size for file in version.files.all()}
     assert selectors.seen_contents(actor, contents) == set(contents)
