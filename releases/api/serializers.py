@@ -107,7 +107,7 @@ class _ServiceFields(serializers.Serializer[Any]):
 @example(examples.NEW_SERVICE)
 class NewServiceSerializer(_ServiceFields):
     name = serializers.CharField(max_length=50)
-    team = serializers.CharField(max_length=63, required=False, help_text="Needed by whoever is in several.")
+    team = serializers.CharField(max_length=63, required=False, help_text="Else the model's.")
     model = serializers.CharField(max_length=95)
     version = serializers.CharField(
         max_length=95, help_text="The first version: its name, a digest's beginning, or an alias."

@@ -72,13 +72,19 @@ class Services(Listed, Created, Read, Changed):
         if "plan" in given:
             given["plan_name"] = given.pop("plan")
         given |= {
-            "team": _team(self, given.pop("team", None), Right.SERVICES_WRITE),
+            "team": self._owner(given.pop("team", None), model),
             "version": _version(self, model, given.pop("version")),
             "cluster": _cluster(self, given["cluster"]),
             "model": model,
             "image": _image(self, given.get("image")),
         }
         return selectors.summarised([services.create_service(actor=self.actor, **given)])[0]
+
+    def _owner(self, name: str | None, model: Model) -> Team:
+        """Who is in several teams means the model's, unless another is named."""
+        if name is None and accounts.may(self.actor, Right.SERVICES_WRITE, model.team):
+            return model.team
+        return _team(self, name, Right.SERVICES_WRITE)
 
     def change_one(self, instance: Service, given: dict[str, Any], expected: int | None) -> Service:
         if "plan" in given:

@@ -29,7 +29,7 @@ def create(
         str, typer.Option("--image", help="Runtime image of its releases; else the one that fits best.")
     ] = "",
     alias: Annotated[str, typer.Option("--alias", help="Alias that a promotion moves.")] = "",
-    team: Annotated[str, typer.Option("--team")] = "",
+    team: Annotated[str, typer.Option("--team", help="Else the model's.")] = "",
     description: Annotated[str, typer.Option("--description")] = "",
     settings: Annotated[
         Path | None, typer.Option("--settings", help="JSON file with the engine's settings.")
