@@ -109,7 +109,11 @@ class DeployCandidate(PlanStep[plans.Deploy]):
             return halt(row, f"The candidate's workers do not start: {seen.reason}", kind=Halt.FAIL)
         if seen.ready >= seen.wanted:
             took = self.elapsed(row, now).total_seconds()
-            return self.go_on(row, note=f"{seen.ready} workers ready after {took:.0f} s.", detail=progress)
+            return self.go_on(
+                row,
+                note=f"{seen.ready} {'worker' if seen.ready == 1 else 'workers'} ready after {took:.0f} s.",
+                detail=progress,
+            )
         if self.elapsed(row, now) > timedelta(seconds=self.spec.ready_within_seconds):
             return halt(
                 row,
