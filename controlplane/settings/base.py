@@ -309,7 +309,8 @@ LOGGING = {
         }
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    # One line per request sent is too much where the gateway is asked every second.
-    "loggers": {"httpx2": {"level": "WARNING"}},
+    # One line per request sent is too much where the gateway is asked every second, and where a bucket's
+    # credentials were found is no news at the terminal of `bin/up`.
+    "loggers": {"httpx2": {"level": "WARNING"}, "botocore": {"level": "WARNING"}},
     "root": {"handlers": ["stderr"], "level": env.log_level},
 }
