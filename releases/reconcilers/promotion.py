@@ -6,6 +6,7 @@ from clusters import selectors as fleet
 from clusters import services as clusters
 from clusters.states import DeploymentState
 from common import events
+from common.audit import MAX_REASON
 from common.reconcile import Effect, Operation, Outcome
 from models_registry import services as registry
 from releases import plans
@@ -13,7 +14,7 @@ from releases.events import ServiceChanged
 from releases.models import Release, Service
 from releases.reconcilers.base import ACTOR, PlanStep, finish_step, halt, move
 from releases.reconcilers.routing import make_stable
-from releases.states import Halt, ReleaseState, StepState
+from releases.states import Decision, Halt, ReleaseState, StepState
 
 
 class Promote(PlanStep[plans.Promote]):
@@ -52,7 +53,7 @@ class Promote(PlanStep[plans.Promote]):
                     model=row.service.model,
                     alias=row.service.alias,
                     version=row.version,
-                    reason=f"Promoted on {row.service.name}: {row.reason}",
+                    reason=_who_and_why(row),
                     release_id=row.pk,
                 )
             events.publish(ServiceChanged(row.service_id))
@@ -65,3 +66,13 @@ class Promote(PlanStep[plans.Promote]):
             save={"candidate_percent": 100, "outcome": note},
             also=serve,
         )
+
+
+def _who_and_why(row: Release) -> str:
+    """What the alias's history keeps: whoever reads it years later asks for people, not for a reconciler."""
+    approved = row.approvals.filter(decision=Decision.APPROVE).order_by("pk")
+    approvers = ", ".join(dict.fromkeys(approved.values_list("by__username", flat=True)))
+    people = f"asked for by {row.requester}" + (f", approved by {approvers}" if approvers else "")
+    told = f"Promoted on {row.service.name}, {people}: {row.reason}"
+    # The reason alone may be as long as a reason can be.
+    return told if len(told) <= MAX_REASON else told[: MAX_REASON - 1] + "…"

@@ -9,11 +9,11 @@ from accounts.errors import NotAllowed
 from common import audit
 from common.actor import Actor
 from models_registry.errors import InUse
-from models_registry.models import Check, Finding, VersionFile
+from models_registry.models import AliasMove, Check, Finding, VersionFile
 from models_registry.services import archive_version, restore_version
 from releases import selectors, services
 from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable, NotWaiting, SeparationOfDuties
-from releases.models import Approval, EvidencePoint, Release
+from releases.models import Approval, EvidencePoint, Release, Service
 from releases.states import IN_MOTION, ReleaseState
 from tests.releases.world import Scene
 
@@ -53,6 +53,20 @@ def test_a_good_version_waits_for_a_person_and_then_gets_all_traffic(scene: Scen
     assert scene.moves() == ["pending", "running", "waiting_approval", "running", "promoted"]
     assert [step.state for step in release.steps.all()] == ["done"] * 8
     assert audit.verify().intact
+
+
+def test_a_promotion_tells_the_alias_for_whom_it_moves_however_long_their_reason_is(scene: Scene) -> None:
+    Service.objects.update(alias="production")
+    scene.release = services.start_release(
+        actor=scene.requester, service=scene.service, version=scene.v2, reason="better " * 285
+    )
+    scene.run_until_state(S.WAITING_APPROVAL)
+    scene.approve()
+    scene.run_until_state(S.PROMOTED)
+    moved = AliasMove.objects.get(release_id=scene.release.pk)
+    people = f"asked for by {scene.requester.name}, approved by {scene.approver.name}: better"
+    assert moved.reason.startswith(f"Promoted on {scene.name}, {people}")
+    assert len(moved.reason) == audit.MAX_REASON
 
 
 def test_the_candidate_gets_no_traffic_before_its_smoke_test_has_passed(scene: Scene) -> None:
