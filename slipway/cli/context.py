@@ -14,6 +14,7 @@ import orjson
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from slipway.cli.files import text_of
 from slipway.client import Client
@@ -86,7 +87,8 @@ class Context:
         for column in columns:
             table.add_column(column)
         for row in rows:
-            table.add_row(*("" if cell is None else str(cell).translate(_CONTROLS) for cell in row))
+            # As a text of its own: rich would take `[words]` of a plain one for its markup.
+            table.add_row(*(Text("" if cell is None else str(cell).translate(_CONTROLS)) for cell in row))
         self.words.print(table)
 
     def asked_for(self, reason: str) -> str:
