@@ -200,8 +200,10 @@ def _told(status: int, problem: Mapping[str, Any]) -> str:
     told = str(problem.get("detail") or problem.get("title") or f"The server answered {status}.")
     faults = problem.get("errors")
     if isinstance(faults, Mapping):
-        lines = [f"  {field}: {_words(fault)}" for field, fault in faults.items()]
-        return "\n".join([told, *lines])
+        lines = [f"{field}: {_words(fault)}" for field, fault in faults.items()]
+        if len(lines) == 1 and (told == lines[0] or told.startswith("See `errors`")):
+            return lines[0]
+        return "\n".join([told, *(f"  {line}" for line in lines)])
     if isinstance(faults, list):
         return "\n".join([told, *(f"  {_words(fault)}" for fault in faults)])
     return told

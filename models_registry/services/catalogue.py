@@ -101,7 +101,8 @@ def delete_model(*, actor: Actor, model: Model, reason: str = "", expected: int 
         aliases = list(Alias.objects.filter(model=model).values_list("name", flat=True))
         if aliases:
             named = ", ".join(sorted(aliases))
-            raise InUse(f"{model} still has the aliases {named}. Delete them first.")
+            what = f"aliases {named}. Delete them" if aliases[1:] else f"alias {named}. Delete it"
+            raise InUse(f"{model} still has the {what} first.")
         used = uses()
         for version in versions:
             if version.pk in used:

@@ -40,10 +40,22 @@ def history(
     path = f"models/{model}/aliases/{alias}/history/" if alias else f"models/{model}/history/"
     rows = list(context.client.each(path, at=at))
     context.show(rows)
+    if not rows:
+        when = f"named a version at {at}" if at else "has ever been set"
+        context.say(f"No alias {alias} of {model} {when}." if alias else f"No alias of {model} {when}.")
+        return
     context.table(
-        ("AT", "ALIAS", "FROM", "TO", "BY", "WHY"),
+        ("AT", "ALIAS", "FROM", "TO", "BY", "RELEASE", "WHY"),
         (
-            (r["at"], r["alias"], r["from_version"], r["to_version"] or "deleted", r["by"], r["reason"])
+            (
+                r["at"],
+                r["alias"],
+                r["from_version"],
+                r["to_version"] or "deleted",
+                r["by"],
+                r["release_id"],
+                r["reason"],
+            )
             for r in rows
         ),
     )

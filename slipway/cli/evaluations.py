@@ -1,5 +1,6 @@
 """`slipway models evaluate`, `figures` and `compare`: what versions reached, and what sets two apart."""
 
+import json
 import math
 from typing import Annotated, Any
 
@@ -77,7 +78,7 @@ def compare(
     files = [file for file in found["files"] if file["change"] != "same"]
     context.table(("FILE", "", name, other), (_file(file) for file in files))
     keys = [*found["config"], *found["facts"]]
-    context.table(("KEY", name, other), ((key["key"], key["before"], key["after"]) for key in keys))
+    context.table(("KEY", "", name, other), map(_key, keys))
     tokenizer = found["tokenizer"]
     context.say(f"Tokenizer {tokenizer['change']}, chat template {tokenizer['chat_template']}")
     context.table(("FIGURE", "DATASET", name, other, "DIFFERENCE"), map(_difference, found["figures"]))
@@ -112,6 +113,13 @@ def _say(context: Context, found: Document) -> None:
 
 def _file(file: Document) -> tuple[Any, ...]:
     return file["path"], file["change"], size(file["size_before"]), size(file["size_after"])
+
+
+def _key(one: Document) -> tuple[str, ...]:
+    """A key that is null is not one that is missing."""
+    before = "" if one["change"] == "added" else json.dumps(one["before"], ensure_ascii=False)
+    after = "" if one["change"] == "removed" else json.dumps(one["after"], ensure_ascii=False)
+    return one["key"], one["change"], before, after
 
 
 def _difference(one: Document) -> tuple[Any, ...]:

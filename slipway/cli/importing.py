@@ -6,9 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import context_of, size
-from slipway.cli.options import BaseModel, Data, Ignore, Job, Parent, Timeout, Wait
-from slipway.cli.pushing import lineage_of, until_ready
-from slipway.client import Refused
+from slipway.cli.options import BaseModel, Data, Ignore, Job, NewTags, Parent, Timeout, Wait
+from slipway.cli.pushing import lineage_of, tagged, until_ready
 from slipway.exits import CommandFailed, Exit
 
 
@@ -27,7 +26,7 @@ def import_version(
     ] = "",
     message: Annotated[str, typer.Option("--message", help="What is new in this version.")] = "",
     ignore: Ignore = None,
-    tag: Annotated[list[str] | None, typer.Option("--tag", help="Tag of the version; repeatable.")] = None,
+    tag: NewTags = None,
     parent: Parent = "",
     base_model: BaseModel = "",
     job: Job = "",
@@ -44,20 +43,11 @@ def import_version(
     body: dict[str, Any] = {"source": _on_server(source, root), "message": message}
     given = {"version": name, "ignore_patterns": ignore, "lineage": lineage}
     body |= {key: value for key, value in given.items() if value}
-    version = context.client.create(f"models/{model}/versions/", body)
-    label = f"{model}:{version['name']}"
-    if tag:
-        path = f"models/{model}/versions/{version['name']}/tags/"
-        try:
-            version = context.client.create(path, {"add": tag})
-        except Refused as refused:
-            raise CommandFailed(
-                f"{label} is imported, but without its tags. {refused}", refused.exit
-            ) from None
+    version = tagged(context, context.client.create(f"models/{model}/versions/", body), tag)
     if wait:
         version = until_ready(context, model, version, timeout=timeout)
     context.show(version)
-    context.say(f"{label} {version['state']}, {size(version['size_bytes'])}")
+    context.say(f"{model}:{version['name']} {version['state']}, {size(version['size_bytes'])}")
 
 
 def _on_server(source: str, root: str) -> str:

@@ -29,6 +29,7 @@ Job = Annotated[str, typer.Option("--job", help="Name or address of the job that
 Data = Annotated[
     list[str] | None, typer.Option("--data", help="Name or address of data it learned from; repeatable.")
 ]
+NewTags = Annotated[list[str] | None, typer.Option("--tag", help="Tag of the version; repeatable.")]
 HubTokenFile = Annotated[
     Path | None,
     typer.Option("--hub-token-file", help="File with the hub's token; the server keeps it encrypted."),

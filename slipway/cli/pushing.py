@@ -11,10 +11,11 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import Context, context_of, size
-from slipway.cli.options import BaseModel, Data, Ignore, Job, Parent
+from slipway.cli.options import BaseModel, Data, Ignore, Job, NewTags, Parent
 from slipway.cli.transfers import follow
 from slipway.cli.waiting import transfer_bar
 from slipway.client import Document, Refused
+from slipway.exits import CommandFailed
 from slipway.hashing import HashedFile, HashMemory, LocalFile, hashed, listed
 from slipway.uploading import JOBS, Sender
 
@@ -37,6 +38,7 @@ def push(
     base_model: BaseModel = "",
     job: Job = "",
     data: Data = None,
+    tag: NewTags = None,
     alias: Annotated[
         str, typer.Option("--alias", help="Point this alias at the version once it is ready.")
     ] = "",
@@ -70,6 +72,7 @@ def push(
         version = context.client.create(f"models/{model}/versions/", body)
     else:
         version = _upload(context, model, directory, body, ignore=ignore or (), jobs=jobs)
+    version = tagged(context, version, tag)
     if wait or alias:
         version = until_ready(context, model, version, timeout=timeout)
     if alias:
@@ -82,6 +85,18 @@ def push(
 def lineage_of(**told: Any) -> dict[str, Any]:
     """What is said of where a version comes from."""
     return {key: value for key, value in told.items() if value}
+
+
+def tagged(context: Context, version: Document, tags: Sequence[str] | None) -> Document:
+    """A version that was just begun, with its tags. Raises CommandFailed."""
+    if not tags:
+        return version
+    path = f"models/{version['model']}/versions/{version['name']}/tags/"
+    try:
+        return context.client.create(path, {"add": tags})
+    except Refused as refused:
+        label = f"{version['model']}:{version['name']}"
+        raise CommandFailed(f"{label} is imported, but without its tags. {refused}", refused.exit) from None
 
 
 def _upload(

@@ -128,14 +128,18 @@ def _say(context: Context, version: Document) -> None:
 
 def _told(version: Document) -> dict[str, str]:
     signature = version["signature"] or {"standing": "unsigned", "reason": ""}
+    files = version["file_count"]
     return {
         "version": f"{version['model']}:{version['name']}",
         "state": f"{version['state']} {version['stuck'] or version['reason']}".rstrip(),
         "digest": version["digest"] or "",
-        "size": f"{size(version['size_bytes'])} in {version['file_count']} files",
+        "same files as": version["same_content_as"],
+        "size": f"{size(version['size_bytes'])} in {files} file{'' if files == 1 else 's'}",
         "architecture": version["architecture"],
+        **_network(version),
         "source": version["source"]["uri"],
-        "author": version["author"],
+        "commit": version["source"].get("commit", ""),
+        "author": f"{version['author']} at {version['created_at']}",
         "message": version["message"],
         "aliases": " ".join(version["aliases"]),
         "tags": " ".join(version["tags"]),
@@ -143,6 +147,27 @@ def _told(version: Document) -> dict[str, str]:
         "signature": f"{signature['standing']} {signature['reason']}".rstrip(),
         **{key.replace("_", " "): _joined(value) for key, value in version["lineage"].items()},
     }
+
+
+def _network(version: Document) -> dict[str, str]:
+    """What its config and the headers of its weights tell; empty where they do not."""
+    facts = version["facts"] or {}
+    memory = facts.get("memory") or {}
+    cache = memory.get("kv_cache_bytes_per_1k_tokens")
+    return {
+        "parameters": _counted(version["parameters"]),
+        "context": f"{version['context_length']:,} tokens" if version["context_length"] else "",
+        "weights": " ".join(filter(None, (facts.get("format"), version["dtype"]))),
+        "quantization": version["quantization"],
+        "GPU memory": f"{size(memory['weights_bytes'])} for weights" if memory.get("weights_bytes") else "",
+        "KV cache": f"{size(cache)} for 1,000 tokens, in {memory['kv_cache_dtype']}" if cache else "",
+        "not known": _joined(facts.get("unknown")),
+        "notes": _joined((version["scan"] or {}).get("notes")),
+    }
+
+
+def _counted(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"
 
 
 def _joined(told: Any) -> str:

@@ -86,3 +86,26 @@ def test_names_and_times_that_cannot_be_are_wrong_usage(typing: Terminal) -> Non
     assert typing("alias", "protect", "No Such Name", *OF).status == 2
     assert typing("alias", "list", "--model", "none").status == 2
     assert typing("alias", "history", *OF, "--at", "yesterday").status == 2
+
+
+def test_the_history_names_the_release_that_moved_an_alias(typing: Terminal) -> None:
+    move = AliasMove.objects.get()
+    services.set_alias(
+        actor=SYSTEM,
+        model=move.model,
+        alias="next",
+        version=move.to_version,
+        reason="promoted",
+        release_id=4711,
+    )
+    head, promoted, by_hand = typing("alias", "history", *OF).out.splitlines()
+    assert "RELEASE" in head
+    assert "4711" in promoted
+    assert by_hand.rstrip().endswith("first")
+
+
+def test_a_moment_before_the_alias_was_there_is_told_in_words(typing: Terminal) -> None:
+    said = typing("alias", "history", "production", *OF, "--at", "2020-03-03T14:00Z")
+    assert said.out == "No alias production of tiny named a version at 2020-03-03T14:00Z.\n"
+    wrong = typing("alias", "history", "production", *OF, "--at", "3 March")
+    assert wrong.err == "slipway: at: Give a moment such as 2026-03-03T14:00Z.\n"

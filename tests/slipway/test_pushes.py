@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from accounts.states import Role
 from models_registry import services
-from models_registry.models import Model, Upload, Version
+from models_registry.models import Model, Upload, Version, VersionTag
 from slipway.cli import main
 from slipway.cli.context import Outside
 from slipway.hashing import HashMemory, hashed, listed
@@ -53,13 +53,14 @@ def sent_parts(pushing: Terminal) -> list[httpx2.Request]:
 def test_a_directory_of_this_machine_becomes_a_version_and_the_same_again_sends_nothing(
     pushing: Terminal, directory: Path
 ) -> None:
-    said = push(pushing, directory, "--message", "first", "--alias", "production")
+    said = push(pushing, directory, "--message", "first", "--alias", "production", "--tag", "nightly")
     assert said.status == 0, said
     assert said.out.startswith("tiny:v1 ready, ")
     assert "Uploading: " in said.err
     version = Version.objects.get()
     assert (version.message, version.file_count, version.source["kind"]) == ("first", 6, "upload")
     assert version.source["origin"].endswith(str(directory))
+    assert VersionTag.objects.get(version=version).name == "nightly"
     count = len(sent_parts(pushing))
     assert count > 10
     (directory / "README.md").write_text("# Another card\n")

@@ -1,5 +1,7 @@
 """Care of the registry from the command line: retention, the store, exemptions, figures, comparison."""
 
+import json
+
 import pytest
 
 from accounts.states import Role
@@ -120,6 +122,17 @@ def test_figures_are_recorded_shown_taken_back_and_compared(
     assert "model.safetensors" in compared.out
     for wrong in ("accuracy", "=1", "accuracy=high", "accuracy=nan"):
         assert typing("models", "evaluate", "tiny:v2", "-f", wrong).status == 2
+
+
+def test_a_key_that_is_null_is_not_told_as_one_that_is_missing(
+    typing: Terminal, library: Library, actor, model
+) -> None:
+    config = b.CONFIG | {"pad_token_id": None, "tie_word_embeddings": True}
+    source = b.write(library.root / "padded", b.model_files() | {"config.json": json.dumps(config).encode()})
+    services.import_version(actor=actor, model=model, source=str(source))
+    library.settle()
+    told = {" ".join(line.split()) for line in typing("models", "compare", "tiny:v2", "v3").out.splitlines()}
+    assert {"pad_token_id added null", "tie_word_embeddings added true"} <= told
 
 
 def test_what_a_card_holds_does_not_steer_the_terminal(

@@ -35,7 +35,7 @@ def test_a_model_is_created_edited_and_deleted_with_its_versions(
     services.set_alias(actor=actor, model=row, alias="production", version=Version.objects.get())
     surely = ("--yes", "--reason", "Nobody needs it.")
     needed = typing("models", "delete", "tiny", "--whole-model", *surely)
-    assert (needed.status, "still has the aliases production" in needed.err) == (1, True)
+    assert (needed.status, "still has the alias production. Delete it first" in needed.err) == (1, True)
     typing("alias", "delete", "production", "--model", "tiny", *surely)
     assert typing("models", "delete", "tiny", "--whole-model", *surely).status == 0
     assert not Model.objects.live().exists()
@@ -147,3 +147,22 @@ def test_versions_are_listed_by_state_and_tag(
     assert "good" in typing("models", "versions", "tiny").out
     assert typing(*JSON, "models", "list", "--versions", "failed").document == []
     assert typing("models", "versions", "tiny", "--state", "asleep").status == 2
+
+
+def test_what_is_known_of_a_network_is_shown_with_its_memory(
+    typing: Terminal, library: Library, actor, model: Model
+) -> None:
+    library.ready(actor, model)
+    shown = {" ".join(line.split()) for line in typing("models", "show", "tiny:v1").out.splitlines()}
+    assert {"parameters 64", "context 512 tokens", "weights safetensors F32"} <= shown
+    assert {"GPU memory 256 B for weights", "KV cache 1.0 MB for 1,000 tokens, in F32"} <= shown
+
+
+def test_words_in_square_brackets_stand_in_a_table_as_they_were_written(
+    typing: Terminal, library: Library, actor, model: Model
+) -> None:
+    words = "[red]half[/oops] the :rocket: [memory]"
+    services.import_version(actor=actor, model=model, source=str(library.directory()), message=words)
+    for command in ("versions tiny", "show tiny", "show tiny:v1"):
+        said = typing("models", *command.split())
+        assert (said.status, words in said.out) == (0, True), command
