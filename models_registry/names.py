@@ -72,8 +72,8 @@ def check_tag(name: str) -> str:
     if not re.fullmatch(TAG_PATTERN, name):
         raise InvalidName(
             "add",
-            "A tag has 1 to 63 characters of letters, digits, '.', '_', ':', '=', '/', '+' and '-', "
-            "and starts with a letter or digit.",
+            f"'{name[:80]}' is no tag: one has 1 to 63 characters of letters, digits, '.', '_', ':', '=', "
+            "'/', '+' and '-', and starts with a letter or digit.",
         )
     return name
 

@@ -5,6 +5,8 @@ from typing import Any
 from django import forms
 
 from common.pages.forms import PLAIN
+from models_registry.errors import InvalidName
+from models_registry.names import check_tag
 from models_registry.services.checks import MAX_ORIGIN
 from models_registry.services.versions import MAX_MESSAGE
 from models_registry.sources import MAX_LENGTH
@@ -88,5 +90,8 @@ class TagForm(forms.Form):
         widget=forms.TextInput(attrs={"autofocus": True, **PLAIN}),
     )
 
-    def words(self) -> set[str]:
-        return set(self.cleaned_data["tags"].replace(",", " ").split())
+    def clean_tags(self) -> set[str]:
+        try:
+            return {check_tag(word) for word in self.cleaned_data["tags"].replace(",", " ").split()}
+        except InvalidName as error:
+            raise forms.ValidationError(error.fields["add"]) from None

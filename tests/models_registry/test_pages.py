@@ -371,3 +371,10 @@ def test_protection_is_set_on_the_models_settings_by_those_who_may(browser, libr
     assert "aliases.protected" in text_of(refused)
     assert bo.post("/models/tiny/+aliases/move/", wish).status_code == 302
     assert "protected</span>" in text_of(browser.get("/models/tiny/+aliases/"))
+
+
+def test_a_tag_that_cannot_be_is_named_beside_its_field(browser, library, actor, model):
+    library.ready(actor, model)
+    answer = browser.post("/models/tiny/v1/+tags/", {"tags": "good bad!tag"}, headers=PART)
+    assert answer.status_code == 422
+    assert "tags: &#x27;bad!tag&#x27; is no tag" in text_of(answer)

@@ -95,7 +95,7 @@ def test_tags_come_and_go_and_the_record_says_who_and_why(actor, version) -> Non
 
 
 def test_tags_that_are_no_words_or_too_many_are_refused(actor, version) -> None:
-    with pytest.raises(InvalidName, match="A tag has"):
+    with pytest.raises(InvalidName, match="is no tag"):
         services.tag_version(actor=actor, version=version, add=["two words"])
     with pytest.raises(Invalid, match="at once"):
         services.tag_version(actor=actor, version=version, add=["a"], remove=["a"])
