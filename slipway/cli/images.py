@@ -53,23 +53,53 @@ def list_images(
 
 @app.command("show")
 def show(typer_context: typer.Context, name: str) -> None:
-    """One image, its mirrors, and where it has been tried."""
+    """One image, what it needs, its mirrors, and where it has been tried."""
     context = context_of(typer_context)
     document = context.client.get(f"images/{name}/")
     context.show(document)
-    keys = ("name", "engine", "engine_version", "reference", "cuda_version", "least_driver", "state")
-    told = ("acceleration", "acceleration_why", "replaced_by")
-    context.table(("", ""), ((key, document[key]) for key in (*keys, *told) if document[key]))
+    context.table(("", ""), ((key, value) for key, value in _told(document).items() if value))
     if document["mirrors"]:
         context.table(("REGION", "MIRROR"), document["mirrors"].items())
     if document["trials"]:
         context.table(
-            ("GPU", "ARCHITECTURE", "OUTCOME", "BY", "WORDS"),
+            ("AT", "GPU", "DRIVER", "ARCHITECTURE", "OUTCOME", "BY", "WORDS"),
             (
-                (one["gpu"], one["architecture"] or "any", one["outcome"], one["by"], one["words"])
+                (
+                    one["at"],
+                    one["gpu"],
+                    one["driver"],
+                    one["architecture"] or "any",
+                    one["outcome"],
+                    one["by"],
+                    one["words"],
+                )
                 for one in document["trials"]
             ),
         )
+
+
+def _told(image: dict[str, Any]) -> dict[str, str]:
+    cuda, driver = image["cuda_version"], image["least_driver"]
+    ended = f"since {image['deprecated_at']} by {image['deprecated_by']}: {image['deprecated_why']}"
+    return {
+        "name": image["name"],
+        "team": image["team"] or "all",
+        "engine": f"{image['engine']} {image['engine_version']}",
+        "reference": image["reference"],
+        "size": size(image["size_bytes"] or None),
+        "CUDA": cuda or "none",
+        "driver": f"{driver} or newer" if driver else f"what CUDA {cuda} needs" if cuda else "",
+        "compiled for": " ".join(image["code"]),
+        "without a GPU": "runs" if image["runs_on_cpu"] else "does not run",
+        "loads": " ".join(image["formats"]),
+        "state": f"deprecated {ended}" if image["deprecated_at"] else image["state"],
+        "replaced by": image["replaced_by"] or "",
+        "load it by": f"{image['acceleration']}: {image['acceleration_why']}"
+        if image["acceleration"]
+        else "",
+        "description": image["description"],
+        "added": f"{image['created_at']} by {image['created_by']}",
+    }
 
 
 @app.command("add")
@@ -146,7 +176,11 @@ def fit(
     context.show(document)
     _tell(context, document)
     if document["best"] is None:
-        raise CommandFailed(f"No image of {engine} fits.", Exit.FAILED)
+        others = document["others"]
+        fault = (
+            f"No image of {engine} fits." if others else f"There is no image of {engine} in the catalogue."
+        )
+        raise CommandFailed(fault, Exit.FAILED)
 
 
 def _tell(context: Context, document: dict[str, Any]) -> None:

@@ -92,6 +92,16 @@ def test_changes_of_an_image_that_cannot_be_are_wrong_usage(
     assert row.revision == revision
 
 
+def test_what_an_image_needs_and_why_it_is_deprecated_is_shown(olga: Terminal) -> None:
+    image("vllm-10", team("speech"), cuda_version="12.8", code=["9.0"], least_driver="")
+    olga("images", "deprecate", "vllm-10", "--reason", "It leaks.")
+    shown = " ".join(olga("images", "show", "vllm-10").out.split())
+    assert "driver what CUDA 12.8 needs compiled for 9.0 without a GPU does not run" in shown
+    assert "by olga: It leaks." in shown
+    none = olga("images", "fit", "--engine", "tgi", "--gpu", "H100")
+    assert (none.status, "There is no image of tgi in the catalogue." in none.err) == (1, True)
+
+
 def test_an_image_is_deprecated_for_another_and_reinstated(olga: Terminal) -> None:
     image("vllm-9", team("speech"), engine_version="0.9.1")
     image("vllm-10", team("speech"))
