@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
+from django.http import Http404
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
@@ -17,6 +17,7 @@ from models_registry import selectors, services
 from models_registry.api import examples
 from models_registry.api.serializers import ReasonSerializer, StuckField
 from models_registry.api.views import MODEL, OfModel
+from models_registry.errors import UnknownRule
 from models_registry.models import RetentionRule
 
 
@@ -95,8 +96,12 @@ class Retention(OfModel, Read, Put, Deleted):
         return rows.filter(model=self.model).select_related("model__team")
 
     def get_object(self) -> RetentionRule:
-        found: RetentionRule = get_object_or_404(self.get_queryset())
-        return found
+        try:
+            return selectors.retention_rule(self.model)
+        except UnknownRule:
+            if self.action == "update":  # which makes it
+                raise Http404 from None
+            raise
 
     def put_one(
         self, instance: RetentionRule | None, given: dict[str, Any], expected: int | None

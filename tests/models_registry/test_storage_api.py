@@ -19,7 +19,11 @@ def admin(db) -> cast.Api:
 def test_a_rule_is_set_previewed_applied_and_stopped(library, actor, model, api) -> None:
     for fill in (1, 2, 3):
         library.ready(actor, model, fill=bytes([fill]))
-    assert api.call("GET", "models/tiny/retention/").status_code == 404
+    none = api.call("GET", "models/tiny/retention/preview/")
+    assert (none.status_code, none.json()["detail"]) == (
+        404,
+        "tiny has no retention rule: it keeps every version.",
+    )
     made = api.call("PUT", "models/tiny/retention/", {"keep_last": 1})
     assert (made.status_code, made.json()["daily"], made.json()["last_run"]) == (201, False, None)
     preview = api.call("GET", "models/tiny/retention/preview/").json()
