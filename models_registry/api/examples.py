@@ -199,8 +199,9 @@ ALIAS_MOVE = {
     "at": "2026-11-20T09:10:00Z",
     "from_version": "v1",
     "to_version": "v2",
+    "to_digest": "0076dda79f15c1e4b1d6f2c8a9e05b3d7c4412f8e6a09b5d3c1f7e2a8b4d6c90",
     "by": "slipway",
-    "reason": "Promoted on chat: longer training",
+    "reason": "Promoted on chat, asked for by ada, approved by bo: longer training",
     "release_id": 12,
 }
 COMMIT = "4a6b1f0c6a2f4d0f9a1f0a5a3c2b1d0e9f8a7b6c"

@@ -358,10 +358,16 @@ class AliasMoveSerializer(serializers.ModelSerializer[AliasMove]):
     to_version = serializers.CharField(
         source="to_version.name", default=None, allow_null=True, help_text="Null: it was deleted."
     )
+    to_digest = serializers.CharField(
+        source="to_version.digest",
+        default=None,
+        allow_null=True,
+        help_text="Of the files of `to_version`; it stays when the version is deleted.",
+    )
 
     class Meta:
         model = AliasMove
-        fields = ("alias", "at", "from_version", "to_version", "by", "reason", "release_id")
+        fields = ("alias", "at", "from_version", "to_version", "to_digest", "by", "reason", "release_id")
 
 
 class FigureSerializer(serializers.Serializer[Any]):

@@ -136,7 +136,12 @@ def version_named(model: Model, reference: str) -> Version:
             f"{model} has several versions whose digest begins with {reference}. Give more of it."
         )
     if not listed:
-        raise UnknownVersion(f"{model} has no version '{reference[:95]}'.")
+        was = Version.objects.filter(wanted, model=model).exists()
+        raise UnknownVersion(
+            f"{model}:{reference} was deleted; its name stays taken."
+            if was
+            else f"{model} has no version '{reference[:95]}'."
+        )
     return listed[0]
 
 

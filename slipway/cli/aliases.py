@@ -45,13 +45,14 @@ def history(
         context.say(f"No alias {alias} of {model} {when}." if alias else f"No alias of {model} {when}.")
         return
     context.table(
-        ("AT", "ALIAS", "FROM", "TO", "BY", "RELEASE", "WHY"),
+        ("AT", "ALIAS", "FROM", "TO", "DIGEST", "BY", "RELEASE", "WHY"),
         (
             (
                 r["at"],
                 r["alias"],
                 r["from_version"],
                 r["to_version"] or "deleted",
+                (r["to_digest"] or "")[:12],
                 r["by"],
                 r["release_id"],
                 r["reason"],

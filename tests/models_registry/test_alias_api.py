@@ -30,6 +30,8 @@ def test_an_alias_is_put_moved_and_deleted_and_remembers_all_of_it(api, library,
         (None, "v1", "ada", "First release."),
     ]
     assert api.get("models/tiny/history/").json()["results"] == rows
+    digests = [api.get(f"models/tiny/versions/{name}/").json()["digest"] for name in ("v2", "v1")]
+    assert [row["to_digest"] for row in rows] == [None, *digests]
     for row, version in ((rows[2], "v1"), (rows[1], "v2")):
         found = api.get(f"models/tiny/history/?at={row['at'].replace('+', '%2B')}").json()["results"]
         assert [move["to_version"] for move in found] == [version]

@@ -4,7 +4,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from models_registry import services
+from models_registry import selectors, services
+from models_registry.errors import UnknownVersion
 from models_registry.facts import readme
 from models_registry.models import Alias, AliasMove, Check, Collection, Finding, Model, Version
 from tests import cast
@@ -378,3 +379,17 @@ def test_a_tag_that_cannot_be_is_named_beside_its_field(browser, library, actor,
     answer = browser.post("/models/tiny/v1/+tags/", {"tags": "good bad!tag"}, headers=PART)
     assert answer.status_code == 422
     assert "tags: &#x27;bad!tag&#x27; is no tag" in text_of(answer)
+
+
+def test_what_an_alias_named_once_is_told_though_the_version_is_deleted(browser, library, actor, model):
+    first, second = (library.ready(actor, model, fill=fill) for fill in (b"\x01", b"\x02"))
+    for version in (first, second):
+        services.set_alias(actor=actor, model=model, alias="production", version=version)
+    services.delete_version(actor=actor, version=first)
+    page = text_of(browser.get("/models/tiny/+aliases/"))
+    assert first.digest[:12] in page
+    assert "deleted since" in page
+    assert 'href="/models/tiny/v1/"' not in page
+    assert 'href="/models/tiny/v2/"' in page
+    with pytest.raises(UnknownVersion, match="tiny:v1 was deleted; its name stays taken"):
+        selectors.version_named(model, "v1")
