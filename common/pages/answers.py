@@ -77,6 +77,8 @@ def refused(
     context = {"title": reason, "text": advice, "tone": "bad"}
     response = render(request, "components/problem.html", context, status=status)
     response["HX-Slipway-Refused"] = "1"
+    # A form inherits what the page around it selects of its own refreshes: these words are none of it.
+    response["HX-Reselect"] = "unset"
     return response
 
 

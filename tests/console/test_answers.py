@@ -88,6 +88,7 @@ def test_a_refusal_answers_the_form_with_words_not_markup() -> None:
     response = refused(request_of("POST", **HTMX), "<b>v3</b> is gone", advice="Take v4.")
     assert response.status_code == 422
     assert response["HX-Slipway-Refused"] == "1"
+    assert response["HX-Reselect"] == "unset"
     body = response.content.decode()
     assert "&lt;b&gt;v3&lt;/b&gt; is gone" in body
     assert "Take v4." in body
