@@ -132,6 +132,11 @@ def flag(wanted: bool | None) -> str:
     return "" if wanted is None else str(wanted).lower()
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 version`, `2,000 versions`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def size(count: int | float | None) -> str:
     """Bytes for people: `12.3 MB`."""
     if count is None:

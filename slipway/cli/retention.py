@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import Context, context_of, size
+from slipway.cli.context import Context, context_of, counted, size
 from slipway.cli.options import Reason, Timeout, Wait, Yes
 from slipway.cli.waiting import until_over
 from slipway.client import Document
@@ -96,10 +96,10 @@ def _say(context: Context, rule: Document) -> None:
     if rule["stuck"]:
         raise CommandFailed(f"The rule of {rule['model']} is stuck: {rule['stuck']}", Exit.FAILED)
     how = "once a day" if rule["daily"] else "being applied" if rule["applying"] else "when it is applied"
-    days = f" and what is newer than {rule['keep_days']} days" if rule["keep_days"] else ""
-    context.say(f"{rule['model']} keeps the last {rule['keep_last']} versions{days}, {how}")
+    days = f" and what is newer than {counted(rule['keep_days'], 'day')}" if rule["keep_days"] else ""
+    context.say(f"{rule['model']} keeps the last {counted(rule['keep_last'], 'version')}{days}, {how}")
     if last := rule["last_run"]:
-        deleted = f"{last['deleted_versions']} versions, {size(last['deleted_bytes'])}"
+        deleted = f"{counted(last['deleted_versions'], 'version')}, {size(last['deleted_bytes'])}"
         context.say(f"Last run {last['at']}: deleted {deleted}")
 
 

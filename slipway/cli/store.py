@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import Context, context_of, size
+from slipway.cli.context import Context, context_of, counted, size
 from slipway.cli.options import Limit, Reason, Timeout, Wait
 from slipway.cli.waiting import until_over
 from slipway.client import Document
@@ -148,7 +148,7 @@ def _newest(context: Context, path: str, limit: int) -> list[Document]:
 
 
 def _collected(row: Document) -> str:
-    return f"deleted {row['deleted_blobs']} files, {size(row['deleted_bytes'])}"
+    return f"deleted {counted(row['deleted_blobs'], 'file')}, {size(row['deleted_bytes'])}"
 
 
 def _checked(row: Document) -> str:

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import Context, context_of, flag, size
+from slipway.cli.context import Context, context_of, counted, flag, size
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, States, Timeout, VersionLabel, Wait
 from slipway.cli.pushing import until_ready
@@ -128,13 +128,12 @@ def _say(context: Context, version: Document) -> None:
 
 def _told(version: Document) -> dict[str, str]:
     signature = version["signature"] or {"standing": "unsigned", "reason": ""}
-    files = version["file_count"]
     return {
         "version": f"{version['model']}:{version['name']}",
         "state": f"{version['state']} {version['stuck'] or version['reason']}".rstrip(),
         "digest": version["digest"] or "",
         "same files as": version["same_content_as"],
-        "size": f"{size(version['size_bytes'])} in {files} file{'' if files == 1 else 's'}",
+        "size": f"{size(version['size_bytes'])} in {counted(version['file_count'], 'file')}",
         "architecture": version["architecture"],
         **_network(version),
         "source": version["source"]["uri"],
@@ -155,7 +154,7 @@ def _network(version: Document) -> dict[str, str]:
     memory = facts.get("memory") or {}
     cache = memory.get("kv_cache_bytes_per_1k_tokens")
     return {
-        "parameters": _counted(version["parameters"]),
+        "parameters": "" if version["parameters"] is None else f"{version['parameters']:,}",
         "context": f"{version['context_length']:,} tokens" if version["context_length"] else "",
         "weights": " ".join(filter(None, (facts.get("format"), version["dtype"]))),
         "quantization": version["quantization"],
@@ -164,10 +163,6 @@ def _network(version: Document) -> dict[str, str]:
         "not known": _joined(facts.get("unknown")),
         "notes": _joined((version["scan"] or {}).get("notes")),
     }
-
-
-def _counted(number: int | None) -> str:
-    return "" if number is None else f"{number:,}"
 
 
 def _joined(told: Any) -> str:

@@ -39,7 +39,7 @@ def root(typing: Terminal) -> Terminal:
 def test_a_rule_is_set_looked_at_applied_and_dropped(typing: Terminal, library: Library) -> None:
     typing.while_waiting = library.retain
     assert (
-        "tiny keeps the last 1 versions, when it is applied"
+        "tiny keeps the last 1 version, when it is applied"
         in typing("models", "retention", "set", "tiny", "--keep-last", 1).out
     )
     seen = typing(*JSON, "models", "retention", "preview", "tiny").document
@@ -51,7 +51,7 @@ def test_a_rule_is_set_looked_at_applied_and_dropped(typing: Terminal, library: 
     applied = typing(*JSON, "models", "retention", "apply", "tiny", "--preview", seen["preview"], "--daily")
     assert (applied.status, applied.document["last_run"]["deleted_versions"]) == (0, 1)
     assert applied.document["daily"]
-    assert "deleted 1 versions" in typing("models", "retention", "show", "tiny").out
+    assert "deleted 1 version," in typing("models", "retention", "show", "tiny").out
     assert typing("models", "retention", "stop", "tiny").status == 0
     assert typing("models", "retention", "drop", "tiny", "--reason", "All shall stay.").status == 0
     assert not RetentionRule.objects.exists()
