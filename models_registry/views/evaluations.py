@@ -4,6 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST
 
 from accounts.actors import of_request
+from common.errors import Invalid
 from common.pages.access import signed_in
 from common.pages.answers import done, refusals_at_the_form
 from common.pages.forms import filled, reason_of
@@ -21,5 +22,7 @@ def evaluate(request: HttpRequest, name: str, version: str) -> HttpResponse:
     row = visible_version(visible_model(actor, name), version)
     figure = filled(EvaluationForm(request.POST)).measured()
     why = reason_of(request, is_demanded=False)
-    services.evaluate_version(actor=actor, version=row, figures=[figure], reason=why)
+    told = services.evaluate_version(actor=actor, version=row, figures=[figure], reason=why)
+    if figure.value is None and not told:
+        raise Invalid(f"There is no {figure.name} of {row} to take back. Give its value.")
     return done(request, f"{figure.name} of {row} is {'recorded' if figure.value is not None else 'gone'}.")

@@ -13,6 +13,7 @@ Mirrors = Annotated[
     list[str] | None,
     typer.Option("--mirror", metavar="REGION=REPOSITORY", help="Holds the same digest; repeatable."),
 ]
+ACCELERATIONS = "lazy-stargz, lazy-nydus, lazy-soci, p2p-dragonfly, p2p-spegel, prepull, node-image"
 
 
 def edit(
@@ -24,7 +25,7 @@ def edit(
         list[str] | None, typer.Option("--without-mirror", metavar="REGION", help="Forget it; repeatable.")
     ] = None,
     acceleration: Annotated[
-        str | None, typer.Option("--acceleration", help="lazy-soci, p2p-spegel, prepull ..., or '' for none.")
+        str | None, typer.Option("--acceleration", help=f"{ACCELERATIONS}, or '' for none.")
     ] = None,
     why: Annotated[str | None, typer.Option("--why", help="Why a cluster should load it so.")] = None,
 ) -> None:

@@ -3,7 +3,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import Context, context_of, flag, size
-from slipway.cli.image_changes import Mirrors, deprecate, edit, mirrors_of, reinstate, trial
+from slipway.cli.image_changes import ACCELERATIONS, Mirrors, deprecate, edit, mirrors_of, reinstate, trial
 from slipway.cli.names import split_version
 from slipway.exits import CommandFailed, Exit
 
@@ -127,9 +127,7 @@ def add(
     team: Annotated[str, typer.Option("--team", help="Its team; else the whole installation.")] = "",
     description: Annotated[str, typer.Option("--description")] = "",
     mirrors: Mirrors = None,
-    acceleration: Annotated[
-        str, typer.Option("--acceleration", help="lazy-soci, p2p-spegel, prepull ...; with --why.")
-    ] = "",
+    acceleration: Annotated[str, typer.Option("--acceleration", help=f"{ACCELERATIONS}; with --why.")] = "",
     why: Annotated[str, typer.Option("--why", help="Why a cluster should load it so.")] = "",
 ) -> None:
     """Add an image to the catalogue; what it contains never changes."""

@@ -155,6 +155,9 @@ def test_the_page_shows_figures_records_one_and_tells_the_history(ada, version) 
     assert 'href="https://example.org/board"' in page
     bad = browser.post("/models/tiny/v1/+evaluations/", {"name": ""}, headers={"HX-Request": "true"})
     assert bad.status_code == 422
+    forgotten = {"name": "bleu", "dataset": "", "value": "", "direction": "", "link": ""}
+    empty = browser.post("/models/tiny/v1/+evaluations/", forgotten, headers={"HX-Request": "true"})
+    assert (empty.status_code, "Give its value" in empty.content.decode()) == (422, True)
 
 
 def test_two_versions_are_compared_by_dataset_and_name_in_the_direction_that_was_told() -> None:
