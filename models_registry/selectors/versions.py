@@ -118,25 +118,28 @@ def version_card(version: Version) -> VersionCard:
     return version_cards([version])[0]
 
 
-def version_named(model: Model, reference: str) -> Version:
+def version_named(model: Model, reference: str, *, or_deleted: bool = False) -> Version:
     """By `v3`, by the name its author gave, or by at least 12 hex digits of its digest. Raises
     UnknownVersion.
 
-    Versions that were deleted are not found. Of several with one digest it is the newest.
+    Versions that were deleted are not found, unless `or_deleted` and no other is meant. Of several with one
+    digest it is the newest.
     """
-    rows = Version.objects.live().filter(model=model).select_related("model__team", "parent__model")
+    rows = Version.objects.filter(model=model).select_related("model__team", "parent__model")
     wanted = Q(name=reference)
     if number := names.NUMBER.fullmatch(reference):
         wanted |= Q(number=int(number[1]))
     if names.DIGEST_PREFIX.fullmatch(reference):
         wanted |= Q(digest__startswith=reference)
-    listed = list(rows.filter(wanted).order_by("-number")[:50])
+    listed = list(rows.live().filter(wanted).order_by("-number")[:50])
+    if not listed and or_deleted:
+        listed = list(rows.filter(wanted).order_by("-number")[:50])
     if len({version.digest for version in listed if version.digest}) > 1:
         raise UnknownVersion(
             f"{model} has several versions whose digest begins with {reference}. Give more of it."
         )
     if not listed:
-        was = Version.objects.filter(wanted, model=model).exists()
+        was = rows.filter(wanted).exists()
         raise UnknownVersion(
             f"{model}:{reference} was deleted; its name stays taken."
             if was

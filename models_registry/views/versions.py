@@ -21,7 +21,7 @@ from models_registry.facts.figures import Figure
 from models_registry.facts.readme import Card
 from models_registry.forms import EvaluationForm, ImportForm, TagForm
 from models_registry.models import Model, Version
-from models_registry.states import WHOLE
+from models_registry.states import WHOLE, VersionState
 from models_registry.views.models import card_of, frame, is_moving, push_command, visible_model
 
 FILES_SHOWN = 500
@@ -60,14 +60,15 @@ def import_version(request: HttpRequest, name: str) -> HttpResponse:
 def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
-    row = visible_version(model, version)
+    row = or_404(selectors.version_named, model, version, or_deleted=True)
+    is_gone = row.state == VersionState.DELETED
     card = selectors.version_card(row)
     files = list(selectors.version_files(row)[: FILES_SHOWN + 1])
     neighbours = Version.objects.ready().filter(model=model).exclude(pk=row.pk).order_by("-number")
     context = frame(actor, model) | {
         "version": row,
         "card": card,
-        "damages": selectors.damages(row),
+        "damages": [] if is_gone else selectors.damages(row),
         "sync": selectors.hub_sync_behind(row),
         "exports": list(selectors.exports(actor, model).filter(version=row)[:EXPORTS_SHOWN]),
         "may_export": may(actor, Right.MODELS_EXPORT, model.team_id),
@@ -87,6 +88,7 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
         "evaluations": list(selectors.evaluations(row)[:EVALUATIONS_SHOWN]),
         "evaluation_form": EvaluationForm(auto_id="evaluation_%s"),
         "tag_form": TagForm(initial={"tags": " ".join(card.tags)}, auto_id="tag_%s"),
+        "is_gone": is_gone,
         "moves": list(selectors.version_moves(row).order_by("-pk")[:MOVES_SHOWN]),
         "origins": lineage.origins(row.lineage, hub=next(iter(settings.SLIPWAY_HUB_ENDPOINTS), "")),
         "children": list(selectors.made_from(actor, row)[:CHILDREN_SHOWN]),

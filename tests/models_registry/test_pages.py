@@ -385,11 +385,16 @@ def test_what_an_alias_named_once_is_told_though_the_version_is_deleted(browser,
     first, second = (library.ready(actor, model, fill=fill) for fill in (b"\x01", b"\x02"))
     for version in (first, second):
         services.set_alias(actor=actor, model=model, alias="production", version=version)
-    services.delete_version(actor=actor, version=first)
+    services.delete_version(actor=actor, version=first, reason="Nobody asks for it.")
     page = text_of(browser.get("/models/tiny/+aliases/"))
     assert first.digest[:12] in page
     assert "deleted since" in page
-    assert 'href="/models/tiny/v1/"' not in page
-    assert 'href="/models/tiny/v2/"' in page
+    assert 'href="/models/tiny/v1/"' in page
+    told = text_of(browser.get("/models/tiny/v1/"))
+    assert "its name stays taken" in told
+    assert "ada: Nobody asks for it." in told
+    assert "model.safetensors" in told
+    assert "ask-delete" not in told
+    assert "ask-tags" not in told
     with pytest.raises(UnknownVersion, match="tiny:v1 was deleted; its name stays taken"):
         selectors.version_named(model, "v1")
