@@ -1,4 +1,4 @@
-"""Words on their way into rows, and what people look for there."""
+"""What people look for in rows."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -8,11 +8,6 @@ from django.db.models import Model, Q, QuerySet
 MAX_WORDS = 8
 
 Row = TypeVar("Row", bound=Model)
-
-
-def storable(text: str) -> str:
-    """What others have said, as every database keeps it: without zero bytes and halves of surrogate pairs."""
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def mentioning(rows: QuerySet[Row], text: str, columns: Sequence[str]) -> QuerySet[Row]:

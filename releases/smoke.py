@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import httpx2
 
-from common.words import storable
+from common.texts import storable
 
 PROMPTS = (
     "Return a list of",

@@ -38,7 +38,7 @@ from common import audit, events, live
 from common.actor import Actor
 from common.errors import SlipwayError
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
-from common.words import storable
+from common.texts import storable
 from models_registry.errors import OnItsWay
 from models_registry.files import materialise
 from models_registry.models import Version

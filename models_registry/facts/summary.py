@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
+from common import texts
 from models_registry.contents import Identified
 from models_registry.contents.gguf import FILE_TYPES, TYPES, Gguf
 from models_registry.contents.safetensors import BITS, Tensors
@@ -282,7 +283,7 @@ def _bounded(config: Mapping[str, Any]) -> dict[str, Any]:
 def storable(value: Any) -> Any:
     """`value` as every database takes it: no NULs or lone surrogates in texts, no NaN, no endless numbers."""
     if isinstance(value, str):
-        return value[:MAX_TEXT].replace("\x00", "").encode("utf-8", "replace").decode()
+        return texts.storable(value[:MAX_TEXT])
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, int) and abs(value) >= 2**63:

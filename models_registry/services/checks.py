@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from common import texts
 from common.audit import MAX_REASON
 from common.errors import Invalid
 from common.sealed import seal
@@ -22,7 +23,7 @@ def text(field: str, value: str, *, limit: int) -> str:
     stripped = value.strip()
     if len(stripped) > limit:
         raise Invalid(fields={field: [f"At most {limit:,} characters; these are {len(stripped):,}."]})
-    if storable(stripped) != stripped[:4_000] or "\x00" in stripped:
+    if texts.storable(stripped) != stripped:
         raise Invalid(fields={field: ["It has characters that cannot be stored."]})
     return stripped
 
