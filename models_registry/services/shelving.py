@@ -25,20 +25,25 @@ def archive_version(*, actor: Actor, version: Version, reason: str = "") -> Vers
 
     Raises NotAllowed, WrongState unless it is ready, InUse while an alias or a deployment needs it.
     """
-    if version.state != VersionState.READY:
-        raise WrongState(f"{version} is {version.state}; only a ready version can be archived.")
     return _move(version, VersionState.ARCHIVED, actor=actor, reason=reason)
 
 
 def restore_version(*, actor: Actor, version: Version, reason: str = "") -> Version:
     """Make an archived version ready again. Raises NotAllowed, WrongState."""
-    if version.state != VersionState.ARCHIVED:
-        raise WrongState(f"{version} is {version.state}; only an archived version can be restored.")
     return _move(version, VersionState.READY, actor=actor, reason=reason)
+
+
+_FROM = {
+    VersionState.ARCHIVED: (VersionState.READY, "a ready version can be archived"),
+    VersionState.READY: (VersionState.ARCHIVED, "an archived version can be restored"),
+}
 
 
 def _move(version: Version, to: VersionState, *, actor: Actor, reason: str) -> Version:
     require(actor, Right.MODELS_WRITE, version.model.team)
+    needed, what = _FROM[to]
+    if version.state != needed:
+        raise WrongState(f"{version} is {version.state}; only {what}.")
     why = checks.reason(reason)
     columns, write = moves.moved(version, to, actor=actor, reason=why)
     if to == VersionState.READY:

@@ -104,10 +104,11 @@ def test_tags_that_are_no_words_or_too_many_are_refused(actor, version) -> None:
         services.tag_version(actor=actor, version=version, add=["one-more"])
 
 
-def test_a_viewer_may_neither_archive_nor_tag(version) -> None:
+def test_a_viewer_may_neither_archive_nor_restore_nor_tag_whatever_its_state(version) -> None:
     viewer = of_user(cast.person("vic", vision="viewer"))
-    with pytest.raises(NotAllowed):
-        services.archive_version(actor=viewer, version=version)
+    for move in (services.archive_version, services.restore_version):
+        with pytest.raises(NotAllowed):
+            move(actor=viewer, version=version)
     with pytest.raises(NotAllowed):
         services.tag_version(actor=viewer, version=version, add=["a"])
     assert Version.objects.get().state == "ready"
