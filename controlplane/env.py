@@ -92,6 +92,13 @@ class Environment(BaseSettings):
     store_check_days: int = Field(
         30, ge=0, le=365, description="Days between two checks that read the whole model store. 0: never."
     )
+    store_quarantine_days: int = Field(
+        30,
+        ge=0,
+        le=3_650,
+        description="Days that a damaged file is kept aside, for people to look at; longer while no whole "
+        "one has taken its place. 0: for good.",
+    )
     store_check_mib_per_second: int = Field(
         100, ge=1, description="MiB per second at which such a check reads at most."
     )

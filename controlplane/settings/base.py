@@ -17,6 +17,7 @@ SLIPWAY_STORE_PATH_STYLE = env.store_path_style
 SLIPWAY_STORE_CACHE_BYTES = env.store_cache_gib * 1024**3
 SLIPWAY_STORE_GRACE_SECONDS = env.store_grace_hours * 3600
 SLIPWAY_STORE_CHECK_DAYS = env.store_check_days
+SLIPWAY_STORE_QUARANTINE_DAYS = env.store_quarantine_days
 SLIPWAY_STORE_CHECK_BYTES_PER_SECOND = env.store_check_mib_per_second * 1024 * 1024
 SLIPWAY_HUB_ENDPOINTS = env.hub_endpoints
 SLIPWAY_SIGNING_KEY = env.signing_key

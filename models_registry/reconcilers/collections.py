@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import monotonic
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 
@@ -12,10 +13,10 @@ from common import audit
 from common.actor import Actor
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, wait
 from models_registry import files
-from models_registry.models import Collection, UnreferencedBlob, Version
+from models_registry.models import Collection, Finding, UnreferencedBlob, Version
 from models_registry.reconcilers.fence import check_fence
 from models_registry.states import RunState
-from models_registry.store import PARTS
+from models_registry.store import PARTS, Reclaimed
 
 ACTOR = Actor.system("collector")
 AT_MOST_SECONDS = 4.0
@@ -112,10 +113,13 @@ class CollectParts(Step[Collection]):
 
 
 class Tidy(Step[Collection]):
-    """Directories of versions that are not there any more, and intakes that nobody knows."""
+    """Directories of versions that are gone, intakes that nobody knows, and what was set aside long ago."""
 
     name = "tidy"
     effect = Effect.ABSOLUTE
+
+    def __init__(self) -> None:
+        self._cleared = Reclaimed(0, 0)
 
     def act(self, row: Collection, operation: Operation) -> None:
         store = files.store()
@@ -126,15 +130,25 @@ class Tidy(Step[Collection]):
         for digest in old - set(ready):
             store.dematerialise(digest)
         files.forget_orphans()
+        if days := settings.SLIPWAY_STORE_QUARANTINE_DAYS:
+            # Of what is lost, the damaged file is all there is.
+            keep = set(Finding.objects.open().values_list("sha256", flat=True))
+            self._cleared = store.clear_quarantine(older_than=timedelta(days=days), keep=keep)
 
     def settle(self, row: Collection, seen: None, now: datetime) -> Outcome:
-        told = ("blobs", "bytes", "waiting_blobs", "waiting_bytes", "deleted_blobs", "deleted_bytes")
+        figures = {
+            "blobs": row.blobs,
+            "bytes": row.bytes,
+            "waiting_blobs": row.waiting_blobs,
+            "waiting_bytes": row.waiting_bytes,
+            "deleted_blobs": row.deleted_blobs + self._cleared.blobs,
+            "deleted_bytes": row.deleted_bytes + self._cleared.bytes,
+        }
 
         def write() -> None:
-            detail = {column: getattr(row, column) for column in told}
-            audit.record(ACTOR, "store.collected", subject=row, detail=detail)
+            audit.record(ACTOR, "store.collected", subject=row, detail=figures)
 
-        return proceed(save={"state": RunState.DONE, "ended_at": now}, write=write)
+        return proceed(save={"state": RunState.DONE, "ended_at": now, **figures}, write=write)
 
 
 class CollectionReconciler(Reconciler[Collection]):

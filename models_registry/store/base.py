@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -160,6 +160,11 @@ class Store(Protocol):
 
     def quarantine(self, sha256: str, *, mark: str) -> None:
         """Move a damaged blob aside, if it still is what was found to be damaged. Idempotent."""
+
+    def clear_quarantine(self, *, older_than: timedelta, keep: Collection[str]) -> Reclaimed:
+        """Delete what was set aside longer ago than that, by the store's clock, but for the sha256s to `keep`
+        and what an intake or a version's directory still links to.
+        """
 
     def walk(self, first: int = 0) -> Iterator[tuple[int, dict[str, int]]]:
         """The parts from `first` on that are not empty, in order: sizes in bytes by sha256 of the blobs whose

@@ -16,9 +16,10 @@ import hashlib
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from models_registry.contents import Content, OpenFile
@@ -39,6 +40,7 @@ class LocalStore:
         self._blobs = root / "blobs" / "sha256"
         self._incoming = root / "incoming"
         self._versions = root / "versions"
+        self._quarantine = root / "quarantine"
         self._locks = root / "locks"
         self._directories = VersionDirectories(self._versions, self._locks / "versions", self.blob_path)
         self._made = threading.Event()
@@ -169,8 +171,22 @@ class LocalStore:
             sync_directory(blob.parent)
             sync_directory(aside.parent)
 
+    def clear_quarantine(self, *, older_than: timedelta, keep: Collection[str]) -> Reclaimed:
+        self._make()
+        before = time.time() - older_than.total_seconds()
+        count = freed = 0
+        with locks.held(self._blobs_lock):
+            for path in self._quarantine.glob("*"):
+                status = path.stat(follow_symlinks=False)
+                # As long as there is another link, the name here tells that it leads to a damaged file.
+                is_alone = status.st_nlink == 1
+                if is_alone and status.st_ctime <= before and path.stem not in keep:
+                    path.unlink()
+                    count, freed = count + 1, freed + status.st_size
+        return Reclaimed(count, freed)
+
     def _aside(self, sha256: str, mark: str) -> Path:
-        return self.root / "quarantine" / f"{sha256}.{mark}"
+        return self._quarantine / f"{sha256}.{mark}"
 
     def _is_quarantined(self, sha256: str, file: Path) -> bool:
         """Whether it is another link to a file that was found to be damaged."""

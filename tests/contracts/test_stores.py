@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Collection
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from models_registry.errors import BlobMissing, IntakeBusy, SourceChanged
 from models_registry.manifest import ManifestFile, manifest_of
-from models_registry.store import Store, Taken
+from models_registry.store import Reclaimed, Store, Taken
 from tests.contracts.store_rigs import (
     BucketRig,
     LocalRig,
@@ -276,6 +277,28 @@ def test_a_damaged_blob_is_named_and_set_aside_and_only_that_one(rig, store, tmp
     store.quarantine(sha256(b"content"), mark=flaw.mark)
     store.check(manifest)
     assert read(store, sha256(b"content")) == b"content"
+
+
+def test_what_was_set_aside_goes_when_it_is_old_and_neither_wanted_nor_held(rig, store, tmp_path) -> None:
+    def set_aside(content: bytes) -> None:
+        rig.spoil(sha256(content), content.upper())
+        flaw = store.verify(sha256(content), counted=lambda _: None)
+        assert flaw is not None
+        store.quarantine(sha256(content), mark=flaw.mark)
+
+    def clear(keep: tuple[str, ...] = (), **age: float) -> Reclaimed:
+        return store.clear_quarantine(older_than=timedelta(**age), keep=keep)
+
+    assert clear() == Reclaimed(0, 0)
+    published(store, tmp_path, {"a": b"old", "b": b"lost", "c": b"whole"})
+    set_aside(b"old")
+    set_aside(b"lost")
+    assert clear(days=1) == Reclaimed(0, 0)
+    assert clear(keep=(sha256(b"lost"),)) == Reclaimed(1, 3)
+    assert clear() == Reclaimed(1, 4)
+    assert clear() == Reclaimed(0, 0)
+    assert rig.again().opened(sha256(b"whole"))
+    assert {sha256(b"OLD"), sha256(b"LOST")}.isdisjoint(rig.stored())
 
 
 def test_an_import_has_lost_what_was_set_aside_since_it_took_hold_of_it(rig, store, tmp_path) -> None:

@@ -4,6 +4,7 @@ import os
 import shutil
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +19,7 @@ from models_registry.processes import checker
 from models_registry.reconcilers.checks import CheckReconciler
 from models_registry.reconcilers.findings import FindingReconciler
 from models_registry.services.storage import begin_check
+from models_registry.store import local
 from tests import cast
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die, run_until_rest, worker
 from tests.models_registry.conftest import Library, do_here
@@ -25,6 +27,7 @@ from tests.models_registry.conftest import Library, do_here
 pytestmark = pytest.mark.django_db
 
 SYSTEM = Actor.system("test")
+DAY = 86_400
 
 
 def kernel_of(library: Library, checkpoints: Checkpoints | None = None):
@@ -261,3 +264,34 @@ def test_a_collection_clears_away_what_checks_and_repairs_of_no_row_have_left(li
             pass
     library.collect()
     assert library.store.intakes() == [running.intake_key, "somebody-elses"]
+
+
+def test_a_damaged_file_is_kept_for_a_time_and_for_good_while_its_content_is_lost(
+    library, actor, model, version, settings, monkeypatch
+) -> None:
+    def aside() -> list[Path]:
+        return list((library.store.root / "quarantine").iterdir())
+
+    damage(library, version)
+    (library.root / "model").rename(library.root / "elsewhere")
+    checked(library)
+    (flawed,) = aside()
+    size = flawed.stat().st_size
+    settings.SLIPWAY_STORE_QUARANTINE_DAYS = 2
+    tomorrow, in_two_days = time.time() + DAY, time.time() + 2 * DAY
+    monkeypatch.setattr(local, "time", SimpleNamespace(time=lambda: in_two_days))
+    library.collect()
+    assert aside() == [flawed], "nothing has taken its place"
+    (library.root / "elsewhere").rename(library.root / "model")
+    library.ready(actor, model, "model")
+    settled(library)
+    settings.SLIPWAY_STORE_QUARANTINE_DAYS = 0
+    library.collect()
+    assert aside() == [flawed], "it is to be kept for good"
+    settings.SLIPWAY_STORE_QUARANTINE_DAYS = 2
+    monkeypatch.setattr(local, "time", SimpleNamespace(time=lambda: tomorrow))
+    library.collect()
+    assert aside() == [flawed], "it is not old enough"
+    monkeypatch.setattr(local, "time", SimpleNamespace(time=lambda: in_two_days))
+    done = library.collect()
+    assert (aside(), done.deleted_blobs, done.deleted_bytes) == ([], 1, size)

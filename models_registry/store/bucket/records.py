@@ -10,6 +10,7 @@ again: what a sleeper deletes late is nobody's.
 import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from uuid import uuid4
 
 from models_registry.errors import BlobMissing, StoreUnavailable
@@ -203,6 +204,19 @@ class Records:
 
     def is_quarantined(self, sha256: str, body: str) -> bool:
         return self._bucket.has_any(f"quarantine/{sha256}.{body}")
+
+    def clear_quarantine(self, *, older_than: timedelta, keep: Collection[str]) -> Reclaimed:
+        gone = []
+        for listed in self._bucket.listed("quarantine/"):
+            sha256, _, body = listed.key.removeprefix("quarantine/").partition(".")
+            if sha256 in keep or self._bucket.head(listed.key).age_seconds < older_than.total_seconds():
+                continue
+            size = self.size_of(body)
+            # In this order: as long as the body is there, its name here tells that it is damaged.
+            self._bucket.delete(body_key(body))
+            self._bucket.delete(listed.key)
+            gone.append(size or 0)
+        return Reclaimed(len(gone), sum(gone))
 
     def _put(self, sha256: str, size: int, record: Record, etag: str | None) -> bool:
         try:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -120,6 +120,9 @@ class BucketStore:
 
     def quarantine(self, sha256: str, *, mark: str) -> None:
         self._records.quarantine(sha256, mark)
+
+    def clear_quarantine(self, *, older_than: timedelta, keep: Collection[str]) -> Reclaimed:
+        return self._records.clear_quarantine(older_than=older_than, keep=keep)
 
     def walk(self, first: int = 0) -> Iterator[tuple[int, dict[str, int]]]:
         return self._records.walk(first)
