@@ -1,6 +1,7 @@
 """Sources on hubs, and the syncs of them."""
 
 from typing import Any, ClassVar
+from zlib import crc32
 
 import django_filters
 from django.db.models import QuerySet
@@ -31,6 +32,7 @@ PATTERNS = "Shell patterns over whole paths, such as `*.safetensors`."
 
 class LastSyncSerializer(serializers.ModelSerializer[HubSync]):
     state = serializers.ChoiceField(choices=SyncState.choices)
+    reason = serializers.CharField(source="why", read_only=True)
     version = serializers.CharField(source="version.name", default=None, allow_null=True)
 
     class Meta:
@@ -136,7 +138,9 @@ class HubSyncSerializer(serializers.ModelSerializer[HubSync]):
     model = serializers.CharField(source="source.model.name")
     repository = serializers.CharField(source="source", help_text="`org/name@revision`.")
     state = serializers.ChoiceField(choices=SyncState.choices)
-    reason = serializers.CharField(help_text="Why it is where it is.")
+    reason = serializers.CharField(
+        source="why", help_text="Why it is where it is; while it fetches, what it waits for."
+    )
     stuck = StuckField()
     commit = serializers.CharField(help_text="What the revision was found to be; empty until then.")
     version = serializers.CharField(
@@ -286,8 +290,9 @@ def _sync_events(sync_id: int, after: str) -> list[ServerEvent]:
     sync = HubSync.objects.select_related("source__model", "version").get(pk=sync_id)
     version = sync.version
     done = (version.bytes_done, version.files_done) if version else (0, 0)
+    waits = crc32(sync.why.encode())
     place = ".".join(
-        str(part) for part in (sync.state, int(sync.began_at.timestamp()), *done, bool(sync.stuck_at))
+        str(part) for part in (sync.state, int(sync.began_at.timestamp()), *done, bool(sync.stuck_at), waits)
     )
     if place == after:
         return []

@@ -123,7 +123,7 @@ class ProgressSerializer(serializers.Serializer[Version]):
     bytes_total = serializers.IntegerField()
     files_done = serializers.IntegerField()
     files_total = serializers.IntegerField()
-    bytes_per_second = serializers.IntegerField(help_text="Mean since copying began.")
+    bytes_per_second = serializers.IntegerField(help_text="Mean while something came; 0 while nothing comes.")
     seconds_left = serializers.FloatField(allow_null=True)
 
 

@@ -5,7 +5,9 @@ resolves to something else a moment later (DNS rebinding) changes nothing. Redir
 each judged like the first, and no secret goes along to another origin.
 """
 
+import http.client
 import socket
+import ssl
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -66,8 +68,7 @@ class Connection:
             finally:
                 response.close()
         except (httpx2.TransportError, httpx2.StreamError) as error:
-            what = str(error) or type(error).__name__
-            raise HubUnreachable(f"{address.host} does not answer as it should: {what}.") from error
+            raise _unreachable(address, error) from error
         except (httpx2.InvalidURL, UnicodeError) as error:
             raise HubMisbehaves(f"The hub leads to an address that is none: {error}.") from error
 
@@ -96,9 +97,7 @@ class Connection:
             finally:
                 response.close()
         except (httpx2.TransportError, httpx2.StreamError) as error:
-            what = str(error) or type(error).__name__
-            host = httpx2.URL(url).host
-            raise HubUnreachable(f"{host} does not answer as it should: {what}.") from error
+            raise _unreachable(httpx2.URL(url), error) from error
         except (httpx2.InvalidURL, UnicodeError) as error:
             raise HubMisbehaves(f"The hub leads to an address that is none: {error}.") from error
 
@@ -143,8 +142,8 @@ class _Pinned(httpx2.BaseTransport):
             except (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError) as error:
                 failure = error
             except urllib3.exceptions.HTTPError as error:
-                raise httpx2.ReadError(str(error)) from error
-        raise httpx2.ConnectError(str(failure) if failure else f"{url.host} has no address")
+                raise httpx2.ReadError(_why(error)) from error
+        raise httpx2.ConnectError(_why(failure) if failure else "the name has no address")
 
     def _pool(self, scheme: str, host: str, port: int, address: str) -> urllib3.HTTPConnectionPool:
         key = (scheme, host, port, address)
@@ -197,12 +196,36 @@ class _Body(httpx2.SyncByteStream):
             while data := self._answer.read1(MAX_READ_BYTES, decode_content=False):
                 yield data
         except urllib3.exceptions.HTTPError as error:
-            raise httpx2.ReadError(str(error)) from error
+            raise httpx2.ReadError(_why(error)) from error
 
     def close(self) -> None:
         # A connection whose answer was not read to its end is of no use to the next request.
         self._answer.close()
         self._answer.release_conn()
+
+
+def _unreachable(address: httpx2.URL, error: Exception) -> HubUnreachable:
+    where = address.netloc.decode("ascii", "replace")
+    what = str(error) or type(error).__name__
+    if isinstance(error, httpx2.ConnectError):
+        return HubUnreachable(f"{where} cannot be reached: {what}.")
+    return HubUnreachable(f"{where} does not answer as it should: {what}.")
+
+
+def _why(error: urllib3.exceptions.HTTPError) -> str:
+    """What went wrong in a few words: urllib3 names its own objects, which tell a person nothing."""
+    cause = next((one for one in (*error.args, error.__cause__) if isinstance(one, Exception)), None)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted ({cause.verify_message})"
+    if isinstance(cause, http.client.HTTPException):
+        return "it broke the connection off"
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror[0].lower() + cause.strerror[1:]
+    if isinstance(error, urllib3.exceptions.ConnectTimeoutError):
+        return f"no connection within {CONNECT_SECONDS:.0f} s"
+    if isinstance(error, urllib3.exceptions.ReadTimeoutError):
+        return f"nothing came for {READ_SECONDS:.0f} s"
+    return str(cause or error)
 
 
 def _addresses(host: str, port: int, *, is_trusted: bool) -> list[str]:

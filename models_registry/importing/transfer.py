@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where an import stands. The rate is the mean since it began to copy; 0 before."""
+    """Where an import stands. The rate is the mean while something came; 0 while nothing comes."""
 
     bytes_done: int
     bytes_total: int
@@ -36,7 +36,7 @@ class Meter:
         self._lock = threading.Lock()
         self._bytes = self._files = self._found = 0
         self._reason = ""
-        self._began = self._reported = time.monotonic()
+        self._began = self._reported = self._halted = time.monotonic()
 
     def count(self, size: int = 0, *, files: int = 0, always: bool = False) -> None:
         with self._lock:
@@ -54,6 +54,12 @@ class Meter:
         """Why nothing comes at the moment; empty when it comes again."""
         with self._lock:
             if reason != self._reason:
+                now = time.monotonic()
+                if not self._reason:
+                    self._halted = now
+                elif not reason:
+                    # The wait was no part of the transfer: it would make the rest look slower than it is.
+                    self._began += now - self._halted
                 self._reason = reason
                 self._tell(always=True)
 
@@ -61,7 +67,7 @@ class Meter:
         now = time.monotonic()
         if now - self._reported >= REPORT_EVERY_SECONDS or always:
             self._reported = now
-            rate = int(max(0, self._bytes) / max(now - self._began, 0.001))
+            rate = 0 if self._reason else int(max(0, self._bytes) / max(now - self._began, 0.001))
             done = self._bytes + self._found
             self._report(Progress(done, self._total[0], self._files, self._total[1], rate, self._reason))
 

@@ -129,3 +129,10 @@ class HubSync(Authored, Reconciled):
     @property
     def is_open(self) -> bool:
         return self.state in OPEN_SYNCS
+
+    @property
+    def why(self) -> str:
+        """Why it is where it is; while it fetches, what keeps its version waiting."""
+        if self.state == SyncState.FETCHING and self.version:
+            return self.version.reason
+        return self.reason

@@ -4,7 +4,7 @@ import pytest
 
 from models_registry import services
 from models_registry.api.hubs import _sync_events
-from models_registry.models import HubSource, HubSync
+from models_registry.models import HubSource, HubSync, Version
 from tests import cast
 from tests.models_registry import builders as b
 from tests.models_registry.conftest import REPO
@@ -138,6 +138,17 @@ def test_a_running_sync_is_paused_resumed_cancelled_and_begun_again(api, hubs, s
     assert api.post(f"hub-syncs/{pk}/retry/").json()["state"] == "resolving"
     hubs.settle()
     assert HubSync.objects.get(pk=pk).state == "done"
+
+
+def test_a_sync_tells_what_it_waits_for_while_it_fetches(api, hubs, source) -> None:
+    pk = begun(api, source)
+    hubs.worker(start=lambda job: None).sweep()
+    before = _sync_events(pk, "")[0].id
+    Version.objects.update(reason="The hub asks to wait 30 s: too many requests (429).")
+    assert "wait 30 s" in api.get(f"hub-syncs/{pk}/").json()["reason"]
+    assert "wait 30 s" in api.get(f"hub-sources/{source.pk}/").json()["last_sync"]["reason"]
+    (event,) = _sync_events(pk, before)
+    assert "wait 30 s" in event.data["reason"]
 
 
 def test_the_lists_are_filtered_and_show_only_ones_own(api, hubs, actor, source, model) -> None:

@@ -1,5 +1,6 @@
 """Fetching a repository into an intake, from hubs that behave and hubs that do not."""
 
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -232,6 +233,29 @@ def test_a_limit_of_the_hub_is_waited_for_and_told(hub, store) -> None:
     assert result.outcome == "accepted", result.reason
     assert any("The hub asks to wait 1 s" in one.reason for one in told)
     assert told[-1].reason == ""
+
+
+def test_while_nothing_comes_no_speed_is_told_and_the_wait_does_not_count_against_it(hub, store) -> None:
+    hub.faults.bytes_per_second = 400_000
+    hub.faults.cut_after = [100_000, 0]
+    told: list[Progress] = []
+    result = fetch(hub, store, told=told)
+    assert result.outcome == "accepted", result.reason
+    waits = [one for one in told if one.reason]
+    assert waits
+    assert {one.bytes_per_second for one in waits} == {0}
+    assert told[-1].bytes_per_second > 0
+
+
+def test_a_hub_that_is_gone_is_told_in_words_that_name_it(hub, store) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    endpoint = f"http://127.0.0.1:{port}"
+    result = fetch(hub, store, endpoint=endpoint, trusted_hosts=(f"127.0.0.1:{port}",))
+    assert result.outcome == "interrupted"
+    assert result.reason == (
+        f"127.0.0.1:{port} cannot be reached: connection refused. What has been fetched is kept."
+    )
 
 
 def test_room_is_taken_before_a_byte_is_fetched(hub, store, monkeypatch) -> None:
