@@ -65,5 +65,6 @@ class ImportResult:
 def refused(refusals: Sequence[Refused]) -> ImportResult:
     """The result that names them, the first 50."""
     named = tuple((refusal.path, refusal.reason) for refusal in refusals[:MAX_REFUSALS])
-    more = f" and {len(refusals) - 1} more" if len(refusals) > 1 else ""
-    return ImportResult("refused", reason=f"{refusals[0]}{more}. {WHAT_TO_DO}", refusals=named)
+    others = len(refusals) - 1
+    more = f"{others} more {'is' if others == 1 else 'are'} refused. " if others else ""
+    return ImportResult("refused", reason=f"{refusals[0]}. {more}{WHAT_TO_DO}", refusals=named)

@@ -72,7 +72,7 @@ def test_a_refusal_names_every_fault_and_copies_nothing(root, store) -> None:
     result = run(root, store)
     assert result.outcome == "refused"
     assert sorted(path for path, _ in result.refusals) == ["evil.pkl", "m.so", "tool"]
-    assert "and 2 more" in result.reason
+    assert "2 more are refused" in result.reason
     assert held(store) == 0
 
 
