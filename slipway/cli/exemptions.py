@@ -24,10 +24,18 @@ def list_exemptions(
     rows = list(context.client.each("code-exemptions/", **given))
     context.show(rows)
     context.table(
-        ("ID", "TEAM", "MODEL", "UNTIL", "BY", "WHY"),
+        ("ID", "TEAM", "MODEL", "COVERS", "UNTIL", "BY", "WHY"),
         (
-            (r["id"], r["team"], r["model"] or "every model", r["until"], r["given_by"], r["reason"])
-            for r in rows
+            (
+                row["id"],
+                row["team"],
+                row["model"] or "every model",
+                "code and pickles" if row["covers_runnable"] else "code",
+                row["until"] if row["in_force"] or not row["ended_at"] else f"ended {row['ended_at']}",
+                row["given_by"],
+                row["reason"],
+            )
+            for row in rows
         ),
     )
 
@@ -38,12 +46,23 @@ def give(
     team: str,
     model: Annotated[str, typer.Option("--model", "-m", help="Only this model; else all of the team.")] = "",
     days: Annotated[int, typer.Option("--days", min=1, max=180, help="It ends by itself.")] = 30,
+    runnable: Annotated[
+        bool,
+        typer.Option(
+            "--runnable", help="Formats that run code, such as pickles, may enter and be served too."
+        ),
+    ] = False,
     reason: Reason = "",
 ) -> None:
     """Let versions with code be served for a while."""
     context = context_of(typer_context)
     until = (datetime.now(UTC) + timedelta(days=days)).isoformat()
-    body = {"team": team, "reason": context.asked_for(reason), "until": until}
+    body = {
+        "team": team,
+        "covers_runnable": runnable,
+        "reason": context.asked_for(reason),
+        "until": until,
+    }
     document = context.client.create("code-exemptions/", body | ({"model": model} if model else {}))
     context.show(document)
     context.say(f"Exemption {document['id']} holds until {document['until']}")

@@ -20,7 +20,7 @@ from slipway.cli.options import (
     Wait,
     WaitForEnd,
 )
-from slipway.cli.transfers import HALTED, add_verbs, follow, seen_through
+from slipway.cli.transfers import HALTED, add_verbs, follow, how_far, seen_through
 from slipway.client import Document
 
 OPEN = ("sending", *HALTED)
@@ -178,10 +178,9 @@ def retry(
 
 
 def _say(context: Context, document: Document) -> None:
-    progress = document["progress"]
-    held = f"{size(progress['bytes_done'])} of {size(progress['bytes_total'])}"
+    held = f": {document['commit']}" if document["commit"] else how_far(document["progress"])
     named = f"Export {document['id']} of {document['model']}:{document['version']} to {_place(document)}"
-    context.say(f"{named} is {document['state']}: {document['commit'] or held}")
+    context.say(f"{named} is {document['state']}{held}")
     if why := document["stuck"] or document["reason"]:
         context.say(why)
 

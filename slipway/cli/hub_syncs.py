@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.context import Context, context_of, size
+from slipway.cli.context import Context, context_of
 from slipway.cli.options import Limit, Number, OnlyModel, States, Timeout, WaitForEnd
 from slipway.cli.syncs import DONE
-from slipway.cli.transfers import add_verbs, seen_through
+from slipway.cli.transfers import add_verbs, how_far, seen_through
 from slipway.client import Document
 
 app = typer.Typer(
@@ -64,8 +64,7 @@ def show(
 def _say(context: Context, document: Document) -> None:
     told = f"Sync {document['id']} of {document['repository']} is {document['state']}"
     if progress := document["progress"]:
-        held = f"{size(progress['bytes_done'])} of {size(progress['bytes_total'])}"
-        told += f": {document['model']}:{document['version']}, {held}"
+        told += f": {document['model']}:{document['version']}{how_far(progress)}"
     context.say(told)
     if why := document["stuck"] or document["reason"]:
         context.say(why)

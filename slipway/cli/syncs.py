@@ -55,6 +55,9 @@ def sync(
         document = follow(context, document, path=path, named=named, going=OPEN, done=DONE, timeout=timeout)
     context.show(document)
     context.say(_told(document))
+    if document["reason"]:
+        # Also what became of the release that was to follow.
+        context.say(document["reason"])
 
 
 def _source(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import typer
 
-from slipway.cli.context import Context, context_of
+from slipway.cli.context import Context, context_of, size
 from slipway.cli.options import Number, Reason
 from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently, transfer_bar
 from slipway.client import Document
@@ -83,6 +83,27 @@ def seen_through(
     raise CommandFailed(
         f"{told} `slipway {noun} resume {document['id']}` goes on with what has come.", Exit.FAILED
     )
+
+
+def how_far(progress: Document) -> str:
+    """`, 24.1 MB of 77.6 MB, 5 of 6 files, 2.8 MB/s, 18 s left`; empty before there is a list of files."""
+    if not progress["bytes_total"]:
+        return ""
+    told = [
+        f"{size(progress['bytes_done'])} of {size(progress['bytes_total'])}",
+        f"{progress['files_done']} of {progress['files_total']} files",
+    ]
+    if progress["bytes_per_second"]:
+        told.append(f"{size(progress['bytes_per_second'])}/s")
+    if progress["seconds_left"] is not None:
+        told.append(f"{_span(progress['seconds_left'])} left")
+    return "".join(f", {one}" for one in told)
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def add_verbs(

@@ -1,5 +1,6 @@
 """`slipway models versions`, and what is done to one version and its import."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -71,10 +72,34 @@ def show_version(context: Context, label: str) -> None:
         ("FILE", "SIZE", "SHA256"),
         ((file["path"], size(file["size"]), file["sha256"][:12]) for file in version["files"]),
     )
+    if found := list(_found(version["scan"] or {})):
+        context.table(("SCAN", "FILE", "WHAT"), found)
     context.table(
         ("AT", "STATE", "BY", "WHY"),
         ((move["at"], move["to_state"], move["by"], move["reason"]) for move in version["history"]),
     )
+
+
+def _found(scan: Document) -> Iterator[tuple[str, str, str]]:
+    """What a person has to know of the files: what was refused, what runs, what looks odd."""
+    for one in scan.get("refusals", ()):
+        yield "refused", one["path"], one["reason"]
+    for one in scan.get("code", ()):
+        yield "code", one["path"], one["reason"]
+    for one in scan.get("pickles", ()):
+        yield "pickle", one["path"], _advised(one)
+    for one in scan.get("warnings", ()):
+        line = f", line {one['line']}" if one["line"] else ""
+        yield one["kind"], f"{one['path']}{line}", one["reason"]
+
+
+def _advised(pickle: Document) -> str:
+    named = [f"{found['name']} ({found['level']})" for found in pickle["findings"]]
+    said = f"picklescan names {', '.join(named[:5])}" if named else ""
+    more = f" and {len(named) - 5} more" if len(named) > 5 else ""
+    if not said and not pickle["fault"]:
+        return "picklescan names nothing, which proves nothing."
+    return f"{said}{more}{'.' if said else ''} {pickle['fault']}".strip()
 
 
 def card(typer_context: typer.Context, version: VersionLabel) -> None:

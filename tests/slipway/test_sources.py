@@ -131,6 +131,21 @@ def test_a_sync_is_listed_paused_resumed_followed_and_cancelled(
     assert (over.status, "done" in over.err) == (1, True)
 
 
+def test_a_sync_shows_files_bytes_speed_and_the_time_that_is_left(
+    typing: Terminal, hubs: Hubs, source: HubSource
+) -> None:
+    sync = services.start_sync(actor=SYSTEM, source=source)
+    hubs.worker(start=lambda job: None).sweep()
+    assert typing("sync", "show", sync.pk).out == f"Sync {sync.pk} of {REPO}@main is fetching: tiny:v1\n"
+    far = {"bytes_done": 24_000_000, "bytes_total": 80_000_000, "files_done": 5, "files_total": 6}
+    Version.objects.update(**far, bytes_per_second=500_000)
+    shown = typing("sync", "show", sync.pk).out
+    assert "tiny:v1, 24.0 MB of 80.0 MB, 5 of 6 files, 500.0 kB/s, 1 min 52 s left" in shown
+    Version.objects.update(bytes_per_second=0, reason="The hub asks to wait 30 s.")
+    shown = typing("sync", "show", sync.pk).out
+    assert shown.endswith("5 of 6 files\nThe hub asks to wait 30 s.\n")
+
+
 def test_a_sync_that_failed_is_tried_again(typing: Terminal, hubs: Hubs, source: HubSource) -> None:
     hubs.server.gated.add(REPO)
     failed = hubs.synced(source, SYSTEM)

@@ -29,6 +29,7 @@ def test_a_repository_becomes_a_version_and_the_same_commit_no_second_one(syncin
     said = syncing("models", "sync", "tiny", REPO)
     assert said.status == 0, said
     assert said.out.startswith(f"{REPO}@main done: tiny:v1, ")
+    assert said.out.endswith("tiny:v1 is ready.\n")
     again = syncing(*JSON, "models", "sync", "tiny")
     assert (again.status, again.document["state"], again.document["version"]) == (0, "current", "v1")
     assert Version.objects.count() == 1

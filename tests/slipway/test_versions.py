@@ -1,5 +1,8 @@
 """Models made and changed, versions imported from the server, listed, shown and tried again."""
 
+import os
+import pickle
+
 import pytest
 
 from accounts.states import Role
@@ -127,6 +130,30 @@ def test_waiting_for_an_import_that_is_refused_ends_with_1(
     (directory / "model.safetensors").write_bytes(b"\x7fELF" + b"\0" * 60)
     said = typing("models", "import", "tiny", directory)
     assert (said.status, "refused" in said.err) == (1, True)
+    assert "model.safetensors  it is not valid safetensors" in typing("models", "show", "tiny:v1").out
+
+
+def test_what_the_scan_found_is_shown(typing: Terminal, library: Library, model: Model) -> None:
+    directory = library.directory()
+    (directory / "modeling.py").write_text("import os\n")
+    (directory / "notes.txt").write_text("\n" + "hf_" + "a1" * 20)
+    assert typing("models", "import", "tiny", directory).status == 0
+    shown = typing("models", "show", "tiny:v1").out
+    assert "modeling.py        Python code, which loaders run with trust_remote_code." in shown
+    assert "notes.txt, line 2  It seems to hold a token of Hugging Face." in shown
+
+
+def test_what_picklescan_says_is_shown_as_advice(typing: Terminal, library: Library, model: Model) -> None:
+    typing.token = token_of(person("cleo", vision=Role.ADMIN))
+    assert typing("exemption", "give", "vision", "--runnable", "--reason", "vocoder").status == 0
+    assert "code and pickles" in typing("exemption", "list").out
+    directory = library.directory()
+    (directory / "plain.pkl").write_bytes(pickle.dumps({"a": 1}))
+    (directory / "odd.pkl").write_bytes(pickle.dumps(os.system))
+    assert typing("models", "import", "tiny", directory).status == 0
+    shown = " ".join(typing("models", "show", "tiny:v1").out.split())
+    assert "pickle odd.pkl picklescan names posix.system (dangerous)." in shown
+    assert "pickle plain.pkl picklescan names nothing, which proves nothing." in shown
 
 
 def test_versions_are_listed_by_state_and_tag(
