@@ -11,6 +11,9 @@ class Onward(Protocol):
     def services(self, actor: Actor, model: Model) -> Sequence[str]:
         """Names of the services to which the actor may release versions of the model."""
 
+    def plans(self, actor: Actor, model: Model) -> Sequence[str]:
+        """Names of the plans by which these services release."""
+
     def check(self, actor: Actor, model: Model, *, service: str, plan: str) -> None:
         """Raises NotAllowed, or Invalid for `release_to` or `release_plan`."""
 

@@ -18,6 +18,10 @@ class ReleaseOnward:
         rows = selectors.services_for(actor).filter(model=model).order_by("name")
         return [row.name for row in rows if may(actor, Right.RELEASES_START, row.team_id)]
 
+    def plans(self, actor: Actor, model: Model) -> Sequence[str]:
+        teams = {None, *selectors.services_for(actor).filter(model=model).values_list("team_id", flat=True)}
+        return sorted({plan.name for plan in selectors.plans_for(actor) if plan.team_id in teams})
+
     def check(self, actor: Actor, model: Model, *, service: str, plan: str) -> None:
         found = _service(actor, model, service)
         require(actor, Right.RELEASES_START, found.team)

@@ -44,13 +44,7 @@ class HubSourceForm(forms.Form):
         required=False,
         help_text="A release is begun in your name; its approvals stay with others.",
     )
-    release_plan = forms.CharField(
-        label="Release plan",
-        required=False,
-        max_length=60,
-        help_text="The service's own unless given.",
-        widget=forms.TextInput(attrs=PLAIN),
-    )
+    release_plan = forms.ChoiceField(label="Release plan", required=False)
     allow_patterns = PatternsField(
         label="Only these", help_text="Shell patterns over whole paths, one per line; none: all files."
     )
@@ -59,7 +53,14 @@ class HubSourceForm(forms.Form):
     )
     expected = forms.IntegerField(widget=forms.HiddenInput)
 
-    def __init__(self, data: Any = None, *, services: Sequence[str], source: HubSource | None = None) -> None:
+    def __init__(
+        self,
+        data: Any = None,
+        *,
+        services: Sequence[str],
+        plans: Sequence[str],
+        source: HubSource | None = None,
+    ) -> None:
         super().__init__(data, initial=_initial(source) if source else None)
         if source is None or not source.has_token:
             del self.fields["forget_token"]
@@ -73,6 +74,8 @@ class HubSourceForm(forms.Form):
             self.fields["release_to"],
             [("", "Register it only"), *((name, f"Release it to {name}") for name in names)],
         )
+        by = sorted({*plans, source.release_plan if source else ""} - {""})
+        _choose(self.fields["release_plan"], [("", "The service's own"), *((name, name) for name in by)])
         if not names:
             del self.fields["release_to"], self.fields["release_plan"]
 
@@ -113,8 +116,8 @@ class NewHubSourceForm(HubSourceForm):
     )
     field_order = ("endpoint", "kind", "repo_id")
 
-    def __init__(self, data: Any = None, *, services: Sequence[str]) -> None:
-        super().__init__(data, services=services)
+    def __init__(self, data: Any = None, *, services: Sequence[str], plans: Sequence[str]) -> None:
+        super().__init__(data, services=services, plans=plans)
         del self.fields["expected"]
         self.fields["revision"].required = False
         self.fields["revision"].help_text += " The repository's default branch unless given."

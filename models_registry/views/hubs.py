@@ -1,6 +1,6 @@
 """Where a model's versions come from on hubs: the sources, one of them, and a sync while it runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
+from common.actor import Actor
 from common.errors import SlipwayError
 from common.pages.access import or_404, signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
@@ -50,8 +51,7 @@ def hub_page(request: HttpRequest, name: str) -> HttpResponse:
 def new_source(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
-    offered = onward().services(actor, model)
-    form = NewHubSourceForm(request.POST if request.method == "POST" else None, services=offered)
+    form = NewHubSourceForm(request.POST if request.method == "POST" else None, **_offered(actor, model))
     if form.is_bound and form.is_valid():
         try:
             source = services.create_hub_source(actor=actor, model=model, **form.wishes())
@@ -72,12 +72,11 @@ def source_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
     source = or_404(selectors.hub_source_of, model, pk)
-    offered = onward().services(actor, model)
-    form = HubSourceForm(request.POST if request.method == "POST" else None, source=source, services=offered)
+    given = request.POST if request.method == "POST" else None
+    form = HubSourceForm(given, source=source, **_offered(actor, model))
     if form.is_bound and form.is_valid():
-        given = form.wishes()
         try:
-            services.change_hub_source(actor=actor, source=source, **given)
+            services.change_hub_source(actor=actor, source=source, **form.wishes())
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
@@ -166,6 +165,11 @@ def act(request: HttpRequest, name: str, pk: int, wish: str) -> HttpResponse:
     service, words = WISHES[wish]
     service(actor=actor, sync=sync, reason=reason_of(request, is_demanded=False))
     return done(request, words)
+
+
+def _offered(actor: Actor, model: Model) -> dict[str, Sequence[str]]:
+    """Where new versions may be released to, and how."""
+    return {"services": onward().services(actor, model), "plans": onward().plans(actor, model)}
 
 
 def _is_moving(sync: HubSync) -> bool:

@@ -36,7 +36,7 @@ def list_sources(typer_context: typer.Context, model: OnlyModel = "") -> None:
                 f"{row['repo_id']}@{row['revision']}",
                 row["endpoint"],
                 _often(row),
-                row["release_to"],
+                f"{row['release_to']} {row['release_plan']}".strip(),
                 "stuck" if row["stuck"] else (row["last_sync"] or {}).get("state", "never"),
                 (row["last_sync"] or {}).get("version"),
             )

@@ -204,6 +204,9 @@ class Chat:
     def services(self, actor, model) -> list[str]:
         return ["chat"]
 
+    def plans(self, actor, model) -> list[str]:
+        return ["canary", "direct"]
+
     def check(self, actor, model, *, service, plan) -> None:
         pass
 

@@ -75,10 +75,11 @@ def test_a_service_that_gets_new_versions_is_chosen_and_shown(browser, hubs, sou
     assert "Release it to chat" in text_of(browser.get(url))
     given = {"revision": "main", "every": "", "expected": source.revision}
     assert browser.post(url, {**given, "release_to": "elsewhere"}).status_code == 422
+    assert browser.post(url, {**given, "release_to": "chat", "release_plan": "none"}).status_code == 422
     assert browser.post(url, {**given, "release_to": "chat", "release_plan": "canary"}).status_code == 302
     source = HubSource.objects.get()
     assert (source.release_to, source.release_plan, source.released_by.username) == ("chat", "canary", "ada")
-    assert "releases to chat" in text_of(browser.get("/models/tiny/+hub/"))
+    assert "releases to chat by plan canary" in text_of(browser.get("/models/tiny/+hub/"))
 
 
 def test_a_source_is_deleted_with_a_reason_once_nothing_runs(browser, hubs, actor, source) -> None:

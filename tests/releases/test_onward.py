@@ -4,11 +4,12 @@ import pytest
 
 from accounts.models import Membership
 from common.errors import Invalid, NotAllowed
-from models_registry.models import HubSource, Version
+from models_registry.models import HubSource, Model, Version
 from models_registry.onward import onward
 from models_registry.services import change_hub_source, create_hub_source
 from models_registry.services.hubs import hand_on
 from releases.models import Release
+from releases.plans import BUILTIN_PLANS
 from tests.releases.world import Scene
 
 pytestmark = pytest.mark.django_db
@@ -34,6 +35,11 @@ def source(scene: Scene) -> HubSource:
 def brought(scene: Scene) -> Version:
     scene.v2.source = {"commit": "a" * 40}
     return scene.v2
+
+
+def test_the_plans_of_the_team_and_the_built_in_ones_are_offered(scene) -> None:
+    assert onward().plans(scene.requester, scene.v2.model) == sorted({*BUILTIN_PLANS, "swift"})
+    assert onward().plans(scene.requester, Model(pk=0)) == sorted(BUILTIN_PLANS)
 
 
 def test_a_version_goes_on_by_a_release_of_whoever_asked_for_it(scene, source, brought) -> None:
