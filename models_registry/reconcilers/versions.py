@@ -71,7 +71,9 @@ class Copy(Step[Version]):
         if process.has_given_up:
             why = self._process.why_given_up("The importing process")
             return _moved(row, VersionState.FAILED, reason=why)
-        return wait(LOOK_EVERY, save={**progress, **self._process.launched(now)})
+        # A process that is told to pause still says how fast it was.
+        speed = {"bytes_per_second": 0} if row.is_paused else {}
+        return wait(LOOK_EVERY, save={**progress, **speed, **self._process.launched(now)})
 
 
 def _within_quota(row: Version, result: ImportResult) -> ImportResult:

@@ -1,6 +1,6 @@
 """Sources on hubs and their syncs: one version per commit, and a clear word for every obstacle."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -10,6 +10,8 @@ from common.models import AuditRecord, Intent
 from models_registry import files, services
 from models_registry.errors import InUse, SourceNotAllowed, SourceTaken, WrongState
 from models_registry.models import HubSource, HubSync, Version
+from models_registry.reconcilers import intake
+from models_registry.reconcilers.versions import Copy, Seen
 from tests import cast
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
 from tests.models_registry import builders as b
@@ -144,6 +146,14 @@ def test_a_hub_that_dies_interrupts_and_the_schedule_goes_on_with_what_came(hubs
     hubs.sweep(6)
     assert HubSync.objects.get().state == "done"
     assert server.sent["model.safetensors"] == len(weights) - 150_000
+
+
+def test_a_process_that_has_not_stopped_yet_gives_a_paused_import_no_speed(model) -> None:
+    row = Version(model=model, is_paused=True, source={"kind": "hub"}, reason="")
+    process = intake.Seen(False, False, True, None, {"bytes_done": 7, "bytes_per_second": 500})
+    copy = Copy(row, lambda job: None)
+    saved = copy.settle(row, Seen(process, None), datetime(2026, 11, 21, tzinfo=UTC)).save
+    assert (saved["bytes_done"], saved["bytes_per_second"]) == (7, 0)
 
 
 def test_a_paused_sync_keeps_what_came_and_a_cancelled_one_does_not(hubs, library, actor, source) -> None:
