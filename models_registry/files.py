@@ -85,6 +85,8 @@ def materialise(version: Version) -> Path:
         if said:
             raise NotFetched(f"The files of {version} cannot be fetched to this node: {said}")
         here = place.come_bytes(manifest)
+        if here == manifest.size_bytes:
+            raise OnItsWay(f"The files of {version} are read and compared with their hashes first.")
         raise OnItsWay(
             f"The files of {version} are on their way to this node: "
             f"{here:,} of {manifest.size_bytes:,} bytes are here."

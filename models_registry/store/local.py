@@ -18,6 +18,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -30,6 +31,10 @@ from models_registry.store.base import PARTS, Counted, Flaw, Look, Reclaimed
 from models_registry.store.directories import VersionDirectories, size_of, sync_directory
 from models_registry.store.local_intake import PART, STOP, LocalIntake
 from models_registry.store.taking import CHUNK_BYTES
+
+FILES_AT_ONCE = 4
+AT_ONCE_BYTES = 256 * 1024 * 1024
+"""Of a version that is read in a moment; a larger one takes a process of its own."""
 
 
 class LocalStore:
@@ -243,11 +248,24 @@ class LocalStore:
         return manifest.size_bytes
 
     def is_at_hand(self, manifest: Manifest) -> bool:
-        return True
+        return manifest.size_bytes <= AT_ONCE_BYTES or self._directories.whole(manifest) is not None
 
     def materialise(self, manifest: Manifest) -> Path:
         self._make()
-        return self._directories.make(manifest, before=lambda: self.check(manifest))
+        return self._directories.make(manifest, before=lambda: self._read_all(manifest))
+
+    def _read_all(self, manifest: Manifest) -> None:
+        """BlobMissing unless every content is still what the manifest, and whoever signed it, says."""
+        self.check(manifest)
+        paths = {file.sha256: file.path for file in manifest.files}
+        with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
+            flaws = pool.map(lambda sha256: self.verify(sha256, counted=lambda _: None), paths)
+            for path, flaw in zip(paths.values(), flaws, strict=True):
+                if flaw:
+                    raise BlobMissing(
+                        f"The stored content of {path} is damaged: {flaw.detail} Check the store to have it "
+                        "repaired."
+                    )
 
     def dematerialise(self, digest: str) -> None:
         self._make()

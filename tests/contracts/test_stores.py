@@ -346,6 +346,14 @@ def test_a_version_that_misses_a_blob_is_not_materialised(store, tmp_path) -> No
     assert store.materialised() == {}
 
 
+def test_a_version_whose_content_was_changed_in_the_store_is_not_materialised(rig, store, tmp_path) -> None:
+    manifest = published(store, tmp_path, {"a": b"signed", "b": b"b"})
+    rig.spoil(sha256(b"signed"), b"forged")
+    with pytest.raises(BlobMissing, match="is damaged"):
+        store.materialise(manifest)
+    assert store.materialised() == {}
+
+
 def test_many_materialise_at_once_and_each_gets_the_whole(rig, store, tmp_path) -> None:
     manifest = published(store, tmp_path, {f"d/{number}": bytes([number]) for number in range(12)})
     stale = store.materialise(manifest).parent / ".making-dead"

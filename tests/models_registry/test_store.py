@@ -11,7 +11,7 @@ import pytest
 from models_registry.contents import OpenFile
 from models_registry.errors import StoreFull
 from models_registry.manifest import ManifestFile, manifest_of
-from models_registry.store import Taken, local_intake, taking
+from models_registry.store import Taken, local, local_intake, taking
 from tests.contracts.store_rigs import published, take
 from tests.models_registry.builders import sha256
 
@@ -110,6 +110,14 @@ def test_no_publication_happens_between_asking_for_references_and_deleting(store
     store.reclaim([taken.sha256], is_referenced=asked)
     publisher.join(5)
     store.check(manifest)
+
+
+def test_a_large_version_is_at_hand_once_it_has_been_read(store, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(local, "AT_ONCE_BYTES", 1)
+    manifest = published(store, tmp_path, {"w": b"weights"})
+    assert not store.is_at_hand(manifest)
+    store.materialise(manifest)
+    assert store.is_at_hand(manifest)
 
 
 def test_a_version_is_materialised_by_hard_links_under_its_own_names(store, tmp_path) -> None:
