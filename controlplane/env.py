@@ -110,7 +110,8 @@ class Environment(BaseSettings):
     signing_command: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         description="Command that signs instead, for keys in a KMS: it gets the bytes to sign on standard "
-        "input and answers with an ECDSA signature, in DER or base64, within 8 s. No shell runs it.",
+        "input and answers with an ECDSA signature over their SHA-256 (P-256), SHA-384 (P-384) or SHA-512 "
+        "(P-521), in DER or base64, within 8 s. No shell runs it.",
     )
     signing_public_key: str = Field(
         "",
