@@ -70,7 +70,7 @@ def test_a_source_is_changed_and_an_empty_token_keeps_the_stored_one(browser, hu
     assert "every hour" in text_of(browser.get("/models/tiny/+hub/"))
 
 
-def test_a_service_that_gets_new_versions_is_chosen_and_shown(browser, hubs, source, chat) -> None:
+def test_a_service_that_gets_new_versions_is_chosen_and_shown(browser, hubs, actor, source, chat) -> None:
     url = f"/models/tiny/+hub/{source.pk}/"
     assert "Release it to chat" in text_of(browser.get(url))
     given = {"revision": "main", "every": "", "expected": source.revision}
@@ -80,6 +80,9 @@ def test_a_service_that_gets_new_versions_is_chosen_and_shown(browser, hubs, sou
     source = HubSource.objects.get()
     assert (source.release_to, source.release_plan, source.released_by.username) == ("chat", "canary", "ada")
     assert "releases to chat by plan canary" in text_of(browser.get("/models/tiny/+hub/"))
+    chat.is_busy = True
+    hubs.synced(source, actor)
+    assert "It was not released to chat" in text_of(browser.get("/models/tiny/+hub/"))
 
 
 def test_a_source_is_deleted_with_a_reason_once_nothing_runs(browser, hubs, actor, source) -> None:
