@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -18,18 +19,27 @@ _MAKING = ".making-"
 class VersionDirectories:
     """One directory per version below `root`, each with links to the files that `blob_path` names.
 
-    `lock` lets one process at a time make or remove one.
+    `lock` lets one process at a time make or remove one. One whose files were written to since it was made is
+    made anew if `heeds_writes`.
     """
 
-    def __init__(self, root: Path, lock: Path, blob_path: Callable[[str], Path]) -> None:
+    def __init__(
+        self, root: Path, lock: Path, blob_path: Callable[[str], Path], *, heeds_writes: bool = False
+    ) -> None:
         self._root = root
         self._lock = lock
         self._blob_path = blob_path
+        self._heeds_writes = heeds_writes
 
     def whole(self, manifest: Manifest) -> Path | None:
         """The version's directory, if it holds exactly the manifest's files, each still with its size."""
         directory = self._root / manifest.digest
-        if not directory.is_dir():
+        try:
+            made_ns = directory.stat().st_mtime_ns
+            if self._heeds_writes and _written_ns(directory) > made_ns:
+                return None
+        except FileNotFoundError:
+            # Or it is being taken away at this moment.
             return None
         found = {}
         for parent, _, files in os.walk(directory):
@@ -49,6 +59,9 @@ class VersionDirectories:
                 return directory
             target, making = self._root / manifest.digest, self._root / f"{_MAKING}{uuid4().hex}"
             self._link_files(making, manifest)
+            # A clock that was set back must not have it made again and again.
+            made_ns = max(time.time_ns(), _written_ns(making))
+            os.utime(making, ns=(made_ns, made_ns))
             if target.exists():
                 target.rename(self._root / f"{_MAKING}{uuid4().hex}")
             making.rename(target)
@@ -85,6 +98,12 @@ class VersionDirectories:
             for entry in os.scandir(self._root)
             if not entry.name.startswith(".")
         }
+
+
+def _written_ns(directory: Path) -> int:
+    """When a file below it was written to last; 0: there is none."""
+    times = (path.stat(follow_symlinks=False).st_mtime_ns for path in directory.rglob("*") if path.is_file())
+    return max(times, default=0)
 
 
 def _link_or_copy(source: Path, target: Path) -> None:

@@ -47,7 +47,9 @@ class LocalStore:
         self._versions = root / "versions"
         self._quarantine = root / "quarantine"
         self._locks = root / "locks"
-        self._directories = VersionDirectories(self._versions, self._locks / "versions", self.blob_path)
+        self._directories = VersionDirectories(
+            self._versions, self._locks / "versions", self.blob_path, heeds_writes=True
+        )
         self._made = threading.Event()
 
     def _make(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from models_registry.contents import OpenFile
-from models_registry.errors import StoreFull
+from models_registry.errors import BlobMissing, StoreFull
 from models_registry.manifest import ManifestFile, manifest_of
 from models_registry.store import Taken, local, local_intake, taking
 from tests.contracts.store_rigs import published, take
@@ -118,6 +118,23 @@ def test_a_large_version_is_at_hand_once_it_has_been_read(store, tmp_path, monke
     assert not store.is_at_hand(manifest)
     store.materialise(manifest)
     assert store.is_at_hand(manifest)
+
+
+def test_a_materialised_version_is_read_again_once_somebody_has_written_to_it(store, tmp_path) -> None:
+    manifest = published(store, tmp_path, {"w": b"signed", "v": b"v"})
+    directory = store.materialise(manifest)
+    blob = store.blob_path(sha256(b"signed"))
+    blob.chmod(0o644)
+    blob.write_bytes(b"forged")
+    with pytest.raises(BlobMissing, match="is damaged"):
+        store.materialise(manifest)
+    blob.write_bytes(b"signed")
+    assert store.materialise(manifest) == directory
+    inode = (directory / "w").stat().st_ino
+    assert store.materialise(manifest) == directory
+    (directory / "w").unlink()
+    (directory / "w").write_bytes(b"forged")
+    assert (store.materialise(manifest) / "w").stat().st_ino == inode
 
 
 def test_a_version_is_materialised_by_hard_links_under_its_own_names(store, tmp_path) -> None:
