@@ -16,7 +16,7 @@ from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from common.errors import SlipwayError
+from common.errors import Invalid, SlipwayError
 from common.pages.looks import Tone
 
 P = ParamSpec("P")
@@ -92,6 +92,13 @@ def refusals_at_the_form(
         try:
             return view(request, *args, **kwargs)
         except SlipwayError as error:
-            return refused(request, str(error))
+            return refused(request, _in_words(error))
 
     return answered
+
+
+def _in_words(error: SlipwayError) -> str:
+    """Without the name that the one wrong field has for programs: a dialog calls it otherwise."""
+    if isinstance(error, Invalid) and len(error.fields) == 1:
+        return str(error).removeprefix(f"{next(iter(error.fields))}: ")
+    return str(error)

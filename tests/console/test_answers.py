@@ -7,7 +7,7 @@ from django.contrib.messages.storage.fallback import FallbackStorage
 from django.http import HttpRequest, HttpResponse
 from django.test import Client, RequestFactory
 
-from common.errors import SlipwayError
+from common.errors import Invalid, SlipwayError
 from common.pages.access import SignedIn, address_of, ask_to_sign_in, signed_in
 from common.pages.answers import back, done, page, refusals_at_the_form, refused
 
@@ -106,6 +106,9 @@ def test_a_domain_error_is_a_refusal_and_any_other_is_not() -> None:
         request_of("POST", **HTMX), AlreadyPromoted("Release 12 is promoted; roll it back instead.")
     )
     assert "Release 12 is promoted; roll it back instead." in answer.content.decode()
+    wrong = Invalid(fields={"pem": ["This is no public key."]})
+    told = view(request_of("POST", **HTMX), wrong).content.decode()
+    assert ("This is no public key." in told, "pem:" in told) == (True, False)
     with pytest.raises(ZeroDivisionError):
         view(request_of("POST", **HTMX), ZeroDivisionError())
 
