@@ -1,5 +1,7 @@
 """What can go wrong in the registry. Every message is a sentence for the person who asked."""
 
+from typing import ClassVar
+
 from common.errors import Conflict, Invalid, Missing, SlipwayError, Unavailable
 
 
@@ -55,6 +57,8 @@ class Busy(Conflict):
 
 class QuotaExceeded(Conflict):
     """The team would hold more than its quota allows."""
+
+    cause: ClassVar[str] = "quota"
 
     def __init__(self, *, team: str, new_bytes: int, used_bytes: int, limit_bytes: int) -> None:
         super().__init__(
@@ -150,6 +154,8 @@ class SourceChanged(SlipwayError):
 
 class StoreFull(SlipwayError):
     """The store has too little space. `missing_bytes` more would do."""
+
+    cause: ClassVar[str] = "store_full"
 
     def __init__(self, *, needed_bytes: int, free_bytes: int) -> None:
         self.missing_bytes = max(0, needed_bytes - free_bytes)

@@ -66,6 +66,22 @@ class SyncState(TextChoices):
     CANCELLED = "cancelled"
 
 
+class Cause(TextChoices):
+    """Why a sync failed, where a program may act on it; the reason says it in full."""
+
+    GATED = "gated", "The repository is gated."
+    NO_REPOSITORY = "no_repository", "There is no such repository, or the token does not open it."
+    NO_REVISION = "no_revision", "The repository has no such revision."
+    BAD_TOKEN = "bad_token", "The hub does not accept the token."
+    CHANGED = "changed", "The repository changed while it was fetched."
+    MISBEHAVES = "misbehaves", "What the hub sends is not what it promises."
+    UNREACHABLE = "unreachable", "The hub cannot be reached."
+    RATE_LIMITED = "rate_limited", "The hub asks for fewer requests."
+    ADDRESS_FORBIDDEN = "address_forbidden", "The hub leads to an address that is not allowed."
+    STORE_FULL = "store_full", "The model store is full."
+    QUOTA = "quota", "The team has no room left."
+
+
 _Y = SyncState
 _ENDED = {_Y.DONE, _Y.FAILED, _Y.REFUSED, _Y.CANCELLED}
 SYNC_MOVES: Machine[SyncState] = Machine(

@@ -224,6 +224,7 @@ HUB_SOURCE = {
     "last_sync": {
         "id": 41,
         "state": "done",
+        "cause": "",
         "reason": "tiny-llama:v2 is ready.",
         "commit": COMMIT,
         "version": "v2",
@@ -254,6 +255,7 @@ HUB_SYNC = {
     "model": "tiny-llama",
     "repository": "acme/tiny-llama@main",
     "state": "fetching",
+    "cause": "",
     "reason": "",
     "stuck": "",
     "commit": COMMIT,

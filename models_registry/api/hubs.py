@@ -25,19 +25,28 @@ from models_registry.errors import UnknownModel
 from models_registry.models import HubSource, HubSync
 from models_registry.selectors import HubSourceCard
 from models_registry.services.checks import MAX_PATTERNS, MAX_TOKEN
-from models_registry.states import HubKind, SyncState
+from models_registry.states import Cause, HubKind, SyncState
 
 PATTERNS = "Shell patterns over whole paths, such as `*.safetensors`."
 
 
+class CauseField(serializers.ChoiceField):
+    """Why a sync failed, for programs."""
+
+    def __init__(self) -> None:
+        told = "Of a failed sync, where a program may act on it; else empty."
+        super().__init__(choices=Cause.choices, allow_blank=True, read_only=True, help_text=told)
+
+
 class LastSyncSerializer(serializers.ModelSerializer[HubSync]):
     state = serializers.ChoiceField(choices=SyncState.choices)
+    cause = CauseField()
     reason = serializers.CharField(source="why", read_only=True)
     version = serializers.CharField(source="version.name", default=None, allow_null=True)
 
     class Meta:
         model = HubSync
-        fields = ("id", "state", "reason", "commit", "version", "began_at", "ended_at")
+        fields = ("id", "state", "cause", "reason", "commit", "version", "began_at", "ended_at")
 
 
 @example(examples.HUB_SOURCE)
@@ -138,6 +147,7 @@ class HubSyncSerializer(serializers.ModelSerializer[HubSync]):
     model = serializers.CharField(source="source.model.name")
     repository = serializers.CharField(source="source", help_text="`org/name@revision`.")
     state = serializers.ChoiceField(choices=SyncState.choices)
+    cause = CauseField()
     reason = serializers.CharField(
         source="why", help_text="Why it is where it is; while it fetches, what it waits for."
     )
@@ -158,6 +168,7 @@ class HubSyncSerializer(serializers.ModelSerializer[HubSync]):
             "model",
             "repository",
             "state",
+            "cause",
             "reason",
             "stuck",
             "commit",

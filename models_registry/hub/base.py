@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from common.errors import SlipwayError
 
@@ -12,25 +12,38 @@ from common.errors import SlipwayError
 class HubError(SlipwayError):
     """A hub does not give what was asked for; the message says why and what to do."""
 
+    cause: ClassVar[str] = ""
+    """One of `states.Cause`, where programs have use for it."""
+
 
 class NoSuchRepository(HubError):
     """There is none of this name, or it is private and the token does not open it."""
+
+    cause = "no_repository"
 
 
 class NoSuchRevision(HubError):
     """The repository has no such branch, tag or commit."""
 
+    cause = "no_revision"
+
 
 class NoSuchFile(HubError):
     """The revision listed the file and does not have it."""
+
+    cause = "changed"
 
 
 class Gated(HubError):
     """Its owner asks for conditions to be accepted first."""
 
+    cause = "gated"
+
 
 class BadToken(HubError):
     """The hub does not accept the token."""
+
+    cause = "bad_token"
 
 
 class MayNotWrite(HubError):
@@ -48,6 +61,8 @@ class Overtaken(HubError):
 class RateLimited(HubError):
     """Too many requests: the hub says when to come again."""
 
+    cause = "rate_limited"
+
     def __init__(self, retry_after_s: float) -> None:
         self.retry_after_s = retry_after_s
         super().__init__(f"The hub asks to wait {math.ceil(retry_after_s)} s: too many requests (429).")
@@ -56,13 +71,25 @@ class RateLimited(HubError):
 class HubUnreachable(HubError):
     """It does not answer, breaks off or has a fault of its own; the same request may succeed later."""
 
+    cause = "unreachable"
+
 
 class HubMisbehaves(HubError):
     """Its answer contradicts itself or what it said before."""
 
+    cause = "misbehaves"
+
+
+class RevisionChanged(HubMisbehaves):
+    """It answers from another commit than the one that is fetched."""
+
+    cause = "changed"
+
 
 class AddressForbidden(HubError):
     """It leads to an address that this server must not talk to."""
+
+    cause = "address_forbidden"
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def fetch_repository(
     except (HubUnreachable, RateLimited, StoreUnavailable) as error:
         result = ImportResult("interrupted", reason=f"{error} {KEPT}")
     except (HubError, StoreFull, QuotaExceeded) as error:
-        result = ImportResult("failed", reason=str(error))
+        result = ImportResult("failed", reason=str(error), cause=error.cause)
     except OSError as error:
         result = ImportResult("failed", reason=f"The system says: {error.strerror or error}.")
     return replace(result, seconds=round(time.monotonic() - began, 3), commit=fetch.commit)

@@ -24,6 +24,7 @@ from models_registry.hub.base import (
     NoSuchRepository,
     NoSuchRevision,
     RateLimited,
+    RevisionChanged,
     Snapshot,
     Stream,
 )
@@ -138,7 +139,7 @@ def _check_promises(answer: httpx2.Response, commit: str, file: HubFile) -> None
     """What the headers say about the file must be what the listing said: before a byte of it is taken."""
     told = answer.headers.get("X-Repo-Commit")
     if told and told != commit:
-        raise HubMisbehaves(
+        raise RevisionChanged(
             f"The hub answers {printable(file.path)} from commit {printable(told)[:12]} instead of "
             f"{commit[:12]}: the revision was changed during the sync. Sync again."
         )

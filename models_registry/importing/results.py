@@ -25,6 +25,8 @@ class ImportResult:
 
     outcome: Literal["accepted", "refused", "failed", "interrupted"]
     reason: str = ""
+    cause: str = ""
+    """Of a failure that programs may want to tell from others: one of `states.Cause`."""
     files: tuple[ManifestFile, ...] = ()
     refusals: tuple[tuple[str, str], ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()

@@ -8,7 +8,7 @@ from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
 from common.revisions import Revised
 from models_registry.models.authored import Authored
-from models_registry.states import OPEN_SYNCS, HubKind, SyncState
+from models_registry.states import OPEN_SYNCS, Cause, HubKind, SyncState
 
 FORGOTTEN: dict[str, Any] = {"sealed_token": "", "notice_hash": "", "every_seconds": None, "due_at": None}
 """Columns of a source that is deleted: no secret outlives it, and nothing is due."""
@@ -100,6 +100,8 @@ class HubSync(Authored, Reconciled):
     )
     reason = models.TextField(blank=True, editable=False)
     """Why it is where it is, as a sentence."""
+    cause = models.CharField(max_length=20, choices=Cause.choices, blank=True, editable=False)
+    """Of a failure, where it is one of these."""
     commit = models.CharField(max_length=64, blank=True, editable=False)
     version = models.ForeignKey(
         "models_registry.Version", null=True, blank=True, on_delete=models.PROTECT, related_name="+"

@@ -101,7 +101,8 @@ class Resolve(Step[HubSync]):
         if isinstance(seen.error, HubUnreachable) and now - row.began_at < PATIENCE:
             return wait(ASK_AGAIN_AFTER, save={"reason": f"{seen.error} Asking again."})
         if seen.error:
-            return _moved(row, SyncState.FAILED, now, reason=str(seen.error))
+            cause = seen.error.cause if isinstance(seen.error, HubError) else ""
+            return _moved(row, SyncState.FAILED, now, reason=str(seen.error), cause=cause)
         if row.source.model.deleted_at or row.source.deleted_at:
             return _moved(row, SyncState.FAILED, now, reason="Its model or its source was deleted meanwhile.")
         if seen.known and (words := _is_enough(seen.known, is_scheduled=row.is_scheduled)):
@@ -176,7 +177,8 @@ class Follow(Step[HubSync]):
         if seen.state == VersionState.REFUSED:
             return _moved(row, SyncState.REFUSED, now, reason=seen.reason)
         if seen.state != VersionState.IMPORTING:
-            return _moved(row, SyncState.FAILED, now, reason=seen.reason or f"{seen} is {seen.state}.")
+            reason = seen.reason or f"{seen} is {seen.state}."
+            return _moved(row, SyncState.FAILED, now, reason=reason, cause=seen.scan.get("cause", ""))
         if not seen.is_paused and row.state != SyncState.FETCHING:
             return _moved(row, SyncState.FETCHING, now)
         if seen.is_paused and row.state == SyncState.FETCHING:

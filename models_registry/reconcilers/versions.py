@@ -82,7 +82,7 @@ def _within_quota(row: Version, result: ImportResult) -> ImportResult:
         try:
             quotas.check(row.model.team, result.files, without=_upload_of(row))
         except QuotaExceeded as error:
-            return ImportResult("failed", reason=str(error))
+            return ImportResult("failed", reason=str(error), cause=error.cause)
     return result
 
 
@@ -107,6 +107,7 @@ def _judged(row: Version, result: ImportResult) -> Outcome:
         total["bytes"] += file.size
     scan = {
         "verdict": {"accepted": "passed", "refused": "refused", "failed": "not finished"}[result.outcome],
+        "cause": result.cause,
         "formats": formats,
         "refusals": [{"path": path, "reason": reason} for path, reason in result.refusals],
         "skipped": [{"path": path, "reason": reason} for path, reason in result.skipped],

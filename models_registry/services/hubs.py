@@ -213,6 +213,7 @@ def retry_sync(*, actor: Actor, sync: HubSync, reason: str = "") -> HubSync:
                 ended_at=None,
                 version=None,
                 commit="",
+                cause="",
             )
     except IntegrityError:
         raise SourceTaken(f"{sync.source} is being synced already.") from None

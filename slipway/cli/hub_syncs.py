@@ -35,7 +35,7 @@ def list_syncs(
                 row["id"],
                 row["model"],
                 row["repository"],
-                "stuck" if row["stuck"] else row["state"],
+                "stuck" if row["stuck"] else row["state"] + (f": {row['cause']}" if row["cause"] else ""),
                 row["version"],
                 row["commit"][:12],
                 "schedule" if row["is_scheduled"] else row["author_name"],
@@ -63,6 +63,8 @@ def show(
 
 def _say(context: Context, document: Document) -> None:
     told = f"Sync {document['id']} of {document['repository']} is {document['state']}"
+    if document["cause"]:
+        told += f" ({document['cause']})"
     if progress := document["progress"]:
         told += f": {document['model']}:{document['version']}{how_far(progress)}"
     context.say(told)

@@ -206,23 +206,29 @@ def test_allow_patterns_leave_out_the_rest(hub, store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prepare", "changes", "words"),
+    ("prepare", "changes", "cause", "words"),
     [
-        (lambda hub: None, {"repo_id": "acme/nothing"}, "There is no repository acme/nothing"),
-        (lambda hub: None, {"revision": "v9"}, "has no revision v9"),
-        (lambda hub: None, {"token": "hf_wrong"}, "does not accept the token"),
-        (lambda hub: hub.gated.add(REPO), {}, "is gated"),
-        (lambda hub: hub.tokens.update({REPO: {"hf_ok"}}), {}, "it needs a token"),
-        (lambda hub: hub.faults.answers.append((200, {})), {}, "does not answer like a Hugging Face hub"),
-        (lambda hub: hub.faults.answers.append((418, {})), {}, "answers HTTP 418"),
-        (lambda hub: hub.faults.answers.extend([(500, {})] * 99), {}, "has a fault of its own (HTTP 500)"),
+        (lambda hub: None, {"repo_id": "acme/nothing"}, "no_repository", "no repository acme/nothing"),
+        (lambda hub: None, {"revision": "v9"}, "no_revision", "has no revision v9"),
+        (lambda hub: None, {"token": "hf_wrong"}, "bad_token", "does not accept the token"),
+        (lambda hub: hub.gated.add(REPO), {}, "gated", "is gated"),
+        (lambda hub: hub.tokens.update({REPO: {"hf_ok"}}), {}, "no_repository", "it needs a token"),
+        (lambda hub: hub.faults.answers.append((200, {})), {}, "misbehaves", "not answer like a Hugging"),
+        (lambda hub: hub.faults.answers.append((418, {})), {}, "misbehaves", "answers HTTP 418"),
     ],
 )
-def test_every_refusal_of_a_hub_has_its_own_words(hub, store, prepare, changes, words: str) -> None:
+def test_every_refusal_of_a_hub_has_its_own_words(hub, store, prepare, changes, cause, words: str) -> None:
     prepare(hub)
     result = fetch(hub, store, **changes)
-    assert result.outcome in ("failed", "interrupted")
+    assert (result.outcome, result.cause) == ("failed", cause)
     assert words in result.reason
+
+
+def test_a_hub_with_a_fault_of_its_own_interrupts(hub, store) -> None:
+    hub.faults.answers.extend([(500, {})] * 99)
+    result = fetch(hub, store)
+    assert result.outcome == "interrupted"
+    assert "has a fault of its own (HTTP 500)" in result.reason
 
 
 def test_a_limit_of_the_hub_is_waited_for_and_told(hub, store) -> None:

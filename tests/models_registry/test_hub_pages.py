@@ -130,8 +130,12 @@ def test_a_running_sync_shows_its_progress_and_is_paused_resumed_and_cancelled(b
 @pytest.mark.parametrize(
     ("prepare", "title", "words"),
     [
-        (lambda server: server.gated.add(REPO), "The sync did not finish.", "is gated"),
-        (lambda server: server.tokens.update({REPO: {"hf_ok"}}), "The sync did not finish.", "needs a token"),
+        (lambda server: server.gated.add(REPO), "The repository is gated.", "is gated"),
+        (
+            lambda server: server.tokens.update({REPO: {"hf_ok"}}),
+            "or the token does not open it",
+            "needs a token",
+        ),
         (
             lambda server: server.repository(REPO).commit(b.model_files() | {"x.pkl": b"\x80\x04."}),
             "Its files must not enter the registry.",

@@ -8,10 +8,20 @@ from accounts.actors import of_user
 from common.errors import Invalid, NotAllowed
 from common.models import AuditRecord, Intent
 from models_registry import files, services
-from models_registry.errors import InUse, SourceNotAllowed, SourceTaken, WrongState
-from models_registry.models import HubSource, HubSync, Version
+from models_registry.errors import (
+    InUse,
+    QuotaExceeded,
+    SourceNotAllowed,
+    SourceTaken,
+    StoreFull,
+    WrongState,
+)
+from models_registry.hub.base import HubError
+from models_registry.models import HubSource, HubSync, StorageQuota, Version
 from models_registry.reconcilers import intake
 from models_registry.reconcilers.versions import Copy, Seen
+from models_registry.states import Cause
+from models_registry.store import local_intake
 from tests import cast
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
 from tests.models_registry import builders as b
@@ -74,32 +84,47 @@ def test_the_token_opens_private_repositories_and_is_never_shown(hubs, actor, mo
 
 
 @pytest.mark.parametrize(
-    ("prepare", "words"),
+    ("prepare", "cause", "words"),
     [
-        (lambda server: server.gated.add(REPO), "is gated"),
-        (lambda server: server.repositories.clear(), "There is no repository acme/tiny"),
-        (lambda server: server.repository(REPO).branches.clear(), "has no revision main"),
-        (lambda server: server.faults.answers.extend([(500, {})] * 90), "a fault of its own (HTTP 500)"),
-        (lambda server: setattr(server.faults, "damage", b"\xff" * 9), "does not have the content"),
-        (lambda server: setattr(server.faults, "commit_told", "f" * 40), "changed during the sync"),
+        (lambda server: server.gated.add(REPO), "gated", "is gated"),
+        (lambda server: server.repositories.clear(), "no_repository", "There is no repository acme/tiny"),
+        (lambda server: server.repository(REPO).branches.clear(), "no_revision", "has no revision main"),
+        (lambda server: server.faults.answers.extend([(500, {})] * 90), "unreachable", "fault of its own"),
+        (lambda server: setattr(server.faults, "damage", b"\xff" * 9), "misbehaves", "not have the content"),
+        (
+            lambda server: setattr(server.faults, "commit_told", "f" * 40),
+            "changed",
+            "changed during the sync",
+        ),
     ],
 )
 def test_what_stands_in_the_way_is_told_and_a_retry_gets_over_it(
-    hubs, actor, model, source, prepare, words
+    hubs, actor, model, source, prepare, cause, words
 ) -> None:
     server = hubs.server
     server.repository(REPO).commit(b.model_files() | {"model.safetensors": b.weights(5000)})
     kept, branches = dict(server.repositories), dict(server.repository(REPO).branches)
     prepare(server)
     sync = hubs.synced(source, actor)
-    assert sync.state == "failed"
+    assert (sync.state, sync.cause) == ("failed", cause)
     assert words in sync.reason
     server.repositories, server.gated, server.faults = kept, set(), type(server.faults)()
     server.repository(REPO).branches = branches
     services.retry_sync(actor=actor, sync=sync)
     hubs.settle()
-    assert HubSync.objects.get(pk=sync.pk).state == "done"
+    sync.refresh_from_db()
+    assert (sync.state, sync.cause) == ("done", "")
     assert Version.objects.get().name == "v1"
+
+
+def test_a_store_and_a_team_without_room_are_told_apart(hubs, actor, source, monkeypatch) -> None:
+    assert {one.cause for one in (StoreFull, QuotaExceeded, *HubError.__subclasses__())} <= {"", *Cause}
+    with monkeypatch.context() as full:
+        full.setattr(local_intake, "SPARE_BYTES", 2**60)
+        assert hubs.synced(source, actor).cause == "store_full"
+    hubs.server.repository(REPO).commit({"config.json": b"{}"})
+    StorageQuota.objects.create(team=source.model.team, limit_bytes=1)
+    assert hubs.synced(source, actor).cause == "quota"
 
 
 def test_what_must_not_enter_is_refused_and_a_schedule_does_not_ask_again(hubs, actor, source) -> None:
