@@ -75,10 +75,20 @@ def show(typer_context: typer.Context, name: str) -> None:
     context = context_of(typer_context)
     document = context.client.get(f"services/{name}/")
     context.show(document)
-    context.table(
-        ("", ""),
-        ((key, document.get(key)) for key in ("name", "model", "stable", "candidate", "weights", "url")),
-    )
+    told = {key: document[key] for key in ("name", "model", "stable", "candidate", "url")}
+    context.table(("", ""), (told | {"traffic": _routed(document["weights"])}).items())
+
+
+def _routed(weights: dict[str, Any]) -> str:
+    """What is wished for, and what the gateway was seen to do."""
+    told = _shares(weights["desired"])
+    if weights["observed"] is None:
+        return told
+    return f"{told}; of {weights['requests']:,} requests {_shares(weights['observed'])}"
+
+
+def _shares(percent: dict[str, float | None]) -> str:
+    return ", ".join(f"{share:g} % {side}" for side, share in percent.items() if share is not None)
 
 
 def _percent(row: dict[str, Any]) -> Any:
