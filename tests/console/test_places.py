@@ -38,6 +38,7 @@ NOT_STATES = {
     "clusters.ClusterKind",
     "clusters.Group",
     "images.Acceleration",
+    "models_registry.Cause",
     "models_registry.SignatureDemand",
     "models_registry.SignatureOrigin",
     "models_registry.SignatureVerdict",
