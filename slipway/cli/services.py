@@ -81,10 +81,8 @@ def show(typer_context: typer.Context, name: str) -> None:
 
 def _routed(weights: dict[str, Any]) -> str:
     """What is wished for, and what the gateway was seen to do."""
-    told = _shares(weights["desired"])
-    if weights["observed"] is None:
-        return told
-    return f"{told}; of {weights['requests']:,} requests {_shares(weights['observed'])}"
+    told, seen = _shares(weights["desired"]), _shares(weights["observed"] or {})
+    return f"{told}; of {weights['requests']:,} requests {seen}" if seen else told
 
 
 def _shares(percent: dict[str, float | None]) -> str:
