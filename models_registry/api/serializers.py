@@ -8,6 +8,7 @@ from common.api.examples import example
 from common.audit import MAX_REASON
 from models_registry import selectors
 from models_registry.api import examples
+from models_registry.api.facts import FactsSerializer
 from models_registry.models import (
     Alias,
     AliasMove,
@@ -200,55 +201,6 @@ class VersionSerializer(serializers.Serializer[VersionCard]):
     @extend_schema_field(SignatureSerializer(allow_null=True))
     def get_signature(self, card: VersionCard) -> Any:
         return SignatureSerializer(card).data if card.signatures else None
-
-
-class RopeSerializer(serializers.Serializer[Any]):
-    theta = serializers.FloatField(allow_null=True)
-    scaling = serializers.CharField(help_text="Such as `llama3` or `yarn`; empty: none.")
-    factor = serializers.FloatField(allow_null=True)
-    original_context_length = serializers.IntegerField(allow_null=True)
-
-
-class QuantizationSerializer(serializers.Serializer[Any]):
-    method = serializers.CharField()
-    bits = serializers.IntegerField(allow_null=True, help_text="Of one weight.")
-    group_size = serializers.IntegerField(allow_null=True, help_text="Weights that share a scale.")
-
-
-class TensorsOfDtypeSerializer(serializers.Serializer[Any]):
-    dtype = serializers.CharField()
-    elements = serializers.IntegerField(allow_null=True)
-    bytes = serializers.IntegerField(allow_null=True)
-
-
-class MemorySerializer(serializers.Serializer[Any]):
-    weights_bytes = serializers.IntegerField(
-        allow_null=True, help_text="Sum over all tensors of elements x bits / 8, as they are stored."
-    )
-    kv_cache_bytes_per_1k_tokens = serializers.IntegerField(
-        allow_null=True, help_text="1,000 x 2 x layers x kv_heads x head_dim x bytes of `kv_cache_dtype`."
-    )
-    kv_cache_dtype = serializers.CharField()
-
-
-class FactsSerializer(serializers.Serializer[Any]):
-    """What the headers of the weights and the config tell; null: they do not."""
-
-    format = serializers.CharField(help_text="Of the weights: `safetensors`, `gguf`, `onnx` or empty.")
-    tensors = serializers.IntegerField()
-    weights = TensorsOfDtypeSerializer(many=True, help_text="By dtype, the most frequent first.")
-    layers = serializers.IntegerField(allow_null=True)
-    hidden_size = serializers.IntegerField(allow_null=True)
-    attention_heads = serializers.IntegerField(allow_null=True)
-    kv_heads = serializers.IntegerField(allow_null=True)
-    head_dim = serializers.IntegerField(allow_null=True)
-    vocabulary = serializers.IntegerField(allow_null=True)
-    rope = RopeSerializer(allow_null=True)
-    quantization = QuantizationSerializer(allow_null=True)
-    memory = MemorySerializer(help_text="GPU memory, estimated.")
-    unknown = serializers.ListField(
-        child=serializers.CharField(), help_text="Why parts of `memory` are null, as sentences."
-    )
 
 
 class FileSerializer(serializers.Serializer[Any]):

@@ -2,6 +2,7 @@ from django.urls import path
 from rest_framework.routers import SimpleRouter
 
 from models_registry.api import (
+    aliases,
     cards,
     evaluations,
     exemptions,
@@ -20,7 +21,7 @@ router = SimpleRouter(use_regex_path=False)
 router.register("models", views.Models, basename="model")
 router.register("models/<str:model>/versions", views.Versions, basename="version")
 router.register("models/<str:model>/uploads", uploads.Uploads, basename="upload")
-router.register("models/<str:model>/aliases", views.Aliases, basename="alias")
+router.register("models/<str:model>/aliases", aliases.Aliases, basename="alias")
 router.register("code-exemptions", exemptions.CodeExemptions, basename="code-exemption")
 router.register("trusted-keys", signatures.TrustedKeys, basename="trusted-key")
 router.register("exports", exports.Exports, basename="export")
@@ -31,10 +32,10 @@ router.register("store/checks", store.Checks, basename="store-check")
 router.register("store/findings", store.Findings, basename="finding")
 
 urlpatterns = [
-    path("models/<str:model>/history/", views.ModelHistory.as_view({"get": "list"}), name="model-history"),
+    path("models/<str:model>/history/", aliases.ModelHistory.as_view({"get": "list"}), name="model-history"),
     path(
         "models/<str:model>/aliases/<str:alias>/history/",
-        views.AliasHistory.as_view({"get": "list"}),
+        aliases.AliasHistory.as_view({"get": "list"}),
         name="alias-history",
     ),
     path("models/<str:model>/versions/<str:version>/card/", cards.ONE, name="card"),

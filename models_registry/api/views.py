@@ -2,7 +2,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
-import django_filters
 from django.db.models import QuerySet
 from django.http.response import HttpResponse, HttpResponseBase
 from django.utils.functional import cached_property
@@ -18,14 +17,14 @@ from accounts import selectors as accounts
 from accounts.actors import again
 from accounts.states import Right
 from common.api.streams import ServerEvent, events_response
-from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, Read
+from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Read
 from common.errors import Invalid, Missing
 from models_registry import selectors, services, vouching
 from models_registry.api import serializers
 from models_registry.api.comparison import ComparisonSerializer, comparison_shown
 from models_registry.errors import SourceNotAllowed
 from models_registry.filters import ModelFilter, VersionFilter
-from models_registry.models import Alias, AliasMove, Export, HubSync, Model, Version
+from models_registry.models import Export, HubSync, Model, Version
 from models_registry.signing import bundles
 from models_registry.sources import upload_named
 from models_registry.states import SignatureOrigin, VersionState
@@ -244,73 +243,6 @@ class Versions(Listed, Created, VersionActions):
                 raise SourceNotAllowed(str(error)) from None
             return services.complete_upload(actor=self.actor, upload=upload, **told)
         return services.import_version(actor=self.actor, model=self.model, **given)
-
-
-@extend_schema(parameters=[MODEL])
-class Aliases(OfModel, Listed, Read, Put, Deleted):
-    """Aliases: names that move between the versions of a model, and remember."""
-
-    queryset = Alias.objects.all()
-    serializer_class = serializers.AliasSerializer
-    inputs = {"update": serializers.AliasPutSerializer}
-    lookup_field = "name"
-    lookup_url_kwarg = "alias"
-    lookup_value_converter = "str"
-    sort = ("name", "-moved_at")
-
-    def visible(self, rows: QuerySet[Alias]) -> QuerySet[Alias]:
-        return selectors.aliases(self.model)
-
-    def put_one(self, instance: Alias | None, given: dict[str, Any], expected: int | None) -> Alias:
-        try:
-            version = selectors.version_named(self.model, given.pop("version"))
-        except Missing as error:
-            raise Invalid(fields={"version": [str(error)]}) from None
-        return services.set_alias(
-            actor=self.actor,
-            model=self.model,
-            alias=self.kwargs["alias"],
-            version=version,
-            expected=expected,
-            **given,
-        )
-
-    def delete_one(self, instance: Alias, expected: int | None, reason: str) -> None:
-        services.delete_alias(actor=self.actor, alias=instance, expected=expected, reason=reason)
-
-
-class MoveFilter(django_filters.FilterSet):  # type: ignore[misc]
-    at = django_filters.IsoDateTimeFilter(
-        method="in_force",
-        label="Only the move of each alias that was in force at that moment.",
-        error_messages={"invalid": "Give a moment such as 2026-03-03T14:00Z."},
-    )
-
-    def in_force(self, rows: QuerySet[AliasMove], name: str, at: Any) -> QuerySet[AliasMove]:
-        return selectors.moves_in_force(rows, at)
-
-
-@extend_schema(parameters=[MODEL])
-class ModelHistory(OfModel, Listed):
-    """Who pointed the model's aliases at what, when and why; newest first."""
-
-    queryset = AliasMove.objects.all()
-    serializer_class = serializers.AliasMoveSerializer
-    filterset_class = MoveFilter
-    sort = ("-at",)
-
-    def visible(self, rows: QuerySet[AliasMove]) -> QuerySet[AliasMove]:
-        return selectors.alias_history(self.model, self.kwargs.get("alias"))
-
-
-@extend_schema(
-    parameters=[
-        MODEL,
-        OpenApiParameter("alias", OpenApiTypes.STR, OpenApiParameter.PATH, description="Name of the alias."),
-    ]
-)
-class AliasHistory(ModelHistory):
-    """Who pointed the alias at what, when and why; newest first. It outlives the alias."""
 
 
 def _version_events(version_id: int, after: str) -> list[ServerEvent]:

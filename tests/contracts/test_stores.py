@@ -3,8 +3,6 @@
 import os
 import threading
 from collections.abc import Collection
-from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,11 +10,10 @@ from hypothesis import strategies as st
 
 from models_registry.errors import BlobMissing, IntakeBusy, SourceChanged
 from models_registry.manifest import ManifestFile, manifest_of
-from models_registry.store import Reclaimed, Store, Taken
+from models_registry.store import Taken
 from tests.contracts.store_rigs import (
     BucketRig,
     LocalRig,
-    Rig,
     everything,
     files_of,
     nothing,
@@ -27,18 +24,6 @@ from tests.contracts.store_rigs import (
 from tests.models_registry.builders import sha256
 
 BIG = 3 * 1024 * 1024 + 7
-
-
-@pytest.fixture(params=["directory", "bucket"])
-def rig(request, tmp_path: Path) -> Rig:
-    if request.param == "directory":
-        return LocalRig(tmp_path)
-    return BucketRig(request.getfixturevalue("s3"), tmp_path / "node")
-
-
-@pytest.fixture
-def store(rig: Rig) -> Store:
-    return rig.store
 
 
 def test_a_file_is_hashed_while_it_is_copied_and_read_back_as_it_was(store, tmp_path) -> None:
@@ -239,81 +224,11 @@ def test_a_publication_while_references_are_asked_for_is_not_deleted(rig, store,
     store.check(manifest)
 
 
-def test_a_damaged_blob_of_another_size_is_replaced_by_a_whole_one(rig, store, tmp_path) -> None:
-    manifest = published(store, tmp_path, {"a": b"content"})
-    rig.spoil(sha256(b"content"), b"cont")
-    with pytest.raises(BlobMissing, match="4 bytes instead of 7"):
-        store.check(manifest)
-    published(store, tmp_path, {"b": b"content"}, key="2")
-    store.check(manifest)
-    assert read(store, sha256(b"content")) == b"content"
-    assert rig.stored() == {sha256(b"content")}
-
-
 def test_publishing_what_the_intake_lacks_is_told(store) -> None:
     with store.intake("1"):
         pass
     with pytest.raises(BlobMissing, match="retry"):
         store.publish("1", manifest_of([ManifestFile("a", 1, "0" * 64)]))
-
-
-def test_a_damaged_blob_is_named_and_set_aside_and_only_that_one(rig, store, tmp_path) -> None:
-    manifest = published(store, tmp_path, {"a": b"content", "b": b"other"})
-    counted: list[int] = []
-    assert store.verify(sha256(b"content"), counted=counted.append) is None
-    assert sum(counted) == 7
-    assert store.verify("0" * 64, counted=counted.append) is None
-    rig.spoil(sha256(b"content"), b"CONTENT")
-    flaw = store.verify(sha256(b"content"), counted=counted.append)
-    assert flaw is not None
-    assert "another sha256" in flaw.detail
-    store.quarantine(sha256(b"content"), mark="something else")
-    store.check(manifest)
-    store.quarantine(sha256(b"content"), mark=flaw.mark)
-    store.quarantine(sha256(b"content"), mark=flaw.mark)
-    with pytest.raises(BlobMissing, match=r"of a .* is gone"):
-        store.check(manifest)
-    published(store, tmp_path, {"a": b"content"}, key="2")
-    store.quarantine(sha256(b"content"), mark=flaw.mark)
-    store.check(manifest)
-    assert read(store, sha256(b"content")) == b"content"
-
-
-def test_what_was_set_aside_goes_when_it_is_old_and_neither_wanted_nor_held(rig, store, tmp_path) -> None:
-    def set_aside(content: bytes) -> None:
-        rig.spoil(sha256(content), content.upper())
-        flaw = store.verify(sha256(content), counted=lambda _: None)
-        assert flaw is not None
-        store.quarantine(sha256(content), mark=flaw.mark)
-
-    def clear(keep: tuple[str, ...] = (), **age: float) -> Reclaimed:
-        return store.clear_quarantine(older_than=timedelta(**age), keep=keep)
-
-    assert clear() == Reclaimed(0, 0)
-    published(store, tmp_path, {"a": b"old", "b": b"lost", "c": b"whole"})
-    set_aside(b"old")
-    set_aside(b"lost")
-    assert clear(days=1) == Reclaimed(0, 0)
-    assert clear(keep=(sha256(b"lost"),)) == Reclaimed(1, 3)
-    assert clear() == Reclaimed(1, 4)
-    assert clear() == Reclaimed(0, 0)
-    assert rig.again().opened(sha256(b"whole"))
-    assert {sha256(b"OLD"), sha256(b"LOST")}.isdisjoint(rig.stored())
-
-
-def test_an_import_has_lost_what_was_set_aside_since_it_took_hold_of_it(rig, store, tmp_path) -> None:
-    manifest = published(store, tmp_path, {"w": b"content"})
-    with store.intake("2") as intake:
-        assert intake.hold(sha256(b"content"), 7)
-    rig.spoil(sha256(b"content"), b"CONTENT")
-    flaw = store.verify(sha256(b"content"), counted=lambda _: None)
-    assert flaw is not None
-    store.quarantine(sha256(b"content"), mark=flaw.mark)
-    for _ in range(2):
-        with pytest.raises(BlobMissing, match="retry"):
-            store.publish("2", manifest)
-    published(store, tmp_path, {"w": b"content"}, key="2")
-    assert read(store, sha256(b"content")) == b"content"
 
 
 def test_a_version_is_materialised_under_its_own_names(rig, store, tmp_path) -> None:
@@ -342,14 +257,6 @@ def test_a_version_that_misses_a_blob_is_not_materialised(store, tmp_path) -> No
     manifest = published(store, tmp_path, {"a": b"a", "b": b"b"})
     store.reclaim([sha256(b"a")], is_referenced=nothing)
     with pytest.raises(BlobMissing, match="of a "):
-        store.materialise(manifest)
-    assert store.materialised() == {}
-
-
-def test_a_version_whose_content_was_changed_in_the_store_is_not_materialised(rig, store, tmp_path) -> None:
-    manifest = published(store, tmp_path, {"a": b"signed", "b": b"b"})
-    rig.spoil(sha256(b"signed"), b"forged")
-    with pytest.raises(BlobMissing, match="is damaged"):
         store.materialise(manifest)
     assert store.materialised() == {}
 

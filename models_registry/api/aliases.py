@@ -1,0 +1,82 @@
+"""Aliases of a model's versions, and what they named before."""
+
+from typing import Any
+
+import django_filters
+from django.db.models import QuerySet
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+
+from common.api.views import Deleted, Listed, Put, Read
+from common.errors import Invalid, Missing
+from models_registry import selectors, services
+from models_registry.api import serializers
+from models_registry.api.views import MODEL, OfModel
+from models_registry.models import Alias, AliasMove
+
+
+@extend_schema(parameters=[MODEL])
+class Aliases(OfModel, Listed, Read, Put, Deleted):
+    """Aliases: names that move between the versions of a model, and remember."""
+
+    queryset = Alias.objects.all()
+    serializer_class = serializers.AliasSerializer
+    inputs = {"update": serializers.AliasPutSerializer}
+    lookup_field = "name"
+    lookup_url_kwarg = "alias"
+    lookup_value_converter = "str"
+    sort = ("name", "-moved_at")
+
+    def visible(self, rows: QuerySet[Alias]) -> QuerySet[Alias]:
+        return selectors.aliases(self.model)
+
+    def put_one(self, instance: Alias | None, given: dict[str, Any], expected: int | None) -> Alias:
+        try:
+            version = selectors.version_named(self.model, given.pop("version"))
+        except Missing as error:
+            raise Invalid(fields={"version": [str(error)]}) from None
+        return services.set_alias(
+            actor=self.actor,
+            model=self.model,
+            alias=self.kwargs["alias"],
+            version=version,
+            expected=expected,
+            **given,
+        )
+
+    def delete_one(self, instance: Alias, expected: int | None, reason: str) -> None:
+        services.delete_alias(actor=self.actor, alias=instance, expected=expected, reason=reason)
+
+
+class MoveFilter(django_filters.FilterSet):  # type: ignore[misc]
+    at = django_filters.IsoDateTimeFilter(
+        method="in_force",
+        label="Only the move of each alias that was in force at that moment.",
+        error_messages={"invalid": "Give a moment such as 2026-03-03T14:00Z."},
+    )
+
+    def in_force(self, rows: QuerySet[AliasMove], name: str, at: Any) -> QuerySet[AliasMove]:
+        return selectors.moves_in_force(rows, at)
+
+
+@extend_schema(parameters=[MODEL])
+class ModelHistory(OfModel, Listed):
+    """Who pointed the model's aliases at what, when and why; newest first."""
+
+    queryset = AliasMove.objects.all()
+    serializer_class = serializers.AliasMoveSerializer
+    filterset_class = MoveFilter
+    sort = ("-at",)
+
+    def visible(self, rows: QuerySet[AliasMove]) -> QuerySet[AliasMove]:
+        return selectors.alias_history(self.model, self.kwargs.get("alias"))
+
+
+@extend_schema(
+    parameters=[
+        MODEL,
+        OpenApiParameter("alias", OpenApiTypes.STR, OpenApiParameter.PATH, description="Name of the alias."),
+    ]
+)
+class AliasHistory(ModelHistory):
+    """Who pointed the alias at what, when and why; newest first. It outlives the alias."""
