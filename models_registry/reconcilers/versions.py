@@ -19,7 +19,7 @@ from models_registry.processes.rereader import NotReadable, read_facts
 from models_registry.reconcilers import intake
 from models_registry.reconcilers.intake import LOOK_EVERY, LetGo, Process, Start, launch
 from models_registry.services.hubs import token_of
-from models_registry.services.storage import find_what_was_lost
+from models_registry.services.storage import look_for_what_was_lost
 from models_registry.sources import source_of
 from models_registry.states import VersionState
 
@@ -215,7 +215,7 @@ class Publish(Step[Version]):
         def write_all() -> None:
             vouching.record(row, seen.signatures, now)
             write()
-            find_what_was_lost(row)
+            look_for_what_was_lost(row)
 
         return proceed(save=save, write=write_all)
 

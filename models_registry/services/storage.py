@@ -103,7 +103,7 @@ def retry_repair(*, actor: Actor, finding: Finding, reason: str = "") -> Finding
     return Finding.objects.get(pk=finding.pk)
 
 
-def find_what_was_lost(version: Version) -> None:
+def look_for_what_was_lost(version: Version) -> None:
     """What a version that is ready now has brought is lost no more. Inside the transaction of its move."""
     brought = VersionFile.objects.filter(version=version).values("sha256")
     for finding in Finding.objects.filter(state=FindingState.LOST, sha256__in=brought):

@@ -150,10 +150,8 @@ def tag_version(request: HttpRequest, name: str, version: str) -> HttpResponse:
     """The version has the tags of the form from now on, and no other."""
     actor = of_request(request)
     row = visible_version(visible_model(actor, name), version)
-    wanted, present = (
-        filled(TagForm(request.POST)).cleaned_data["tags"],
-        set(selectors.version_card(row).tags),
-    )
+    wanted: set[str] = filled(TagForm(request.POST)).cleaned_data["tags"]
+    present = set(selectors.version_card(row).tags)
     services.tag_version(
         actor=actor,
         version=row,

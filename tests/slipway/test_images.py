@@ -4,6 +4,8 @@ import pytest
 
 from accounts.states import Role
 from images.models import RuntimeImage
+from images.states import Acceleration
+from slipway.cli.image_changes import ACCELERATIONS
 from tests.cast import person, team, token_of
 from tests.images.builders import digest_of, image, reference
 from tests.slipway.conftest import Terminal
@@ -100,6 +102,10 @@ def test_what_an_image_needs_and_why_it_is_deprecated_is_shown(olga: Terminal) -
     assert "by olga: It leaks." in shown
     none = olga("images", "fit", "--engine", "tgi", "--gpu", "H100")
     assert (none.status, "There is no image of tgi in the catalogue." in none.err) == (1, True)
+
+
+def test_the_help_names_every_way_to_load_an_image_sooner() -> None:
+    assert ACCELERATIONS.split(", ") == [value for value in Acceleration.values if value]
 
 
 def test_an_image_is_deprecated_for_another_and_reinstated(olga: Terminal) -> None:
