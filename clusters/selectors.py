@@ -18,6 +18,7 @@ from clusters.states import GONE, DeploymentState, WorkerState
 from common.actor import Actor
 from common.live import EVERYONE, PUBLIC, Audience, NotShared
 from images.models import RuntimeImage
+from models_registry.uses import Uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +150,10 @@ def endpoints(name: str) -> Endpoints:
     return Endpoints(tuple((address, port) for address, port in found if port), observed_at)
 
 
-def versions_in_use() -> dict[int, list[str]]:
-    """From ids of versions to the deployments that serve them, in words."""
-    found: dict[int, list[str]] = {}
-    rows = Deployment.objects.exclude(state=DeploymentState.REMOVED).order_by("name")
-    for version_id, name, service in rows.values_list("version_id", "name", "service"):
-        found.setdefault(version_id, []).append(f"deployment {name} of service {service}")
-    return found
+def versions_in_use() -> Uses:
+    """Versions that deployments serve."""
+    rows = Deployment.objects.exclude(state=DeploymentState.REMOVED)
+    return Uses(rows, "version", "deployment {} of service {}", ("name", "service"))
 
 
 def deployments_running(actor: Actor, image: RuntimeImage) -> list[str]:

@@ -17,7 +17,7 @@ from models_registry.events import (
     VersionRefused,
     VersionRestored,
 )
-from models_registry.models import Model, UnreferencedBlob, Version, VersionFile, VersionMove
+from models_registry.models import Model, UnreferencedBlob, Version, VersionFile, VersionMove, VersionTag
 from models_registry.states import FROZEN, HOLDS_BLOBS, MOVES, VersionState
 
 _TOLD = {
@@ -70,6 +70,7 @@ def record(
     action, event = ("version.restore", VersionRestored) if is_back else _TOLD[to]
     if to in FROZEN:
         point_at_newest(version.model_id)
+    VersionTag.objects.filter(version=version).update(is_ready=to == VersionState.READY)
     VersionMove.objects.create(
         version=version, from_state=came_from, to_state=to, by=actor.name, reason=reason
     )
@@ -98,13 +99,14 @@ def point_at_newest(model_id: int) -> None:
     # Locks the row first: a second statement sees what another transaction has made ready meanwhile.
     rows.update(latest=F("latest"))
     ready = Version.objects.ready().filter(model=model_id)
-    newest = ready.only("architecture", "parameters", "facts").order_by("-number").first()
+    newest = ready.only("architecture", "parameters", "facts", "ready_at").order_by("-number").first()
     totals = ready.aggregate(versions=Count("pk"), bytes=Sum("size_bytes"))
     rows.update(
         latest=newest,
         architecture=newest.architecture if newest else "",
         weights=(newest.facts or {}).get("format", "") if newest else "",
         parameters=newest.parameters if newest else None,
+        newest_at=newest.ready_at if newest else None,
         ready_versions=totals["versions"],
         ready_bytes=totals["bytes"] or 0,
     )

@@ -1,19 +1,39 @@
 """Who still needs a version: asked of the apps above, which the registry does not know."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-UseCheck = Callable[[], Mapping[int, Sequence[str]]]
-"""From ids of versions to their present uses in words, such as `service chat (stable)`."""
+from django.db.models import Q, QuerySet, Value
+
+MAX_NAMES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """Rows that need a version each."""
+
+    rows: QuerySet[Any]
+    version: str
+    """Their foreign key to it."""
+    words: str
+    """What one of them is called, with a `{}` for each of `names`, such as `service {} (stable)`."""
+    names: tuple[str, ...] = ()
+    """Columns of text, `MAX_NAMES` at the most."""
+
+
+UseCheck = Callable[[], Uses]
+FallbackCheck = Callable[[], Mapping[int, Sequence[str]]]
+"""From ids of versions to the reasons to keep them, in words."""
 
 _checks: list[UseCheck] = []
-_fallbacks: list[UseCheck] = []
+_fallbacks: list[FallbackCheck] = []
 
 
 def register_use_check(check: UseCheck) -> None:
     """Ask `check` before a version is deleted, and show its answer as where the version is served.
 
-    It is called once for a page or a deletion and tells of all versions in use. Registering twice changes
-    nothing.
+    Registering twice changes nothing.
     """
     if check not in _checks:
         _checks.append(check)
@@ -23,26 +43,61 @@ def unregister_use_check(check: UseCheck) -> None:
     _checks.remove(check)
 
 
-def register_fallback_check(check: UseCheck) -> None:
-    """Ask `check` which versions somebody may want to return to: no rule deletes them, a person may."""
+def register_fallback_check(check: FallbackCheck) -> None:
+    """Ask `check` which versions somebody may want to return to: no rule deletes them, a person may.
+
+    It is called once and tells of all of them.
+    """
     if check not in _fallbacks:
         _fallbacks.append(check)
 
 
-def uses() -> dict[int, list[str]]:
-    """The uses of every version that has any."""
-    return _answers(_checks)
+def uses(version_ids: Collection[int]) -> dict[int, list[str]]:
+    """The uses, in words, of those of the versions that have any. One query, whoever is asked."""
+    return _in_words("pk", version_ids)
+
+
+def uses_by_model(model_ids: Collection[int]) -> dict[int, list[str]]:
+    """As `uses`: of all versions of each of the models."""
+    return _in_words("model", model_ids)
+
+
+def used(column: str) -> Q:
+    """Rows whose key is that `column` of a version in use: `pk` for versions, `model` for models."""
+    found = Q(pk__in=())
+    for one in _asked():
+        found |= Q(pk__in=one.rows.values(f"{one.version}__{column}"))
+    return found
 
 
 def fallbacks() -> dict[int, list[str]]:
     """For what each version that somebody may want to return to is the way back."""
-    return _answers(_fallbacks)
-
-
-def _answers(checks: Sequence[UseCheck]) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
-    for check in checks:
+    for check in _fallbacks:
         for version_id, words in check().items():
-            if words:
-                found.setdefault(version_id, []).extend(words)
+            found.setdefault(version_id, []).extend(words)
+    return found
+
+
+def _asked() -> list[Uses]:
+    answers = [check() for check in _checks]
+    # A missing version is none of those in use; SQL's NOT IN would think that it could be any.
+    return [
+        replace(one, rows=one.rows.order_by().filter(**{f"{one.version}__isnull": False})) for one in answers
+    ]
+
+
+def _in_words(column: str, keys: Collection[int]) -> dict[int, list[str]]:
+    """`column` of a version, and the uses of those in which it is one of `keys`."""
+    each = []
+    for one in _asked():
+        path = f"{one.version}__{column}"
+        names = [*one.names, *(Value("") for _ in range(MAX_NAMES - len(one.names)))]
+        each.append(one.rows.filter(**{f"{path}__in": keys}).values_list(path, Value(one.words), *names))
+    found: dict[int, list[str]] = {}
+    if each:
+        for key, words, *named in each[0].union(*each[1:], all=True):
+            found.setdefault(key, []).append(words.format(*named))
+    for several in found.values():
+        several.sort()
     return found

@@ -13,10 +13,11 @@ class ReleasesConfig(AppConfig):
         from releases import consumers, finders
         from releases.onward import ReleaseOnward
         from releases.reconcilers import ReleaseReconciler
-        from releases.selectors import versions_in_use, ways_back
+        from releases.selectors import candidates, stable_versions, ways_back
 
         kernel.register(ReleaseReconciler())
-        register_use_check(versions_in_use)
+        register_use_check(stable_versions)
+        register_use_check(candidates)
         register_fallback_check(ways_back)
         register_onward(ReleaseOnward())
         for topic in (consumers.ReleaseTopic(), consumers.ServiceTopic(), consumers.ReleasesTopic()):

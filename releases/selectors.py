@@ -13,6 +13,7 @@ from accounts.models import Team
 from accounts.selectors import teams_where
 from accounts.states import Right
 from common.actor import Actor
+from models_registry.uses import Uses
 from releases import plans
 from releases.errors import UnknownDeployment, UnknownPlan
 from releases.judge import Evidence, Verdict, verdict
@@ -234,16 +235,15 @@ def history(service: Service, *, limit: int = 50) -> QuerySet[Release]:
     )
 
 
-def versions_in_use() -> dict[int, list[str]]:
-    """Why a version must stay: by version id, the services that serve it or are about to, in words."""
-    found: dict[int, list[str]] = defaultdict(list)
-    stable = Service.objects.exclude(stable_version=None).values_list("stable_version_id", "name")
-    for version_id, name in stable:
-        found[version_id].append(f"service {name} (stable)")
-    moving = Release.objects.filter(state__in=IN_MOTION).values_list("version_id", "service__name")
-    for version_id, name in moving:
-        found[version_id].append(f"service {name} (candidate)")
-    return dict(found)
+def stable_versions() -> Uses:
+    """Versions that services serve."""
+    return Uses(Service.objects.all(), "stable_version", "service {} (stable)", ("name",))
+
+
+def candidates() -> Uses:
+    """Versions that services are about to serve."""
+    rows = Release.objects.filter(state__in=IN_MOTION)
+    return Uses(rows, "version", "service {} (candidate)", ("service__name",))
 
 
 def ways_back() -> dict[int, list[str]]:

@@ -1,11 +1,14 @@
 from typing import ClassVar, Self
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Q, Value
+from django.db.models.functions import Concat, Lower
 from django.utils import timezone
 
 from accounts.querysets import TeamOwned
 from common.revisions import Revised
+
+SPACE = Value(" ")
 
 
 class Models(TeamOwned["Model"]):
@@ -46,6 +49,19 @@ class Model(Revised):
     ready_versions = models.PositiveIntegerField(default=0, editable=False)
     ready_bytes = models.BigIntegerField(default=0, editable=False)
     """Of all ready versions, each counted in full."""
+    newest_at = models.DateTimeField(null=True, blank=True, editable=False)
+    """When the newest ready version became ready."""
+    words = models.GeneratedField(
+        expression=Lower(
+            Concat(
+                *("name", SPACE, "task", SPACE, "description", SPACE, "architecture"),
+                output_field=models.TextField(),
+            )
+        ),
+        output_field=models.TextField(),
+        db_persist=True,
+    )
+    """What a search for words looks at in the row, in lower case."""
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     created_by = models.ForeignKey(
         "accounts.User", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"

@@ -192,6 +192,8 @@ class VersionTag(models.Model):
     version = models.ForeignKey(Version, on_delete=models.PROTECT, related_name="tags")
     model = models.ForeignKey("models_registry.Model", on_delete=models.PROTECT, related_name="+")
     """The version's, so that models are found by tag without a look at their versions."""
+    is_ready = models.BooleanField()
+    """Whether the version is: models are found by the tags of these alone."""
     name = models.CharField(max_length=63)
 
     class Meta:
@@ -201,8 +203,8 @@ class VersionTag(models.Model):
         ]
         indexes: ClassVar = [
             # A tag that nearly every model has is looked up for each of them, one that few have by itself.
-            models.Index(fields=["model", "name"], name="version_tag_of_model"),
-            models.Index(fields=["name", "model"], name="version_tag_by_name"),
+            models.Index(fields=["model", "name"], condition=Q(is_ready=True), name="ready_tag_of_model"),
+            models.Index(fields=["name", "model"], condition=Q(is_ready=True), name="ready_tag_by_name"),
         ]
 
     def __str__(self) -> str:

@@ -1,18 +1,19 @@
 """The list of models, what it shows of each, and one of them."""
 
-from collections import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models import Model as DjangoModel
+from django.db.models import Q, QuerySet, Value
+from django.db.models.functions import Lower
 
+from accounts.models import Team
 from common.actor import Actor
-from common.words import MAX_WORDS, occurs_in
+from common.words import MAX_WORDS
 from models_registry.errors import UnknownModel
 from models_registry.models import Alias, Model, Version
-from models_registry.uses import uses
+from models_registry.uses import uses_by_model
 
 _JSON_COLUMNS = ("config", "facts", "scan", "source", "lineage")
 _OF_LATEST = ("name", "digest", "size_bytes", "architecture", "parameters", "created_at", "ready_at")
@@ -55,7 +56,7 @@ def models(actor: Actor, *, q: str = "") -> QuerySet[Model]:
 
     Looked at are name, task, description, team, aliases and the architecture of the newest ready version.
     """
-    return mentioning(Model.objects.for_actor(actor).live().select_related("team"), q)
+    return mentioning(Model.objects.for_actor(actor).live().select_related("team").defer("words"), q)
 
 
 def mentioning(found: QuerySet[Model], q: str) -> QuerySet[Model]:
@@ -66,9 +67,11 @@ def mentioning(found: QuerySet[Model], q: str) -> QuerySet[Model]:
 
 
 def _mentions(word: str) -> Q:
-    aliases = Alias.objects.filter(model=OuterRef("pk"), name__icontains=word)
-    own = occurs_in(("name", "task", "description", "team__name", "architecture"), word)
-    return own | Q(Exists(aliases))
+    # Aliases are in lower case; what the row's own words are is up to the database.
+    aliases = Alias.objects.filter(name__contains=word.lower())
+    teams = Team.objects.filter(name__icontains=word)
+    own = Q(words__contains=Lower(Value(word)))
+    return own | Q(team__in=teams) | Q(pk__in=aliases.values("model"))
 
 
 def cards(models: Sequence[Model]) -> list[ModelCard]:
@@ -81,7 +84,7 @@ def cards(models: Sequence[Model]) -> list[ModelCard]:
     rows = Alias.objects.filter(model__in=ids).order_by("name")
     for model_id, name, version in rows.values_list("model", "name", "version__name"):
         aliases.setdefault(model_id, []).append(AliasTo(name, version))
-    served = _served_by_model(ids)
+    served = uses_by_model(ids)
     return [
         ModelCard(
             model,
@@ -93,15 +96,6 @@ def cards(models: Sequence[Model]) -> list[ModelCard]:
         )
         for model in models
     ]
-
-
-def _served_by_model(model_ids: abc.Collection[int]) -> dict[int, list[str]]:
-    used = uses()
-    owners = Version.objects.filter(pk__in=used, model__in=model_ids).values_list("pk", "model_id")
-    found: dict[int, list[str]] = {}
-    for version_id, model_id in owners:
-        found.setdefault(model_id, []).extend(used[version_id])
-    return found
 
 
 def card(model: Model) -> ModelCard:

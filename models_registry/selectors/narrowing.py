@@ -8,8 +8,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from models_registry.models import Alias, Model, Version, VersionTag
 from models_registry.selectors.catalogue import mentioning
 from models_registry.selectors.versions import versions_mentioning
-from models_registry.states import VersionState
-from models_registry.uses import uses
+from models_registry.uses import used
 
 Narrowing = Mapping[str, Callable[[Any], Q]]
 
@@ -38,9 +37,13 @@ def _among(rows: QuerySet[Any], column: str) -> Q:
     return Q(pk__in=rows.values(column))
 
 
+def _aliases(text: str) -> QuerySet[Alias]:
+    """That begin with the text. Their names are in lower case, see `names`."""
+    return Alias.objects.filter(name__startswith=text.lower())
+
+
 def _served(is_wanted: bool, column: str) -> Q:
-    in_use = _among(Version.objects.filter(pk__in=uses()), column)
-    return in_use if is_wanted else ~in_use
+    return used(column) if is_wanted else ~used(column)
 
 
 _MODELS: Narrowing = {
@@ -48,10 +51,8 @@ _MODELS: Narrowing = {
     "team": lambda team: Q(team=team),
     "task": lambda text: Q(task__istartswith=text),
     "created_by": lambda text: Q(created_by_name__istartswith=text),
-    "alias": lambda text: _among(Alias.objects.filter(name__istartswith=text), "model"),
-    "tag": lambda tag: Q(
-        Exists(VersionTag.objects.filter(model=OuterRef("pk"), name=tag, version__state=VersionState.READY))
-    ),
+    "alias": lambda text: _among(_aliases(text), "model"),
+    "tag": lambda tag: Q(Exists(VersionTag.objects.filter(model=OuterRef("pk"), name=tag, is_ready=True))),
     "served": lambda is_wanted: _served(is_wanted, "model"),
     "versions": lambda state: _among(Version.objects.filter(state=state), "model"),
 }
@@ -59,7 +60,7 @@ _VERSIONS: Narrowing = {
     **_weights("facts__format"),
     "state": lambda states: Q(state__in=states),
     "created_by": lambda text: Q(author_name__istartswith=text),
-    "alias": lambda text: _among(Alias.objects.filter(name__istartswith=text), "version"),
+    "alias": lambda text: _among(_aliases(text), "version"),
     "tag": lambda tag: Q(Exists(VersionTag.objects.filter(version=OuterRef("pk"), name=tag))),
     "served": lambda is_wanted: _served(is_wanted, "pk"),
 }

@@ -28,7 +28,7 @@ def retention_preview(rule: RetentionRule, now: datetime) -> Preview:
     named = Alias.objects.filter(model=rule.model_id).order_by("name")
     for version_id, alias in named.values_list("version", "name"):
         needed.setdefault(version_id, []).append(f"alias {alias}")
-    for answers in (uses(), fallbacks()):
+    for answers in (uses([version.pk for version in versions]), fallbacks()):
         for version_id, words in answers.items():
             needed.setdefault(version_id, []).extend(words)
     limits = {"keep_last": rule.keep_last, "keep_days": rule.keep_days}

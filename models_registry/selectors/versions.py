@@ -83,7 +83,7 @@ def version_cards(versions: Sequence[Version]) -> list[VersionCard]:
     for version_id, name in VersionTag.objects.filter(version__in=ids).values_list("version", "name"):
         tags.setdefault(version_id, []).append(name)
     signatures = signatures_of(versions)
-    served = uses()
+    served = uses(ids)
     firsts = _first_with_digest(versions)
     shown = []
     for version in versions:

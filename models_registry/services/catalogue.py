@@ -103,7 +103,7 @@ def delete_model(*, actor: Actor, model: Model, reason: str = "", expected: int 
             named = ", ".join(sorted(aliases))
             what = f"aliases {named}. Delete them" if aliases[1:] else f"alias {named}. Delete it"
             raise InUse(f"{model} still has the {what} first.")
-        used = uses()
+        used = uses([version.pk for version in versions])
         for version in versions:
             if version.pk in used:
                 raise InUse(f"{version} is still used by {', '.join(used[version.pk])}.")

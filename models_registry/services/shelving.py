@@ -84,8 +84,10 @@ def tag_version(
         if len(present) + len(added) - len(removed) > MAX_TAGS:
             raise Invalid(fields={"add": [f"A version has at most {MAX_TAGS} tags."]})
         VersionTag.objects.filter(version=version, name__in=removed).delete()
+        is_ready = Version.objects.ready().filter(pk=version.pk).exists()
         VersionTag.objects.bulk_create(
-            VersionTag(version=version, model_id=version.model_id, name=name) for name in added
+            VersionTag(version=version, model_id=version.model_id, is_ready=is_ready, name=name)
+            for name in added
         )
         if added or removed:
             detail = {"added": added, "removed": removed}

@@ -261,7 +261,7 @@ def check_unneeded(version: Version) -> None:
     aliases = list(Alias.objects.filter(version=version).values_list("name", flat=True))
     if aliases:
         raise InUse(f"{version} is {', '.join(sorted(aliases))}. Move or delete the alias first.")
-    if used := uses().get(version.pk):
+    if used := uses([version.pk]).get(version.pk):
         raise InUse(f"{version} is still used by {', '.join(used)}.")
 
 

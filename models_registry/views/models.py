@@ -28,7 +28,7 @@ SORTS = {
     "name": "name",
     "team": "team__name",
     "size": "ready_bytes",
-    "newest": "latest__ready_at",
+    "newest": "newest_at",
     "created": "created_at",
 }
 MODELS_ON_A_PAGE, VERSIONS_ON_A_PAGE = 20, 15

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from controlplane.garbage import settle
 from perf.registry.table import heading, line
 
 LIMIT_MS = 50.0
@@ -79,11 +80,13 @@ def populate(models: int, versions: int) -> tuple[Any, str]:
             batch_size=500,
         )
         tags = [
-            VersionTag(version=row, model_id=row.model_id, name=f"run={row.model_id}-{row.number}")
+            VersionTag(
+                version=row, model_id=row.model_id, is_ready=True, name=f"run={row.model_id}-{row.number}"
+            )
             for row in rows
         ]
         tags += [
-            VersionTag(version=row, model_id=row.model_id, name="evaluated")
+            VersionTag(version=row, model_id=row.model_id, is_ready=True, name="evaluated")
             for row in rows
             if row.number % 10 == 0
         ]
@@ -130,6 +133,7 @@ def measure(models: int, versions: int, rounds: int) -> None:
     from django.test.utils import CaptureQueriesContext
 
     user, token = populate(models, versions)
+    settle()
     rest = Client(headers={"Authorization": f"Bearer {token}", "Host": "127.0.0.1"})
     browser = Client(headers={"Host": "127.0.0.1"})
     browser.force_login(user)

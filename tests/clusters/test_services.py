@@ -141,9 +141,9 @@ def test_what_cannot_be_scaled_says_why(scene) -> None:
 
 def test_a_version_that_is_deployed_is_in_use_until_the_deployment_is_removed(scene) -> None:
     row = ensure(scene)
-    assert uses()[scene.version.pk] == ["deployment chat-v1 of service chat"]
+    assert uses([scene.version.pk])[scene.version.pk] == ["deployment chat-v1 of service chat"]
     Deployment.objects.filter(pk=row.pk).update(state=DeploymentState.REMOVED)
-    assert scene.version.pk not in uses()
+    assert not uses([scene.version.pk])
 
 
 def test_deployments_of_a_service_leave_out_the_removed_ones(scene) -> None:

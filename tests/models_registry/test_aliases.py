@@ -13,6 +13,7 @@ from models_registry.errors import InUse, InvalidName, UnknownModel, UnknownVers
 from models_registry.events import AliasMoved, VersionReady
 from models_registry.models import Alias, AliasMove, Version
 from tests import cast
+from tests.models_registry.uses import used_by
 
 pytestmark = pytest.mark.django_db
 
@@ -162,7 +163,7 @@ def test_a_digest_prefix_that_several_versions_share_is_refused(library, actor, 
 def test_cards_show_the_newest_ready_version_and_where_it_is_served(library, actor, model, pair) -> None:
     services.import_version(actor=actor, model=model, source=str(library.root / "model"))
     move(actor, model, pair[0])
-    check = {pair[1].pk: ["service chat (stable)"], 10**9: ["gone"]}.copy
+    check = used_by(pair[1], "service chat (stable)")
     uses.register_use_check(check)
     uses.register_use_check(check)
     try:

@@ -13,6 +13,7 @@ from models_registry.api.views import _version_events
 from models_registry.models import Model, Version
 from tests import cast
 from tests.models_registry import builders as b
+from tests.models_registry.uses import used_by
 
 pytestmark = pytest.mark.django_db
 
@@ -168,8 +169,7 @@ def test_what_is_in_use_is_not_deleted(api, library, model) -> None:
     assert (refused.status_code, "production" in refused.json()["detail"]) == (409, True)
     assert "production" in api.delete("models/tiny/").json()["detail"]
     api.delete("models/tiny/aliases/production/")
-    served = {Version.objects.get().pk: ["service chat (stable)"]}
-    check = served.copy
+    check = used_by(Version.objects.get(), "service chat (stable)")
     uses.register_use_check(check)
     try:
         assert "service chat (stable)" in api.delete("models/tiny/versions/v1/").json()["detail"]

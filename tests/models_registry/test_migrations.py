@@ -10,6 +10,7 @@ from django.utils import timezone
 
 BEFORE, AFTER = ("models_registry", "0005_hub_source_notices"), ("models_registry", "0006_version_facts")
 TOTALS = ("models_registry", "0015_evaluations_and_totals")
+SEARCHES = ("models_registry", "0018_what_searches_ask_for")
 
 
 @pytest.fixture
@@ -68,3 +69,29 @@ def test_models_tell_of_their_ready_versions_and_tags_of_their_models(moved_back
     assert rows.values_list(*columns).get(pk=empty.pk) == (0, 0, "", "", None)
     tags = after.get_model("models_registry", "VersionTag").objects
     assert set(tags.values_list("model", flat=True)) == {model.pk}
+
+
+@pytest.mark.parametrize("before", [("models_registry", "0017_sync_cause")], indirect=True)
+def test_searches_find_models_and_tags_that_were_there_before(moved_back) -> None:
+    team = moved_back.get_model("accounts", "Team").objects.create(name="vision")
+    model = moved_back.get_model("models_registry", "Model").objects.create(
+        team=team, name="tiny", task="text-generation", description="Speaks Finnish.", architecture="LlamaNet"
+    )
+    whole = {"digest": "0" * 64, "ready_at": timezone.now(), "file_count": 1}
+    versions = moved_back.get_model("models_registry", "Version").objects
+    ready = versions.create(model=model, number=1, name="v1", state="ready", **whole)
+    archived = versions.create(model=model, number=2, name="v2", state="archived", **whole)
+    tags = moved_back.get_model("models_registry", "VersionTag").objects
+    for version in (ready, archived):
+        tags.create(version=version, model=model, name="evaluated")
+    type(model).objects.update(latest=ready)
+
+    MigrationExecutor(connection).migrate([SEARCHES])
+    after = MigrationExecutor(connection).loader.project_state([SEARCHES]).apps
+    row = after.get_model("models_registry", "Model").objects.get()
+    assert (row.newest_at, row.words) == (
+        whole["ready_at"],
+        "tiny text-generation speaks finnish. llamanet",
+    )
+    tags = after.get_model("models_registry", "VersionTag").objects
+    assert set(tags.values_list("version", "is_ready")) == {(ready.pk, True), (archived.pk, False)}

@@ -17,6 +17,7 @@ from models_registry.models import RetentionRule, Version
 from models_registry.reconcilers.retention import RetentionReconciler
 from tests import cast
 from tests.crash.harness import Checkpoints, die, dies, worker
+from tests.models_registry.uses import used_by
 
 NOW = timezone.now()
 
@@ -118,7 +119,7 @@ def test_an_applied_rule_deletes_what_was_seen_with_an_audit_row_each(library, a
 
 def test_what_an_alias_a_service_or_a_way_back_needs_stays(library, actor, model, rule, versions) -> None:
     services.set_alias(actor=actor, model=model, alias="production", version=versions[0])
-    uses.register_use_check(lambda: {versions[1].pk: ["service chat (stable)"]})
+    uses.register_use_check(used_by(versions[1], "service chat (stable)"))
     uses.register_fallback_check(lambda: {versions[2].pk: ["the way back of service chat"]})
     preview = selectors.retention_preview(rule, timezone.now())
     assert not preview.going
@@ -185,11 +186,11 @@ def test_a_rule_is_applied_once_at_a_time(actor, rule) -> None:
 def test_a_rule_that_is_stopped_while_it_acts_deletes_nothing_more(library, actor, model, rule) -> None:
     services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
 
-    def stop_after_the_first() -> dict[int, list[str]]:
+    def stop_after_the_first() -> uses.Uses:
         now = RetentionRule.objects.get(pk=rule.pk)
         if now.asked is not None and now.deleted_versions:
             services.stop_retention(actor=actor, rule=now)
-        return {}
+        return used_by(None, "nothing")()
 
     uses.register_use_check(stop_after_the_first)
     library.retain()

@@ -10,6 +10,7 @@ from models_registry import files, selectors, services, uses
 from models_registry.errors import InUse, InvalidName, WrongState
 from models_registry.models import Model, Version
 from tests import cast
+from tests.models_registry.uses import used_by
 
 
 def told() -> list[str]:
@@ -54,7 +55,7 @@ def test_what_is_aliased_or_served_is_not_archived(actor, model, version) -> Non
     with pytest.raises(InUse, match="is production"):
         services.archive_version(actor=actor, version=version)
     services.delete_alias(actor=actor, alias=alias)
-    uses.register_use_check(lambda: {version.pk: ["service chat"]})
+    uses.register_use_check(used_by(version, "service chat"))
     with pytest.raises(InUse, match="service chat"):
         services.archive_version(actor=actor, version=version)
     assert Version.objects.get().state == "ready"
