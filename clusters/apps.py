@@ -7,14 +7,14 @@ class ClustersConfig(AppConfig):
     def ready(self) -> None:
         from clusters.consumers import FleetTopic
         from clusters.reconcilers import ClusterReconciler, DeploymentReconciler
-        from clusters.selectors import deployments_running, versions_in_use
+        from clusters.selectors import VERSIONS_IN_USE, deployments_running
         from common import live
         from common.reconcile import kernel
         from images import uses as images
-        from models_registry.uses import register_use_check
+        from models_registry.uses import register_uses
 
         kernel.register(DeploymentReconciler())
         kernel.register(ClusterReconciler())
         live.register(FleetTopic())
-        register_use_check(versions_in_use)
+        register_uses(VERSIONS_IN_USE)
         images.register_use_check(deployments_running)

@@ -150,10 +150,12 @@ def endpoints(name: str) -> Endpoints:
     return Endpoints(tuple((address, port) for address, port in found if port), observed_at)
 
 
-def versions_in_use() -> Uses:
-    """Versions that deployments serve."""
-    rows = Deployment.objects.exclude(state=DeploymentState.REMOVED)
-    return Uses(rows, "version", "deployment {} of service {}", ("name", "service"))
+VERSIONS_IN_USE = Uses(
+    Deployment.objects.exclude(state=DeploymentState.REMOVED),
+    "version",
+    "deployment {} of service {}",
+    ("name", "service"),
+)
 
 
 def deployments_running(actor: Actor, image: RuntimeImage) -> list[str]:

@@ -1,7 +1,8 @@
-"""Who still needs a version: asked of the apps above, which the registry does not know."""
+"""Who still needs a version: told by the apps above, which the registry does not know."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from django.db.models import Q, QuerySet, Value
@@ -9,7 +10,7 @@ from django.db.models import Q, QuerySet, Value
 MAX_NAMES = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Uses:
     """Rows that need a version each."""
 
@@ -22,25 +23,24 @@ class Uses:
     """Columns of text, `MAX_NAMES` at the most."""
 
 
-UseCheck = Callable[[], Uses]
 FallbackCheck = Callable[[], Mapping[int, Sequence[str]]]
 """From ids of versions to the reasons to keep them, in words."""
 
-_checks: list[UseCheck] = []
+_uses: list[Uses] = []
 _fallbacks: list[FallbackCheck] = []
 
 
-def register_use_check(check: UseCheck) -> None:
-    """Ask `check` before a version is deleted, and show its answer as where the version is served.
+def register_uses(uses: Uses) -> None:
+    """Look at these rows before a version is deleted, and show them as where the version is served.
 
     Registering twice changes nothing.
     """
-    if check not in _checks:
-        _checks.append(check)
+    if uses not in _uses:
+        _uses.append(uses)
 
 
-def unregister_use_check(check: UseCheck) -> None:
-    _checks.remove(check)
+def unregister_uses(uses: Uses) -> None:
+    _uses.remove(uses)
 
 
 def register_fallback_check(check: FallbackCheck) -> None:
@@ -53,7 +53,7 @@ def register_fallback_check(check: FallbackCheck) -> None:
 
 
 def uses(version_ids: Collection[int]) -> dict[int, list[str]]:
-    """The uses, in words, of those of the versions that have any. One query, whoever is asked."""
+    """The uses, in words, of those of the versions that have any. One query, whoever has registered."""
     return _in_words("pk", version_ids)
 
 
@@ -65,8 +65,10 @@ def uses_by_model(model_ids: Collection[int]) -> dict[int, list[str]]:
 def used(column: str) -> Q:
     """Rows whose key is that `column` of a version in use: `pk` for versions, `model` for models."""
     found = Q(pk__in=())
-    for one in _asked():
-        found |= Q(pk__in=one.rows.values(f"{one.version}__{column}"))
+    for one in _uses:
+        # A missing version is none of those in use; SQL's NOT IN would think that it could be any.
+        rows = one.rows.filter(**{f"{one.version}__isnull": False})
+        found |= Q(pk__in=rows.values(f"{one.version}__{column}"))
     return found
 
 
@@ -79,21 +81,9 @@ def fallbacks() -> dict[int, list[str]]:
     return found
 
 
-def _asked() -> list[Uses]:
-    answers = [check() for check in _checks]
-    # A missing version is none of those in use; SQL's NOT IN would think that it could be any.
-    return [
-        replace(one, rows=one.rows.order_by().filter(**{f"{one.version}__isnull": False})) for one in answers
-    ]
-
-
 def _in_words(column: str, keys: Collection[int]) -> dict[int, list[str]]:
     """`column` of a version, and the uses of those in which it is one of `keys`."""
-    each = []
-    for one in _asked():
-        path = f"{one.version}__{column}"
-        names = [*one.names, *(Value("") for _ in range(MAX_NAMES - len(one.names)))]
-        each.append(one.rows.filter(**{f"{path}__in": keys}).values_list(path, Value(one.words), *names))
+    each = [_rows(one, column).filter(**{f"{one.version}__{column}__in": keys}) for one in _uses]
     found: dict[int, list[str]] = {}
     if each:
         for key, words, *named in each[0].union(*each[1:], all=True):
@@ -101,3 +91,11 @@ def _in_words(column: str, keys: Collection[int]) -> dict[int, list[str]]:
     for several in found.values():
         several.sort()
     return found
+
+
+@cache
+def _rows(one: Uses, column: str) -> QuerySet[Any, tuple[Any, ...]]:
+    """Alike for all: the key, words, and names to put into them."""
+    padding = (Value("") for _ in range(MAX_NAMES - len(one.names)))
+    names: list[str | Value] = [*one.names, *padding]
+    return one.rows.order_by().values_list(f"{one.version}__{column}", Value(one.words), *names)

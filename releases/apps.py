@@ -9,15 +9,15 @@ class ReleasesConfig(AppConfig):
         from common.pages import search
         from common.reconcile import kernel
         from models_registry.onward import register_onward
-        from models_registry.uses import register_fallback_check, register_use_check
+        from models_registry.uses import register_fallback_check, register_uses
         from releases import consumers, finders
         from releases.onward import ReleaseOnward
         from releases.reconcilers import ReleaseReconciler
-        from releases.selectors import candidates, stable_versions, ways_back
+        from releases.selectors import CANDIDATES, STABLE_VERSIONS, ways_back
 
         kernel.register(ReleaseReconciler())
-        register_use_check(stable_versions)
-        register_use_check(candidates)
+        register_uses(STABLE_VERSIONS)
+        register_uses(CANDIDATES)
         register_fallback_check(ways_back)
         register_onward(ReleaseOnward())
         for topic in (consumers.ReleaseTopic(), consumers.ServiceTopic(), consumers.ReleasesTopic()):

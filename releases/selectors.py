@@ -235,15 +235,10 @@ def history(service: Service, *, limit: int = 50) -> QuerySet[Release]:
     )
 
 
-def stable_versions() -> Uses:
-    """Versions that services serve."""
-    return Uses(Service.objects.all(), "stable_version", "service {} (stable)", ("name",))
-
-
-def candidates() -> Uses:
-    """Versions that services are about to serve."""
-    rows = Release.objects.filter(state__in=IN_MOTION)
-    return Uses(rows, "version", "service {} (candidate)", ("service__name",))
+STABLE_VERSIONS = Uses(Service.objects.all(), "stable_version", "service {} (stable)", ("name",))
+CANDIDATES = Uses(
+    Release.objects.filter(state__in=IN_MOTION), "version", "service {} (candidate)", ("service__name",)
+)
 
 
 def ways_back() -> dict[int, list[str]]:

@@ -5,7 +5,7 @@ worker may take any row's next step at any time, after any crash: `engine.Kernel
 """
 
 from common.reconcile.engine import Due, Kernel, StuckRow, kernel
-from common.reconcile.rows import EPOCH, Reconciled
+from common.reconcile.rows import EPOCH, KERNELS, Reconciled
 from common.reconcile.steps import (
     Effect,
     LeaseLost,
@@ -20,6 +20,7 @@ from common.reconcile.steps import (
 
 __all__ = [
     "EPOCH",
+    "KERNELS",
     "Due",
     "Effect",
     "Kernel",

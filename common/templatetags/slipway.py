@@ -22,6 +22,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from common import request_id
 from common.pages import charts, formats, icons, looks
+from common.pages.filter_bars import filter_bar
 from common.pages.listing import Listing
 from common.pages.steps import StepView
 
@@ -256,14 +257,15 @@ def confirm(
     cancel: str = "Cancel",
     css: str = "",
     fields: Any = None,
+    fields_from: str = "",
     id: str = "",
 ) -> dict[str, Any]:
     """A button that first says what will happen and asks why, then posts to `action`.
 
     `{% confirm action=url label="Abort" title="Abort release 12?" says="All traffic returns ..." %}`
     `tone`: `bad` destroys, `good` and `plain` do not. `reason`: `required`, `optional` or `none`.
-    `fields`: a bound form whose fields stand above the reason. The view answers with `answers.done` or
-    `answers.refused`.
+    `fields`: a bound form whose fields stand above the reason; `fields_from`: the address that they come from
+    when the dialog is opened. The view answers with `answers.done` or `answers.refused`.
     """
     return {
         "id": id or f"ask-{secrets.token_hex(4)}",
@@ -280,6 +282,7 @@ def confirm(
         "cancel": cancel,
         "css": css,
         "fields": fields,
+        "fields_from": fields_from,
         "csrf_token": context.get("csrf_token", ""),
     }
 
@@ -301,21 +304,13 @@ def sort(
     }
 
 
-@register.inclusion_tag("components/filters.html")
-def filters(listing: Listing[Any]) -> dict[str, Any]:
+@register.simple_tag
+def filters(listing: Listing[Any]) -> SafeString | str:
     """`{% filters listing %}`: the filter form of a listing; it answers as one types, and changes the URL.
 
     What the filters name as `further` is folded away until somebody asks for it.
     """
-    form = listing.filters.form if listing.filters else None
-    fields = form.visible_fields() if form else []
-    further = getattr(listing.filters, "further", ())
-    return {
-        "listing": listing,
-        "first": [field for field in fields if field.name not in further],
-        "further": [field for field in fields if field.name in further],
-        "is_open": any(listing.query.get(name) for name in further),
-    }
+    return filter_bar(listing, listing.filters) if listing.filters else ""
 
 
 @register.inclusion_tag("components/faults.html")

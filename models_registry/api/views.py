@@ -134,7 +134,7 @@ class VersionActions(Shown, OfModel, Read, Deleted):
         return selectors.version_named(self.model, self.kwargs["version"])
 
     def visible(self, rows: QuerySet[Version]) -> QuerySet[Version]:
-        return selectors.versions(self.model)
+        return selectors.versions(self.model).defer("scan")
 
     def delete_one(self, instance: Version, expected: int | None, reason: str) -> None:
         services.delete_version(actor=self.actor, version=instance, reason=reason)

@@ -26,7 +26,7 @@ class AliasForm(forms.Form):
     alias = forms.CharField(
         max_length=63,
         help_text="A new one, or one that moves.",
-        widget=forms.TextInput(attrs={"list": "known-aliases", **PLAIN}),
+        widget=forms.TextInput(attrs={"list": "known-aliases", "autofocus": True, **PLAIN}),
     )
     version = forms.ModelChoiceField(
         Version.objects.none(), to_field_name="name", empty_label=None, widget=Choice
@@ -38,7 +38,7 @@ class AliasForm(forms.Form):
         field = self.fields["version"]
         assert isinstance(field, forms.ModelChoiceField)  # noqa: S101
         field.queryset = ready
-        # Read when they are drawn, and once: a widget looks at its choices twice.
+        # Read once: a widget looks at its choices twice.
         field.choices = cache(lambda: [_label(*columns) for columns in ready.values_list("name", "digest")])
 
 

@@ -44,6 +44,13 @@ class Migration(migrations.Migration):
             field=models.BooleanField(default=False),
             preserve_default=False,
         ),
+        migrations.AlterField(
+            model_name="version",
+            name="model",
+            field=models.ForeignKey(
+                on_delete=models.deletion.PROTECT, related_name="versions", to="models_registry.model"
+            ),
+        ),
         migrations.RunPython(keep_what_searches_ask_for, migrations.RunPython.noop),
         migrations.RemoveIndex(model_name="versiontag", name="version_tag_of_model"),
         migrations.RemoveIndex(model_name="versiontag", name="version_tag_by_name"),

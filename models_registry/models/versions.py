@@ -53,7 +53,7 @@ class Version(Authored, Transfer, Reconciled):
     INTAKE = ""
     MOVING = VersionState.IMPORTING
 
-    model = models.ForeignKey("models_registry.Model", on_delete=models.PROTECT, related_name="+")
+    model = models.ForeignKey("models_registry.Model", on_delete=models.PROTECT, related_name="versions")
     number = models.PositiveIntegerField()
     """1, 2, 3 ... within the model; never used twice."""
     name = models.CharField(max_length=95)

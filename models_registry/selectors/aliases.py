@@ -6,13 +6,13 @@ from django.db.models import OuterRef, QuerySet, Subquery
 
 from models_registry.errors import UnknownAlias
 from models_registry.models import Alias, AliasMove, Model
-from models_registry.selectors.catalogue import but_name
 
 
 def aliases(model: Model) -> QuerySet[Alias]:
     """Of their versions only names and digests are read."""
-    rows = Alias.objects.filter(model=model).select_related("model", "version")
-    return rows.defer(*but_name("version")).order_by("name")
+    own = (field.name for field in Alias._meta.concrete_fields)
+    rows = Alias.objects.filter(model=model).select_related("model", "version").order_by("name")
+    return rows.only(*own, "model__name", "version__name", "version__digest", "version__model")
 
 
 def alias_named(model: Model, name: str) -> Alias:

@@ -45,12 +45,6 @@ def without_json(rows: QuerySet[R], version: str = "") -> QuerySet[R]:
     return rows.defer(*(f"{version}{column}" for column in _JSON_COLUMNS))
 
 
-def but_name(version: str) -> tuple[str, ...]:
-    """What `defer` leaves out of the versions that `version` leads to: all but their names and digests."""
-    columns = {field.name for field in Version._meta.concrete_fields} - {"id", "name", "model", "digest"}
-    return tuple(f"{version}__{column}" for column in sorted(columns))
-
-
 def models(actor: Actor, *, q: str = "") -> QuerySet[Model]:
     """The models that the actor may see; every word of `q` must occur somewhere.
 

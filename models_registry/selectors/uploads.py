@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from django.db.models import QuerySet
+from django.db.models import Prefetch, QuerySet
 
 from common.actor import Actor
 from models_registry import files
 from models_registry.errors import UnknownUpload
-from models_registry.models import Finding, Model, Upload, UploadContent, VersionFile
-from models_registry.selectors.catalogue import but_name
+from models_registry.models import Finding, Model, Upload, UploadContent, Version, VersionFile
 from models_registry.states import WHOLE
 
 _AT_ONCE = 500
@@ -72,7 +71,9 @@ def uploads(actor: Actor, model: Model, *, are_live: bool = False) -> QuerySet[U
     """The uploads to a model, or only those under way; newest first."""
     rows = Upload.objects.for_actor(actor).filter(model=model)
     rows = rows.live() if are_live else rows
-    return rows.select_related("model", "version").defer(*but_name("version")).order_by("-pk")
+    # Not by a join: nearly always there are none.
+    versions = Version.objects.only("name", "digest", "model")
+    return rows.prefetch_related("model", Prefetch("version", versions)).order_by("-pk")
 
 
 def upload_of(model: Model, pk: int) -> Upload:
@@ -85,6 +86,8 @@ def upload_of(model: Model, pk: int) -> Upload:
 
 def upload_cards(uploads: Sequence[Upload]) -> list[UploadCard]:
     """What lists show of these uploads, in their order: one query for any number of them."""
+    if not uploads:
+        return []
     contents: dict[int, dict[str, int]] = {upload.pk: {} for upload in uploads}
     rows = UploadContent.objects.filter(upload__in=[one.pk for one in uploads if one.is_live])
     for upload_id, sha256, size in rows.order_by("sha256").values_list("upload", "sha256", "size"):

@@ -1,11 +1,12 @@
 """Versions of a model, what lists show of them, and one of them by any of its names."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from common.actor import Actor
+from common.reconcile import KERNELS
 from common.words import MAX_WORDS, occurs_in
 from models_registry import files, names
 from models_registry.errors import BlobMissing, UnknownVersion
@@ -23,11 +24,16 @@ from models_registry.models import (
     VersionSignature,
     VersionTag,
 )
-from models_registry.selectors.catalogue import but_name, model_named, without_json
+from models_registry.selectors.catalogue import model_named, without_json
 from models_registry.selectors.evaluations import figures
 from models_registry.states import VersionState
 from models_registry.uses import uses
 from models_registry.vouching import Standing, shown_standing, signatures_of
+
+_UNLISTED = (
+    *KERNELS, "config", "facts", "lineage", "author", "launches", "launched_at", "attempt", "is_held",
+    "vouched_at",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,8 @@ class VersionCard:
     same_content_as: str
     """Name of the first version of the model with the same digest; empty when it is this one."""
     tags: tuple[str, ...]
+    parent: Version | None
+    """Its name and that of its model."""
     signatures: tuple[VersionSignature, ...]
     """Without their bundles."""
 
@@ -49,12 +57,8 @@ class VersionCard:
 
 
 def versions(model: Model) -> QuerySet[Version]:
-    """The model's versions, deleted ones left out, newest first, without their configs.
-
-    Of their parents only the names are read.
-    """
-    rows = Version.objects.live().filter(model=model).select_related("model", "parent__model")
-    return rows.defer("config", "facts", *but_name("parent")).order_by("-number")
+    """The model's versions, deleted ones left out, newest first, with what lists show of them."""
+    return model.versions.live().defer(*_UNLISTED).order_by("-number")
 
 
 def without_archived(found: QuerySet[Version]) -> QuerySet[Version]:
@@ -71,20 +75,26 @@ def versions_mentioning(found: QuerySet[Version], q: str) -> QuerySet[Version]:
     return found
 
 
-def version_cards(versions: Sequence[Version]) -> list[VersionCard]:
-    """What lists show of these versions, in their order: a fixed number of queries for any number of them."""
+def version_cards(
+    versions: Sequence[Version], *, aliases: Iterable[Alias] | None = None
+) -> list[VersionCard]:
+    """What lists show of these versions, in their order: a fixed number of queries for any number of them.
+
+    `aliases`: all that their models have, where they are known already.
+    """
     ids = [version.pk for version in versions]
-    aliases: dict[int, list[str]] = {}
-    for version_id, name in (
-        Alias.objects.filter(version__in=ids).order_by("name").values_list("version", "name")
-    ):
-        aliases.setdefault(version_id, []).append(name)
+    if aliases is None:
+        aliases = Alias.objects.filter(version__in=ids).only("name", "version").order_by("name")
+    named: dict[int, list[str]] = {}
+    for alias in aliases:
+        named.setdefault(alias.version_id, []).append(alias.name)
     tags: dict[int, list[str]] = {}
     for version_id, name in VersionTag.objects.filter(version__in=ids).values_list("version", "name"):
         tags.setdefault(version_id, []).append(name)
     signatures = signatures_of(versions)
     served = uses(ids)
     firsts = _first_with_digest(versions)
+    parents = _parents(versions)
     shown = []
     for version in versions:
         first = firsts.get((version.model_id, version.digest or ""), version.name)
@@ -92,10 +102,11 @@ def version_cards(versions: Sequence[Version]) -> list[VersionCard]:
         shown.append(
             VersionCard(
                 version,
-                tuple(aliases.get(version.pk, ())),
+                tuple(named.get(version.pk, ())),
                 tuple(served.get(version.pk, ())),
                 same,
                 tuple(tags.get(version.pk, ())),
+                parents.get(version.parent_id or 0),
                 tuple(signatures.get(version.pk, ())),
             )
         )
@@ -112,6 +123,11 @@ def _first_with_digest(versions: Sequence[Version]) -> dict[tuple[int, str], str
     for model_id, digest, name in rows.order_by("-number").values_list("model_id", "digest", "name"):
         found[model_id, digest or ""] = name
     return found
+
+
+def _parents(versions: Sequence[Version]) -> dict[int, Version]:
+    ids = {version.parent_id for version in versions if version.parent_id}
+    return Version.objects.select_related("model").only("name", "model__name").in_bulk(ids) if ids else {}
 
 
 def version_card(version: Version) -> VersionCard:

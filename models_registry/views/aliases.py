@@ -1,7 +1,7 @@
 """Aliases: where they point, where they pointed, and moving them."""
 
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
 from common.pages.access import signed_in
@@ -27,12 +27,16 @@ def alias_page(request: HttpRequest, name: str) -> HttpResponse:
     return page(request, "models_registry/aliases.html", context, parts=("listing",))
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 @refusals_at_the_form
 def move_alias(request: HttpRequest, name: str) -> HttpResponse:
+    """Asked for with GET: the fields of its dialog."""
     actor = of_request(request)
     model = visible_model(actor, name)
+    if request.method != "POST":
+        context = {"form": AliasForm(model=model, auto_id="move_%s"), "aliases": selectors.aliases(model)}
+        return page(request, "models_registry/_alias_fields.html", context)
     given = filled(AliasForm(request.POST, model=model)).cleaned_data
     alias = services.set_alias(actor=actor, model=model, reason=reason_of(request), **given)
     return done(request, f"{alias} is {given['version'].name} now.")

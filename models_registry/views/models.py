@@ -20,7 +20,7 @@ from models_registry import selectors, services
 from models_registry.errors import BlobMissing, StoreUnavailable
 from models_registry.facts import readme
 from models_registry.filters import ModelFilter, VersionFilter
-from models_registry.forms import AliasForm, ModelChangeForm, NewModelForm
+from models_registry.forms import ModelChangeForm, NewModelForm
 from models_registry.models import Model, Version
 from models_registry.states import VersionState
 
@@ -87,9 +87,10 @@ def model_page(request: HttpRequest, name: str) -> HttpResponse:
         filters=VersionFilter,
         size=VERSIONS_ON_A_PAGE,
     )
-    cards = selectors.version_cards(listing.rows)
+    shown = frame(actor, model)
+    cards = selectors.version_cards(listing.rows, aliases=shown["aliases"])
     uploads = selectors.upload_cards(list(selectors.uploads(actor, model, are_live=True)))
-    context = frame(actor, model) | {
+    context = shown | {
         "uploads": uploads,
         "push_command": push_command(model),
         "listing": listing,
@@ -107,12 +108,10 @@ def push_command(model: Model) -> str:
 
 def frame(actor: Actor, model: Model) -> dict[str, Any]:
     """What every page of one model shows."""
-    may_write = may(actor, Right.MODELS_WRITE, model.team_id)
     return {
         "model": model,
-        "may_write": may_write,
+        "may_write": may(actor, Right.MODELS_WRITE, model.team_id),
         "aliases": selectors.aliases(model),
-        "alias_form": AliasForm(model=model, auto_id="move_%s") if may_write else None,
     }
 
 

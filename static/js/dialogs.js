@@ -1,4 +1,5 @@
 // Native dialogs: `data-opens="id"` opens, `data-closes` closes, a click beside the dialog closes too.
+// An opened one is told so by `dialog:open`: what it shows may come only then.
 // While a dialog is open, the part of the page that it stands in is not replaced under the person's hands.
 
 export function start() {
@@ -7,7 +8,10 @@ export function start() {
     if (opener) {
       const dialog = document.getElementById(opener.dataset.opens);
       opener.closest("details.menu")?.removeAttribute("open");
-      if (dialog && !dialog.open) dialog.showModal();
+      if (dialog && !dialog.open) {
+        dialog.showModal();
+        dialog.dispatchEvent(new CustomEvent("dialog:open"));
+      }
       return;
     }
     if (event.target.closest("[data-closes]")) {

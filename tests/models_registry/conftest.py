@@ -126,8 +126,8 @@ settings.load_profile("patient")
 
 @pytest.fixture(autouse=True)
 def _registry_alone(monkeypatch) -> None:
-    """Without the apps above, which tell where versions are in use, each with questions of its own."""
-    monkeypatch.setattr(uses, "_checks", [])
+    """Without the apps above, which tell where versions are in use, each with rows of its own."""
+    monkeypatch.setattr(uses, "_uses", [])
     monkeypatch.setattr(uses, "_fallbacks", [])
 
 

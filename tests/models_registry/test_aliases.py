@@ -163,13 +163,13 @@ def test_a_digest_prefix_that_several_versions_share_is_refused(library, actor, 
 def test_cards_show_the_newest_ready_version_and_where_it_is_served(library, actor, model, pair) -> None:
     services.import_version(actor=actor, model=model, source=str(library.root / "model"))
     move(actor, model, pair[0])
-    check = used_by(pair[1], "service chat (stable)")
-    uses.register_use_check(check)
-    uses.register_use_check(check)
+    served = used_by(pair[1], "service chat (stable)")
+    uses.register_uses(served)
+    uses.register_uses(served)
     try:
         card = selectors.card(model)
     finally:
-        uses.unregister_use_check(check)
+        uses.unregister_uses(served)
     assert card.latest == pair[1]
     assert [alias.version for alias in card.aliases] == [pair[0].name]
     assert (card.version_count, card.size_bytes) == (2, pair[0].size_bytes + pair[1].size_bytes)

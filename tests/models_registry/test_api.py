@@ -169,15 +169,15 @@ def test_what_is_in_use_is_not_deleted(api, library, model) -> None:
     assert (refused.status_code, "production" in refused.json()["detail"]) == (409, True)
     assert "production" in api.delete("models/tiny/").json()["detail"]
     api.delete("models/tiny/aliases/production/")
-    check = used_by(Version.objects.get(), "service chat (stable)")
-    uses.register_use_check(check)
+    served = used_by(Version.objects.get(), "service chat (stable)")
+    uses.register_uses(served)
     try:
         assert "service chat (stable)" in api.delete("models/tiny/versions/v1/").json()["detail"]
         assert "service chat (stable)" in api.delete("models/tiny/").json()["detail"]
         assert api.get("models/tiny/").json()["served"] == ["service chat (stable)"]
         assert api.get("models/tiny/versions/v1/").json()["served"] == ["service chat (stable)"]
     finally:
-        uses.unregister_use_check(check)
+        uses.unregister_uses(served)
     assert api.delete("models/tiny/versions/v1/").status_code == 204
     assert api.get("models/tiny/versions/v1/").status_code == 404
     library.settle()

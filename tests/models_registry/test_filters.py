@@ -20,7 +20,7 @@ def shelf(library, ada, actor, model, monkeypatch) -> None:
         version = library.ready(actor, model, fill=fill)
         services.tag_version(actor=actor, version=version, add=[f"run={fill[0]}"])
     services.set_alias(actor=actor, model=model, alias="production", version=version)
-    monkeypatch.setattr(uses, "_checks", [used_by(version, "service chat (stable)")])
+    monkeypatch.setattr(uses, "_uses", [used_by(version, "service chat (stable)")])
     bo = cast.person("bo", speech="developer", vision="developer")
     services.create_model(
         actor=of_user(bo), team=cast.team("speech"), name="big", task="automatic-speech-recognition"

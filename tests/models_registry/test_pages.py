@@ -57,11 +57,11 @@ def test_lists_ask_the_same_number_of_questions_for_any_number_of_rows(
         services.set_alias(actor=actor, model=one, alias="a", version=again)
     with django_assert_num_queries(8):
         browser.get("/models/")
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(11):
         browser.get("/models/tiny/")
     for number in range(5):
         library.ready(actor, model, fill=bytes([number + 20]))
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(11):
         browser.get("/models/tiny/")
 
 

@@ -11,10 +11,11 @@ from accounts.actors import of_user
 from accounts.errors import NotAllowed
 from common.errors import Invalid
 from common.models import AuditRecord
+from common.reconcile import Operation
 from models_registry import retention, selectors, services, uses
 from models_registry.errors import Busy, Unseen, WrongState
 from models_registry.models import RetentionRule, Version
-from models_registry.reconcilers.retention import RetentionReconciler
+from models_registry.reconcilers.retention import Retain, RetentionReconciler
 from tests import cast
 from tests.crash.harness import Checkpoints, die, dies, worker
 from tests.models_registry.uses import used_by
@@ -119,7 +120,7 @@ def test_an_applied_rule_deletes_what_was_seen_with_an_audit_row_each(library, a
 
 def test_what_an_alias_a_service_or_a_way_back_needs_stays(library, actor, model, rule, versions) -> None:
     services.set_alias(actor=actor, model=model, alias="production", version=versions[0])
-    uses.register_use_check(used_by(versions[1], "service chat (stable)"))
+    uses.register_uses(used_by(versions[1], "service chat (stable)"))
     uses.register_fallback_check(lambda: {versions[2].pk: ["the way back of service chat"]})
     preview = selectors.retention_preview(rule, timezone.now())
     assert not preview.going
@@ -183,16 +184,17 @@ def test_a_rule_is_applied_once_at_a_time(actor, rule) -> None:
         services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
 
 
-def test_a_rule_that_is_stopped_while_it_acts_deletes_nothing_more(library, actor, model, rule) -> None:
+def test_a_rule_that_is_stopped_while_it_acts_deletes_nothing_more(
+    library, actor, model, rule, monkeypatch
+) -> None:
     services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
+    remove = Retain._remove
 
-    def stop_after_the_first() -> uses.Uses:
-        now = RetentionRule.objects.get(pk=rule.pk)
-        if now.asked is not None and now.deleted_versions:
-            services.stop_retention(actor=actor, rule=now)
-        return used_by(None, "nothing")()
+    def remove_and_stop(row: RetentionRule, version: Version, operation: Operation) -> None:
+        remove(row, version, operation)
+        services.stop_retention(actor=actor, rule=RetentionRule.objects.get(pk=rule.pk))
 
-    uses.register_use_check(stop_after_the_first)
+    monkeypatch.setattr(Retain, "_remove", staticmethod(remove_and_stop))
     library.retain()
     assert live(model) == ["v1", "v2", "v4", "v5"]
 

@@ -55,7 +55,7 @@ def test_what_is_aliased_or_served_is_not_archived(actor, model, version) -> Non
     with pytest.raises(InUse, match="is production"):
         services.archive_version(actor=actor, version=version)
     services.delete_alias(actor=actor, alias=alias)
-    uses.register_use_check(used_by(version, "service chat"))
+    uses.register_uses(used_by(version, "service chat"))
     with pytest.raises(InUse, match="service chat"):
         services.archive_version(actor=actor, version=version)
     assert Version.objects.get().state == "ready"

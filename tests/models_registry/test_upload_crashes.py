@@ -1,5 +1,6 @@
 """Workers and importing processes die at any point of an upload: the end is the same."""
 
+import itertools
 import os
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -111,8 +112,9 @@ class Dying:
 def test_a_process_that_dies_in_the_midst_is_followed_by_one_that_ends_it(library, begun) -> None:
     upload = begun()
     source = UploadSource(str(files.spool_of(upload).directory), upload.part_bytes)
-    store, died = LocalStore(library.home / "models"), 0
-    for at in range(1, 12):
+    store = LocalStore(library.home / "models")
+    for at in itertools.count(1):
+        died = 0
         for after in (False, True):
             with store.intake("99") as intake:
                 dying: Any = Dying(intake, at, after=after)
@@ -124,7 +126,10 @@ def test_a_process_that_dies_in_the_midst_is_followed_by_one_that_ends_it(librar
                 result = take_upload(source, intake, report=lambda progress: None)
             assert result.outcome == "accepted", result.reason
             store.discard("99", is_referenced=lambda blobs: set())
-    assert died >= 18
+        if not died:
+            break
+    # How often it notes how far it is depends on the time that it takes.
+    assert at > 6
     assert not files.spool_of(upload).missing()
 
 

@@ -2,11 +2,11 @@
 
 from models_registry.models import Version, VersionMove
 from models_registry.states import VersionState
-from models_registry.uses import UseCheck, Uses
+from models_registry.uses import Uses
 
 
-def used_by(version: Version | None, words: str) -> UseCheck:
-    """A check that tells of one use of the version; None: of none."""
+def used_by(version: Version, words: str) -> Uses:
+    """One use of the version."""
     # Any row of which a version has one.
     rows = VersionMove.objects.filter(version=version, to_state=VersionState.IMPORTING)
-    return lambda: Uses(rows, "version", words)
+    return Uses(rows, "version", words)
