@@ -54,12 +54,15 @@ def register_fallback_check(check: FallbackCheck) -> None:
 
 def uses(version_ids: Collection[int]) -> dict[int, list[str]]:
     """The uses, in words, of those of the versions that have any. One query, whoever has registered."""
-    return _in_words("pk", version_ids)
+    return _in_words([_rows(one, "pk").filter(**{f"{one.version}__in": version_ids}) for one in _uses])
 
 
 def uses_by_model(model_ids: Collection[int]) -> dict[int, list[str]]:
     """As `uses`: of all versions of each of the models."""
-    return _in_words("model", model_ids)
+    # Few versions of all are in use: to look up the models of these takes less than to look through all
+    # versions of some models.
+    found = _in_words([_rows(one, "model") for one in _uses])
+    return {model_id: found[model_id] for model_id in model_ids if model_id in found}
 
 
 def used(column: str) -> Q:
@@ -81,9 +84,7 @@ def fallbacks() -> dict[int, list[str]]:
     return found
 
 
-def _in_words(column: str, keys: Collection[int]) -> dict[int, list[str]]:
-    """`column` of a version, and the uses of those in which it is one of `keys`."""
-    each = [_rows(one, column).filter(**{f"{one.version}__{column}__in": keys}) for one in _uses]
+def _in_words(each: Sequence[QuerySet[Any, tuple[Any, ...]]]) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     if each:
         for key, words, *named in each[0].union(*each[1:], all=True):
@@ -95,7 +96,7 @@ def _in_words(column: str, keys: Collection[int]) -> dict[int, list[str]]:
 
 @cache
 def _rows(one: Uses, column: str) -> QuerySet[Any, tuple[Any, ...]]:
-    """Alike for all: the key, words, and names to put into them."""
+    """That column of a version, words, and names to put into them. Never to be evaluated itself."""
     padding = (Value("") for _ in range(MAX_NAMES - len(one.names)))
     names: list[str | Value] = [*one.names, *padding]
     return one.rows.order_by().values_list(f"{one.version}__{column}", Value(one.words), *names)
