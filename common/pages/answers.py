@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec
 from urllib.parse import urlsplit
 
 from django.contrib import messages
+from django.forms import Form
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
@@ -42,6 +43,11 @@ def page(
     response = render(request, name, dict(context or {}), status=status)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response
+
+
+def dialog_fields(request: HttpRequest, form: Form) -> HttpResponse:
+    """What `{% confirm fields_from=... %}` asks for when its dialog is opened."""
+    return page(request, "components/fields.html", {"form": form})
 
 
 def back(request: HttpRequest, default: str = "/") -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
 
 from common.actor import Actor
 from common.reconcile import KERNELS
@@ -141,7 +141,8 @@ def version_named(model: Model, reference: str, *, or_deleted: bool = False) -> 
     Versions that were deleted are not found, unless `or_deleted` and no other is meant. Of several with one
     digest it is the newest.
     """
-    rows = Version.objects.filter(model=model).select_related("model__team", "parent__model")
+    parents = without_json(Version.objects.select_related("model"))
+    rows = model.versions.prefetch_related(Prefetch("parent", parents))
     wanted = Q(name=reference)
     if number := names.NUMBER.fullmatch(reference):
         wanted |= Q(number=int(number[1]))
@@ -182,7 +183,7 @@ def version_files(version: Version) -> QuerySet[VersionFile]:
 def made_from(actor: Actor, version: Version) -> QuerySet[Version]:
     """The versions, of any model that the actor may see, whose parent this one is; newest first."""
     rows = Version.objects.for_actor(actor).live().filter(parent=version, model__deleted_at=None)
-    return without_json(rows.select_related("model")).order_by("-pk")
+    return rows.select_related("model").only("name", "model__name").order_by("-pk")
 
 
 def version_moves(version: Version) -> QuerySet[VersionMove]:

@@ -1,12 +1,12 @@
 """Figures that people record of a version."""
 
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods
 
 from accounts.actors import of_request
 from common.errors import Invalid
 from common.pages.access import signed_in
-from common.pages.answers import done, refusals_at_the_form
+from common.pages.answers import dialog_fields, done, refusals_at_the_form
 from common.pages.forms import filled, reason_of
 from models_registry import services
 from models_registry.forms import EvaluationForm
@@ -14,12 +14,15 @@ from models_registry.views.models import visible_model
 from models_registry.views.versions import visible_version
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 @refusals_at_the_form
 def evaluate(request: HttpRequest, name: str, version: str) -> HttpResponse:
+    """Asked for with GET: the fields of its dialog."""
     actor = of_request(request)
     row = visible_version(visible_model(actor, name), version)
+    if request.method != "POST":
+        return dialog_fields(request, EvaluationForm(auto_id="evaluation_%s"))
     figure = filled(EvaluationForm(request.POST)).measured()
     why = reason_of(request, is_demanded=False)
     told = services.evaluate_version(actor=actor, version=row, figures=[figure], reason=why)

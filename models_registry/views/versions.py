@@ -13,13 +13,13 @@ from accounts.selectors import may
 from accounts.states import Right
 from common.errors import SlipwayError
 from common.pages.access import or_404, signed_in
-from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
+from common.pages.answers import UNPROCESSABLE, dialog_fields, done, page, refusals_at_the_form
 from common.pages.forms import blame, filled, reason_of
 from models_registry import exemptions, selectors, services, vouching
 from models_registry.facts import comparison, lineage
 from models_registry.facts.figures import Figure
 from models_registry.facts.readme import Card
-from models_registry.forms import EvaluationForm, ImportForm, TagForm
+from models_registry.forms import ImportForm, TagForm
 from models_registry.models import Model, Version
 from models_registry.states import WHOLE, VersionState
 from models_registry.views.models import card_of, frame, is_moving, push_command, visible_model
@@ -86,8 +86,6 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
         "readme": (readme := card_of(row) if row.state in WHOLE else {}),
         "figures": _figures(row, readme.get("card")),
         "evaluations": list(selectors.evaluations(row)[:EVALUATIONS_SHOWN]),
-        "evaluation_form": EvaluationForm(auto_id="evaluation_%s"),
-        "tag_form": TagForm(initial={"tags": " ".join(card.tags)}, auto_id="tag_%s"),
         "is_gone": is_gone,
         "moves": list(selectors.version_moves(row).order_by("-pk")[:MOVES_SHOWN]),
         "origins": lineage.origins(row.lineage, hub=next(iter(settings.SLIPWAY_HUB_ENDPOINTS), "")),
@@ -143,15 +141,20 @@ def act(request: HttpRequest, name: str, version: str, wish: str) -> HttpRespons
     return done(request, words.format(version=row), to=to)
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 @refusals_at_the_form
 def tag_version(request: HttpRequest, name: str, version: str) -> HttpResponse:
-    """The version has the tags of the form from now on, and no other."""
+    """The version has the tags of the form from now on, and no other.
+
+    Asked for with GET: the field of its dialog.
+    """
     actor = of_request(request)
     row = visible_version(visible_model(actor, name), version)
-    wanted: set[str] = filled(TagForm(request.POST)).cleaned_data["tags"]
     present = set(selectors.version_card(row).tags)
+    if request.method != "POST":
+        return dialog_fields(request, TagForm(initial={"tags": " ".join(sorted(present))}, auto_id="tag_%s"))
+    wanted: set[str] = filled(TagForm(request.POST)).cleaned_data["tags"]
     services.tag_version(
         actor=actor,
         version=row,

@@ -140,6 +140,34 @@ def test_a_promoted_release_is_rolled_back_from_the_services_history(
     assert traffic.failures == []
 
 
+def test_an_alias_is_moved_and_tags_are_put_on_in_dialogs_that_ask_for_their_fields(page: Page) -> None:
+    page.get_by_role("link", name="Models").first.click()
+    page.locator("main").get_by_role("link", name=MODEL, exact=True).click()
+    page.get_by_role("button", name="Move alias").click()
+    dialog = page.locator("#move-alias")
+    expect(dialog.get_by_label("Alias")).to_be_focused()
+    page.keyboard.type("v1")
+    dialog.get_by_label("Version").select_option("v1")
+    dialog.get_by_label("Why?").fill("The first.")
+    dialog.get_by_role("button", name="Move alias").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("reads like a version")
+    dialog.get_by_label("Alias").fill("oldest")
+    dialog.get_by_role("button", name="Move alias").click()
+    expect(page.locator(".alias-row")).to_contain_text("oldest")
+
+    page.locator("main").get_by_role("link", name="v1", exact=True).first.click()
+    page.get_by_role("button", name="Change tags").click()
+    dialog = page.locator("#ask-tags")
+    dialog.get_by_label("Tags").fill("first")
+    dialog.get_by_role("button", name="Save tags").click()
+    expect(page.locator(".facts .chip", has_text="first")).to_be_visible()
+    page.get_by_role("button", name="Change tags").click()
+    expect(dialog.get_by_label("Tags")).to_have_value("first")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Record a figure").click()
+    expect(page.locator("#ask-evaluate").get_by_label("Value")).to_be_visible()
+
+
 def test_a_mistake_in_a_new_service_is_shown_at_its_field_with_the_rest_kept(
     scene: Scene, page: Page
 ) -> None:
