@@ -153,6 +153,7 @@ def endpoints(name: str) -> Endpoints:
 VERSIONS_IN_USE = Uses(
     Deployment.objects.exclude(state=DeploymentState.REMOVED),
     "version",
+    "version__model",
     "deployment {} of service {}",
     ("name", "service"),
 )

@@ -105,7 +105,7 @@ def _let_go_of_unused(place: Store, wanted: Manifest) -> None:
     coming = wanted.size_bytes - place.come_bytes(wanted)
     if look.cache_bytes + coming <= look.cache_limit_bytes:
         return
-    served = Version.objects.filter(uses.used("pk")).values_list("digest", flat=True)
+    served = Version.objects.filter(uses.versions_in_use()).values_list("digest", flat=True)
     for digest in place.materialised().keys() - set(served):
         place.dematerialise(digest)
 

@@ -1,6 +1,6 @@
 """Who still needs a version: told by the apps above, which the registry does not know."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -12,11 +12,13 @@ MAX_NAMES = 2
 
 @dataclass(frozen=True, eq=False)
 class Uses:
-    """Rows that need a version each."""
+    """Rows that need a version each, and each of them one."""
 
     rows: QuerySet[Any]
     version: str
     """Their foreign key to it."""
+    model: str
+    """The shortest way from them to its model."""
     words: str
     """What one of them is called, with a `{}` for each of `names`, such as `service {} (stable)`."""
     names: tuple[str, ...] = ()
@@ -54,25 +56,25 @@ def register_fallback_check(check: FallbackCheck) -> None:
 
 def uses(version_ids: Collection[int]) -> dict[int, list[str]]:
     """The uses, in words, of those of the versions that have any. One query, whoever has registered."""
-    return _in_words([_rows(one, "pk").filter(**{f"{one.version}__in": version_ids}) for one in _uses])
+    return _in_words([_rows(one, one.version).filter(**{f"{one.version}__in": version_ids}) for one in _uses])
 
 
 def uses_by_model(model_ids: Collection[int]) -> dict[int, list[str]]:
     """As `uses`: of all versions of each of the models."""
     # Few versions of all are in use: to look up the models of these takes less than to look through all
     # versions of some models.
-    found = _in_words([_rows(one, "model") for one in _uses])
+    found = _in_words([_rows(one, one.model) for one in _uses])
     return {model_id: found[model_id] for model_id in model_ids if model_id in found}
 
 
-def used(column: str) -> Q:
-    """Rows whose key is that `column` of a version in use: `pk` for versions, `model` for models."""
-    found = Q(pk__in=())
-    for one in _uses:
-        # A missing version is none of those in use; SQL's NOT IN would think that it could be any.
-        rows = one.rows.filter(**{f"{one.version}__isnull": False})
-        found |= Q(pk__in=rows.values(f"{one.version}__{column}"))
-    return found
+def versions_in_use() -> Q:
+    """Which versions have any use."""
+    return _one_of(one.rows.values(one.version) for one in _uses)
+
+
+def models_in_use() -> Q:
+    """Of which models any version has one."""
+    return _one_of(one.rows.values(one.model) for one in _uses)
 
 
 def fallbacks() -> dict[int, list[str]]:
@@ -81,6 +83,14 @@ def fallbacks() -> dict[int, list[str]]:
     for check in _fallbacks:
         for version_id, words in check().items():
             found.setdefault(version_id, []).extend(words)
+    return found
+
+
+def _one_of(keys: Iterable[QuerySet[Any, Any]]) -> Q:
+    """No key is missing: SQL's NOT IN would think that it could be any."""
+    found = Q(pk__in=())
+    for some in keys:
+        found |= Q(pk__in=some)
     return found
 
 
@@ -95,8 +105,8 @@ def _in_words(each: Sequence[QuerySet[Any, tuple[Any, ...]]]) -> dict[int, list[
 
 
 @cache
-def _rows(one: Uses, column: str) -> QuerySet[Any, tuple[Any, ...]]:
-    """That column of a version, words, and names to put into them. Never to be evaluated itself."""
+def _rows(one: Uses, key: str) -> QuerySet[Any, tuple[Any, ...]]:
+    """That key, words, and names to put into them. Never to be evaluated itself."""
     padding = (Value("") for _ in range(MAX_NAMES - len(one.names)))
     names: list[str | Value] = [*one.names, *padding]
-    return one.rows.order_by().values_list(f"{one.version}__{column}", Value(one.words), *names)
+    return one.rows.order_by().values_list(key, Value(one.words), *names)

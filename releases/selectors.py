@@ -235,9 +235,15 @@ def history(service: Service, *, limit: int = 50) -> QuerySet[Release]:
     )
 
 
-STABLE_VERSIONS = Uses(Service.objects.all(), "stable_version", "service {} (stable)", ("name",))
+STABLE_VERSIONS = Uses(
+    Service.objects.exclude(stable_version=None), "stable_version", "model", "service {} (stable)", ("name",)
+)
 CANDIDATES = Uses(
-    Release.objects.filter(state__in=IN_MOTION), "version", "service {} (candidate)", ("service__name",)
+    Release.objects.filter(state__in=IN_MOTION),
+    "version",
+    "service__model",
+    "service {} (candidate)",
+    ("service__name",),
 )
 
 

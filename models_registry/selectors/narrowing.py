@@ -8,7 +8,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from models_registry.models import Alias, Model, Version, VersionTag
 from models_registry.selectors.catalogue import mentioning
 from models_registry.selectors.versions import versions_mentioning
-from models_registry.uses import used
+from models_registry.uses import models_in_use, versions_in_use
 
 Narrowing = Mapping[str, Callable[[Any], Q]]
 
@@ -42,10 +42,6 @@ def _aliases(text: str) -> QuerySet[Alias]:
     return Alias.objects.filter(name__startswith=text.lower())
 
 
-def _served(is_wanted: bool, column: str) -> Q:
-    return used(column) if is_wanted else ~used(column)
-
-
 _MODELS: Narrowing = {
     **_weights("weights"),
     "team": lambda team: Q(team=team),
@@ -53,7 +49,7 @@ _MODELS: Narrowing = {
     "created_by": lambda text: Q(created_by_name__istartswith=text),
     "alias": lambda text: _among(_aliases(text), "model"),
     "tag": lambda tag: Q(Exists(VersionTag.objects.filter(model=OuterRef("pk"), name=tag, is_ready=True))),
-    "served": lambda is_wanted: _served(is_wanted, "model"),
+    "served": lambda is_wanted: models_in_use() if is_wanted else ~models_in_use(),
     "versions": lambda state: _among(Version.objects.filter(state=state), "model"),
 }
 _VERSIONS: Narrowing = {
@@ -62,5 +58,5 @@ _VERSIONS: Narrowing = {
     "created_by": lambda text: Q(author_name__istartswith=text),
     "alias": lambda text: _among(_aliases(text), "version"),
     "tag": lambda tag: Q(Exists(VersionTag.objects.filter(version=OuterRef("pk"), name=tag))),
-    "served": lambda is_wanted: _served(is_wanted, "pk"),
+    "served": lambda is_wanted: versions_in_use() if is_wanted else ~versions_in_use(),
 }

@@ -9,4 +9,4 @@ def used_by(version: Version, words: str) -> Uses:
     """One use of the version."""
     # Any row of which a version has one.
     rows = VersionMove.objects.filter(version=version, to_state=VersionState.IMPORTING)
-    return Uses(rows, "version", words)
+    return Uses(rows, "version", "version__model", words)
