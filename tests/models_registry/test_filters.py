@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from accounts.actors import of_user
-from accounts.models import Membership
+from accounts.models import Membership, User
 from models_registry import services, uses
 from models_registry.filters import CountField
 from tests import cast
@@ -23,7 +23,11 @@ def shelf(library, ada, actor, model, monkeypatch) -> None:
     monkeypatch.setattr(uses, "_uses", [used_by(version, "service chat (stable)")])
     bo = cast.person("bo", speech="developer", vision="developer")
     services.create_model(
-        actor=of_user(bo), team=cast.team("speech"), name="big", task="automatic-speech-recognition"
+        actor=of_user(bo),
+        team=cast.team("speech"),
+        name="big",
+        task="automatic-speech-recognition",
+        description="Trained at the \u00c9COLE.",
     )
     Membership.objects.create(user=ada, team=cast.team("speech"), role="viewer")
 
@@ -31,6 +35,11 @@ def shelf(library, ada, actor, model, monkeypatch) -> None:
 MODELS = [
     ("", ["big", "tiny"]),
     ("q=speech", ["big"]),
+    ("q=BIG+Automatic", ["big"]),
+    ("q=%C3%89cole", ["big"]),
+    ("q=Produc+Vision", ["tiny"]),
+    ("q=big+tiny", []),
+    ("q=100%25", []),
     ("team=speech", ["big"]),
     ("task=Text", ["tiny"]),
     ("created_by=b", ["big"]),
@@ -39,7 +48,7 @@ MODELS = [
     ("architecture=llama&format=safetensors", ["tiny"]),
     ("parameters_min=64&parameters_max=1K", ["tiny"]),
     ("parameters_min=0.1k", []),
-    ("alias=prod", ["tiny"]),
+    ("alias=Prod", ["tiny"]),
     ("alias=staging", []),
     ("tag=run%3D1", ["tiny"]),
     ("tag=run", []),
@@ -104,6 +113,22 @@ def test_further_filters_are_folded_away_until_one_is_used(shelf, ada) -> None:
     browser.force_login(ada)
     assert '<details class="filters-more">' in browser.get("/models/").content.decode()
     assert '<details class="filters-more" open>' in browser.get("/models/?tag=run").content.decode()
+
+
+def test_everybody_is_offered_their_own_teams_and_what_they_have_chosen(shelf, ada) -> None:
+    def offered(person: User, address: str) -> list[tuple[str, str]]:
+        browser = Client()
+        browser.force_login(person)
+        page = browser.get(address).content.decode()
+        teams = page[page.index('name="team"') : page.index("</select>", page.index('name="team"'))]
+        return re.findall(r'<option value="(\w+)"( selected)?>', teams)
+
+    cy = cast.person("cy", speech="viewer")
+    for _ in range(2):
+        assert offered(ada, "/models/") == [("speech", ""), ("vision", "")]
+        assert offered(cy, "/models/") == [("speech", "")]
+        assert offered(ada, "/models/?team=vision") == [("speech", ""), ("vision", " selected")]
+        assert offered(cy, "/models/?team=vision") == [("speech", "")]
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,16 @@ from django.db import IntegrityError, transaction
 from accounts.errors import NotAllowed
 from common import audit
 from common.actor import Actor
+from models_registry import selectors as registry
 from models_registry.errors import InUse
-from models_registry.models import AliasMove, Check, Finding, VersionFile
+from models_registry.models import AliasMove, Check, Finding, Model, Version, VersionFile
 from models_registry.services import archive_version, restore_version
+from models_registry.uses import uses
 from releases import selectors, services
 from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable, NotWaiting, SeparationOfDuties
 from releases.models import Approval, EvidencePoint, Release, Service
 from releases.states import IN_MOTION, ReleaseState
+from tests.cast import SYSTEM
 from tests.releases.world import Scene
 
 pytestmark = pytest.mark.django_db
@@ -244,6 +247,16 @@ def test_a_service_keeps_its_way_back(scene: Scene) -> None:
     assert selectors.ways_back() == {scene.v1.pk: [f"the way back of service {name}"]}
     scene.service.change(stable_version=None)
     assert selectors.ways_back()[scene.v2.pk] == [f"served last by service {name}"]
+
+
+def test_what_nobody_serves_is_found_though_a_service_serves_nothing_yet(scene: Scene) -> None:
+    idle = Model.objects.create(team=scene.service.team, name="idle")
+    failed = Version.objects.create(model=idle, number=1, name="v1", state="failed")
+    scene.service.change(stable_version=None)
+    scene.start()
+    assert list(registry.models_where(registry.models(SYSTEM), "served", False)) == [idle]
+    assert list(registry.versions_where(Version.objects.all(), "served", False)) == [failed]
+    assert f"service {scene.service.name} (candidate)" in uses([scene.v2.pk])[scene.v2.pk]
 
 
 def test_the_requester_cannot_approve_even_with_the_right(scene: Scene) -> None:
