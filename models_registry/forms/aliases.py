@@ -26,7 +26,7 @@ class AliasForm(forms.Form):
     alias = forms.CharField(
         max_length=63,
         help_text="A new one, or one that moves.",
-        widget=forms.TextInput(attrs={"list": "known-aliases", "autofocus": True, **PLAIN}),
+        widget=forms.TextInput(attrs={"list": "known-aliases", **PLAIN}),
     )
     version = forms.ModelChoiceField(
         Version.objects.none(), to_field_name="name", empty_label=None, widget=Choice

@@ -26,6 +26,11 @@ export function start() {
       if (!inside && !byKeyboard) event.target.close();
     }
   });
+  // Fields that come when a dialog is opened stand above those that it had, so one begins there.
+  document.addEventListener("htmx:afterSwap", ({ target }) => {
+    if (!target.matches("dialog[open] [data-fields]")) return;
+    target.querySelector("input:not([type=hidden]), select, textarea")?.focus();
+  });
   // `close` does not bubble.
   document.addEventListener(
     "close",

@@ -165,7 +165,7 @@ def test_an_alias_is_moved_and_tags_are_put_on_in_dialogs_that_ask_for_their_fie
     expect(dialog.get_by_label("Tags")).to_have_value("first")
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Record a figure").click()
-    expect(page.locator("#ask-evaluate").get_by_label("Value")).to_be_visible()
+    expect(page.locator("#ask-evaluate").get_by_label("Figure")).to_be_focused()
 
 
 def test_a_mistake_in_a_new_service_is_shown_at_its_field_with_the_rest_kept(
