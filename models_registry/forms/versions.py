@@ -87,7 +87,7 @@ class TagForm(forms.Form):
         required=False,
         max_length=4_000,
         help_text="Words with blanks between them, such as evaluated or language=en.",
-        widget=forms.TextInput(attrs={"autofocus": True, **PLAIN}),
+        widget=forms.TextInput(attrs=PLAIN),
     )
 
     def clean_tags(self) -> set[str]:
