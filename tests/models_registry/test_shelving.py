@@ -61,6 +61,21 @@ def test_what_is_aliased_or_served_is_not_archived(actor, model, version) -> Non
     assert Version.objects.get().state == "ready"
 
 
+def test_a_model_is_found_by_the_tags_of_its_ready_versions_alone(actor, model, version) -> None:
+    def found() -> bool:
+        return selectors.models_where(selectors.models(actor), "tag", "evaluated").exists()
+
+    services.tag_version(actor=actor, version=version, add=["evaluated"])
+    assert found()
+    version = services.archive_version(actor=actor, version=version)
+    assert not found()
+    services.tag_version(actor=actor, version=version, remove=["evaluated"])
+    services.tag_version(actor=actor, version=version, add=["evaluated"])
+    assert not found()
+    services.restore_version(actor=actor, version=version)
+    assert found()
+
+
 def test_only_what_is_ready_is_archived_and_only_what_is_archived_restored(
     library, actor, model, version
 ) -> None:
