@@ -41,10 +41,6 @@ def register_uses(uses: Uses) -> None:
         _uses.append(uses)
 
 
-def unregister_uses(uses: Uses) -> None:
-    _uses.remove(uses)
-
-
 def register_fallback_check(check: FallbackCheck) -> None:
     """Ask `check` which versions somebody may want to return to: no rule deletes them, a person may.
 

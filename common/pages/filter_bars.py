@@ -1,7 +1,7 @@
 """The filter forms above lists.
 
-A form of twelve fields takes longer to draw than the rows below it, and is the same for nearly everybody who
-opens the list: it is drawn once for all who are offered the same and have chosen the same.
+A form of twelve fields takes nearly as long to draw as the rows below it, and is the same for nearly all who
+open the list: it is drawn once for those who are offered the same and have chosen the same.
 """
 
 from typing import Any

@@ -5,7 +5,7 @@ worker may take any row's next step at any time, after any crash: `engine.Kernel
 """
 
 from common.reconcile.engine import Due, Kernel, StuckRow, kernel
-from common.reconcile.rows import EPOCH, KERNELS, Reconciled
+from common.reconcile.rows import EPOCH, KERNEL_COLUMNS, Reconciled
 from common.reconcile.steps import (
     Effect,
     LeaseLost,
@@ -20,7 +20,7 @@ from common.reconcile.steps import (
 
 __all__ = [
     "EPOCH",
-    "KERNELS",
+    "KERNEL_COLUMNS",
     "Due",
     "Effect",
     "Kernel",

@@ -4,7 +4,7 @@ from typing import ClassVar
 from django.db import models
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-KERNELS = ("next_at", "lease_until", "fence", "turn", "wakes", "attempts")
+KERNEL_COLUMNS = ("next_at", "lease_until", "fence", "turn", "wakes", "attempts")
 """Of the columns of a `Reconciled` row, those that say nothing to a person."""
 
 

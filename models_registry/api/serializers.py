@@ -239,8 +239,7 @@ class VersionDetailSerializer(VersionSerializer):
 
     @extend_schema_field({"type": "object", "additionalProperties": True})
     def get_lineage(self, card: VersionCard) -> Any:
-        parent = card.version.parent
-        return {"parent": str(parent) if parent else None, **card.version.lineage}
+        return {"parent": str(card.parent) if card.parent else None, **card.version.lineage}
 
     @extend_schema_field(VersionMoveSerializer(many=True))
     def get_history(self, card: VersionCard) -> Any:

@@ -247,7 +247,7 @@ class Versions(Listed, Created, VersionActions):
 
 def _version_events(version_id: int, after: str) -> list[ServerEvent]:
     """One event, the version as it is now, when it is not what the client saw last."""
-    version = Version.objects.select_related("model", "parent__model").filter(pk=version_id).first()
+    version = Version.objects.select_related("model").filter(pk=version_id).first()
     if version is None:
         return []
     state = (version.state, version.attempt, version.bytes_done, version.files_done, bool(version.stuck_at))

@@ -61,7 +61,7 @@ def mentioning(found: QuerySet[Model], q: str) -> QuerySet[Model]:
 
 
 def _mentions(word: str) -> Q:
-    # Aliases are in lower case; what the row's own words are is up to the database.
+    # Aliases are in lower case; `words` are in that of the database, which is to bring the word into it, too.
     aliases = Alias.objects.filter(name__contains=word.lower())
     teams = Team.objects.filter(name__icontains=word)
     own = Q(words__contains=Lower(Value(word)))

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from common.actor import Actor
-from common.reconcile import KERNELS
+from common.reconcile import KERNEL_COLUMNS
 from common.words import MAX_WORDS, occurs_in
 from models_registry import files, names
 from models_registry.errors import BlobMissing, UnknownVersion
@@ -24,14 +24,14 @@ from models_registry.models import (
     VersionSignature,
     VersionTag,
 )
-from models_registry.selectors.catalogue import model_named, without_json
+from models_registry.selectors.catalogue import model_named
 from models_registry.selectors.evaluations import figures
 from models_registry.states import VersionState
 from models_registry.uses import uses
 from models_registry.vouching import Standing, shown_standing, signatures_of
 
 _UNLISTED = (
-    *KERNELS, "config", "facts", "lineage", "author", "launches", "launched_at", "attempt", "is_held",
+    *KERNEL_COLUMNS, "config", "facts", "lineage", "author", "launches", "launched_at", "attempt", "is_held",
     "vouched_at",
 )  # fmt: skip
 
@@ -141,8 +141,7 @@ def version_named(model: Model, reference: str, *, or_deleted: bool = False) -> 
     Versions that were deleted are not found, unless `or_deleted` and no other is meant. Of several with one
     digest it is the newest.
     """
-    parents = without_json(Version.objects.select_related("model"))
-    rows = model.versions.prefetch_related(Prefetch("parent", parents))
+    rows = model.versions.all()
     wanted = Q(name=reference)
     if number := names.NUMBER.fullmatch(reference):
         wanted |= Q(number=int(number[1]))

@@ -162,22 +162,19 @@ def test_a_creation_repeated_with_its_idempotency_key_happens_once(api, library,
     )
 
 
-def test_what_is_in_use_is_not_deleted(api, library, model) -> None:
+def test_what_is_in_use_is_not_deleted(api, library, model, monkeypatch) -> None:
     library.push(api, library.directory())
     api.put("models/tiny/aliases/production/", {"version": "v1"})
     refused = api.delete("models/tiny/versions/v1/")
     assert (refused.status_code, "production" in refused.json()["detail"]) == (409, True)
     assert "production" in api.delete("models/tiny/").json()["detail"]
     api.delete("models/tiny/aliases/production/")
-    served = used_by(Version.objects.get(), "service chat (stable)")
-    uses.register_uses(served)
-    try:
+    with monkeypatch.context() as while_served:
+        while_served.setattr(uses, "_uses", [used_by(Version.objects.get(), "service chat (stable)")])
         assert "service chat (stable)" in api.delete("models/tiny/versions/v1/").json()["detail"]
         assert "service chat (stable)" in api.delete("models/tiny/").json()["detail"]
         assert api.get("models/tiny/").json()["served"] == ["service chat (stable)"]
         assert api.get("models/tiny/versions/v1/").json()["served"] == ["service chat (stable)"]
-    finally:
-        uses.unregister_uses(served)
     assert api.delete("models/tiny/versions/v1/").status_code == 204
     assert api.get("models/tiny/versions/v1/").status_code == 404
     library.settle()
