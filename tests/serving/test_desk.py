@@ -56,14 +56,15 @@ async def test_a_full_queue_refuses_with_an_estimate_of_the_wait() -> None:
     async with desk.slot():
         clock.now += 4.0
     seated: list[str] = []
-    Guest(desk, "a", seated)
-    Guest(desk, "b", seated)
+    guests = [Guest(desk, name, seated) for name in "ab"]
     await turn()
     with pytest.raises(RequestFault) as refusal:
         async with desk.slot():
             pytest.fail("there was no slot to have")
     assert refusal.value.status == 429
     assert refusal.value.retry_after_seconds == 8
+    for guest in guests:
+        await guest.leave()
 
 
 async def test_one_who_leaves_the_queue_is_passed_over() -> None:
