@@ -5,6 +5,7 @@ import logging
 from clusters.errors import DeploymentMissing
 from clusters.events import WorkersChanged
 from clusters.selectors import deployment_name
+from clusters.services import lay_out_again
 from common import tasks as doorbell
 from common.errors import Missing
 from common.events import subscribe, witness
@@ -13,6 +14,7 @@ from common.reconcile import Due
 from controlplane import webhook_events
 from gateway import services as gateway
 from gateway.errors import GatewayError
+from models_registry.events import BlobRepaired
 from releases import selectors as releases
 from releases.events import ReleaseMoved, ServiceChanged
 
@@ -24,6 +26,7 @@ def connect() -> None:
     subscribe(Due, doorbell.ring)
     subscribe(WorkersChanged, tell_gateway_of_workers)
     subscribe(WorkersChanged, show_workers)
+    subscribe(BlobRepaired, lay_out_repaired)
     subscribe(ReleaseMoved, show_release)
     subscribe(ServiceChanged, show_service)
     webhook_events.declare_all()
@@ -48,6 +51,11 @@ def show_workers(event: WorkersChanged) -> None:
     touch("service", service_id)
     if release_id is not None:
         touch("release", release_id)
+
+
+def lay_out_repaired(event: BlobRepaired) -> None:
+    """At once, so that a worker that restarts finds its files; one that did not find them asks for them."""
+    lay_out_again(event.sha256)
 
 
 def show_release(event: ReleaseMoved) -> None:

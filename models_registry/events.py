@@ -66,6 +66,13 @@ class VersionExported:
 
 
 @dataclass(frozen=True, slots=True)
+class BlobRepaired:
+    """It was damaged or missing. The directories of the versions that need it are to be made anew."""
+
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
 class AliasMoved:
     """`to_version_id` is None when the alias was deleted."""
 

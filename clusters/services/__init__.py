@@ -1,7 +1,12 @@
 """Every write of clusters and deployments, each with its audit row; and the door for heartbeats."""
 
 from clusters.services.clusters import change_cluster, register_cluster
-from clusters.services.deployments import ensure_deployment, remove_deployment, scale_deployment
+from clusters.services.deployments import (
+    ensure_deployment,
+    lay_out_again,
+    remove_deployment,
+    scale_deployment,
+)
 from clusters.services.heartbeats import Receipt, Refusal, accept_heartbeats
 from clusters.services.logs import MAX_LINES, worker_log
 
@@ -12,6 +17,7 @@ __all__ = [
     "accept_heartbeats",
     "change_cluster",
     "ensure_deployment",
+    "lay_out_again",
     "register_cluster",
     "remove_deployment",
     "scale_deployment",

@@ -18,6 +18,7 @@ from common.actor import Actor
 from common.errors import Missing
 from common.reconcile import kernel
 from images.models import RuntimeImage
+from models_registry import selectors as registry
 from models_registry.exemptions import check_code
 from models_registry.models import Version
 from models_registry.vouching import check_signature
@@ -150,6 +151,17 @@ def scale_deployment(
         live.touch("fleet")
     row.refresh_from_db()
     return row
+
+
+def lay_out_again(blob: str) -> None:
+    """Make the directories of versions that need this blob (its sha256) anew, before a worker asks for them.
+
+    Workers that run are left alone: they keep what they have opened.
+    """
+    serving = Deployment.objects.filter(version__in=registry.versions_needing(blob).values("pk"))
+    for row in serving.filter(removal_asked_at=None):
+        # Whoever is about to put down that the directory is there has seen the old one.
+        kernel.interrupt(row, where={"removal_asked_at__isnull": True}, applied_generation=0)
 
 
 def remove_deployment(*, actor: Actor, name: str, reason: str) -> None:

@@ -10,7 +10,13 @@ from common.revisions import Revised
 from models_registry.models.authored import Authored
 from models_registry.states import OPEN_SYNCS, Cause, HubKind, SyncState
 
-FORGOTTEN: dict[str, Any] = {"sealed_token": "", "notice_hash": "", "every_seconds": None, "due_at": None}
+FORGOTTEN: dict[str, Any] = {
+    "sealed_token": "",
+    "notice_hash": "",
+    "every_seconds": None,
+    "due_at": None,
+    "is_noticed": False,
+}
 """Columns of a source that is deleted: no secret outlives it, and nothing is due."""
 
 
@@ -42,6 +48,8 @@ class HubSource(Revised, Reconciled):
     """None: it is synced when somebody asks for it."""
     due_at = models.DateTimeField(null=True, blank=True, editable=False)
     """When the next sync begins, by the schedule or since the hub told of a change."""
+    is_noticed = models.BooleanField(default=False, editable=False)
+    """That it did: a notice of the hub is why the next sync is due."""
     notice_hash = models.CharField(max_length=64, blank=True, editable=False)
     """Of the secret that the hub's notices carry; empty: none are taken."""
     release_to = models.CharField(max_length=50, blank=True)
@@ -107,6 +115,7 @@ class HubSync(Authored, Reconciled):
         "models_registry.Version", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
     )
     is_scheduled = models.BooleanField(default=False, editable=False)
+    """No person asked for it: the author is the schedule, or a notice of the hub."""
     began_at = models.DateTimeField(default=timezone.now, editable=False)
     """When it was begun, or begun again."""
     ended_at = models.DateTimeField(null=True, blank=True, editable=False)

@@ -121,6 +121,7 @@ class Finding(Launched, Reconciled):
     sha256 = models.CharField(max_length=64, db_index=True)
     """What its content should be."""
     size = models.BigIntegerField()
+    """Bytes that it should have; of one that no version needs, those that it had."""
     mark = models.CharField(max_length=200, blank=True, editable=False)
     """Of what was found there, see `Flaw`; empty: there was nothing."""
     detail = models.TextField()

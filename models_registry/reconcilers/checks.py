@@ -108,6 +108,11 @@ class LookForMissing(Step[Check]):
 
 
 def _record(finding: Finding) -> None:
+    wanted = VersionFile.objects.filter(sha256=finding.sha256).values_list("size", flat=True)[:1]
+    for size in wanted:
+        if finding.size != size:
+            finding.detail += f" It has {finding.size:,} bytes instead of {size:,}."
+            finding.size = size
     finding.next_at = finding.found_at
     finding.save(force_insert=True)
     named = [str(version) for version in selectors.versions_needing(finding.sha256)]

@@ -4,12 +4,13 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from common import audit
+from common import audit, events
 from common.actor import Actor
 from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed, wait
 from common.sealed import CannotUnseal
 from models_registry import files, selectors
 from models_registry.errors import BlobMissing, SourceNotAllowed
+from models_registry.events import BlobRepaired
 from models_registry.hub.fetching import KEPT
 from models_registry.importing.results import ImportResult
 from models_registry.manifest import Manifest
@@ -108,6 +109,10 @@ class LetGoOfRepair(LetGo[Finding]):
             for version in selectors.versions_needing(row.sha256):
                 # Workers that run keep what they have opened; the next one gets the whole file.
                 files.store().dematerialise(version.digest or "")
+
+    def tell(self, row: Finding) -> None:
+        if row.state == FindingState.REPAIRED:
+            events.publish(BlobRepaired(row.sha256))
 
 
 class FindingReconciler(Reconciler[Finding]):

@@ -16,6 +16,8 @@ from models_registry.sources import AllowedRepository, trusted_hosts
 from models_registry.states import FETCHING_SYNCS, OPEN_SYNCS, SYNC_MOVES, SyncState, VersionState
 
 ACTOR = Actor.system("hub sync")
+SCHEDULE = Actor.system("schedule")
+NOTICE = Actor.system("notice of the hub")
 LOOK_EVERY = timedelta(seconds=1)
 LOOK_AT_PAUSED_EVERY = timedelta(seconds=10)
 LOOK_AGAIN_AFTER = timedelta(seconds=10)
@@ -42,16 +44,20 @@ class Schedule(Step[HubSource]):
             # It may have resolved its revision before the change that is to be fetched.
             return wait(LOOK_AGAIN_AFTER)
 
+        actor = NOTICE if row.is_noticed else SCHEDULE
+
         def write() -> None:
             if seen is None:
-                hubs.begin_sync(row, actor=ACTOR, is_scheduled=True)
+                hubs.begin_sync(row, actor=actor, is_scheduled=True)
             else:
-                hubs.go_on(seen, actor=ACTOR)
+                hubs.go_on(seen, actor=actor)
 
         if row.every_seconds:
             every = timedelta(seconds=row.every_seconds)
-            return proceed(save={"due_at": now + every}, write=write, after=every)
-        return proceed(save={"due_at": None if seen is None else row.due_at}, write=write)
+            return proceed(save={"due_at": now + every, "is_noticed": False}, write=write, after=every)
+        if seen is not None:
+            return proceed(save={}, write=write)
+        return proceed(save={"due_at": None, "is_noticed": False}, write=write)
 
 
 class HubSourceReconciler(Reconciler[HubSource]):

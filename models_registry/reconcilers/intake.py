@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -153,4 +154,7 @@ class LetGo(Step[Row]):
     def settle(self, row: Row, seen: bool, now: datetime) -> Outcome:
         if seen:
             return wait(self.look_every)
-        return proceed(save={"is_held": False}, write=lambda: None)
+        return proceed(save={"is_held": False}, write=partial(self.tell, row))
+
+    def tell(self, row: Row) -> None:
+        """Publish what others wait for, now that it is gone."""

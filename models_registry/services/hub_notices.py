@@ -36,7 +36,7 @@ def take_notice(*, source_id: int, secret: str) -> None:
         raise UnknownHubSource("There is no such source, or this is not its secret.")
     due_at = kernel.clock() + GATHER
     if source.due_at is None or source.due_at > due_at:
-        kernel.wake(source, due_at=due_at)
+        kernel.wake(source, due_at=due_at, is_noticed=True)
 
 
 def _hash(secret: str) -> str:

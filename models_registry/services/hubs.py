@@ -101,7 +101,10 @@ def change_hub_source(
         changes |= _onward(actor, source.model, to, plan)
     if "every" in given and _every(given["every"]) != source.every_seconds:
         changes["every_seconds"] = given["every"]
-        changes["due_at"] = timezone.now() if given["every"] else None
+        if given["every"]:
+            changes |= {"due_at": timezone.now(), "is_noticed": False}
+        elif not source.is_noticed:
+            changes["due_at"] = None
     try:
         with transaction.atomic():
             source.change(expected=expected, **changes)

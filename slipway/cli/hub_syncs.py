@@ -38,7 +38,7 @@ def list_syncs(
                 "stuck" if row["stuck"] else row["state"] + (f": {row['cause']}" if row["cause"] else ""),
                 row["version"],
                 row["commit"][:12],
-                "schedule" if row["is_scheduled"] else row["author_name"],
+                row["author_name"],
                 row["began_at"],
             )
             for row in rows

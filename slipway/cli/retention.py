@@ -66,7 +66,8 @@ def apply(
         found = context.client.get(f"models/{model}/retention/preview/")
         _say_preview(context, found)
         seen = found["preview"]
-        context.confirm("Delete these versions?", yes=yes)
+        if daily or any(row["goes"] for row in found["versions"]):
+            context.confirm("Delete these versions?", yes=yes)
     body: dict[str, Any] = {"preview": seen, "daily": daily, "reason": reason}
     rule = context.client.create(f"models/{model}/retention/apply/", body)
     if wait:

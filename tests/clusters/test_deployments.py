@@ -6,16 +6,19 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from clusters import selectors
+from clusters import selectors, services
 from clusters.backends.base import SeenState
 from clusters.events import DeploymentFailing, DeploymentReady, DeploymentRemoved, WorkersChanged
-from clusters.models import Worker
+from clusters.models import Deployment, Worker
 from clusters.states import DeploymentState, WorkerState
 from common import events
+from common.actor import Actor
 from common.errors import SlipwayError
 from common.models import AuditRecord
 from models_registry.errors import OnItsWay
-from tests.clusters.world import Scene
+from models_registry.events import BlobRepaired
+from models_registry.models import VersionFile
+from tests.clusters.world import Scene, version_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -35,6 +38,15 @@ def told(request):
     yield heard
     for kind in kinds:
         events.unsubscribe(kind, heard.append)
+
+
+@pytest.fixture
+def blob(scene) -> str:
+    """One that the scene's version needs."""
+    VersionFile.objects.bulk_create(
+        [VersionFile(version=scene.version, path="weights", size=1, sha256="b" * 64)]
+    )
+    return "b" * 64
 
 
 def status(scene: Scene, name: str = "chat-v1") -> selectors.DeploymentStatus:
@@ -234,6 +246,42 @@ def test_a_worker_that_ended_finds_its_files_again(scene) -> None:
     scene.world.crash_with("chat-v1-0", "It has no config.json.")
     scene.pass_(5)
     assert scene.materialised > made
+
+
+def test_files_are_laid_out_again_after_a_repair_before_a_worker_needs_them(scene, blob) -> None:
+    scene.deployment()
+    other = scene.deployment("sum-v1", version=version_of(scene.team, "sum:v1"))
+    scene.pass_(5)
+    before, made = status(scene), scene.materialised
+    events.publish(BlobRepaired(blob))
+    other.refresh_from_db()
+    assert other.applied_generation == other.generation
+    scene.pass_(2)
+    assert scene.materialised == made + 1
+    assert (status(scene).state, status(scene).restarts) == (before.state, 0)
+
+
+def test_a_deployment_that_lays_out_its_files_in_mid_repair_does_it_once_more(scene, blob) -> None:
+    row = scene.deployment()
+
+    def repaired() -> None:
+        scene.meanwhile = None
+        events.publish(BlobRepaired(blob))
+
+    scene.meanwhile = repaired
+    scene.pass_(2)
+    row.refresh_from_db()
+    assert (scene.materialised, row.applied_generation) == (2, row.generation)
+    assert status(scene).state == DeploymentState.READY
+
+
+def test_a_deployment_that_is_to_go_lays_out_nothing(scene, blob) -> None:
+    row = scene.deployment()
+    scene.pass_(2)
+    services.remove_deployment(actor=Actor.system("test"), name=row.name, reason="")
+    fence = Deployment.objects.get().fence
+    events.publish(BlobRepaired(blob))
+    assert Deployment.objects.get().fence == fence
 
 
 def test_a_log_with_bytes_that_no_database_keeps_is_kept_without_them(scene) -> None:

@@ -1,6 +1,6 @@
 """A cluster in memory whose workers a test starts, breaks and kills; and rows to run on it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -89,6 +89,8 @@ class Scene:
         self.materialise_error: Exception | None = None
         self.materialised = 0
         """So often the files were made ready."""
+        self.meanwhile: Callable[[], None] | None = None
+        """What happens while they are."""
         self.beats: dict[str, Any] | None = None
         self.team = Team.objects.get_or_create(name="vision")[0]
         self.cluster = Cluster.objects.get_or_create(name="local", defaults={"kind": "embedded"})[0]
@@ -98,6 +100,8 @@ class Scene:
         if self.materialise_error:
             raise self.materialise_error
         self.materialised += 1
+        if self.meanwhile:
+            self.meanwhile()
         return Path("/models") / str(version)
 
     def reconcilers(self) -> list[Reconciler[Any]]:

@@ -11,9 +11,11 @@ import pytest
 from accounts.actors import of_user
 from common import audit
 from common.actor import Actor
+from common.events import forget_witness, witness
 from common.models import AuditRecord
 from models_registry import files, selectors, services
 from models_registry.errors import Busy, WrongState
+from models_registry.events import BlobRepaired
 from models_registry.models import Check, Finding, Version
 from models_registry.processes import checker
 from models_registry.reconcilers.checks import CheckReconciler
@@ -84,6 +86,45 @@ def test_a_damaged_blob_is_moved_aside_and_comes_back_from_the_source(library, v
     assert (directory / "model.safetensors").read_bytes() != broken
     found = AuditRecord.objects.get(action="finding.found")
     assert found.detail["versions"] == ["tiny:v1"]
+
+
+def test_what_was_cut_short_shows_what_it_has_and_what_it_should_have(library, version) -> None:
+    size = version.files.get(path="model.safetensors").size
+    blob = damage(library, version)
+    os.truncate(blob, 10)
+    checked(library)
+    finding = Finding.objects.get()
+    assert (finding.state, finding.size) == ("repaired", size)
+    assert finding.detail.endswith(f"It has 10 bytes instead of {size:,}.")
+
+
+@pytest.fixture
+def left(library):
+    """For each repair that was told, the directories that were there then."""
+    found: list[list[str]] = []
+
+    def look(_event: BlobRepaired) -> None:
+        found.append(list(library.store.materialised()))
+
+    witness(BlobRepaired, look)
+    yield found
+    forget_witness(BlobRepaired, look)
+
+
+def test_a_repair_is_told_when_the_directories_that_showed_the_damage_are_gone(
+    library, version, left
+) -> None:
+    files.materialise(version)
+    damage(library, version)
+    checked(library)
+    assert left == [[]]
+
+
+def test_what_is_lost_is_not_told_as_repaired(library, version, left) -> None:
+    damage(library, version)
+    (library.root / "model").rename(library.root / "elsewhere")
+    checked(library)
+    assert (Finding.objects.get().state, left) == ("lost", [])
 
 
 def test_what_no_source_has_any_more_is_lost_and_its_versions_are_damaged(library, model, version) -> None:

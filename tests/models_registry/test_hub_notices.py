@@ -32,8 +32,34 @@ def test_a_notice_with_the_secret_makes_one_sync_and_later_ones_gather(hubs, ada
     assert [notice(source, secret) for _ in range(3)] == [202, 202, 202]
     hubs.library.clock.pass_(timedelta(seconds=10))
     hubs.sweep()
-    assert [sync.state for sync in HubSync.objects.all()] == ["done"]
+    sync = HubSync.objects.get()
+    assert (sync.state, sync.author_name, sync.is_scheduled) == ("done", "notice of the hub", True)
     assert HubSource.objects.get().due_at is None
+
+
+def test_what_the_schedule_begins_after_a_notice_is_the_schedule_s_again(hubs, actor, source) -> None:
+    secret = services.new_notice_secret(actor=actor, source=source)
+    services.change_hub_source(actor=actor, source=source, every=3600)
+    hubs.sweep()
+    assert notice(source, secret) == 202
+    hubs.library.clock.pass_(timedelta(seconds=10))
+    hubs.sweep()
+    hubs.library.clock.pass_(timedelta(hours=2))
+    hubs.sweep()
+    begun = HubSync.objects.order_by("pk").values_list("author_name", flat=True)
+    assert list(begun) == ["schedule", "notice of the hub", "schedule"]
+
+
+def test_a_notice_is_heeded_although_the_schedule_ends(hubs, actor, source) -> None:
+    secret = services.new_notice_secret(actor=actor, source=source)
+    services.change_hub_source(actor=actor, source=source, every=3600)
+    hubs.sweep()
+    hubs.server.repository(REPO).commit(b.model_files(b"\x02"))
+    assert notice(source, secret) == 202
+    services.change_hub_source(actor=actor, source=HubSource.objects.get(), every=None)
+    hubs.library.clock.pass_(timedelta(seconds=10))
+    hubs.sweep()
+    assert [sync.version.name for sync in HubSync.objects.order_by("pk")] == ["v1", "v2"]
 
 
 def test_a_change_while_a_sync_runs_is_fetched_after_it(hubs, actor, source) -> None:

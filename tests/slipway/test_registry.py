@@ -52,6 +52,8 @@ def test_a_rule_is_set_looked_at_applied_and_dropped(typing: Terminal, library: 
     assert (applied.status, applied.document["last_run"]["deleted_versions"]) == (0, 1)
     assert applied.document["daily"]
     assert "deleted 1 version," in typing("models", "retention", "show", "tiny").out
+    again = typing("models", "retention", "apply", "tiny")
+    assert again.status == 0, "nothing goes any more, so nothing is asked"
     assert typing("models", "retention", "stop", "tiny").status == 0
     assert typing("models", "retention", "drop", "tiny", "--reason", "All shall stay.").status == 0
     assert not RetentionRule.objects.exists()
