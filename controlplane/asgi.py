@@ -12,7 +12,7 @@ unbounded = get_asgi_application()
 from accounts.sockets import CredentialsOfSocket  # noqa: E402
 from clusters.api import heartbeats  # noqa: E402
 from controlplane.bodies import bounded  # noqa: E402
-from controlplane.garbage import settle  # noqa: E402
+from controlplane.garbage import collect_often_and_little  # noqa: E402
 from controlplane.routing import websocket_urlpatterns  # noqa: E402
 
 django = bounded(unbounded)
@@ -27,4 +27,4 @@ async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
 application = ProtocolTypeRouter(
     {"http": http, "websocket": CredentialsOfSocket(URLRouter(websocket_urlpatterns))}
 )
-settle()
+collect_often_and_little()

@@ -12,7 +12,7 @@ MAX_NAMES = 2
 
 @dataclass(frozen=True, eq=False)
 class Uses:
-    """Rows that need a version each, and each of them one."""
+    """Rows each of which needs one version."""
 
     rows: QuerySet[Any]
     version: str

@@ -14,6 +14,7 @@ from accounts.states import Right
 from clusters.models import Cluster
 from common.actor import Actor
 from common.audit import MAX_REASON
+from common.pages.forms import SearchInput
 from common.words import occurs_in
 from images import selectors as catalogue
 from images.models import RuntimeImage
@@ -25,11 +26,6 @@ from releases.states import IN_MOTION, ReleaseState
 from serving.protocol import DEVICES, ENGINES
 
 IN_MOTION_CHOICE = "in_motion"
-
-
-class SearchInput(forms.SearchInput):
-    def __init__(self, placeholder: str) -> None:
-        super().__init__(attrs={"placeholder": placeholder, "autocomplete": "off", "spellcheck": "false"})
 
 
 def _visible_teams(request: Any) -> QuerySet[Team]:

@@ -156,12 +156,14 @@ def scale_deployment(
 def lay_out_again(blob: str) -> None:
     """Make the directories of versions that need this blob (its sha256) anew, before a worker asks for them.
 
-    Workers that run are left alone: they keep what they have opened.
+    Of those that are whole by now: the last repair of a version is the one that counts. Workers that run are
+    left alone, for they keep what they have opened.
     """
     serving = Deployment.objects.filter(version__in=registry.versions_needing(blob).values("pk"))
-    for row in serving.filter(removal_asked_at=None):
-        # Whoever is about to put down that the directory is there has seen the old one.
-        kernel.interrupt(row, where={"removal_asked_at__isnull": True}, applied_generation=0)
+    for row in serving.filter(removal_asked_at=None).select_related("version"):
+        if not registry.damages(row.version):
+            # An `Apply` in mid-step may have seen the old directory: its write must fail.
+            kernel.interrupt(row, where={"removal_asked_at__isnull": True}, applied_generation=0)
 
 
 def remove_deployment(*, actor: Actor, name: str, reason: str) -> None:

@@ -4,6 +4,7 @@ A form of twelve fields takes nearly as long to draw as the rows below it, and i
 open the list: it is drawn once for those who are offered the same and have chosen the same.
 """
 
+from hashlib import sha256
 from typing import Any
 
 from django import forms
@@ -13,20 +14,22 @@ from django_filters import FilterSet
 
 from common.pages.listing import Listing
 
-MAX_KEPT, MAX_CHARACTERS = 512, 500
-"""So many forms are kept, if what was chosen in each is no longer than that."""
+MAX_KEPT = 4_000_000
+"""Characters of all forms that are kept."""
+MAX_CHOSEN = 500
+"""Characters that were chosen in a form that is kept: others do not come again."""
 
 _kept: dict[tuple[Any, ...], SafeString] = {}
 
 
 def filter_bar(listing: Listing[Any], filters: FilterSet) -> SafeString:
     chosen = tuple((name, *listing.query.getlist(name)) for name in filters.form.fields)
-    offered = tuple(_offered(field) for field in filters.form.fields.values())
-    key = (type(filters), listing.part, chosen, offered)
+    offered = [_offered(field) for field in filters.form.fields.values()]
+    key = (type(filters), listing.part, chosen, sha256(repr(offered).encode()).digest())
     if (bar := _kept.get(key)) is None:
         bar = _drawn(listing, filters)
-        if sum(len(text) for one in chosen for text in one) <= MAX_CHARACTERS:
-            if len(_kept) >= MAX_KEPT:
+        if sum(len(text) for one in chosen for text in one) <= MAX_CHOSEN:
+            if sum(map(len, _kept.values())) + len(bar) > MAX_KEPT:
                 _kept.clear()
             _kept[key] = bar
     return bar

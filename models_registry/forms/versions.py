@@ -83,6 +83,9 @@ class ImportForm(forms.Form):
 
 
 class TagForm(forms.Form):
+    """The tags of a version. `before` are those that the person was shown: only what differs is changed."""
+
+    before = forms.CharField(widget=forms.HiddenInput, required=False)
     tags = forms.CharField(
         required=False,
         max_length=4_000,
@@ -90,8 +93,16 @@ class TagForm(forms.Form):
         widget=forms.TextInput(attrs=PLAIN),
     )
 
+    def clean_before(self) -> set[str]:
+        return set(self.cleaned_data["before"].split())
+
     def clean_tags(self) -> set[str]:
         try:
             return {check_tag(word) for word in self.cleaned_data["tags"].replace(",", " ").split()}
         except InvalidName as error:
             raise forms.ValidationError(error.fields["add"]) from None
+
+    def clean(self) -> dict[str, Any]:
+        if "before" not in self.data:
+            raise forms.ValidationError("The tags have not been shown. Open the dialog again.")
+        return self.cleaned_data

@@ -52,11 +52,12 @@ class Schedule(Step[HubSource]):
             else:
                 hubs.go_on(seen, actor=actor)
 
+        if seen is not None and (row.is_noticed or not row.every_seconds):
+            # It goes on with the commit that it had; what is due is another look after it.
+            return proceed(save={}, write=write)
         if row.every_seconds:
             every = timedelta(seconds=row.every_seconds)
             return proceed(save={"due_at": now + every, "is_noticed": False}, write=write, after=every)
-        if seen is not None:
-            return proceed(save={}, write=write)
         return proceed(save={"due_at": None, "is_noticed": False}, write=write)
 
 

@@ -7,6 +7,8 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from models_registry.errors import UnknownAlias
 from models_registry.models import Alias, AliasMove, Model
 
+_TOLD = ("name", "state", "digest", "model")
+
 
 def aliases(model: Model) -> QuerySet[Alias]:
     """Of their versions only names and digests are read."""
@@ -24,10 +26,16 @@ def alias_named(model: Model, name: str) -> Alias:
 
 
 def alias_history(model: Model, alias: str | None = None) -> QuerySet[AliasMove]:
-    """Who pointed the model's aliases, or one of them, at what, when and why; newest first."""
+    """Who pointed the model's aliases, or one of them, at what, when and why; newest first.
+
+    Of the versions only names, states and digests are read.
+    """
     rows = AliasMove.objects.filter(model=model)
     rows = rows if alias is None else rows.filter(alias=alias)
-    return rows.select_related("from_version", "to_version").order_by("-at", "-pk")
+    own = (field.name for field in AliasMove._meta.concrete_fields)
+    told = (f"{end}__{column}" for end in ("from_version", "to_version") for column in _TOLD)
+    rows = rows.select_related("from_version", "to_version").only(*own, *told)
+    return rows.order_by("-at", "-pk")
 
 
 def alias_at(model: Model, alias: str, at: datetime) -> AliasMove | None:
@@ -35,7 +43,8 @@ def alias_at(model: Model, alias: str, at: datetime) -> AliasMove | None:
 
     None when the alias did not exist then, or had been deleted.
     """
-    move = alias_history(model, alias).filter(at__lte=at).select_related("to_version__model").first()
+    rows = AliasMove.objects.filter(model=model, alias=alias, at__lte=at).order_by("-at", "-pk")
+    move = rows.select_related("from_version", "to_version__model").first()
     return move if move and move.to_version_id else None
 
 

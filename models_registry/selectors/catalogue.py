@@ -61,7 +61,8 @@ def mentioning(found: QuerySet[Model], q: str) -> QuerySet[Model]:
 
 
 def _mentions(word: str) -> Q:
-    # Aliases are in lower case; `words` are in that of the database, which is to bring the word into it, too.
+    # Aliases are in lower case. The database made `words` so, and must make the word so as well: É is another
+    # letter to SQLite than to Python.
     aliases = Alias.objects.filter(name__contains=word.lower())
     teams = Team.objects.filter(name__icontains=word)
     own = Q(words__contains=Lower(Value(word)))

@@ -163,7 +163,8 @@ class Store(Protocol):
 
     def clear_quarantine(self, *, older_than: timedelta, keep: Collection[str]) -> Reclaimed:
         """Delete what was set aside longer ago than that, by the store's clock, but for the sha256s to `keep`
-        and what an intake or a version's directory still links to.
+        and what an intake or a version's directory still links to. Where each deletion takes its time, some
+        hundreds go; the next call takes the rest.
         """
 
     def walk(self, first: int = 0) -> Iterator[tuple[int, dict[str, int]]]:

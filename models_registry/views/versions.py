@@ -145,21 +145,21 @@ def act(request: HttpRequest, name: str, version: str, wish: str) -> HttpRespons
 @signed_in
 @refusals_at_the_form
 def tag_version(request: HttpRequest, name: str, version: str) -> HttpResponse:
-    """The version has the tags of the form from now on, and no other.
+    """The tags that were added to the shown ones are added, those that were taken away are taken away.
 
-    Asked for with GET: the field of its dialog.
+    Asked for with GET: the fields of its dialog.
     """
     actor = of_request(request)
     row = visible_version(visible_model(actor, name), version)
-    present = set(selectors.version_card(row).tags)
     if request.method != "POST":
-        return dialog_fields(request, TagForm(initial={"tags": " ".join(sorted(present))}, auto_id="tag_%s"))
-    wanted: set[str] = filled(TagForm(request.POST)).cleaned_data["tags"]
+        shown = " ".join(sorted(selectors.version_card(row).tags))
+        return dialog_fields(request, TagForm(initial={"before": shown, "tags": shown}, auto_id="tag_%s"))
+    given = filled(TagForm(request.POST)).cleaned_data
     services.tag_version(
         actor=actor,
         version=row,
-        add=sorted(wanted - present),
-        remove=sorted(present - wanted),
+        add=sorted(given["tags"] - given["before"]),
+        remove=sorted(given["before"] - given["tags"]),
         reason=reason_of(request, is_demanded=False),
     )
     return done(request, f"The tags of {row} are changed.")

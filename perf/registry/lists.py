@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
-from controlplane.garbage import settle
+from controlplane.garbage import collect_often_and_little
 from perf.registry.table import heading, line, timed
 
 LIMIT_MS = 50.0
@@ -153,7 +153,7 @@ def measure(models: int, versions: int, rounds: int) -> None:
     from django.test.utils import CaptureQueriesContext
 
     user, token = populate(models, versions)
-    settle()
+    collect_often_and_little()
     rest = Client(headers={"Authorization": f"Bearer {token}", "Host": "127.0.0.1"})
     browser = Client(headers={"Host": "127.0.0.1"})
     browser.force_login(user)

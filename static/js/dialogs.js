@@ -1,5 +1,5 @@
 // Native dialogs: `data-opens="id"` opens, `data-closes` closes, a click beside the dialog closes too.
-// An opened one is told so by `dialog:open`: what it shows may come only then.
+// An opened one is told so by `dialog:open`: its `[data-fields]` may come only then, and nothing is sent before.
 // While a dialog is open, the part of the page that it stands in is not replaced under the person's hands.
 
 export function start() {
@@ -10,6 +10,7 @@ export function start() {
       opener.closest("details.menu")?.removeAttribute("open");
       if (dialog && !dialog.open) {
         dialog.showModal();
+        expectFields(dialog);
         dialog.dispatchEvent(new CustomEvent("dialog:open"));
       }
       return;
@@ -26,10 +27,8 @@ export function start() {
       if (!inside && !byKeyboard) event.target.close();
     }
   });
-  // Fields that come when a dialog is opened stand above those that it had, so one begins there.
   document.addEventListener("htmx:afterSwap", ({ target }) => {
-    if (!target.matches("dialog[open] [data-fields]")) return;
-    target.querySelector("input:not([type=hidden]), select, textarea")?.focus();
+    if (target.matches("dialog[open] [data-fields]")) fieldsHaveCome(target);
   });
   // `close` does not bubble.
   document.addEventListener(
@@ -43,6 +42,21 @@ export function start() {
     },
     true,
   );
+}
+
+function expectFields(dialog) {
+  const fields = dialog.querySelector("[data-fields]");
+  if (!fields) return;
+  fields.replaceChildren();
+  fields.setAttribute("aria-busy", "true");
+  dialog.querySelector("[type=submit]").disabled = true;
+}
+
+function fieldsHaveCome(fields) {
+  fields.removeAttribute("aria-busy");
+  fields.closest("dialog").querySelector("[type=submit]").disabled = false;
+  // They stand above those that were there, so one begins with them; unless somebody has begun already.
+  if (!document.activeElement?.value) fields.querySelector("input:not([type=hidden]), select, textarea")?.focus();
 }
 
 const waiting = new Set();

@@ -24,7 +24,23 @@ function dress(note, tone) {
   }
 }
 
+// Nobody can hear or close what stands behind an open dialog: it is said in the dialog.
+function sayInDialog(slot, text, tone) {
+  const words = document.createElement("p");
+  words.className = "problem-title";
+  words.textContent = text;
+  const box = document.createElement("div");
+  box.append(words);
+  const problem = document.createElement("div");
+  problem.className = `problem tone-${tone}`;
+  problem.setAttribute("role", "alert");
+  problem.append(drawn(`.tone-${tone}`) ?? "", box);
+  slot.replaceChildren(problem);
+}
+
 export function toast(text, tone = "idle") {
+  const slot = document.querySelector("dialog[open] [data-problem]");
+  if (slot) return sayInDialog(slot, text, tone);
   const area = document.getElementById("toasts");
   if (!area) return;
   const same = [...area.children].find((note) => note.dataset.text === text);

@@ -17,7 +17,9 @@ from common.errors import SlipwayError
 from common.models import AuditRecord
 from models_registry.errors import OnItsWay
 from models_registry.events import BlobRepaired
-from models_registry.models import VersionFile
+from models_registry.models import Finding, VersionFile
+from models_registry.services.storage import begin_check
+from models_registry.states import FindingState
 from tests.clusters.world import Scene, version_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -259,6 +261,25 @@ def test_files_are_laid_out_again_after_a_repair_before_a_worker_needs_them(scen
     scene.pass_(2)
     assert scene.materialised == made + 1
     assert (status(scene).state, status(scene).restarts) == (before.state, 0)
+
+
+def test_a_version_with_another_damaged_file_is_left_as_it_is(scene, blob) -> None:
+    row = scene.deployment()
+    scene.pass_(2)
+    other = "c" * 64
+    VersionFile.objects.bulk_create([VersionFile(version=scene.version, path="more", size=1, sha256=other)])
+    check = begin_check(actor=Actor.system("test"))
+    finding = Finding.objects.create(found_by=check, sha256=other, size=1, detail="It is gone.")
+    scene.materialise_error = SlipwayError("The stored content of more is gone.")
+    events.publish(BlobRepaired(blob))
+    scene.pass_(2)
+    assert status(scene).state == DeploymentState.READY
+    scene.materialise_error, made = None, scene.materialised
+    Finding.objects.filter(pk=finding.pk).update(state=FindingState.REPAIRED)
+    events.publish(BlobRepaired(other))
+    scene.pass_(2)
+    row.refresh_from_db()
+    assert (scene.materialised, row.state) == (made + 1, DeploymentState.READY)
 
 
 def test_a_deployment_that_lays_out_its_files_in_mid_repair_does_it_once_more(scene, blob) -> None:

@@ -7,6 +7,7 @@ from django.test import Client
 
 from accounts.actors import of_user
 from accounts.models import Membership, User
+from common.pages import filter_bars
 from models_registry import services, uses
 from models_registry.filters import CountField
 from tests import cast
@@ -129,6 +130,18 @@ def test_everybody_is_offered_their_own_teams_and_what_they_have_chosen(shelf, a
         assert offered(cy, "/models/") == [("speech", "")]
         assert offered(ada, "/models/?team=vision") == [("speech", ""), ("vision", " selected")]
         assert offered(cy, "/models/?team=vision") == [("speech", "")]
+
+
+def test_forms_of_filters_are_kept_up_to_so_many_characters(shelf, ada, monkeypatch) -> None:
+    browser, kept = Client(), dict[tuple[object, ...], str]()
+    browser.force_login(ada)
+    monkeypatch.setattr(filter_bars, "_kept", kept)
+    browser.get("/models/")
+    one = sum(map(len, kept.values()))
+    monkeypatch.setattr(filter_bars, "MAX_KEPT", 5 * one)
+    for number in range(20):
+        browser.get(f"/models/?q=word-{number}")
+        assert one <= sum(map(len, kept.values())) <= 5 * one
 
 
 @pytest.mark.parametrize(

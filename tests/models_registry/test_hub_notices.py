@@ -50,6 +50,23 @@ def test_what_the_schedule_begins_after_a_notice_is_the_schedule_s_again(hubs, a
     assert list(begun) == ["schedule", "notice of the hub", "schedule"]
 
 
+def test_a_notice_is_heeded_after_an_interrupted_sync_has_gone_on(hubs, actor, source) -> None:
+    secret = services.new_notice_secret(actor=actor, source=source)
+    held = b.model_files() | {"model.safetensors": b.weights(50_000)}
+    hubs.server.repository(REPO).commit(held)
+    hubs.server.faults.cut_after = [150_000] + [0] * 50
+    services.change_hub_source(actor=actor, source=source, every=86_400)
+    hubs.sweep()
+    assert HubSync.objects.get().state == "interrupted"
+    hubs.server.faults.cut_after = []
+    hubs.server.repository(REPO).commit(b.model_files(b"\x02"))
+    assert notice(source, secret) == 202
+    hubs.library.clock.pass_(timedelta(seconds=10))
+    hubs.sweep(8)
+    assert [sync.version.name for sync in HubSync.objects.order_by("pk")] == ["v1", "v2"]
+    assert HubSource.objects.get().due_at > hubs.library.clock()
+
+
 def test_a_notice_is_heeded_although_the_schedule_ends(hubs, actor, source) -> None:
     secret = services.new_notice_secret(actor=actor, source=source)
     services.change_hub_source(actor=actor, source=source, every=3600)

@@ -75,7 +75,9 @@ def test_the_token_opens_private_repositories_and_is_never_shown(hubs, actor, mo
     assert refused.state == "failed"
     assert "it needs a token" in refused.reason
     services.change_hub_source(actor=actor, source=source, token="hf_ok")
-    assert services.retry_sync(actor=actor, sync=refused).state == "resolving"
+    HubSync.objects.update(author_name="schedule", is_scheduled=True)
+    again = services.retry_sync(actor=actor, sync=refused)
+    assert (again.state, again.author_name, again.is_scheduled) == ("resolving", "ada", False)
     hubs.settle()
     assert HubSync.objects.get().state == "done"
     said = [str(row) for row in AuditRecord.objects.values()] + [str(Intent.objects.values())]

@@ -376,9 +376,35 @@ def test_protection_is_set_on_the_models_settings_by_those_who_may(browser, libr
 
 def test_a_tag_that_cannot_be_is_named_beside_its_field(browser, library, actor, model):
     library.ready(actor, model)
-    answer = browser.post("/models/tiny/v1/+tags/", {"tags": "good bad!tag"}, headers=PART)
+    wish = {"before": "", "tags": "good bad!tag"}
+    answer = browser.post("/models/tiny/v1/+tags/", wish, headers=PART)
     assert answer.status_code == 422
     assert "tags: &#x27;bad!tag&#x27; is no tag" in text_of(answer)
+
+
+def tags_of(version):
+    return selectors.version_card(version).tags
+
+
+def test_tags_that_others_put_on_while_a_dialog_was_open_stay(browser, library, actor, model):
+    version = library.ready(actor, model)
+    services.tag_version(actor=actor, version=version, add=["a", "b"])
+    shown = text_of(browser.get("/models/tiny/v1/+tags/", headers=PART))
+    assert 'name="before" value="a b"' in shown
+    services.tag_version(actor=actor, version=version, add=["evaluated"], remove=["b"])
+    wish = {"before": "a b", "tags": "b c"}
+    assert browser.post("/models/tiny/v1/+tags/", wish, headers=PART).status_code == 204
+    assert sorted(tags_of(version)) == ["c", "evaluated"]
+
+
+def test_a_dialog_whose_tags_were_never_shown_takes_none_away(browser, library, actor, model):
+    version = library.ready(actor, model)
+    services.tag_version(actor=actor, version=version, add=["a"])
+    for wish in ({"reason": "x"}, {"reason": "x", "tags": ""}):
+        answer = browser.post("/models/tiny/v1/+tags/", wish, headers=PART)
+        assert answer.status_code == 422
+        assert "Open the dialog again." in text_of(answer)
+    assert list(tags_of(version)) == ["a"]
 
 
 def test_what_an_alias_named_once_is_told_though_the_version_is_deleted(browser, library, actor, model):

@@ -1,7 +1,7 @@
 """The bucket in our words: the only file that knows boto3, its errors and its habits."""
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -59,11 +59,13 @@ class Listed:
 
     key: str
     size: int
+    age_seconds: float
+    """By the server's clock alone, which here tells whole seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """An object as the server sees it. `age_seconds` is told by the server's clock alone."""
+    """An object as the server sees it; `age_seconds` as in `Listed`."""
 
     size: int
     etag: str
@@ -159,9 +161,8 @@ class Bucket:
 
     def head(self, key: str) -> Head:
         answer = self._call("head_object", Key=self._key(key))
-        now = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
-        modified: datetime = answer["LastModified"]
-        return Head(answer["ContentLength"], answer["ETag"], (now - modified).total_seconds())
+        age = _age_seconds(_clock_of(answer), answer["LastModified"])
+        return Head(answer["ContentLength"], answer["ETag"], age)
 
     def put(self, key: str, data: bytes, *, unchanged: str | None = None, only_new: bool = False) -> str:
         """The new ETag. `unchanged`: the ETag that it must have until now."""
@@ -196,8 +197,10 @@ class Bucket:
             given["StartAfter"] = self._key(after)
         while True:
             answer = self._call("list_objects_v2", **given)
+            now = _clock_of(answer)
             for one in answer.get("Contents", ()):
-                yield Listed(one["Key"].removeprefix(self.place.prefix), one["Size"])
+                age = _age_seconds(now, one["LastModified"])
+                yield Listed(one["Key"].removeprefix(self.place.prefix), one["Size"], age)
             if not answer.get("IsTruncated"):
                 return
             given["ContinuationToken"] = answer["NextContinuationToken"]
@@ -268,6 +271,15 @@ def _ignored(kind: type[Exception]) -> Iterator[None]:
         yield
     except kind:
         return
+
+
+def _clock_of(answer: Mapping[str, Any]) -> datetime:
+    """What the server's clock showed when it answered."""
+    return parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
+
+
+def _age_seconds(now: datetime, modified: datetime) -> float:
+    return max(0.0, (now - modified).total_seconds())
 
 
 def side_by_side(work: Callable[[T], U], things: Collection[T]) -> list[U]:

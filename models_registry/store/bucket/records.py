@@ -11,12 +11,14 @@ import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import islice
 from uuid import uuid4
 
 from models_registry.errors import BlobMissing, StoreUnavailable
 from models_registry.store.base import PARTS, Reclaimed
 from models_registry.store.bucket.client import Bucket, Changed, Gone, side_by_side
 
+CLEARED_AT_ONCE = 500
 TRIES = 20
 """Of one compare-and-set. Each that fails means that somebody else has got on."""
 
@@ -206,17 +208,23 @@ class Records:
         return self._bucket.has_any(f"quarantine/{sha256}.{body}")
 
     def clear_quarantine(self, *, older_than: timedelta, keep: Collection[str]) -> Reclaimed:
-        gone = []
-        for listed in self._bucket.listed("quarantine/"):
-            sha256, _, body = listed.key.removeprefix("quarantine/").partition(".")
-            if sha256 in keep or self._bucket.head(listed.key).age_seconds < older_than.total_seconds():
-                continue
-            size = self.size_of(body)
-            # In this order: as long as the body is there, its name here tells that it is damaged.
-            self._bucket.delete(body_key(body))
-            self._bucket.delete(listed.key)
-            gone.append(size or 0)
+        old = (
+            listed.key
+            for listed in self._bucket.listed("quarantine/")
+            if listed.age_seconds >= older_than.total_seconds()
+            and listed.key.removeprefix("quarantine/").partition(".")[0] not in keep
+        )
+        gone = side_by_side(self._clear, list(islice(old, CLEARED_AT_ONCE)))
         return Reclaimed(len(gone), sum(gone))
+
+    def _clear(self, key: str) -> int:
+        """Its bytes."""
+        body = key.partition(".")[2]
+        size = self.size_of(body)
+        # In this order: as long as the body is there, its name here tells that it is damaged.
+        self._bucket.delete(body_key(body))
+        self._bucket.delete(key)
+        return size or 0
 
     def _put(self, sha256: str, size: int, record: Record, etag: str | None) -> bool:
         try:
