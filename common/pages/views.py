@@ -5,7 +5,7 @@ from django.views.decorators.http import require_safe
 
 from common.pages import search, styleguide
 from common.pages.access import signed_in
-from common.pages.answers import done, page, refused
+from common.pages.answers import dialog_fields, done, page, refused
 
 LONGEST_SEARCH = 200
 
@@ -34,4 +34,6 @@ def style_guide(request: HttpRequest) -> HttpResponse:
         if request.POST.get("reason", "").strip().lower() == "no":
             return refused(request, "Release 12 is already promoted.", advice="Roll it back instead.")
         return done(request, f"Release 12 aborted: {request.POST.get('reason', '')}")
+    if "fields" in request.GET:
+        return dialog_fields(request, styleguide.ServiceForm(auto_id="scale_%s"))
     return page(request, "common/styleguide.html", styleguide.samples(request), parts=("listing", "clock"))

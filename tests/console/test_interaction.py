@@ -2,7 +2,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from common.pages.shell import PLACES
 from tests.console.conftest import Tab
@@ -114,6 +114,38 @@ def test_escape_keep_and_a_click_beside_it_close_a_dialog(tab: Tab) -> None:
         expect(dialog).to_be_visible()
         close()
         expect(dialog).not_to_be_visible()
+
+
+def test_a_dialog_whose_fields_do_not_come_says_so_and_sends_nothing(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    tab.page.route("**/styleguide/?fields", lambda route: route.fulfill(status=500))
+    opener = tab.page.get_by_role("button", name="Change")
+    dialog = tab.page.locator("#ask-change")
+    opener.click()
+    expect(dialog.get_by_role("alert")).to_contain_text("The server could not do this (500)")
+    expect(dialog.get_by_role("button", name="Save")).to_be_disabled()
+    tab.page.keyboard.press("Escape")
+
+    tab.page.unroute("**/styleguide/?fields")
+    opener.click()
+    expect(dialog.get_by_label("Name")).to_be_focused()
+    expect(dialog.get_by_role("button", name="Save")).to_be_enabled()
+    expect(dialog.get_by_role("alert")).to_have_count(0)
+
+
+def test_fields_that_come_late_leave_somebody_who_types_alone(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    held: list[Route] = []
+    tab.page.route("**/styleguide/?fields", lambda route: held.append(route))
+    tab.page.get_by_role("button", name="Change").click()
+    dialog = tab.page.locator("#ask-change")
+    dialog.locator("textarea[name=reason]").press_sequentially("it is ")
+    assert len(held) == 1
+    held[0].continue_()
+    expect(dialog.get_by_label("Name")).to_be_visible()
+    tab.page.keyboard.type("too small")
+    expect(dialog.locator("textarea[name=reason]")).to_have_value("it is too small")
+    assert tab.complaints == []
 
 
 def test_the_theme_is_remembered_and_there_before_the_first_paint(tab: Tab) -> None:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pytest
@@ -141,16 +140,6 @@ def test_a_promoted_release_is_rolled_back_from_the_services_history(
     assert traffic.failures == []
 
 
-@contextmanager
-def without_answers(page: Page, address: str) -> Iterator[None]:
-    """The server fails at every request to it."""
-    page.route(address, lambda route: route.fulfill(status=500))
-    try:
-        yield
-    finally:
-        page.unroute(address)
-
-
 def test_an_alias_is_moved_and_tags_are_put_on_in_dialogs_that_ask_for_their_fields(page: Page) -> None:
     page.get_by_role("link", name="Models").first.click()
     page.locator("main").get_by_role("link", name=MODEL, exact=True).click()
@@ -174,17 +163,6 @@ def test_an_alias_is_moved_and_tags_are_put_on_in_dialogs_that_ask_for_their_fie
     expect(page.locator(".facts .chip", has_text="first")).to_be_visible()
     page.get_by_role("button", name="Change tags").click()
     expect(dialog.get_by_label("Tags")).to_have_value("first")
-    page.keyboard.press("Escape")
-
-    with without_answers(page, "**/+tags/"):
-        page.get_by_role("button", name="Change tags").click()
-        expect(dialog.get_by_role("alert")).to_contain_text("The server could not do this (500)")
-        expect(dialog.get_by_role("button", name="Save tags")).to_be_disabled()
-        dialog.get_by_label("Why?").fill("Begun before it came.")
-    page.keyboard.press("Escape")
-    page.get_by_role("button", name="Change tags").click()
-    expect(dialog.get_by_role("button", name="Save tags")).to_be_enabled()
-    expect(dialog.get_by_role("alert")).to_have_count(0)
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Record a figure").click()
     expect(page.locator("#ask-evaluate").get_by_label("Figure")).to_be_focused()
