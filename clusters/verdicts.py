@@ -55,6 +55,18 @@ def verdict(*, wanted: int, workers: Iterable[WorkerFacts], was_ready: bool, now
     return Verdict(DeploymentState.DEGRADED if was_ready else DeploymentState.STARTING, reason)
 
 
+def held_back(found: Verdict, refusal: str) -> Verdict:
+    """What becomes of a verdict when the wish cannot be told to the cluster.
+
+    Workers that answer go on; those that are missing, or never were there, do not come by themselves.
+    """
+    if found.state == DeploymentState.READY:
+        return Verdict(found.state, refusal)
+    if found.state == DeploymentState.DEGRADED:
+        return Verdict(found.state, f"{found.reason}. {refusal}")
+    return Verdict(DeploymentState.FAILING, refusal)
+
+
 def is_failing(worker: WorkerFacts, *, now: datetime) -> bool:
     """Whether it will not become ready by itself: it keeps crashing, its engine failed, it was given up."""
     if worker.state == WorkerState.READY:

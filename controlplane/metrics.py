@@ -28,6 +28,7 @@ from clusters.states import Alert, WorkerState
 from common import audit
 from common.reconcile.backlog import backlogs
 from controlplane.health import parts_health
+from models_registry import selectors as registry
 from releases import selectors as releases
 
 logger = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ class StateOfThings(Collector):
         if "database" in parts and not parts["database"].ok:
             return
         try:
-            yield from [*_releases(), *_rows(), *_fleet(), *_record()]
+            yield from [*_releases(), *_rows(), *_fleet(), *_store(), *_record()]
         except DatabaseError as error:
             # A scrape that fails would hide which part is down.
             logger.warning("The state of things cannot be read: %s", error)
@@ -128,6 +129,12 @@ def _by_state(cluster: ClusterNow) -> Counter[str]:
     return Counter(
         worker.alert or worker.state for deployment in cluster.deployments for worker in deployment.workers
     )
+
+
+def _store() -> Iterator[Metric]:
+    counts = registry.findings_by_state()
+    samples = [((state,), float(number)) for state, number in counts.items()]
+    yield _gauge("store_findings", "Damaged or missing files of the model store.", ("state",), samples)
 
 
 def _record() -> Iterator[Metric]:

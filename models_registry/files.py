@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 
 from models_registry import uses
-from models_registry.errors import IntakeBusy, NotFetched, OnItsWay, WrongState
+from models_registry.errors import BlobMissing, IntakeBusy, NotFetched, OnItsWay, WrongState
 from models_registry.manifest import Manifest, ManifestFile
 from models_registry.models import (
     Check,
@@ -73,11 +73,12 @@ def manifest_of(version: Version) -> Manifest:
 def materialise(version: Version) -> Path:
     """A directory with the version's files in Hugging Face layout, for a worker to read. Idempotent.
 
-    Raises WrongState unless the version is ready, BlobMissing when the store has lost a file, OnItsWay as
-    long as they are being fetched to this node, and NotFetched when that fails.
+    Raises WrongState unless the version is ready, BlobMissing when the store has lost a file or knows that
+    one is damaged, OnItsWay as long as they are being fetched to this node, and NotFetched when that fails.
     """
     if version.state != VersionState.READY:
         raise WrongState(f"{version} is {version.state}, not ready: it has no files to serve.")
+    _refuse_damaged(version)
     place, manifest = store(), manifest_of(version)
     if not place.is_at_hand(manifest):
         _let_go_of_unused(place, manifest)
@@ -92,6 +93,20 @@ def materialise(version: Version) -> Path:
             f"{here:,} of {manifest.size_bytes:,} bytes are here."
         )
     return place.materialise(manifest)
+
+
+def _refuse_damaged(version: Version) -> None:
+    """BlobMissing while content that a check has found to be wrong is not back."""
+    rows = VersionFile.objects.filter(version=version)
+    wrong = Finding.objects.open().exclude(mark="").filter(sha256__in=rows.values("sha256")).first()
+    if wrong is not None:
+        file = rows.filter(sha256=wrong.sha256).first()
+        what_now = (
+            "It could not be fetched again: see the findings of the model store."
+            if wrong.state == FindingState.LOST
+            else "It is being fetched again."
+        )
+        raise BlobMissing(f"The stored content of {file} of {version} is damaged. {what_now}")
 
 
 def _let_go_of_unused(place: Store, wanted: Manifest) -> None:

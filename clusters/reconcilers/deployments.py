@@ -33,7 +33,7 @@ from clusters.fleet import Beat
 from clusters.models import Cluster, Deployment, Node, Worker
 from clusters.observations import COLUMNS, Noted, facts_of, has_ended, note
 from clusters.states import GONE, MOVES, Alert, DeploymentState
-from clusters.verdicts import Verdict, seats, verdict
+from clusters.verdicts import Verdict, held_back, seats, verdict
 from common import audit, events, live
 from common.actor import Actor
 from common.errors import SlipwayError
@@ -161,7 +161,7 @@ class Apply(DeploymentStep):
         noted = self.noted(row, seen, now)
         found = judged(row, noted, now)
         if self._refusal:
-            found = Verdict(DeploymentState.FAILING, self._refusal)
+            found = held_back(found, self._refusal)
         if self._coming:
             found = Verdict(found.state, self._coming)
         save = columns(row, seen, noted, found, now)

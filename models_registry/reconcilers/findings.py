@@ -27,7 +27,7 @@ ACTOR = Actor.system("store check")
 
 
 class SetAside(Step[Finding]):
-    """The damaged file is moved out of the way; whoever needs it is told that it is gone."""
+    """The damaged file is moved out of the way, also of workers that start; they are told that it is gone."""
 
     name = "set aside"
     effect = Effect.ABSOLUTE
@@ -36,6 +36,7 @@ class SetAside(Step[Finding]):
         check_fence(row, operation)
         if row.mark:
             files.store().quarantine(row.sha256, mark=row.mark)
+            _remove_directories(row)
 
     def settle(self, row: Finding, seen: None, now: datetime) -> Outcome:
         return _moved(row, FindingState.ASIDE, now)
@@ -106,9 +107,7 @@ class LetGoOfRepair(LetGo[Finding]):
 
     def let_go_of_directories(self, row: Finding) -> None:
         if row.state == FindingState.REPAIRED:
-            for version in selectors.versions_needing(row.sha256):
-                # Workers that run keep what they have opened; the next one gets the whole file.
-                files.store().dematerialise(version.digest or "")
+            _remove_directories(row)
 
     def tell(self, row: Finding) -> None:
         if row.state == FindingState.REPAIRED:
@@ -128,6 +127,12 @@ class FindingReconciler(Reconciler[Finding]):
         if row.state == FindingState.FOUND:
             return SetAside()
         return Repair(row, self._start) if row.state == FindingState.ASIDE else None
+
+
+def _remove_directories(row: Finding) -> None:
+    """Of the versions that need it. Workers that run keep what they have opened; the next get whole files."""
+    for version in selectors.versions_needing(row.sha256):
+        files.store().dematerialise(version.digest or "")
 
 
 def _is_back(row: Finding, version: Version) -> bool:

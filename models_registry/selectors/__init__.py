@@ -36,6 +36,7 @@ from models_registry.selectors.storage import (
     finding_card,
     finding_cards,
     findings,
+    findings_by_state,
     store_now,
     versions_needing,
 )
@@ -90,6 +91,7 @@ __all__ = [
     "finding_card",
     "finding_cards",
     "findings",
+    "findings_by_state",
     "hub_source_card",
     "hub_source_cards",
     "hub_source_of",

@@ -9,7 +9,7 @@ from models_registry import files
 from models_registry.errors import StoreUnavailable
 from models_registry.models import Check, Collection, Finding, UnreferencedBlob, Version, VersionFile
 from models_registry.selectors.catalogue import without_json
-from models_registry.states import HOLDS_BLOBS, WHOLE
+from models_registry.states import HOLDS_BLOBS, OPEN_FINDINGS, WHOLE
 from models_registry.store import Look
 
 
@@ -109,6 +109,12 @@ def checks() -> QuerySet[Check]:
 def findings() -> QuerySet[Finding]:
     """Newest first."""
     return Finding.objects.order_by("-pk")
+
+
+def findings_by_state() -> dict[str, int]:
+    """How many there are in each open state, none included."""
+    counted = Finding.objects.open().order_by().values_list("state").annotate(Count("pk"))
+    return dict.fromkeys(sorted(OPEN_FINDINGS), 0) | dict(counted)
 
 
 def damages(version: Version) -> list[Finding]:

@@ -227,6 +227,25 @@ def test_files_that_are_missing_fail_the_deployment_in_words(scene) -> None:
     assert status(scene).reason == "The store does not hold abc…"
 
 
+def test_workers_that_answer_go_on_while_files_for_others_are_missing(scene) -> None:
+    scene.deployment()
+    scene.pass_(2)
+    scene.materialise_error = SlipwayError("The stored content of README.md is damaged.")
+    scene.world.crash_with("chat-v1-0", "")
+    scene.pass_(2)
+    now = status(scene)
+    assert (now.state, now.ready) == (DeploymentState.DEGRADED, 1)
+    assert now.reason.startswith("1 of 2 workers are ready")
+    assert now.reason.endswith("The stored content of README.md is damaged.")
+    scene.world.turn("chat-v1-0", SeenState.READY)
+    scene.pass_(2)
+    now = status(scene)
+    assert (now.state, now.reason) == (DeploymentState.READY, "The stored content of README.md is damaged.")
+    scene.materialise_error = None
+    scene.pass_(3)
+    assert (status(scene).state, status(scene).reason) == (DeploymentState.READY, "")
+
+
 def test_files_on_their_way_to_the_node_are_waited_for(scene) -> None:
     scene.materialise_error = OnItsWay("5 of 10 bytes are here.")
     scene.deployment()

@@ -15,14 +15,16 @@ from common.actor import Actor
 from common.reconcile import kernel
 from controlplane import health, metrics
 from controlplane.health import Probe, Unhealthy
+from models_registry.models import Finding
+from models_registry.services.storage import begin_check
 from releases.models import Release
 from tests.accounts.rights_matrix import Scene
 from tests.clusters.world import version_of
 
 pytestmark = pytest.mark.django_db
 
-QUERIES = 1 + len(kernel.kinds) + 4 + 1
-"""Releases, each kind of rows, the fleet, the audit record; however much there is of each."""
+QUERIES = 1 + len(kernel.kinds) + 4 + 1 + 1
+"""Releases, each kind of rows, the fleet, the store, the audit record; however much there is of each."""
 
 
 @pytest.fixture(autouse=True)
@@ -130,6 +132,17 @@ def test_a_cluster_is_as_busy_as_its_workers_say(
     beats = {scene.worker.name: beat(busy=0.25)}
     monkeypatch.setattr("clusters.heartbeats.latest", lambda: beats)
     assert Reading(client)("cluster_busy_ratio", cluster=cluster) == 0.25
+
+
+def test_files_of_the_store_that_are_damaged_are_counted(client: Client) -> None:
+    check = begin_check(actor=Actor.system("test"))
+    for number, state in enumerate(("lost", "lost", "repaired")):
+        sha256 = f"{number:064x}"
+        Finding.objects.create(found_by=check, sha256=sha256, size=1, detail="It is gone.", state=state)
+    read = Reading(client)
+    assert read("store_findings", state="lost") == 2
+    assert read("store_findings", state="aside") == 0
+    assert read("store_findings", state="repaired") is None
 
 
 def test_the_audit_record_is_counted(client: Client) -> None:

@@ -14,7 +14,7 @@ from common.actor import Actor
 from common.events import forget_witness, witness
 from common.models import AuditRecord
 from models_registry import files, selectors, services
-from models_registry.errors import Busy, WrongState
+from models_registry.errors import BlobMissing, Busy, WrongState
 from models_registry.events import BlobRepaired
 from models_registry.models import Check, Finding, Version
 from models_registry.processes import checker
@@ -96,6 +96,31 @@ def test_what_was_cut_short_shows_what_it_has_and_what_it_should_have(library, v
     finding = Finding.objects.get()
     assert (finding.state, finding.size) == ("repaired", size)
     assert finding.detail.endswith(f"It has 10 bytes instead of {size:,}.")
+
+
+def test_no_worker_that_starts_gets_a_file_that_is_known_to_be_damaged(library, version) -> None:
+    directory = files.materialise(version)
+    damage(library, version)
+    (library.root / "model").rename(library.root / "elsewhere")
+    checked(library)
+    assert Finding.objects.get().state == "lost"
+    assert not directory.exists()
+    with pytest.raises(
+        BlobMissing, match=r"safetensors of tiny:v1 is damaged. It could not be fetched"
+    ):
+        files.materialise(version)
+    Finding.objects.update(state="aside")
+    with pytest.raises(BlobMissing, match=r"It is being fetched again\."):
+        files.materialise(version)
+
+
+def test_a_directory_whose_files_are_whole_stays_though_the_store_has_lost_one(library, version) -> None:
+    directory = files.materialise(version)
+    library.store.blob_path(weights_of(version)).unlink()
+    (library.root / "model").rename(library.root / "elsewhere")
+    checked(library)
+    assert Finding.objects.get().state == "lost"
+    assert files.materialise(version) == directory
 
 
 @pytest.fixture

@@ -294,8 +294,9 @@ class EmbeddedCluster:
         if process.state == ProcessState.STOPPING:
             state = SeenState.DRAINING
         elif state == SeenState.STARTING and process.last_exit:
-            last_line = self._last_line(process.name)
-            reason = f"{reason} Its last process ended: {process.last_exit}. {last_line}".strip()
+            # A process that answers has begun its log anew.
+            last_line = "" if answer else self._last_line(process.name)
+            reason = f"{reason.rstrip('.')}. Its last process ended: {process.last_exit}. {last_line}".strip()
             if process.failed_starts >= FAILED_AFTER_STARTS or process.state == ProcessState.FATAL:
                 state = SeenState.FAILED
         return WorkerSeen(
