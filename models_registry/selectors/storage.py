@@ -114,7 +114,7 @@ def findings() -> QuerySet[Finding]:
 def findings_by_state() -> dict[str, int]:
     """How many there are in each open state, none included."""
     counted = Finding.objects.open().order_by().values_list("state").annotate(Count("pk"))
-    return dict.fromkeys(sorted(OPEN_FINDINGS), 0) | dict(counted)
+    return dict.fromkeys(map(str, sorted(OPEN_FINDINGS)), 0) | dict(counted)
 
 
 def damages(version: Version) -> list[Finding]:
