@@ -63,7 +63,7 @@ def held_back(found: Verdict, refusal: str) -> Verdict:
     if found.state == DeploymentState.READY:
         return Verdict(found.state, refusal)
     if found.state == DeploymentState.DEGRADED:
-        return Verdict(found.state, f"{found.reason}. {refusal}")
+        return Verdict(found.state, f"{found.reason.rstrip('.')}. {refusal}")
     return Verdict(DeploymentState.FAILING, refusal)
 
 

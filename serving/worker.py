@@ -48,6 +48,7 @@ log = logging.getLogger(__name__)
 # a request into a connection that is just being closed.
 KEEP_ALIVE_SECONDS = 2 * 3_600
 CHECK_WITHIN_SECONDS = 300.0
+LOOK_AT_FILES_EVERY_SECONDS = 0.5
 
 
 class Worker:
@@ -155,8 +156,9 @@ class Worker:
 
     async def _engine_life(self) -> None:
         """From loading to death. A worker whose engine failed stays a while, so that its heartbeats and its
-        health can say why, and then exits so that whoever supervises it may try again."""
-        began = time.monotonic()
+        health can say why, and then exits so that whoever supervises it may try again; at once when its files
+        are others by now."""
+        began, files = time.monotonic(), _identity(self._command.model_dir)
         try:
             await self._engine.start()
             loaded = time.monotonic()
@@ -176,7 +178,10 @@ class Worker:
         self._desk.fail(reason)
         self._status = EXIT_FAILED
         self._tell()
-        await asyncio.sleep(self._command.linger_seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._command.linger_seconds):
+                while _identity(self._command.model_dir) == files:
+                    await asyncio.sleep(LOOK_AT_FILES_EVERY_SECONDS)
         self._stop.set()
 
     async def _check(self) -> None:
@@ -186,6 +191,15 @@ class Worker:
         call = Call(route=Route.COMPLETIONS, body=body, model=name, stream=False, include_usage=False)
         async with asyncio.timeout(CHECK_WITHIN_SECONDS):
             await self._engine.answer(call, Progress())
+
+
+def _identity(directory: Path) -> tuple[int, int] | None:
+    """Another one when it was made anew; None when it is not there."""
+    try:
+        status = directory.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def _engine_and_faults(command: WorkerCommand) -> tuple[Engine, Faults]:

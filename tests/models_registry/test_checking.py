@@ -105,9 +105,7 @@ def test_no_worker_that_starts_gets_a_file_that_is_known_to_be_damaged(library, 
     checked(library)
     assert Finding.objects.get().state == "lost"
     assert not directory.exists()
-    with pytest.raises(
-        BlobMissing, match=r"safetensors of tiny:v1 is damaged. It could not be fetched"
-    ):
+    with pytest.raises(BlobMissing, match=r"safetensors of tiny:v1 is damaged. It could not be fetched"):
         files.materialise(version)
     Finding.objects.update(state="aside")
     with pytest.raises(BlobMissing, match=r"It is being fetched again\."):

@@ -118,6 +118,16 @@ def test_a_model_that_does_not_load_leaves_its_reason_and_exits_one(log: Path) -
         assert worker.wait() == 1
 
 
+def test_a_worker_that_found_no_files_ends_as_soon_as_they_are_there(log: Path, tmp_path: Path) -> None:
+    files = tmp_path / "version"
+    with running(
+        log, model_dir=files, settings={"load_error": "there are none"}, linger_seconds=60
+    ) as worker:
+        wait_until(lambda: worker.health()[1]["state"] == "failed")
+        files.mkdir()
+        assert worker.wait(10.0) == 1
+
+
 @pytest.mark.parametrize(
     ("file", "settings", "reason"),
     [
