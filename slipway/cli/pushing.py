@@ -14,7 +14,7 @@ from slipway.cli.context import Context, context_of, size
 from slipway.cli.options import BaseModel, Data, Ignore, Job, NewTags, Parent
 from slipway.cli.transfers import follow
 from slipway.cli.waiting import transfer_bar
-from slipway.client import Document, Refused
+from slipway.client import Document, Refused, at
 from slipway.exits import CommandFailed
 from slipway.hashing import HashedFile, HashMemory, LocalFile, hashed, listed
 from slipway.uploading import JOBS, Sender
@@ -69,7 +69,7 @@ def push(
     body |= ({"version": name} if name else {}) | ({"lineage": lineage} if lineage else {})
     if server_path:
         body |= {"source": str(directory.absolute())} | ({"ignore_patterns": ignore} if ignore else {})
-        version = context.client.create(f"models/{model}/versions/", body)
+        version = context.client.create(at("models", model, "versions"), body)
     else:
         version = _upload(context, model, directory, body, ignore=ignore or (), jobs=jobs)
     version = tagged(context, version, tag)
@@ -77,7 +77,7 @@ def push(
         version = until_ready(context, model, version, timeout=timeout)
     if alias:
         put = {"version": version["name"], "reason": reason or message or "Pushed from the command line."}
-        context.client.put(f"models/{model}/aliases/{alias}/", put)
+        context.client.put(at("models", model, "aliases", alias), put)
     context.show(version)
     context.say(f"{model}:{version['name']} {version['state']}, {size(version.get('size_bytes'))}")
 
@@ -91,9 +91,9 @@ def tagged(context: Context, version: Document, tags: Sequence[str] | None) -> D
     """A version that was just begun, with its tags. Raises CommandFailed."""
     if not tags:
         return version
-    path = f"models/{version['model']}/versions/{version['name']}/tags/"
+    address = at("models", version["model"], "versions", version["name"], "tags")
     try:
-        return context.client.create(path, {"add": tags})
+        return context.client.create(address, {"add": tags})
     except Refused as refused:
         label = f"{version['model']}:{version['name']}"
         raise CommandFailed(f"{label} is imported, but without its tags. {refused}", refused.exit) from None
@@ -166,12 +166,12 @@ def _shown(context: Context, what: str, total: int, done: int) -> Iterator[Calla
 
 def _ensure_model(context: Context, model: str, *, task: str, team: str) -> None:
     try:
-        context.client.get(f"models/{model}/")
+        context.client.get(at("models", model))
     except Refused as refused:
         if refused.status != 404:
             raise
         body = {"name": model, "task": task} | ({"team": team} if team else {})
-        context.client.create("models/", body)
+        context.client.create(at("models"), body)
 
 
 def until_ready(context: Context, model: str, version: Document, *, timeout: float) -> Document:
@@ -180,8 +180,8 @@ def until_ready(context: Context, model: str, version: Document, *, timeout: flo
     def stuck(version: Document) -> str:
         return f"The import of {label} is stuck: {version['stuck']}" if version["stuck"] else ""
 
-    path = f"models/{model}/versions/{version['name']}/"
+    address = at("models", model, "versions", version["name"])
     going, done = ("importing",), ("ready",)
     return follow(
-        context, version, path=path, named=label, going=going, done=done, timeout=timeout, news_of=stuck
+        context, version, address=address, named=label, going=going, done=done, timeout=timeout, news_of=stuck
     )

@@ -130,6 +130,8 @@ def test_2_without_a_token_and_where_to_put_one(terminal: Terminal) -> None:
         ["--url", "not an address"],
         ["--url", "ftp://testserver"],
         ["--url", "http://"],
+        ["--url", "http://testserver?x="],
+        ["--url", "http://testserver/#x"],
         ["--token", "two words"],
         ["--token-file", "/nowhere"],
         ["--output", "xml"],
