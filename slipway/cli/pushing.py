@@ -62,16 +62,25 @@ def push(
     Only what the server lacks is sent. A push that broke off goes on where it was when it is asked for again.
     """
     context = context_of(typer_context)
-    if create:
-        _ensure_model(context, model, task=task, team=team)
+
+    def ensure_model() -> None:
+        if _is_missing(context, model, create=create):
+            new = {"name": model, "task": task} | ({"team": team} if team else {})
+            context.client.create(at("models"), new)
+
+    # Before the long work: without a model, or a token, there is no use in it.
+    _is_missing(context, model, create=create)
     lineage = lineage_of(parent=parent, base_model=base_model, job=job, data=data)
     body: dict[str, Any] = {"message": message}
     body |= ({"version": name} if name else {}) | ({"lineage": lineage} if lineage else {})
     if server_path:
         body |= {"source": str(directory.absolute())} | ({"ignore_patterns": ignore} if ignore else {})
+        ensure_model()
         version = context.client.create(at("models", model, "versions"), body)
     else:
-        version = _upload(context, model, directory, body, ignore=ignore or (), jobs=jobs)
+        version = _upload(
+            context, model, directory, body, ensure_model=ensure_model, ignore=ignore or (), jobs=jobs
+        )
     version = tagged(context, version, tag)
     if wait or alias:
         version = until_ready(context, model, version, timeout=timeout)
@@ -100,10 +109,16 @@ def tagged(context: Context, version: Document, tags: Sequence[str] | None) -> D
 
 
 def _upload(
-    context: Context, model: str, directory: Path, body: dict[str, Any], *, ignore: Sequence[str], jobs: int
+    context: Context,
+    model: str,
+    directory: Path,
+    body: dict[str, Any],
+    *,
+    ensure_model: Callable[[], None],
+    ignore: Sequence[str],
+    jobs: int,
 ) -> Document:
     """The version that is made of what was sent."""
-    # Before the long work: without a token there is no use in it.
     client = context.client
     memory = HashMemory.of_user()
 
@@ -116,6 +131,7 @@ def _upload(
         return Sender(client, model, files, memory=memory, jobs=jobs, sleep=context.outside.sleep)
 
     files = read()
+    ensure_model()
     sender = sender_of(files)
     upload = sender.begin(origin)
     if sender.doubts(upload) and (again := read()) != files:
@@ -164,14 +180,15 @@ def _shown(context: Context, what: str, total: int, done: int) -> Iterator[Calla
         yield counted
 
 
-def _ensure_model(context: Context, model: str, *, task: str, team: str) -> None:
+def _is_missing(context: Context, model: str, *, create: bool) -> bool:
+    """Whether the model is still to be made; Refused is raised where it shall not be."""
     try:
         context.client.get(at("models", model))
     except Refused as refused:
-        if refused.status != 404:
+        if refused.status != 404 or not create:
             raise
-        body = {"name": model, "task": task} | ({"team": team} if team else {})
-        context.client.create(at("models"), body)
+        return True
+    return False
 
 
 def until_ready(context: Context, model: str, version: Document, *, timeout: float) -> Document:
