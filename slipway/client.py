@@ -219,11 +219,15 @@ def _check_token(token: str) -> None:
 
 
 def _problem(response: httpx2.Response) -> Mapping[str, Any]:
+    """What the answer holds, with the request id that stands above it."""
+    problem: dict[str, Any] = {"title": response.reason_phrase}
+    if "X-Request-ID" in response.headers:
+        problem["request_id"] = response.headers["X-Request-ID"]
     try:
         document = response.json()
     except ValueError:
-        return {"title": response.reason_phrase, "detail": response.text[:300]}
-    return document if isinstance(document, dict) else {"title": response.reason_phrase}
+        return problem | {"detail": response.text[:300]}
+    return problem | (document if isinstance(document, dict) else {})
 
 
 def _told(status: int, problem: Mapping[str, Any]) -> str:
@@ -239,7 +243,8 @@ def _told(status: int, problem: Mapping[str, Any]) -> str:
         return "\n".join([told, *(f"  {line}" for line in lines)])
     if isinstance(faults, list):
         return "\n".join([told, *(f"  {_words(fault)}" for fault in faults)])
-    return told
+    name = str(problem.get("request_id") or "")
+    return f"{told} Request id: {name}" if status >= 500 and name not in told else told
 
 
 def _words(fault: Any) -> str:
