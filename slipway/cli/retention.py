@@ -52,8 +52,8 @@ def apply(
     typer_context: typer.Context,
     model: str,
     seen: Annotated[
-        str, typer.Option("--preview", help="Of a preview that was looked at; else one is shown now.")
-    ] = "",
+        str | None, typer.Option("--preview", help="Of a preview that was looked at; else one is shown now.")
+    ] = None,
     daily: Annotated[bool, typer.Option("--daily", help="And once a day from now on.")] = False,
     yes: Yes = False,
     reason: Reason = "",
@@ -62,7 +62,10 @@ def apply(
 ) -> None:
     """Delete what the rule lets go; refused when something else would go than was seen."""
     context = context_of(typer_context)
-    if not seen:
+    if seen == "":
+        # A variable that nobody set must not become a preview that nobody looked at.
+        raise CommandFailed("--preview is empty. Give one that was looked at, or leave it out.", Exit.USAGE)
+    if seen is None:
         found = context.client.get(at("models", model, "retention", "preview"))
         _say_preview(context, found)
         seen = found["preview"]
@@ -100,8 +103,16 @@ def _say(context: Context, rule: Document) -> None:
     days = f" and what is newer than {counted(rule['keep_days'], 'day')}" if rule["keep_days"] else ""
     context.say(f"{rule['model']} keeps the last {counted(rule['keep_last'], 'version')}{days}, {how}")
     if last := rule["last_run"]:
-        deleted = f"{counted(last['deleted_versions'], 'version')}, {size(last['deleted_bytes'])}"
-        context.say(f"Last run {last['at']}: deleted {deleted}")
+        context.say(f"Last run {last['at']}: deleted {_deleted(last)}")
+
+
+def _deleted(last: Document) -> str:
+    count = last["deleted_versions"]
+    if not count:
+        return "nothing"
+    together = " together" if count > 1 else ""
+    told = f"{counted(count, 'version')} of {size(last['deleted_bytes'])}{together}"
+    return f"{told}; a collection frees what nothing else needs"
 
 
 def _say_preview(context: Context, seen: Document) -> None:
