@@ -15,7 +15,7 @@ from typing import Any
 
 from perf.gateway import spread
 from perf.load import Load
-from slipway.client import Client, Document, Refused
+from slipway.client import Client, Document, Refused, at
 
 PLAN = "perf-click"
 STEPS: list[dict[str, Any]] = [
@@ -49,12 +49,12 @@ class Stage:
 def prepare(client: Client, service: str, versions: tuple[str, str]) -> None:
     body = {"description": "For perf/release.py.", "steps": STEPS}
     try:
-        client.create("plans/", {"name": PLAN, "body": body})
+        client.create(at("plans"), {"name": PLAN, "body": body})
     except Refused as refused:
         if refused.status != 409:
             raise
-        client.put(f"plans/{PLAN}/", {"body": body})
-    seen = client.get(f"services/{service}/")
+        client.put(at("plans", PLAN), {"body": body})
+    seen = client.get(at("services", service))
     if seen["release_in_motion"] is not None:
         raise SystemExit(f"Release {seen['release_in_motion']} of {service} is in motion: decide it first.")
     if seen["stable"] not in versions:
@@ -64,7 +64,7 @@ def prepare(client: Client, service: str, versions: tuple[str, str]) -> None:
 async def wait_for(client: Client, release: Document, *states: str, within: float) -> Document:
     deadline = time.perf_counter() + within
     while True:
-        seen = await asyncio.to_thread(client.get, f"releases/{release['id']}/")
+        seen = await asyncio.to_thread(client.get, at("releases", release["id"]))
         if seen["state"] in states:
             return seen
         if seen["state"] in ENDED or time.perf_counter() > deadline:
@@ -74,15 +74,15 @@ async def wait_for(client: Client, release: Document, *states: str, within: floa
 
 async def one(stage: Stage, *, approve: bool) -> Click:
     client, load = stage.client, stage.load
-    stable = (await asyncio.to_thread(client.get, f"services/{stage.service}/"))["stable"]
+    stable = (await asyncio.to_thread(client.get, at("services", stage.service)))["stable"]
     candidate = next(version for version in stage.versions if version != stable)
     wish = {"service": stage.service, "version": candidate, "plan": PLAN, "reason": "perf"}
-    release = await asyncio.to_thread(client.create, "releases/", wish)
+    release = await asyncio.to_thread(client.create, at("releases"), wish)
     await wait_for(client, release, "waiting_approval", within=120)
     await asyncio.sleep(1)
     loser = stable if approve else candidate
     clicked_at = time.perf_counter()
-    decision = f"releases/{release['id']}/{'approve' if approve else 'abort'}/"
+    decision = at("releases", release["id"], "approve" if approve else "abort")
     await asyncio.to_thread(client.post, decision, {"reason": "perf"})
     answered_at = time.perf_counter()
     await wait_for(client, release, "promoted" if approve else "aborted", within=60)

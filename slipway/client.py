@@ -3,8 +3,9 @@
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Self
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx2
 
@@ -47,6 +48,22 @@ class Unreachable(CommandFailed):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a request goes, below `/api/v1/`; made by `at`, so that no name in it leads elsewhere."""
+
+    path: str
+
+    def below(self, *segments: str | int) -> "Address":
+        """Raises CommandFailed."""
+        return Address(self.path + "".join(f"{_escaped(str(one))}/" for one in segments))
+
+
+def at(*segments: str | int) -> Address:
+    """`at("models", "tiny", "versions", "v2")`, whoever chose the names. Raises CommandFailed."""
+    return Address("").below(*segments)
+
+
 class Client:
     """One server, one token. Every method returns the decoded JSON; raises Refused or Unreachable."""
 
@@ -76,73 +93,75 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self._http.close()
 
-    def get(self, path: str, **params: Any) -> Document:
-        return self._send("GET", path, params={k: v for k, v in params.items() if v not in (None, "")})
+    def get(self, address: Address, **params: Any) -> Document:
+        return self._send("GET", address, params={k: v for k, v in params.items() if v not in (None, "")})
 
-    def create(self, path: str, body: Mapping[str, Any]) -> Document:
+    def create(self, address: Address, body: Mapping[str, Any]) -> Document:
         """POST that happens once: a lost answer is asked for again under the same key."""
         headers = {"Idempotency-Key": str(uuid.uuid4())}
         for pause_seconds in RETRY_SECONDS:
             try:
-                return self._send("POST", path, json=dict(body), headers=headers)
+                return self._send("POST", address, json=dict(body), headers=headers)
             except Unreachable:
                 pass
             except Refused as refused:
                 if refused.problem.get("type") != IN_FLIGHT:
                     raise
             self._sleep(pause_seconds)
-        return self._send("POST", path, json=dict(body), headers=headers)
+        return self._send("POST", address, json=dict(body), headers=headers)
 
-    def post(self, path: str, body: Mapping[str, Any]) -> Document:
-        return self._send("POST", path, json=dict(body))
+    def post(self, address: Address, body: Mapping[str, Any]) -> Document:
+        return self._send("POST", address, json=dict(body))
 
-    def put(self, path: str, body: Mapping[str, Any]) -> Document:
-        return self._send("PUT", path, json=dict(body))
+    def put(self, address: Address, body: Mapping[str, Any]) -> Document:
+        return self._send("PUT", address, json=dict(body))
 
-    def put_bytes(self, path: str, content: bytes, headers: Mapping[str, str]) -> Document:
+    def put_bytes(self, address: Address, content: bytes, headers: Mapping[str, str]) -> Document:
         """PUT of a file's bytes; the server may read much before it answers."""
-        return self._send("PUT", path, content=content, headers=dict(headers), timeout=SLOW_SECONDS)
+        return self._send("PUT", address, content=content, headers=dict(headers), timeout=SLOW_SECONDS)
 
-    def patch(self, path: str, body: Mapping[str, Any]) -> Document:
-        return self._send("PATCH", path, json=dict(body))
+    def patch(self, address: Address, body: Mapping[str, Any]) -> Document:
+        return self._send("PATCH", address, json=dict(body))
 
-    def change(self, path: str, changed: Callable[[Document], Mapping[str, Any]]) -> Document:
+    def change(self, address: Address, changed: Callable[[Document], Mapping[str, Any]]) -> Document:
         """PATCH with what `changed` makes of the document as it is now, by If-Match: what somebody else
         changes meanwhile is not lost.
         """
         for _ in range(CHANGE_TRIES):
             try:
-                return self._change_once(path, changed)
+                return self._change_once(address, changed)
             except Refused as refused:
                 if refused.status != 412:
                     raise
-        return self._change_once(path, changed)
+        return self._change_once(address, changed)
 
-    def _change_once(self, path: str, changed: Callable[[Document], Mapping[str, Any]]) -> Document:
-        answer = self._answer("GET", path)
+    def _change_once(self, address: Address, changed: Callable[[Document], Mapping[str, Any]]) -> Document:
+        answer = self._answer("GET", address)
         body, headers = dict(changed(self._decoded(answer))), {"If-Match": answer.headers["ETag"]}
-        return self._send("PATCH", path, json=body, headers=headers)
+        return self._send("PATCH", address, json=body, headers=headers)
 
-    def delete(self, path: str, *, reason: str = "") -> Document:
-        return self._send("DELETE", path, params={"reason": reason} if reason else {})
+    def delete(self, address: Address, *, reason: str = "") -> Document:
+        return self._send("DELETE", address, params={"reason": reason} if reason else {})
 
-    def each(self, path: str, **params: Any) -> Iterator[Document]:
+    def each(self, address: Address, **params: Any) -> Iterator[Document]:
         """Every row of a list, page by page."""
         cursor = None
         while True:
-            page = self.get(path, cursor=cursor, **params)
+            page = self.get(address, cursor=cursor, **params)
             yield from page["results"]
             if not page.get("next"):
                 return
             # An address; only its cursor is taken, since a proxy may know the server by another name.
             cursor = parse_qs(urlsplit(page["next"]).query)["cursor"][0]
 
-    def _send(self, method: str, path: str, **how: Any) -> Document:
-        return self._decoded(self._answer(method, path, **how))
+    def _send(self, method: str, address: Address, **how: Any) -> Document:
+        return self._decoded(self._answer(method, address, **how))
 
-    def _answer(self, method: str, path: str, **how: Any) -> httpx2.Response:
+    def _answer(self, method: str, address: Address, **how: Any) -> httpx2.Response:
         try:
-            response = self._http.request(method, path, **how)
+            response = self._http.request(method, address.path, **how)
+        except UnicodeEncodeError:
+            raise CommandFailed("What was given is not all text in UTF-8.", Exit.USAGE) from None
         except httpx2.TransportError as error:
             raise Unreachable(self.url, str(error) or type(error).__name__) from None
         if response.status_code in (502, 503, 504):
@@ -162,6 +181,17 @@ class Client:
         return document if isinstance(document, dict) else {"results": document}
 
 
+def _escaped(segment: str) -> str:
+    """One segment of a path, which stays one for every proxy and server on its way. Raises CommandFailed."""
+    # An escaped slash is one again before routes are matched, and dots are resolved escaped or not.
+    if segment in ("", ".", "..") or not segment.isprintable() or {*"/\\"} & {*segment}:
+        raise CommandFailed(
+            f"{segment!r} is no name: it is empty, . or .., or has a slash or a control character in it.",
+            Exit.USAGE,
+        )
+    return quote(segment, safe="")
+
+
 def _retry_after(response: httpx2.Response) -> float | None:
     """Seconds that the server asks for; dates are not read, a pause of our own does."""
     told = response.headers.get("Retry-After", "")
@@ -171,7 +201,7 @@ def _retry_after(response: httpx2.Response) -> float | None:
 def _checked_address(url: str) -> str:
     try:
         parts = httpx2.URL(url)
-        fits = parts.scheme in ("http", "https") and bool(parts.host)
+        fits = parts.scheme in ("http", "https") and bool(parts.host) and not {*"?#"} & {*url}
     except httpx2.InvalidURL:
         fits = False
     if not fits:
@@ -189,11 +219,15 @@ def _check_token(token: str) -> None:
 
 
 def _problem(response: httpx2.Response) -> Mapping[str, Any]:
+    """What the answer holds, with the request id that stands above it."""
+    problem: dict[str, Any] = {"title": response.reason_phrase}
+    if "X-Request-ID" in response.headers:
+        problem["request_id"] = response.headers["X-Request-ID"]
     try:
         document = response.json()
     except ValueError:
-        return {"title": response.reason_phrase, "detail": response.text[:300]}
-    return document if isinstance(document, dict) else {"title": response.reason_phrase}
+        return problem | {"detail": response.text[:300]}
+    return problem | (document if isinstance(document, dict) else {})
 
 
 def _told(status: int, problem: Mapping[str, Any]) -> str:
@@ -209,7 +243,8 @@ def _told(status: int, problem: Mapping[str, Any]) -> str:
         return "\n".join([told, *(f"  {line}" for line in lines)])
     if isinstance(faults, list):
         return "\n".join([told, *(f"  {_words(fault)}" for fault in faults)])
-    return told
+    name = str(problem.get("request_id") or "")
+    return f"{told} Request id: {name}" if status >= 500 and name not in told else told
 
 
 def _words(fault: Any) -> str:

@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from slipway.client import Client, Document, Refused, Unreachable
+from slipway.client import Address, Client, Document, Refused, Unreachable, at
 from slipway.exits import CommandFailed, Exit
 from slipway.hashing import HashedFile, HashMemory
 
@@ -45,7 +45,7 @@ class Sender:
         sleep: Callable[[float], None],
     ) -> None:
         self._client = client
-        self._uploads = f"models/{model}/uploads/"
+        self._uploads = at("models", model, "uploads")
         self._files = {one.sha256: one for one in files}
         self._listed = [one.as_json() for one in files]
         self._memory = memory
@@ -75,29 +75,29 @@ class Sender:
         return True
 
     def cancel(self, upload: Document, *, reason: str) -> None:
-        self._client.post(f"{self._uploads}{upload['id']}/cancel/", {"reason": reason})
+        self._client.post(self._uploads.below(upload["id"], "cancel"), {"reason": reason})
 
     def send(self, upload: Document, *, counted: Callable[[int], None]) -> Document:
         """Send all that is missing; the upload afterwards. `counted` hears of bytes that have arrived.
 
         Raises CommandFailed.
         """
-        path = f"{self._uploads}{upload['id']}/"
+        address = self._uploads.below(upload["id"])
         for _ in range(ROUNDS):
             if not upload["missing"]:
                 break
-            self._send_all(path, list(_parts(upload, self._files)), counted)
-            upload = self._keep(lambda: self._client.get(path))
+            self._send_all(address, list(_parts(upload, self._files)), counted)
+            upload = self._keep(lambda: self._client.get(address))
         return upload
 
     def complete(self, upload: Document, body: dict[str, Any]) -> Document:
         """The version."""
-        path = f"{self._uploads}{upload['id']}/complete/"
-        return self._keep(lambda: self._client.create(path, body))
+        address = self._uploads.below(upload["id"], "complete")
+        return self._keep(lambda: self._client.create(address, body))
 
-    def _send_all(self, path: str, parts: Sequence[Part], counted: Callable[[int], None]) -> None:
+    def _send_all(self, address: Address, parts: Sequence[Part], counted: Callable[[int], None]) -> None:
         def send(part: Part) -> None:
-            self._send(path, part)
+            self._send(address, part)
             counted(part.stop - part.start)
 
         if self._jobs == 1:
@@ -115,7 +115,7 @@ class Sender:
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def _send(self, path: str, part: Part) -> None:
+    def _send(self, address: Address, part: Part) -> None:
         content, body = part.content, _read(part)
         headers = {
             "Content-Type": "application/octet-stream",
@@ -123,7 +123,8 @@ class Sender:
             "Content-Digest": f"sha-256=:{base64.b64encode(hashlib.sha256(body).digest()).decode()}:",
         }
         try:
-            self._keep(lambda: self._client.put_bytes(f"{path}blobs/{content.sha256}/", body, headers))
+            blob = address.below("blobs", content.sha256)
+            self._keep(lambda: self._client.put_bytes(blob, body, headers))
         except Refused as refused:
             if refused.status == 409:
                 # What was remembered of the file may be wrong; the next push reads it.

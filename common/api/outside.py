@@ -33,7 +33,7 @@ def server_error(request: HttpRequest, *_: Any) -> HttpResponseBase:
     if not _api(request):
         return defaults.server_error(request)
     kind = problems.UNEXPECTED
-    content = problems.document(kind, detail="It was logged under this request id.", instance=request.path)
+    content = problems.document(kind, detail=problems.logged(), instance=request.path)
     return JsonResponse(content, status=kind.status, content_type=problems.CONTENT_TYPE)
 
 

@@ -136,10 +136,13 @@ def exception_handler(error: Exception, context: Mapping[str, Any]) -> Response:
 def _unexpected(error: Exception, request: HttpRequest) -> Response:
     logger.error("%s %s failed", request.method, request.path, exc_info=error)
     got_request_exception.send(sender=None, request=request)
-    detail = f"It was logged under request id {request_id.current()}."
     return Response(
-        document(UNEXPECTED, detail=detail, instance=request.path), status=500, content_type=CONTENT_TYPE
+        document(UNEXPECTED, detail=logged(), instance=request.path), status=500, content_type=CONTENT_TYPE
     )
+
+
+def logged() -> str:
+    return f"It was logged under request id {request_id.current()}."
 
 
 def _detail(error: Exception, fields: Mapping[str, Sequence[str]]) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx2
 
-from slipway.client import Client, Document, Refused
+from slipway.client import Address, Client, Document, Refused, at
 
 FIRST_TEAM = "default"
 MODEL = "docstring-writer"
@@ -75,31 +75,31 @@ def _train(sample: Sample, *, bad: bool) -> None:
 
 
 def _ensure_model(sample: Sample) -> None:
-    if _found(sample.client, f"models/{MODEL}/") is None:
+    if _found(sample.client, at("models", MODEL)) is None:
         body = {
             "name": MODEL,
             "task": "text-generation",
             "description": "A small Llama trained on the docstrings of Python's standard library.",
             "team": owning_team(sample.client),
         }
-        sample.client.create("models/", body)
+        sample.client.create(at("models"), body)
 
 
 def owning_team(client: Client) -> str:
     """Which one owns the sample: the one that every installation begins with, while it is there."""
-    names = [str(team["name"]) for team in client.each("teams/")]
+    names = [str(team["name"]) for team in client.each(at("teams"))]
     if not names:
         raise SampleFailed("There is no team that could own the sample: make one under Settings.")
     return FIRST_TEAM if FIRST_TEAM in names else names[0]
 
 
 def _ensure_version(sample: Sample, name: str) -> None:
-    path = f"models/{MODEL}/versions/{name}/"
-    version = _found(sample.client, path)
+    address = at("models", MODEL, "versions", name)
+    version = _found(sample.client, address)
     if version is None:
         body = {"source": str(sample.directory / name), "version": name, "message": MESSAGES[name]}
-        version = sample.client.create(f"models/{MODEL}/versions/", body)
-    version = _follow(sample, path, lambda seen: seen["state"] != "importing", within_seconds=60)
+        version = sample.client.create(at("models", MODEL, "versions"), body)
+    version = _follow(sample, address, lambda seen: seen["state"] != "importing", within_seconds=60)
     if version["state"] != "ready":
         raise SampleFailed(f"{MODEL}:{name} is {version['state']}: {version.get('reason', '')}")
 
@@ -112,10 +112,10 @@ MESSAGES = {
 
 
 def _ensure_service(sample: Sample) -> None:
-    if _found(sample.client, f"services/{SERVICE}/") is None:
+    if _found(sample.client, at("services", SERVICE)) is None:
         body = {
             "name": SERVICE,
-            "team": sample.client.get(f"models/{MODEL}/")["team"],
+            "team": sample.client.get(at("models", MODEL))["team"],
             "model": MODEL,
             "version": "v1",
             "alias": "production",
@@ -124,16 +124,16 @@ def _ensure_service(sample: Sample) -> None:
             "plan": PLAN,
             "description": "Writes docstrings. The sample.",
         }
-        sample.client.create("services/", body)
+        sample.client.create(at("services"), body)
     sample.say(f"Starting {REPLICAS} workers.")
     service = _follow(
         sample,
-        f"services/{SERVICE}/",
+        at("services", SERVICE),
         lambda seen: seen["stable"] is not None or seen["release_in_motion"] is None,
         within_seconds=180,
     )
     if service["stable"] is None:
-        last = sample.client.get("releases/", service=SERVICE)["results"][0]
+        last = sample.client.get(at("releases"), service=SERVICE)["results"][0]
         raise SampleFailed(f"The first version did not come up: {last['outcome']}")
     _wait_for_answer(sample, within_seconds=120)
     sample.say(f"{service['stable']} answers at {sample.gateway_url}/{SERVICE}/v1/completions")
@@ -151,7 +151,7 @@ def _wait_for_answer(sample: Sample, *, within_seconds: float) -> None:
 
 
 def _release_good(sample: Sample) -> None:
-    service = sample.client.get(f"services/{SERVICE}/")
+    service = sample.client.get(at("services", SERVICE))
     if service["release_in_motion"] is None and service["stable"] == f"{MODEL}:v2":
         sample.say(f"{MODEL}:v2 serves already. Another round: bin/up --sample --bad")
         return
@@ -169,7 +169,7 @@ def _release_good(sample: Sample) -> None:
 
 
 def _release_bad(sample: Sample) -> None:
-    service = sample.client.get(f"services/{SERVICE}/")
+    service = sample.client.get(at("services", SERVICE))
     release = _release(sample, service, "v3", "A version that is slow and fails: the judge should notice.")
     release = _follow_release(sample, release, until=("waiting_approval", *ENDED))
     sample.say(f"Release {release['id']} is {release['state']}: {release['outcome']}")
@@ -181,14 +181,14 @@ def _release_bad(sample: Sample) -> None:
 def _release(sample: Sample, service: Document, version: str, reason: str) -> Document:
     """The release of `version`: the one in motion, or a new one."""
     if service["release_in_motion"] is not None:
-        release = sample.client.get(f"releases/{service['release_in_motion']}/")
+        release = sample.client.get(at("releases", service["release_in_motion"]))
         if release["version"] != f"{MODEL}:{version}":
             raise SampleFailed(
                 f"Release {release['id']} of {release['version']} comes first: {release['url']}"
             )
         return release
     body = {"service": SERVICE, "version": version, "plan": PLAN, "reason": reason}
-    return sample.client.create("releases/", body)
+    return sample.client.create(at("releases"), body)
 
 
 def _follow_release(sample: Sample, release: Document, *, until: tuple[str, ...]) -> Document:
@@ -202,23 +202,23 @@ def _follow_release(sample: Sample, release: Document, *, until: tuple[str, ...]
                 sample.say(f"  {step['index'] + 1}/{len(seen['steps'])} {step['title']}")
         return seen["state"] in until
 
-    return _follow(sample, f"releases/{release['id']}/", news, within_seconds=600)
+    return _follow(sample, at("releases", release["id"]), news, within_seconds=600)
 
 
 def _follow(
-    sample: Sample, path: str, is_enough: Callable[[Document], bool], *, within_seconds: float
+    sample: Sample, address: Address, is_enough: Callable[[Document], bool], *, within_seconds: float
 ) -> Document:
     deadline = time.monotonic() + within_seconds
-    while not is_enough(seen := sample.client.get(path)):
+    while not is_enough(seen := sample.client.get(address)):
         if time.monotonic() > deadline:
-            raise SampleFailed(f"{path} is still {seen.get('state')} after {within_seconds:.0f} s.")
+            raise SampleFailed(f"{address.path} is still {seen.get('state')} after {within_seconds:.0f} s.")
         time.sleep(POLL_SECONDS)
     return seen
 
 
-def _found(client: Client, path: str) -> Document | None:
+def _found(client: Client, address: Address) -> Document | None:
     try:
-        return client.get(path)
+        return client.get(address)
     except Refused as refused:
         if refused.status == 404:
             return None

@@ -24,7 +24,9 @@ from models_registry.models import RetentionRule
 class LastRunSerializer(serializers.Serializer[RetentionRule]):
     at = serializers.DateTimeField(source="last_run_at")
     deleted_versions = serializers.IntegerField(source="last_deleted_versions")
-    deleted_bytes = serializers.IntegerField(source="last_deleted_bytes")
+    deleted_bytes = serializers.IntegerField(
+        source="last_deleted_bytes", help_text="Of these versions, each counted in full."
+    )
 
 
 @example(examples.RETENTION)

@@ -6,6 +6,7 @@ import typer
 from slipway.cli.context import context_of
 from slipway.cli.names import split_version
 from slipway.cli.options import OfModel, Reason, VersionLabel, Yes
+from slipway.client import at
 
 app = typer.Typer(help="Aliases: names that move between versions, and remember.", no_args_is_help=True)
 
@@ -23,7 +24,7 @@ def set_alias(
     context = context_of(typer_context)
     model, name = split_version(version)
     body = {"version": name, "reason": context.asked_for(reason)}
-    document = context.client.put(f"models/{model}/aliases/{alias}/", body)
+    document = context.client.put(at("models", model, "aliases", alias), body)
     context.show(document)
     context.say(f"{model}:{alias} is {name}")
 
@@ -33,15 +34,17 @@ def history(
     typer_context: typer.Context,
     model: OfModel,
     alias: Annotated[str, typer.Argument(help="Only this one; else all of the model.")] = "",
-    at: Annotated[str, typer.Option(help="Only what was in force then, such as 2026-03-03T14:00Z.")] = "",
+    moment: Annotated[
+        str, typer.Option("--at", help="Only what was in force then, such as 2026-03-03T14:00Z.")
+    ] = "",
 ) -> None:
     """Who pointed the aliases at what, when, and why; with --at, what each was at that moment."""
     context = context_of(typer_context)
-    path = f"models/{model}/aliases/{alias}/history/" if alias else f"models/{model}/history/"
-    rows = list(context.client.each(path, at=at))
+    address = at("models", model, "aliases", alias, "history") if alias else at("models", model, "history")
+    rows = list(context.client.each(address, at=moment))
     context.show(rows)
     if not rows:
-        when = f"named a version at {at}" if at else "has ever been set"
+        when = f"named a version at {moment}" if moment else "has ever been set"
         context.say(f"No alias {alias} of {model} {when}." if alias else f"No alias of {model} {when}.")
         return
     context.table(
@@ -66,8 +69,8 @@ def history(
 def list_aliases(typer_context: typer.Context, model: OfModel) -> None:
     """The aliases of a model, and which of them are protected."""
     context = context_of(typer_context)
-    rows = list(context.client.each(f"models/{model}/aliases/"))
-    protected = context.client.get(f"models/{model}/")["protected_aliases"]
+    rows = list(context.client.each(at("models", model, "aliases")))
+    protected = context.client.get(at("models", model))["protected_aliases"]
     for row in rows:
         row["protected"] = row["name"] in protected
     context.show(rows)
@@ -95,10 +98,10 @@ def delete(
 ) -> None:
     """Delete an alias; its history stays."""
     context = context_of(typer_context)
-    document = context.client.get(f"models/{model}/aliases/{alias}/")
+    document = context.client.get(at("models", model, "aliases", alias))
     context.confirm(f"Delete {model}:{alias}, which is {document['version']}?", yes=yes)
     why = context.asked_for(reason)
-    context.client.delete(f"models/{model}/aliases/{alias}/", reason=why)
+    context.client.delete(at("models", model, "aliases", alias), reason=why)
     context.show({"model": model, "name": alias, "deleted": True})
     context.say(f"{model}:{alias} is deleted; its history stays.")
 
@@ -118,7 +121,7 @@ def unprotect(typer_context: typer.Context, aliases: Names, model: OfModel) -> N
 def _protect(typer_context: typer.Context, model: str, changed: Callable[[set[str]], set[str]]) -> None:
     context = context_of(typer_context)
     document = context.client.change(
-        f"models/{model}/",
+        at("models", model),
         lambda found: {"protected_aliases": sorted(changed(set(found["protected_aliases"])))},
     )
     context.show(document)

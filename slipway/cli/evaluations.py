@@ -9,7 +9,7 @@ import typer
 from slipway.cli.context import Context, context_of, size
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, VersionLabel
-from slipway.client import Document
+from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
 
@@ -35,7 +35,7 @@ def evaluate(
     told = {"unit": unit, "higher_is_better": higher_is_better, "link": link}
     shared = {"dataset": dataset} | {key: value for key, value in told.items() if value is not None}
     body = {"figures": [_figure(one) | shared for one in figure], "reason": reason}
-    _say(context, context.client.put(f"models/{model}/versions/{name}/evaluations/", body))
+    _say(context, context.client.put(at("models", model, "versions", name, "evaluations"), body))
 
 
 def figures(
@@ -49,7 +49,7 @@ def figures(
     context = context_of(typer_context)
     model, name = split_version(version)
     if history:
-        rows = list(context.client.each(f"models/{model}/versions/{name}/evaluations/history/"))
+        rows = list(context.client.each(at("models", model, "versions", name, "evaluations", "history")))
         context.show(rows)
         context.table(
             ("AT", "FIGURE", "DATASET", "VALUE", "BY"),
@@ -59,7 +59,7 @@ def figures(
             ),
         )
         return
-    _say(context, context.client.get(f"models/{model}/versions/{name}/evaluations/"))
+    _say(context, context.client.get(at("models", model, "versions", name, "evaluations")))
 
 
 def compare(
@@ -71,7 +71,7 @@ def compare(
     context = context_of(typer_context)
     model, name = split_version(version)
     other = other.removeprefix(f"{model}:")
-    found = context.client.get(f"models/{model}/versions/{name}/compare/{other}/")
+    found = context.client.get(at("models", model, "versions", name, "compare", other))
     context.show(found)
     kinds = found["bytes"].items()
     context.say(", ".join(f"{size(count)} {kind}" for kind, count in kinds if count) or "No bytes")

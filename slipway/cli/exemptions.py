@@ -7,6 +7,7 @@ import typer
 
 from slipway.cli.context import context_of
 from slipway.cli.options import Reason
+from slipway.client import at
 
 app = typer.Typer(help="Exemptions: versions with code that may be served for a while.", no_args_is_help=True)
 
@@ -21,7 +22,7 @@ def list_exemptions(
     """Exemptions that hold."""
     context = context_of(typer_context)
     given = {"team": team, "model": model} | ({} if ended else {"in_force": "true"})
-    rows = list(context.client.each("code-exemptions/", **given))
+    rows = list(context.client.each(at("code-exemptions"), **given))
     context.show(rows)
     context.table(
         ("ID", "TEAM", "MODEL", "COVERS", "UNTIL", "BY", "WHY"),
@@ -63,7 +64,7 @@ def give(
         "reason": context.asked_for(reason),
         "until": until,
     }
-    document = context.client.create("code-exemptions/", body | ({"model": model} if model else {}))
+    document = context.client.create(at("code-exemptions"), body | ({"model": model} if model else {}))
     context.show(document)
     context.say(f"Exemption {document['id']} holds until {document['until']}")
 
@@ -77,6 +78,6 @@ def end(
     """End an exemption before its time."""
     context = context_of(typer_context)
     body = {"reason": context.asked_for(reason)}
-    document = context.client.post(f"code-exemptions/{exemption}/end/", body)
+    document = context.client.post(at("code-exemptions", exemption, "end"), body)
     context.show(document)
     context.say(f"Exemption {document['id']} is over")

@@ -21,7 +21,7 @@ from slipway.cli.options import (
     WaitForEnd,
 )
 from slipway.cli.transfers import HALTED, add_verbs, follow, how_far, seen_through
-from slipway.client import Document
+from slipway.client import Document, at
 
 OPEN = ("sending", *HALTED)
 
@@ -83,14 +83,14 @@ def export(
             "token": secret_of(hub_token_file, option="--hub-token-file"),
         }
         given = {name: value for name, value in told.items() if value}
-        document = context.client.create("exports/", body | given)
+        document = context.client.create(at("exports"), body | given)
     elif document["state"] in HALTED:
-        document = context.client.post(f"exports/{document['id']}/resume/", {})
+        document = context.client.post(at("exports", document["id"], "resume"), {})
     place = _place(document)
     if wait:
-        path, named = f"exports/{document['id']}/", f"The export of {version} to {place}"
+        address, named = at("exports", document["id"]), f"The export of {version} to {place}"
         document = follow(
-            context, document, path=path, named=named, going=OPEN, done=("done",), timeout=timeout
+            context, document, address=address, named=named, going=OPEN, done=("done",), timeout=timeout
         )
     context.show(document)
     held = f" {document['commit']}, {size(document['progress']['bytes_total'])}" if document["commit"] else ""
@@ -104,7 +104,7 @@ def _open_one(
     kind, repo_id, branch = place
     wanted = (kind, repo_id, branch or ("main" if kind == "huggingface" else ""))
     for state in OPEN:
-        for one in context.client.each("exports/", model=model, version=version, state=state):
+        for one in context.client.each(at("exports"), model=model, version=version, state=state):
             is_there = not endpoint or one["endpoint"] == endpoint.rstrip("/")
             if is_there and (one["kind"], one["repo_id"], one["branch"]) == wanted:
                 return one
@@ -122,7 +122,7 @@ def list_exports(
     """Exports, newest first."""
     context = context_of(typer_context)
     asked = {"model": model, "version": version, "state": state}
-    rows = context.client.get("exports/", limit=limit, **asked)["results"]
+    rows = context.client.get(at("exports"), limit=limit, **asked)["results"]
     context.show(rows)
     context.table(
         ("ID", "VERSION", "TO", "WHERE", "STATE", "COMMIT", "BY", "BEGAN"),
@@ -148,11 +148,11 @@ def show(
 ) -> None:
     """One export: why it is made, how far it is, and the commit that holds the version."""
     context = context_of(typer_context)
-    path = f"exports/{number}/"
-    document = context.client.get(path)
+    address = at("exports", number)
+    document = context.client.get(address)
     if wait:
         going, done = ("sending",), ("done",)
-        document = seen_through(context, document, path, timeout, noun="export", going=going, done=done)
+        document = seen_through(context, document, address, timeout, noun="export", going=going, done=done)
     context.show(document)
     _say(context, document)
 
@@ -172,7 +172,7 @@ def retry(
     body = {"reason": reason} | (
         {"token": secret_of(hub_token_file, option="--hub-token-file")} if hub_token_file else {}
     )
-    document = context.client.create(f"exports/{number}/retry/", body)
+    document = context.client.create(at("exports", number, "retry"), body)
     context.show(document)
     _say(context, document)
 
@@ -191,7 +191,7 @@ def _place(document: Document) -> str:
 
 add_verbs(
     app,
-    "exports/",
+    at("exports"),
     {
         "pause": "Stop sending; it can go on from there.",
         "resume": "Go on after a pause or an interruption.",

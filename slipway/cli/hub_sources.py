@@ -6,7 +6,7 @@ import typer
 
 from slipway.cli.context import Context, context_of, secret_of
 from slipway.cli.options import Allow, HubTokenFile, Ignore, Number, OnlyModel, Reason, Yes
-from slipway.client import Document
+from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(help="Repositories on hubs that models follow.", no_args_is_help=True)
@@ -25,7 +25,7 @@ Plan = Annotated[
 def list_sources(typer_context: typer.Context, model: OnlyModel = "") -> None:
     """What models follow, and how the last sync of each went."""
     context = context_of(typer_context)
-    rows = list(context.client.each("hub-sources/", model=model))
+    rows = list(context.client.each(at("hub-sources"), model=model))
     context.show(rows)
     context.table(
         ("ID", "MODEL", "REPOSITORY", "HUB", "EVERY", "RELEASES TO", "LAST SYNC", "VERSION"),
@@ -49,7 +49,7 @@ def list_sources(typer_context: typer.Context, model: OnlyModel = "") -> None:
 def places(typer_context: typer.Context) -> None:
     """Where `models import` and `follow` may read from: import roots of the server, and hubs."""
     context = context_of(typer_context)
-    found = context.client.get("import-places/")
+    found = context.client.get(at("import-places"))
     context.show(found)
     named = [("directory", one) for one in found["directories"]] + [("hub", one) for one in found["hubs"]]
     context.table(("KIND", "PLACE"), named)
@@ -59,7 +59,7 @@ def places(typer_context: typer.Context) -> None:
 def show(typer_context: typer.Context, number: Number) -> None:
     """One source."""
     context = context_of(typer_context)
-    _tell(context, context.client.get(f"hub-sources/{number}/"))
+    _tell(context, context.client.get(at("hub-sources", number)))
 
 
 @app.command("follow")
@@ -93,7 +93,7 @@ def follow(
         "release_to": release_to,
         "release_plan": plan,
     }
-    _tell(context, context.client.create("hub-sources/", body | _present(given)))
+    _tell(context, context.client.create(at("hub-sources"), body | _present(given)))
 
 
 @app.command("edit")
@@ -136,16 +136,16 @@ def edit(
         body |= cleared if is_said else {}
     if not body:
         raise CommandFailed("Say what to change, such as --every 3600. See --help.", Exit.USAGE)
-    _tell(context, context.client.patch(f"hub-sources/{number}/", body))
+    _tell(context, context.client.patch(at("hub-sources", number), body))
 
 
 @app.command("unfollow")
 def unfollow(typer_context: typer.Context, number: Number, reason: Reason = "", yes: Yes = False) -> None:
     """Follow a repository no longer: its schedule ends, its token is forgotten, its versions stay."""
     context = context_of(typer_context)
-    source = context.client.get(f"hub-sources/{number}/")
+    source = context.client.get(at("hub-sources", number))
     context.confirm(f"Follow {_repository(source)} no longer?", yes=yes)
-    context.client.delete(f"hub-sources/{number}/", reason=context.asked_for(reason))
+    context.client.delete(at("hub-sources", number), reason=context.asked_for(reason))
     context.show({"id": number, "deleted": True})
     context.say(f"{source['model']} follows {_repository(source)} no longer.")
 
@@ -154,11 +154,11 @@ def unfollow(typer_context: typer.Context, number: Number, reason: Reason = "", 
 def notice_secret(typer_context: typer.Context, number: Number, yes: Yes = False) -> None:
     """Make the secret by which a webhook of the hub asks for a sync; it is shown once, with the address."""
     context = context_of(typer_context)
-    source = context.client.get(f"hub-sources/{number}/")
+    source = context.client.get(at("hub-sources", number))
     if source["takes_notices"]:
         context.confirm("The secret made before will hold no longer. Make a new one?", yes=yes)
     # No retry under an idempotency key: a secret is never told twice.
-    made = context.client.post(f"hub-sources/{number}/notice-secret/", {})
+    made = context.client.post(at("hub-sources", number, "notice-secret"), {})
     context.show(made)
     context.say(f"Address of the webhook: {made['address']}")
     context.say_secret(f"Secret, shown this once: {made['secret']}")

@@ -8,7 +8,7 @@ from slipway.cli.context import Context, context_of
 from slipway.cli.options import Limit, Number, OnlyModel, States, Timeout, WaitForEnd
 from slipway.cli.syncs import DONE
 from slipway.cli.transfers import add_verbs, how_far, seen_through
-from slipway.client import Document
+from slipway.client import Document, at
 
 app = typer.Typer(
     help="Syncs of followed repositories; `models sync` begins one and waits for it.", no_args_is_help=True
@@ -26,7 +26,7 @@ def list_syncs(
     """Syncs, newest first."""
     context = context_of(typer_context)
     asked = {"model": model, "source": source, "state": state}
-    rows = context.client.get("hub-syncs/", limit=limit, **asked)["results"]
+    rows = context.client.get(at("hub-syncs"), limit=limit, **asked)["results"]
     context.show(rows)
     context.table(
         ("ID", "MODEL", "REPOSITORY", "STATE", "VERSION", "COMMIT", "BY", "BEGAN"),
@@ -52,11 +52,11 @@ def show(
 ) -> None:
     """One sync: the commit that it found, how far it is, what became of it."""
     context = context_of(typer_context)
-    path = f"hub-syncs/{number}/"
-    document = context.client.get(path)
+    address = at("hub-syncs", number)
+    document = context.client.get(address)
     if wait:
         going = ("resolving", "fetching")
-        document = seen_through(context, document, path, timeout, noun="sync", going=going, done=DONE)
+        document = seen_through(context, document, address, timeout, noun="sync", going=going, done=DONE)
     context.show(document)
     _say(context, document)
 
@@ -74,7 +74,7 @@ def _say(context: Context, document: Document) -> None:
 
 add_verbs(
     app,
-    "hub-syncs/",
+    at("hub-syncs"),
     {
         "pause": "Stop fetching and keep what has come.",
         "resume": "Go on with what has come, after a pause or an interruption.",

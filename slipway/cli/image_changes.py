@@ -6,7 +6,7 @@ import typer
 
 from slipway.cli.context import context_of
 from slipway.cli.options import Reason
-from slipway.client import Document
+from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
 Mirrors = Annotated[
@@ -44,7 +44,7 @@ def edit(
         kept = {region: place for region, place in image["mirrors"].items() if region not in gone}
         return body | ({"mirrors": kept | added} if added or gone else {})
 
-    image = context.client.change(f"images/{name}/", changed)
+    image = context.client.change(at("images", name), changed)
     context.show(image)
     context.say(f"{name} is changed.")
 
@@ -60,7 +60,7 @@ def deprecate(
     """Let no release pick an image by itself any more; what runs goes on, and whoever names it gets it."""
     context = context_of(typer_context)
     body = {"reason": context.asked_for(reason)} | ({"replaced_by": replaced_by} if replaced_by else {})
-    image = context.client.create(f"images/{name}/deprecate/", body)
+    image = context.client.create(at("images", name, "deprecate"), body)
     context.show(image)
     context.say(f"{name} is {image['state']}." + (f" Use {replaced_by}." if replaced_by else ""))
 
@@ -69,7 +69,7 @@ def reinstate(typer_context: typer.Context, name: str, reason: Reason = "") -> N
     """Let releases pick a deprecated image again."""
     context = context_of(typer_context)
     body = {"reason": context.asked_for(reason)}
-    image = context.client.create(f"images/{name}/reinstate/", body)
+    image = context.client.create(at("images", name, "reinstate"), body)
     context.show(image)
     context.say(f"{name} is {image['state']}.")
 
@@ -90,7 +90,7 @@ def trial(
     body = {"gpu": gpu, "outcome": "works" if works else "fails"}
     told = {"driver": driver, "architecture": architecture, "words": words}
     body |= {key: value for key, value in told.items() if value}
-    image = context.client.create(f"images/{name}/trials/", body)
+    image = context.client.create(at("images", name, "trials"), body)
     context.show(image)
     context.say(f"{name} {body['outcome']} on {gpu}.")
 

@@ -5,6 +5,7 @@ import typer
 from slipway.cli.context import Context, context_of, flag, size
 from slipway.cli.image_changes import ACCELERATIONS, Mirrors, deprecate, edit, mirrors_of, reinstate, trial
 from slipway.cli.names import split_version
+from slipway.client import at
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(
@@ -31,7 +32,7 @@ def list_images(
     """All images that you may see."""
     context = context_of(typer_context)
     wanted = {"q": query, "engine": engine, "team": team, "state": state, "shared": flag(shared)}
-    rows = list(context.client.each("images/", **wanted))
+    rows = list(context.client.each(at("images"), **wanted))
     context.show(rows)
     context.table(
         ("IMAGE", "ENGINE", "VERSION", "CUDA", "COMPILED FOR", "SIZE", "STATE", "TEAM"),
@@ -55,7 +56,7 @@ def list_images(
 def show(typer_context: typer.Context, name: str) -> None:
     """One image, what it needs, its mirrors, and where it has been tried."""
     context = context_of(typer_context)
-    document = context.client.get(f"images/{name}/")
+    document = context.client.get(at("images", name))
     context.show(document)
     context.table(("", ""), ((key, value) for key, value in _told(document).items() if value))
     if document["mirrors"]:
@@ -149,7 +150,7 @@ def add(
         "acceleration": acceleration,
         "acceleration_why": why,
     }
-    document = context.client.create("images/", {key: value for key, value in body.items() if value})
+    document = context.client.create(at("images"), {key: value for key, value in body.items() if value})
     context.show(document)
     context.say(f"{name} is in the catalogue: {document['reference']}")
 
@@ -170,7 +171,7 @@ def fit(
     context = context_of(typer_context)
     model, name = split_version(version) if ":" in version else (version, "")
     asked = {"gpu": gpu, "driver": driver, "engine_version": engine_version, "team": team}
-    document = context.client.get("images/fit/", engine=engine, model=model, version=name, **asked)
+    document = context.client.get(at("images", "fit"), engine=engine, model=model, version=name, **asked)
     context.show(document)
     _tell(context, document)
     if document["best"] is None:

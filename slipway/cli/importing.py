@@ -8,6 +8,7 @@ import typer
 from slipway.cli.context import context_of, size
 from slipway.cli.options import BaseModel, Data, Ignore, Job, NewTags, Parent, Timeout, Wait
 from slipway.cli.pushing import lineage_of, tagged, until_ready
+from slipway.client import at
 from slipway.exits import CommandFailed, Exit
 
 
@@ -43,7 +44,7 @@ def import_version(
     body: dict[str, Any] = {"source": _on_server(source, root), "message": message}
     given = {"version": name, "ignore_patterns": ignore, "lineage": lineage}
     body |= {key: value for key, value in given.items() if value}
-    version = tagged(context, context.client.create(f"models/{model}/versions/", body), tag)
+    version = tagged(context, context.client.create(at("models", model, "versions"), body), tag)
     if wait:
         version = until_ready(context, model, version, timeout=timeout)
     context.show(version)

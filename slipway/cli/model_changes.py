@@ -7,6 +7,7 @@ import typer
 from slipway.cli.context import context_of
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, Yes
+from slipway.client import at
 from slipway.exits import CommandFailed, Exit
 
 
@@ -21,7 +22,7 @@ def create(
     context = context_of(typer_context)
     given = {"task": task, "description": description, "team": team}
     body = {"name": model} | {key: value for key, value in given.items() if value}
-    document = context.client.create("models/", body)
+    document = context.client.create(at("models"), body)
     context.show(document)
     context.say(f"{model} belongs to {document['team']}.")
 
@@ -38,7 +39,7 @@ def edit(
     body = {key: value for key, value in given.items() if value is not None}
     if not body:
         raise CommandFailed("Say what to change: --task, --description or both.", Exit.USAGE)
-    document = context.client.patch(f"models/{model}/", body)
+    document = context.client.patch(at("models", model), body)
     context.show(document)
     context.say(f"{model}: {document['task']}, {document['description']}".rstrip(", "))
 
@@ -57,14 +58,14 @@ def delete(
     if whole_model:
         if ":" in name:
             raise CommandFailed(f"--whole-model takes the name of a model, not '{name}'.", Exit.USAGE)
-        count = context.client.get(f"models/{name}/")["version_count"]
+        count = context.client.get(at("models", name))["version_count"]
         context.confirm(f"Delete {name} for good, with all its versions ({count} ready)?", yes=yes)
-        context.client.delete(f"models/{name}/", reason=context.asked_for(reason))
+        context.client.delete(at("models", name), reason=context.asked_for(reason))
         context.show({"model": name, "deleted": True})
         context.say(f"{name} is deleted with all its versions.")
         return
     model, version = split_version(name)
     context.confirm(f"Delete {name} for good?", yes=yes)
-    context.client.delete(f"models/{model}/versions/{version}/", reason=reason)
+    context.client.delete(at("models", model, "versions", version), reason=reason)
     context.show({"model": model, "name": version, "state": "deleted"})
     context.say(f"{name} is deleted; its name stays taken and its history stays.")

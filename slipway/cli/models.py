@@ -16,6 +16,7 @@ from slipway.cli.options import VersionLabel
 from slipway.cli.pushing import push
 from slipway.cli.syncs import sync
 from slipway.cli.versions import cancel, card, retry, show_version, verify, versions
+from slipway.client import at
 
 app = typer.Typer(help="Models and their versions.", no_args_is_help=True)
 app.command("create")(create)
@@ -70,7 +71,7 @@ def list_models(
         "versions": versions,
         "served": flag(served),
     }
-    rows = list(context.client.each("models/", **wanted))
+    rows = list(context.client.each(at("models"), **wanted))
     context.show(rows)
     context.table(
         ("MODEL", "TASK", "LATEST", "SIZE", "ALIASES"),
@@ -96,8 +97,8 @@ def show(
     if ":" in model:
         show_version(context, model)
         return
-    document = context.client.get(f"models/{model}/")
-    document["versions"] = list(context.client.each(f"models/{model}/versions/"))
+    document = context.client.get(at("models", model))
+    document["versions"] = list(context.client.each(at("models", model, "versions")))
     context.show(document)
     context.say(f"{document['name']}: {document.get('description') or document.get('task') or ''}")
     context.table(
@@ -156,7 +157,7 @@ def signature(
     context = context_of(typer_context)
     model, name = split_version(version)
     asked = {"origin": origin} if origin else {}
-    bundle = context.client.get(f"models/{model}/versions/{name}/signature/", **asked)
+    bundle = context.client.get(at("models", model, "versions", name, "signature"), **asked)
     write_text(to, json.dumps(bundle))
     context.show(bundle)
     context.say(f"The signature of {version} is in {to}.")
@@ -164,6 +165,6 @@ def signature(
 
 def _move(context: Context, label: str, verb: str, body: dict[str, Any]) -> None:
     model, name = split_version(label)
-    version = context.client.post(f"models/{model}/versions/{name}/{verb}/", body)
+    version = context.client.post(at("models", model, "versions", name, verb), body)
     context.show(version)
     context.say(f"{model}:{version['name']} {version['state']} {' '.join(version['tags'])}".rstrip())

@@ -14,7 +14,7 @@ from slipway.cli.context import Context, context_of, size
 from slipway.cli.options import BaseModel, Data, Ignore, Job, NewTags, Parent
 from slipway.cli.transfers import follow
 from slipway.cli.waiting import transfer_bar
-from slipway.client import Document, Refused
+from slipway.client import Document, Refused, at
 from slipway.exits import CommandFailed
 from slipway.hashing import HashedFile, HashMemory, LocalFile, hashed, listed
 from slipway.uploading import JOBS, Sender
@@ -62,22 +62,31 @@ def push(
     Only what the server lacks is sent. A push that broke off goes on where it was when it is asked for again.
     """
     context = context_of(typer_context)
-    if create:
-        _ensure_model(context, model, task=task, team=team)
+
+    def ensure_model() -> None:
+        if _is_missing(context, model, create=create):
+            new = {"name": model, "task": task} | ({"team": team} if team else {})
+            context.client.create(at("models"), new)
+
+    # Before the long work: without a model, or a token, there is no use in it.
+    _is_missing(context, model, create=create)
     lineage = lineage_of(parent=parent, base_model=base_model, job=job, data=data)
     body: dict[str, Any] = {"message": message}
     body |= ({"version": name} if name else {}) | ({"lineage": lineage} if lineage else {})
     if server_path:
         body |= {"source": str(directory.absolute())} | ({"ignore_patterns": ignore} if ignore else {})
-        version = context.client.create(f"models/{model}/versions/", body)
+        ensure_model()
+        version = context.client.create(at("models", model, "versions"), body)
     else:
-        version = _upload(context, model, directory, body, ignore=ignore or (), jobs=jobs)
+        version = _upload(
+            context, model, directory, body, ensure_model=ensure_model, ignore=ignore or (), jobs=jobs
+        )
     version = tagged(context, version, tag)
     if wait or alias:
         version = until_ready(context, model, version, timeout=timeout)
     if alias:
         put = {"version": version["name"], "reason": reason or message or "Pushed from the command line."}
-        context.client.put(f"models/{model}/aliases/{alias}/", put)
+        context.client.put(at("models", model, "aliases", alias), put)
     context.show(version)
     context.say(f"{model}:{version['name']} {version['state']}, {size(version.get('size_bytes'))}")
 
@@ -91,19 +100,25 @@ def tagged(context: Context, version: Document, tags: Sequence[str] | None) -> D
     """A version that was just begun, with its tags. Raises CommandFailed."""
     if not tags:
         return version
-    path = f"models/{version['model']}/versions/{version['name']}/tags/"
+    address = at("models", version["model"], "versions", version["name"], "tags")
     try:
-        return context.client.create(path, {"add": tags})
+        return context.client.create(address, {"add": tags})
     except Refused as refused:
         label = f"{version['model']}:{version['name']}"
         raise CommandFailed(f"{label} is imported, but without its tags. {refused}", refused.exit) from None
 
 
 def _upload(
-    context: Context, model: str, directory: Path, body: dict[str, Any], *, ignore: Sequence[str], jobs: int
+    context: Context,
+    model: str,
+    directory: Path,
+    body: dict[str, Any],
+    *,
+    ensure_model: Callable[[], None],
+    ignore: Sequence[str],
+    jobs: int,
 ) -> Document:
     """The version that is made of what was sent."""
-    # Before the long work: without a token there is no use in it.
     client = context.client
     memory = HashMemory.of_user()
 
@@ -116,6 +131,7 @@ def _upload(
         return Sender(client, model, files, memory=memory, jobs=jobs, sleep=context.outside.sleep)
 
     files = read()
+    ensure_model()
     sender = sender_of(files)
     upload = sender.begin(origin)
     if sender.doubts(upload) and (again := read()) != files:
@@ -164,14 +180,15 @@ def _shown(context: Context, what: str, total: int, done: int) -> Iterator[Calla
         yield counted
 
 
-def _ensure_model(context: Context, model: str, *, task: str, team: str) -> None:
+def _is_missing(context: Context, model: str, *, create: bool) -> bool:
+    """Whether the model is still to be made; Refused is raised where it shall not be."""
     try:
-        context.client.get(f"models/{model}/")
+        context.client.get(at("models", model))
     except Refused as refused:
-        if refused.status != 404:
+        if refused.status != 404 or not create:
             raise
-        body = {"name": model, "task": task} | ({"team": team} if team else {})
-        context.client.create("models/", body)
+        return True
+    return False
 
 
 def until_ready(context: Context, model: str, version: Document, *, timeout: float) -> Document:
@@ -180,8 +197,8 @@ def until_ready(context: Context, model: str, version: Document, *, timeout: flo
     def stuck(version: Document) -> str:
         return f"The import of {label} is stuck: {version['stuck']}" if version["stuck"] else ""
 
-    path = f"models/{model}/versions/{version['name']}/"
+    address = at("models", model, "versions", version["name"])
     going, done = ("importing",), ("ready",)
     return follow(
-        context, version, path=path, named=label, going=going, done=done, timeout=timeout, news_of=stuck
+        context, version, address=address, named=label, going=going, done=done, timeout=timeout, news_of=stuck
     )

@@ -8,7 +8,7 @@ import typer
 
 from slipway.cli.context import Context, context_of, size
 from slipway.cli.options import Reason
-from slipway.client import Document
+from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(
@@ -23,7 +23,7 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 def list_teams(typer_context: typer.Context) -> None:
     """What every team holds, and its limit."""
     context = context_of(typer_context)
-    rows = list(context.client.each("store/teams/"))
+    rows = list(context.client.each(at("store", "teams")))
     context.show(rows)
     context.table(
         ("TEAM", "HOLDS", "RESERVED", "LIMIT"),
@@ -35,7 +35,7 @@ def list_teams(typer_context: typer.Context) -> None:
 def show(typer_context: typer.Context, team: str) -> None:
     """What a team holds, and its limit."""
     context = context_of(typer_context)
-    _tell(context, context.client.get(f"teams/{team}/storage/"))
+    _tell(context, context.client.get(at("teams", team, "storage")))
 
 
 @app.command("set")
@@ -58,7 +58,7 @@ def unset(typer_context: typer.Context, team: str, reason: Reason = "") -> None:
 def _put(typer_context: typer.Context, team: str, limit_bytes: int | None, reason: str) -> None:
     context = context_of(typer_context)
     body = {"limit_bytes": limit_bytes, "reason": context.asked_for(reason)}
-    _tell(context, context.client.put(f"teams/{team}/storage/", body))
+    _tell(context, context.client.put(at("teams", team, "storage"), body))
 
 
 def _bytes(text: str) -> int:

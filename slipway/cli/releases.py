@@ -7,7 +7,7 @@ from slipway.cli.context import Context, context_of
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, VersionLabel
 from slipway.cli.watching import ENDS, watch
-from slipway.client import Document
+from slipway.client import Document, at
 from slipway.exits import Exit
 
 app = typer.Typer(
@@ -46,7 +46,7 @@ def start(
     model, name = split_version(version)
     body = {"service": service, "model": model, "version": name, "reason": reason}
     body |= {key: value for key, value in {"plan": plan, "image": image}.items() if value}
-    release = context.client.create("releases/", body)
+    release = context.client.create(at("releases"), body)
     _announce(context, release)
     _finish(context, release, wait=wait, wait_for=wait_for, timeout=timeout)
 
@@ -62,7 +62,7 @@ def status(
     """How a release stands. Without --wait the exit status is 0 whatever its state."""
     context = context_of(typer_context)
     _finish(
-        context, context.client.get(f"releases/{release_id}/"), wait=wait, wait_for=wait_for, timeout=timeout
+        context, context.client.get(at("releases", release_id)), wait=wait, wait_for=wait_for, timeout=timeout
     )
 
 
@@ -75,7 +75,7 @@ def list_releases(
 ) -> None:
     """Releases, newest first."""
     context = context_of(typer_context)
-    rows = context.client.get("releases/", service=service, state=state, limit=limit)["results"]
+    rows = context.client.get(at("releases"), service=service, state=state, limit=limit)["results"]
     context.show(rows)
     context.table(
         ("RELEASE", "SERVICE", "VERSION", "STATE", "BY", "SINCE"),
@@ -159,7 +159,7 @@ def _act(
 ) -> None:
     context = context_of(typer_context)
     body = {"reason": context.asked_for(reason)}
-    release = context.client.create(f"releases/{release_id}/{verb}/", body)
+    release = context.client.create(at("releases", release_id, verb), body)
     if release["id"] != release_id:
         _announce(context, release)
     _finish(context, release, wait=wait, wait_for=wait_for, timeout=timeout)

@@ -7,7 +7,7 @@ import typer
 from slipway.cli.context import Context, context_of, counted, size
 from slipway.cli.options import Reason, Timeout, Wait, Yes
 from slipway.cli.waiting import until_over
-from slipway.client import Document
+from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(
@@ -19,7 +19,7 @@ app = typer.Typer(
 def show(typer_context: typer.Context, model: str) -> None:
     """The rule of a model."""
     context = context_of(typer_context)
-    _say(context, context.client.get(f"models/{model}/retention/"))
+    _say(context, context.client.get(at("models", model, "retention")))
 
 
 @app.command("set")
@@ -35,14 +35,14 @@ def set_rule(
     """Give a model a rule, or change it; nothing is deleted until it is applied."""
     context = context_of(typer_context)
     body = {"keep_last": keep_last, "keep_days": keep_days, "reason": reason}
-    _say(context, context.client.put(f"models/{model}/retention/", body))
+    _say(context, context.client.put(at("models", model, "retention"), body))
 
 
 @app.command("preview")
 def preview(typer_context: typer.Context, model: str) -> None:
     """What the rule would delete now, what it would keep, and why."""
     context = context_of(typer_context)
-    seen = context.client.get(f"models/{model}/retention/preview/")
+    seen = context.client.get(at("models", model, "retention", "preview"))
     context.show(seen)
     _say_preview(context, seen)
 
@@ -52,8 +52,8 @@ def apply(
     typer_context: typer.Context,
     model: str,
     seen: Annotated[
-        str, typer.Option("--preview", help="Of a preview that was looked at; else one is shown now.")
-    ] = "",
+        str | None, typer.Option("--preview", help="Of a preview that was looked at; else one is shown now.")
+    ] = None,
     daily: Annotated[bool, typer.Option("--daily", help="And once a day from now on.")] = False,
     yes: Yes = False,
     reason: Reason = "",
@@ -62,17 +62,20 @@ def apply(
 ) -> None:
     """Delete what the rule lets go; refused when something else would go than was seen."""
     context = context_of(typer_context)
-    if not seen:
-        found = context.client.get(f"models/{model}/retention/preview/")
+    if seen == "":
+        # A variable that nobody set must not become a preview that nobody looked at.
+        raise CommandFailed("--preview is empty. Give one that was looked at, or leave it out.", Exit.USAGE)
+    if seen is None:
+        found = context.client.get(at("models", model, "retention", "preview"))
         _say_preview(context, found)
         seen = found["preview"]
         if daily or any(row["goes"] for row in found["versions"]):
             context.confirm("Delete these versions?", yes=yes)
     body: dict[str, Any] = {"preview": seen, "daily": daily, "reason": reason}
-    rule = context.client.create(f"models/{model}/retention/apply/", body)
+    rule = context.client.create(at("models", model, "retention", "apply"), body)
     if wait:
-        path = f"models/{model}/retention/"
-        rule = until_over(context, rule, path, is_open=lambda rule: rule["applying"], timeout=timeout)
+        address = at("models", model, "retention")
+        rule = until_over(context, rule, address, is_open=lambda rule: rule["applying"], timeout=timeout)
     _say(context, rule)
 
 
@@ -80,14 +83,14 @@ def apply(
 def stop(typer_context: typer.Context, model: str, reason: Reason = "") -> None:
     """Delete nothing more; the rule stays."""
     context = context_of(typer_context)
-    _say(context, context.client.post(f"models/{model}/retention/stop/", {"reason": reason}))
+    _say(context, context.client.post(at("models", model, "retention", "stop"), {"reason": reason}))
 
 
 @app.command("drop")
 def drop(typer_context: typer.Context, model: str, reason: Reason = "") -> None:
     """Take the rule away: the model keeps every version."""
     context = context_of(typer_context)
-    context.client.delete(f"models/{model}/retention/", reason=reason)
+    context.client.delete(at("models", model, "retention"), reason=reason)
     context.show({"model": model, "rule": None})
     context.say(f"{model} keeps every version.")
 
@@ -100,8 +103,16 @@ def _say(context: Context, rule: Document) -> None:
     days = f" and what is newer than {counted(rule['keep_days'], 'day')}" if rule["keep_days"] else ""
     context.say(f"{rule['model']} keeps the last {counted(rule['keep_last'], 'version')}{days}, {how}")
     if last := rule["last_run"]:
-        deleted = f"{counted(last['deleted_versions'], 'version')}, {size(last['deleted_bytes'])}"
-        context.say(f"Last run {last['at']}: deleted {deleted}")
+        context.say(f"Last run {last['at']}: deleted {_deleted(last)}")
+
+
+def _deleted(last: Document) -> str:
+    count = last["deleted_versions"]
+    if not count:
+        return "nothing"
+    together = " together" if count > 1 else ""
+    told = f"{counted(count, 'version')} of {size(last['deleted_bytes'])}{together}"
+    return f"{told}; a collection frees what nothing else needs"
 
 
 def _say_preview(context: Context, seen: Document) -> None:

@@ -6,6 +6,7 @@ import typer
 
 from slipway.cli.context import context_of
 from slipway.cli.names import split_version
+from slipway.client import at
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(
@@ -52,7 +53,7 @@ def create(
     body |= {key: value for key, value in {"alias": alias, "team": team, "image": image}.items() if value}
     if settings is not None:
         body["settings"] = _read_json(settings)
-    document = context.client.create("services/", body)
+    document = context.client.create(at("services"), body)
     context.show(document)
     context.say(f"{name} will serve {version}; its first release is {document.get('release_in_motion')}")
 
@@ -61,7 +62,7 @@ def create(
 def list_services(typer_context: typer.Context) -> None:
     """All services that you may see."""
     context = context_of(typer_context)
-    rows = list(context.client.each("services/"))
+    rows = list(context.client.each(at("services")))
     context.show(rows)
     context.table(
         ("SERVICE", "STABLE", "CANDIDATE", "CANDIDATE %"),
@@ -73,7 +74,7 @@ def list_services(typer_context: typer.Context) -> None:
 def show(typer_context: typer.Context, name: str) -> None:
     """One service: who is stable, who is the candidate, and what the gateway really routes."""
     context = context_of(typer_context)
-    document = context.client.get(f"services/{name}/")
+    document = context.client.get(at("services", name))
     context.show(document)
     told = {key: document[key] for key in ("name", "model", "stable", "candidate", "url")}
     context.table(("", ""), (told | {"traffic": _routed(document["weights"])}).items())

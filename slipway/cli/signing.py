@@ -9,7 +9,7 @@ import typer
 from slipway.cli.context import Context, context_of
 from slipway.cli.files import text_of, write_text
 from slipway.cli.options import Number, OnlyTeam, Reason
-from slipway.client import Document, Refused
+from slipway.client import Document, Refused, at
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(
@@ -34,7 +34,7 @@ def show(
 ) -> None:
     """With what this installation signs every version that is imported."""
     context = context_of(typer_context)
-    signing = context.client.get("signing/")
+    signing = context.client.get(at("signing"))
     if to is not None and not signing["public_key"]:
         context.show(signing)
         raise CommandFailed(f"{to} is not written: this installation signs with no key.", Exit.FAILED)
@@ -53,12 +53,12 @@ def policy(typer_context: typer.Context, team: str) -> None:
     """What a team demands of the signatures of what is served."""
     context = context_of(typer_context)
     try:
-        found = context.client.get(f"signature-policies/{team}/")
+        found = context.client.get(at("signature-policies", team))
     except Refused as refused:
         if refused.status != 404:
             raise
         # No team is a 404 here, too.
-        context.client.get(f"teams/{team}/")
+        context.client.get(at("teams", team))
         unsaid = {"reason": "", "changed_at": None, "changed_by": ""}
         found = {"team": team, "demand": Demand.OFF.value, **unsaid}
     _tell_policy(context, found)
@@ -77,7 +77,7 @@ def demand(
     """Say what becomes of a team's versions without a trusted signature that are to be served."""
     context = context_of(typer_context)
     body = {"demand": what.value, "reason": context.asked_for(reason)}
-    _tell_policy(context, context.client.put(f"signature-policies/{team}/", body))
+    _tell_policy(context, context.client.put(at("signature-policies", team), body))
 
 
 @app.command("keys")
@@ -88,7 +88,7 @@ def keys(
 ) -> None:
     """Keys whose signatures teams take for good."""
     context = context_of(typer_context)
-    rows = list(context.client.each("trusted-keys/", team=team, in_force="" if removed else "true"))
+    rows = list(context.client.each(at("trusted-keys"), team=team, in_force="" if removed else "true"))
     context.show(rows)
     context.table(
         ("ID", "TEAM", "NAME", "FINGERPRINT", "SINCE", "BY", "WHY", "UNTIL"),
@@ -125,7 +125,7 @@ def trust(
             Exit.USAGE,
         )
     body = {"team": team, "name": name, "pem": pem, "reason": context.asked_for(reason)}
-    key = context.client.create("trusted-keys/", body)
+    key = context.client.create(at("trusted-keys"), body)
     context.show(key)
     context.say(f"{team} trusts {name} ({key['fingerprint']}), key {key['id']}")
 
@@ -135,7 +135,7 @@ def distrust(typer_context: typer.Context, number: Number, reason: Reason = "") 
     """Take the signatures of a key for nothing from now on; what is served already goes on."""
     context = context_of(typer_context)
     body = {"reason": context.asked_for(reason)}
-    key = context.client.create(f"trusted-keys/{number}/remove/", body)
+    key = context.client.create(at("trusted-keys", number, "remove"), body)
     context.show(key)
     context.say(f"{key['team']} trusts {key['name']} no longer.")
 

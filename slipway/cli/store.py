@@ -7,7 +7,7 @@ import typer
 from slipway.cli.context import Context, context_of, counted, size
 from slipway.cli.options import Limit, Reason, Timeout, Wait
 from slipway.cli.waiting import until_over
-from slipway.client import Document
+from slipway.client import Address, Document, at
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(help="The store of all models' files, for administrators.", no_args_is_help=True)
@@ -17,7 +17,7 @@ app = typer.Typer(help="The store of all models' files, for administrators.", no
 def show(typer_context: typer.Context) -> None:
     """Bytes, what deduplication saves, and what was last collected and checked."""
     context = context_of(typer_context)
-    store = context.client.get("store/")
+    store = context.client.get(at("store"))
     context.show(store)
     saved = f", {store['dedup_factor']:.1f} x shared" if store["dedup_factor"] else ""
     free = "" if store["free_bytes"] is None else f"; {size(store['free_bytes'])} free"
@@ -45,7 +45,7 @@ def collect(
     context = context_of(typer_context)
     body: dict[str, Any] = {"reason": context.asked_for(reason)}
     body |= {"grace_hours": grace_hours} if grace_hours is not None else {}
-    row = _run(context, "store/collections/", body, wait=wait, timeout=timeout)
+    row = _run(context, at("store", "collections"), body, wait=wait, timeout=timeout)
     context.say(f"Collection {row['id']} {row['state']}: {_collected(row)}")
 
 
@@ -53,7 +53,7 @@ def collect(
 def collections(typer_context: typer.Context, limit: Limit = 20) -> None:
     """Collections, newest first."""
     context = context_of(typer_context)
-    rows = _newest(context, "store/collections/", limit)
+    rows = _newest(context, at("store", "collections"), limit)
     context.table(
         ("ID", "STATE", "BEGAN", "BY", "DELETED", "WAITING"),
         (
@@ -76,7 +76,7 @@ def check(
 ) -> None:
     """Read every file again and compare it with its name; exit 1 when one is damaged or missing."""
     context = context_of(typer_context)
-    row = _run(context, "store/checks/", {"reason": reason}, wait=wait, timeout=timeout)
+    row = _run(context, at("store", "checks"), {"reason": reason}, wait=wait, timeout=timeout)
     told = f"Check {row['id']} {row['state']}: {_checked(row)}"
     if row["damaged"] or row["missing"]:
         raise CommandFailed(told, Exit.FAILED)
@@ -87,7 +87,7 @@ def check(
 def checks(typer_context: typer.Context, limit: Limit = 20) -> None:
     """Checks, newest first."""
     context = context_of(typer_context)
-    rows = _newest(context, "store/checks/", limit)
+    rows = _newest(context, at("store", "checks"), limit)
     context.table(
         ("ID", "STATE", "BEGAN", "BY", "READ", "DAMAGED", "MISSING"),
         (
@@ -112,7 +112,7 @@ def findings(
 ) -> None:
     """Files that checks found damaged or missing, and the versions that need them."""
     context = context_of(typer_context)
-    rows = list(context.client.each("store/findings/", state=state))
+    rows = list(context.client.each(at("store", "findings"), state=state))
     context.show(rows)
     context.table(
         ("ID", "STATE", "SHA256", "SIZE", "VERSIONS", "WHAT"),
@@ -127,22 +127,22 @@ def findings(
 def repair(typer_context: typer.Context, finding: int, reason: Reason = "") -> None:
     """Ask the sources of a lost file once more."""
     context = context_of(typer_context)
-    row = context.client.post(f"store/findings/{finding}/retry/", {"reason": reason})
+    row = context.client.post(at("store", "findings", finding, "retry"), {"reason": reason})
     context.show(row)
     context.say(f"Finding {row['id']} {row['state']}")
 
 
-def _run(context: Context, path: str, body: Document, *, wait: bool, timeout: float) -> Document:
-    row = context.client.create(path, body)
+def _run(context: Context, address: Address, body: Document, *, wait: bool, timeout: float) -> Document:
+    row = context.client.create(address, body)
     if wait:
-        path = f"{path}{row['id']}/"
-        row = until_over(context, row, path, is_open=lambda row: row["ended_at"] is None, timeout=timeout)
+        one = address.below(row["id"])
+        row = until_over(context, row, one, is_open=lambda row: row["ended_at"] is None, timeout=timeout)
     context.show(row)
     return row
 
 
-def _newest(context: Context, path: str, limit: int) -> list[Document]:
-    rows: list[Document] = context.client.get(path, limit=limit)["results"]
+def _newest(context: Context, address: Address, limit: int) -> list[Document]:
+    rows: list[Document] = context.client.get(address, limit=limit)["results"]
     context.show(rows)
     return rows
 

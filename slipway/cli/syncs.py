@@ -7,7 +7,7 @@ import typer
 from slipway.cli.context import Context, context_of, secret_of, size
 from slipway.cli.options import Allow, HubTokenFile, Ignore, Timeout, Wait
 from slipway.cli.transfers import HALTED, follow
-from slipway.client import Document, Refused
+from slipway.client import Document, Refused, at
 from slipway.exits import CommandFailed, Exit
 
 OPEN = ("resolving", "fetching", *HALTED)
@@ -51,8 +51,10 @@ def sync(
     given = {name: value for name, value in told.items() if value}
     document = _begun(context, _source(context, model, repository, given, endpoint=endpoint, kind=kind))
     if wait:
-        path, named = f"hub-syncs/{document['id']}/", f"The sync of {document['repository']}"
-        document = follow(context, document, path=path, named=named, going=OPEN, done=DONE, timeout=timeout)
+        address, named = at("hub-syncs", document["id"]), f"The sync of {document['repository']}"
+        document = follow(
+            context, document, address=address, named=named, going=OPEN, done=DONE, timeout=timeout
+        )
     context.show(document)
     context.say(_told(document))
     if document["reason"]:
@@ -67,7 +69,7 @@ def _source(
     repo_id, _, revision = repository.removeprefix("hf://").partition("@")
     followed = [
         source
-        for source in context.client.each("hub-sources/", model=model)
+        for source in context.client.each(at("hub-sources"), model=model)
         if (
             not repo_id
             or (source["repo_id"], source["revision"])
@@ -79,27 +81,29 @@ def _source(
         named = ", ".join(f"{one['repo_id']}@{one['revision']} on {one['endpoint']}" for one in followed)
         raise CommandFailed(f"Say which; {model} follows {named}.", Exit.USAGE)
     if followed:
-        path = f"hub-sources/{followed[0]['id']}/"
-        return context.client.patch(path, given) if given else followed[0]
+        address = at("hub-sources", followed[0]["id"])
+        return context.client.patch(address, given) if given else followed[0]
     if not repo_id:
         raise CommandFailed(f"{model} follows no repository. Name one, such as acme/tiny.", Exit.USAGE)
     body = {"model": model, "repo_id": repo_id, "endpoint": endpoint, "kind": kind}
-    return context.client.create("hub-sources/", body | ({"revision": revision} if revision else {}) | given)
+    return context.client.create(
+        at("hub-sources"), body | ({"revision": revision} if revision else {}) | given
+    )
 
 
 def _begun(context: Context, source: Document) -> Document:
     if not _is_open(source["last_sync"]):
         try:
-            return context.client.create(f"hub-sources/{source['id']}/sync/", {})
+            return context.client.create(at("hub-sources", source["id"], "sync"), {})
         except Refused as refused:
-            source = context.client.get(f"hub-sources/{source['id']}/")
+            source = context.client.get(at("hub-sources", source["id"]))
             if refused.status != 409 or not _is_open(source["last_sync"]):
                 raise
             # The schedule was faster.
     last = source["last_sync"]
     if last["state"] in HALTED:
-        return context.client.post(f"hub-syncs/{last['id']}/resume/", {})
-    return context.client.get(f"hub-syncs/{last['id']}/")
+        return context.client.post(at("hub-syncs", last["id"], "resume"), {})
+    return context.client.get(at("hub-syncs", last["id"]))
 
 
 def _is_open(sync: Document | None) -> bool:

@@ -5,6 +5,7 @@ import typer
 
 from slipway.cli.context import context_of
 from slipway.cli.options import Reason
+from slipway.client import at
 
 app = typer.Typer(help="API tokens.", no_args_is_help=True)
 
@@ -26,7 +27,7 @@ def create(
     if expires_in_days is not None:
         body["expires_at"] = (datetime.now(UTC) + timedelta(days=expires_in_days)).isoformat()
     # No retry under an idempotency key: a secret is never told twice.
-    document = context.client.post("tokens/", body)
+    document = context.client.post(at("tokens"), body)
     context.show(document)
     context.say_secret(document["token"])
 
@@ -34,7 +35,7 @@ def create(
 @app.command("list")
 def list_tokens(typer_context: typer.Context) -> None:
     context = context_of(typer_context)
-    rows = list(context.client.each("tokens/"))
+    rows = list(context.client.each(at("tokens")))
     context.show(rows)
     context.table(
         ("ID", "NAME", "STATE", "SCOPES", "EXPIRES", "LAST USED"),
@@ -56,6 +57,6 @@ def list_tokens(typer_context: typer.Context) -> None:
 def revoke(typer_context: typer.Context, token_id: int, reason: Reason = "") -> None:
     """End a token now."""
     context = context_of(typer_context)
-    context.client.delete(f"tokens/{token_id}/", reason=reason)
+    context.client.delete(at("tokens", token_id), reason=reason)
     context.show({"id": token_id, "state": "revoked"})
     context.say(f"Token {token_id} is revoked.")

@@ -7,7 +7,7 @@ import typer
 from slipway.cli.context import Context, context_of, size
 from slipway.cli.options import Number, Reason
 from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently, transfer_bar
-from slipway.client import Document
+from slipway.client import Address, Document
 from slipway.exits import CommandFailed, Exit
 
 HALTED = ("paused", "interrupted")
@@ -18,14 +18,14 @@ def follow(
     context: Context,
     document: Document,
     *,
-    path: str,
+    address: Address,
     named: str,
     going: tuple[str, ...],
     done: tuple[str, ...],
     timeout: float,
     news_of: Callable[[Document], str] | None = None,
 ) -> Document:
-    """Show how far a transfer at `path` is while its state is one of `going`; what it is then.
+    """Show how far a transfer at `address` is while its state is one of `going`; what it is then.
 
     Ends the command unless that is one of `done`. `named` begins a sentence, such as `The sync of acme/tiny`.
     What `news_of` tells is said when it changes: unless given, why it is as it is, if there is a reason.
@@ -54,7 +54,7 @@ def follow(
                 said = news
                 bar.console.print(news, markup=False)
             sleep(POLL_SECONDS)
-            document = patiently(lambda: context.client.get(path), deadline, sleep=sleep)
+            document = patiently(lambda: context.client.get(address), deadline, sleep=sleep)
             if progress := document["progress"]:
                 bar.update(task, completed=progress["bytes_done"], total=progress["bytes_total"] or None)
     if document["state"] not in done:
@@ -66,16 +66,18 @@ def follow(
 def seen_through(
     context: Context,
     document: Document,
-    path: str,
+    address: Address,
     timeout: float,
     *,
     noun: str,
     going: tuple[str, ...],
     done: tuple[str, ...],
 ) -> Document:
-    """The `sync` or `export` at `path` once nothing goes on; ends the command unless it is `done`."""
+    """The `sync` or `export` at `address` once nothing goes on; ends the command unless it is `done`."""
     named, ends = f"{noun.capitalize()} {document['id']}", (*done, *HALTED)
-    document = follow(context, document, path=path, named=named, going=going, done=ends, timeout=timeout)
+    document = follow(
+        context, document, address=address, named=named, going=going, done=ends, timeout=timeout
+    )
     if document["state"] in done:
         return document
     context.show(document)
@@ -107,17 +109,17 @@ def _span(seconds: float) -> str:
 
 
 def add_verbs(
-    app: typer.Typer, path: str, verbs: Mapping[str, str], *, tell: Callable[[Context, Document], None]
+    app: typer.Typer, address: Address, verbs: Mapping[str, str], *, tell: Callable[[Context, Document], None]
 ) -> None:
-    """Commands that do something to one transfer below `path`; `verbs` says what each does."""
+    """Commands that do something to one transfer below `address`; `verbs` says what each does."""
     for verb, does in verbs.items():
-        app.command(verb, help=does)(_acting(path, verb, tell))
+        app.command(verb, help=does)(_acting(address, verb, tell))
 
 
-def _acting(path: str, verb: str, tell: Callable[[Context, Document], None]) -> Callable[..., None]:
+def _acting(address: Address, verb: str, tell: Callable[[Context, Document], None]) -> Callable[..., None]:
     def act(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
         context = context_of(typer_context)
-        document = context.client.create(f"{path}{number}/{verb}/", {"reason": reason})
+        document = context.client.create(address.below(number, verb), {"reason": reason})
         context.show(document)
         tell(context, document)
 

@@ -6,7 +6,7 @@ import typer
 
 from slipway.cli.context import Context, context_of, size
 from slipway.cli.options import Number, Reason, States
-from slipway.client import Document
+from slipway.client import Document, at
 
 app = typer.Typer(help="Uploads, that `models push` begins and goes on with.", no_args_is_help=True)
 
@@ -23,7 +23,7 @@ def list_uploads(
     """Uploads to a model that are under way, newest first."""
     context = context_of(typer_context)
     states = state or ([] if every else UNDER_WAY)
-    rows = list(context.client.each(f"models/{model}/uploads/", state=states))
+    rows = list(context.client.each(at("models", model, "uploads"), state=states))
     context.show(rows)
     context.table(
         ("ID", "STATE", "FILES", "SIZE", "SENT", "VERSION", "BY", "FROM", "UNTIL"),
@@ -48,7 +48,7 @@ def list_uploads(
 def show(typer_context: typer.Context, model: str, number: Number) -> None:
     """One upload, and what is missing of it."""
     context = context_of(typer_context)
-    upload = context.client.get(f"models/{model}/uploads/{number}/")
+    upload = context.client.get(at("models", model, "uploads", number))
     context.show(upload)
     _say(context, upload)
     context.table(
@@ -61,8 +61,8 @@ def show(typer_context: typer.Context, model: str, number: Number) -> None:
 def cancel(typer_context: typer.Context, model: str, number: Number, reason: Reason = "") -> None:
     """Take no more, and remove what has come."""
     context = context_of(typer_context)
-    path = f"models/{model}/uploads/{number}/cancel/"
-    upload = context.client.create(path, {"reason": context.asked_for(reason)})
+    address = at("models", model, "uploads", number, "cancel")
+    upload = context.client.create(address, {"reason": context.asked_for(reason)})
     context.show(upload)
     _say(context, upload)
 

@@ -9,7 +9,7 @@ from slipway.cli.context import Context, context_of, counted, flag, size
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, States, Timeout, VersionLabel, Wait
 from slipway.cli.pushing import until_ready
-from slipway.client import Document
+from slipway.client import Document, at
 
 
 def versions(
@@ -42,7 +42,7 @@ def versions(
         "created_by": created_by,
         "served": flag(served),
     }
-    rows = list(context.client.each(f"models/{model}/versions/", **wanted))
+    rows = list(context.client.each(at("models", model, "versions"), **wanted))
     context.show(rows)
     context.table(
         ("VERSION", "STATE", "SIZE", "DIGEST", "TAGS", "ALIASES", "SERVED", "MESSAGE"),
@@ -65,7 +65,7 @@ def versions(
 def show_version(context: Context, label: str) -> None:
     """One version: where it comes from, what it is, its files, and what became of it."""
     model, name = split_version(label)
-    version = context.client.get(f"models/{model}/versions/{name}/")
+    version = context.client.get(at("models", model, "versions", name))
     context.show(version)
     context.table(("", ""), ((key, value) for key, value in _told(version).items() if value))
     context.table(
@@ -106,7 +106,7 @@ def card(typer_context: typer.Context, version: VersionLabel) -> None:
     """The model card of a version, as its author wrote it."""
     context = context_of(typer_context)
     model, name = split_version(version)
-    document = context.client.get(f"models/{model}/versions/{name}/card/")
+    document = context.client.get(at("models", model, "versions", name, "card"))
     context.show(document)
     context.say(document["text"].replace("\r\n", "\n").rstrip("\n"))
     if document["is_cut"]:
@@ -143,7 +143,7 @@ def verify(typer_context: typer.Context, version: VersionLabel, reason: Reason =
 
 def _done(context: Context, label: str, verb: str, reason: str) -> Document:
     model, name = split_version(label)
-    return context.client.create(f"models/{model}/versions/{name}/{verb}/", {"reason": reason})
+    return context.client.create(at("models", model, "versions", name, verb), {"reason": reason})
 
 
 def _say(context: Context, version: Document) -> None:

@@ -15,7 +15,7 @@ from rich.progress import (
 )
 
 from slipway.cli.context import Context
-from slipway.client import Document, Unreachable
+from slipway.client import Address, Document, Unreachable
 from slipway.exits import CommandFailed, Exit
 
 Answer = TypeVar("Answer")
@@ -47,9 +47,14 @@ def patiently(ask: Callable[[], Answer], deadline: Deadline, *, sleep: Callable[
 
 
 def until_over(
-    context: Context, document: Document, path: str, *, is_open: Callable[[Document], bool], timeout: float
+    context: Context,
+    document: Document,
+    address: Address,
+    *,
+    is_open: Callable[[Document], bool],
+    timeout: float,
 ) -> Document:
-    """The document at `path` once it is open no more; shows it and ends the command when time is over."""
+    """The document at `address` once it is open no more; shows it and ends the command when time is over."""
     deadline, sleep = Deadline(timeout), context.outside.sleep
     while is_open(document):
         if deadline.is_over:
@@ -59,7 +64,7 @@ def until_over(
             context.show(document)
             raise CommandFailed(f"It is stuck: {stuck}", Exit.FAILED)
         sleep(POLL_SECONDS)
-        document = patiently(lambda: context.client.get(path), deadline, sleep=sleep)
+        document = patiently(lambda: context.client.get(address), deadline, sleep=sleep)
     return document
 
 

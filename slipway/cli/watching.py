@@ -10,7 +10,7 @@ from rich.text import Text
 
 from slipway.cli.context import Context
 from slipway.cli.waiting import POLL_SECONDS, Deadline, patiently
-from slipway.client import Document
+from slipway.client import Document, at
 from slipway.exits import Exit
 
 ENDS = {
@@ -29,7 +29,7 @@ def watch(
 ) -> tuple[Document, Exit]:
     """The release as it ended, or stands when a person is needed or time is over; and the exit status."""
     deadline = Deadline(timeout_seconds)
-    path = f"releases/{release['id']}/"
+    address = at("releases", release["id"])
     sleep = context.outside.sleep
     stuck_since = None
     with _display(context.progress) as show:
@@ -47,7 +47,7 @@ def watch(
             if deadline.is_over:
                 return release, Exit.TIMED_OUT
             sleep(POLL_SECONDS)
-            release = patiently(lambda: context.client.get(path), deadline, sleep=sleep)
+            release = patiently(lambda: context.client.get(address), deadline, sleep=sleep)
 
 
 def _stuck_since(release: Document) -> str | None:

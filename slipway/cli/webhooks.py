@@ -8,7 +8,7 @@ import typer
 from slipway.cli.context import Context, context_of, flag
 from slipway.cli.options import Limit, Number, Reason, Timeout, Wait, Yes
 from slipway.cli.waiting import until_over
-from slipway.client import Document
+from slipway.client import Address, Document, at
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(
@@ -32,7 +32,7 @@ def list_webhooks(
 ) -> None:
     """Those that you may see, newest first."""
     context = context_of(typer_context)
-    rows = list(context.client.each("webhooks/", q=query, enabled=flag(enabled)))
+    rows = list(context.client.each(at("webhooks"), q=query, enabled=flag(enabled)))
     context.show(rows)
     context.table(
         ("ID", "TEAM", "ADDRESS", "EVENTS", "STATE", "LAST SUCCESS"),
@@ -54,7 +54,7 @@ def list_webhooks(
 def show(typer_context: typer.Context, number: Number) -> None:
     """One webhook."""
     context = context_of(typer_context)
-    webhook = context.client.get(f"webhooks/{number}/")
+    webhook = context.client.get(at("webhooks", number))
     context.show(webhook)
     _tell(context, webhook)
 
@@ -72,13 +72,13 @@ def add(
     """Tell an address what happens; the secret that verifies it is shown once, on stdout."""
     given = {"team": team, "events": events, "description": description}
     body = {"url": url} | {key: value for key, value in given.items() if value}
-    _issue(context_of(typer_context), "webhooks/", body)
+    _issue(context_of(typer_context), at("webhooks"), body)
 
 
 @app.command("rotate")
 def rotate(typer_context: typer.Context, number: Number) -> None:
     """Make a new secret, shown once; for a day the former one signs, too."""
-    _issue(context_of(typer_context), f"webhooks/{number}/rotate-secret/", {})
+    _issue(context_of(typer_context), at("webhooks", number, "rotate-secret"), {})
 
 
 @app.command("edit")
@@ -119,9 +119,9 @@ def disable(typer_context: typer.Context, number: Number, reason: Reason = "") -
 def delete(typer_context: typer.Context, number: Number, reason: Reason = "", yes: Yes = False) -> None:
     """Delete a webhook with the history of what was sent."""
     context = context_of(typer_context)
-    webhook = context.client.get(f"webhooks/{number}/")
+    webhook = context.client.get(at("webhooks", number))
     context.confirm(f"Delete webhook {number} to {webhook['url']} and what was sent to it?", yes=yes)
-    context.client.delete(f"webhooks/{number}/", reason=context.asked_for(reason))
+    context.client.delete(at("webhooks", number), reason=context.asked_for(reason))
     context.show({"id": number, "deleted": True})
     context.say(f"Webhook {number} is deleted.")
 
@@ -134,7 +134,7 @@ def send_test(
     timeout: Timeout = 60,
 ) -> None:
     """Send a webhook.test now; exit 0 when it is taken, 1 when it is not."""
-    _send(context_of(typer_context), number, f"webhooks/{number}/test/", wait=wait, timeout=timeout)
+    _send(context_of(typer_context), number, at("webhooks", number, "test"), wait=wait, timeout=timeout)
 
 
 @app.command("replay")
@@ -146,8 +146,8 @@ def replay(
     timeout: Timeout = 60,
 ) -> None:
     """Send the same again under the same webhook-id; exit 0 when it is taken, 1 when it is not."""
-    path = f"webhooks/{number}/deliveries/{delivery}/replay/"
-    _send(context_of(typer_context), number, path, wait=wait, timeout=timeout)
+    address = at("webhooks", number, "deliveries", delivery, "replay")
+    _send(context_of(typer_context), number, address, wait=wait, timeout=timeout)
 
 
 @app.command("deliveries")
@@ -161,7 +161,7 @@ def deliveries(
     """What was sent in the last 30 days, newest first, and what came of it."""
     context = context_of(typer_context)
     asked = {"state": state, "type": type, "limit": limit}
-    rows = context.client.get(f"webhooks/{number}/deliveries/", **asked)["results"]
+    rows = context.client.get(at("webhooks", number, "deliveries"), **asked)["results"]
     context.show(rows)
     context.table(
         ("ID", "TYPE", "STATE", "TRIES", "CREATED", "NEXT", "LAST ANSWER"),
@@ -176,7 +176,7 @@ def deliveries(
 def delivery(typer_context: typer.Context, number: Number, delivery: DeliveryNumber) -> None:
     """One delivery: what was sent, and every answer."""
     context = context_of(typer_context)
-    found = context.client.get(f"webhooks/{number}/deliveries/{delivery}/")
+    found = context.client.get(at("webhooks", number, "deliveries", delivery))
     context.show(found)
     context.say(f"{found['message_id']} {found['type']} is {found['state']}")
     context.table(
@@ -189,24 +189,24 @@ def delivery(typer_context: typer.Context, number: Number, delivery: DeliveryNum
     context.say(orjson.dumps(found["body"], option=orjson.OPT_INDENT_2).decode())
 
 
-def _issue(context: Context, path: str, body: Document) -> None:
+def _issue(context: Context, address: Address, body: Document) -> None:
     # No retry under an idempotency key: a secret is never told twice.
-    webhook = context.client.post(path, body)
+    webhook = context.client.post(address, body)
     context.show(webhook)
     context.progress.print(f"Webhook {webhook['id']}; its secret, shown this once:", markup=False)
     context.say_secret(webhook["secret"])
 
 
 def _change(context: Context, number: int, body: Document, reason: str) -> None:
-    webhook = context.client.patch(f"webhooks/{number}/", body | ({"reason": reason} if reason else {}))
+    webhook = context.client.patch(at("webhooks", number), body | ({"reason": reason} if reason else {}))
     context.show(webhook)
     _tell(context, webhook)
 
 
-def _send(context: Context, number: int, path: str, *, wait: bool, timeout: float) -> None:
-    sent = context.client.create(path, {})
+def _send(context: Context, number: int, address: Address, *, wait: bool, timeout: float) -> None:
+    sent = context.client.create(address, {})
     if wait:
-        one = f"webhooks/{number}/deliveries/{sent['id']}/"
+        one = at("webhooks", number, "deliveries", sent["id"])
         sent = until_over(context, sent, one, is_open=lambda row: row["state"] == "pending", timeout=timeout)
     context.show(sent)
     told = f"Delivery {sent['id']} is {sent['state']}: {_answer(sent)}".rstrip(": ")

@@ -18,7 +18,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from controlplane.env import PROJECT
-from slipway.client import Client, Document, Refused
+from slipway.client import Client, Document, Refused, at
 from tests.patience import eventually
 from tests.postgres import database_of_its_own
 from tests.stack.conftest import RunningStack
@@ -99,27 +99,27 @@ class Scene:
         self.ci_token = token
 
     def _robot(self, name: str, *, role: str, scopes: list[str]) -> str:
-        self.admin.create("people/", {"username": name, "team": "default", "role": role})
-        document = self.admin.post("tokens/", {"name": name, "owner": name, "scopes": scopes})
+        self.admin.create(at("people"), {"username": name, "team": "default", "role": role})
+        document = self.admin.post(at("tokens"), {"name": name, "owner": name, "scopes": scopes})
         return str(document["token"])
 
     def push(self, name: str, **how: Any) -> Document:
         source = write_version(self.stack.home.path / "imports" / MODEL / name, **how)
-        version = self.admin.create(f"models/{MODEL}/versions/", {"source": str(source), "version": name})
-        path = f"models/{MODEL}/versions/{version['name']}/"
-        eventually(lambda: self.admin.get(path)["state"] != "importing", seconds=30)
-        version = self.admin.get(path)
+        version = self.admin.create(at("models", MODEL, "versions"), {"source": str(source), "version": name})
+        address = at("models", MODEL, "versions", version["name"])
+        eventually(lambda: self.admin.get(address)["state"] != "importing", seconds=30)
+        version = self.admin.get(address)
         assert version["state"] == "ready", version
         return version
 
     def release(self, version: str, **body: Any) -> Document:
         wish = {"service": SERVICE, "version": version, "reason": "better"}
-        return self.ci.create("releases/", wish | body)
+        return self.ci.create(at("releases"), wish | body)
 
     def wait_for(self, release: Document, *states: str, seconds: float = 120) -> Document:
-        path = f"releases/{release['id']}/"
+        address = at("releases", release["id"])
         deadline = time.monotonic() + seconds
-        while (seen := self.admin.get(path))["state"] not in states:
+        while (seen := self.admin.get(address))["state"] not in states:
             assert time.monotonic() < deadline, seen
             time.sleep(0.2)
         return seen
@@ -165,12 +165,12 @@ def scene(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> Iterat
     try:
         stack.wait_until_ready(seconds=120)
         scene = Scene(stack)
-        scene.admin.create("models/", {"name": MODEL, "task": "text-generation"})
+        scene.admin.create(at("models"), {"name": MODEL, "task": "text-generation"})
         for number in (1, 2, 3):
             scene.push(f"v{number}", seed=number)
-        scene.admin.create("plans/", {"name": "swift", "body": SWIFT})
+        scene.admin.create(at("plans"), {"name": "swift", "body": SWIFT})
         service = scene.admin.create(
-            "services/",
+            at("services"),
             {"name": SERVICE, "model": MODEL, "version": "v1"}
             | {"engine": "echo", "replicas": 2, "plan": "swift"},
         )
@@ -184,11 +184,11 @@ def scene(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> Iterat
 def nothing_in_motion(scene: Scene) -> Iterator[None]:
     """A test that failed half-way must not take the others with it."""
     yield
-    release = scene.admin.get(f"services/{SERVICE}/")["release_in_motion"]
+    release = scene.admin.get(at("services", SERVICE))["release_in_motion"]
     if release is not None:
         with suppress(Refused):
-            scene.admin.post(f"releases/{release}/abort/", {"reason": "the test is over"})
-        eventually(lambda: scene.admin.get(f"services/{SERVICE}/")["release_in_motion"] is None, seconds=60)
+            scene.admin.post(at("releases", release, "abort"), {"reason": "the test is over"})
+        eventually(lambda: scene.admin.get(at("services", SERVICE))["release_in_motion"] is None, seconds=60)
 
 
 @pytest.fixture

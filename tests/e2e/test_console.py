@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from slipway.client import at
 from tests.console.server import CHROMIUM_FLAGS, chromium
 from tests.e2e.conftest import MODEL, SERVICE, Scene, Traffic
 from tests.patience import eventually
@@ -63,7 +64,7 @@ def page(scene: Scene, browser: Browser) -> Iterator[Page]:
 @pytest.fixture(scope="module")
 def brief(scene: Scene) -> str:
     """Name of a plan that comes to its approval at once."""
-    return str(scene.admin.create("plans/", {"name": "brief", "body": BRIEF})["name"])
+    return str(scene.admin.create(at("plans"), {"name": "brief", "body": BRIEF})["name"])
 
 
 def decide(page: Page, button: str, reason: str) -> None:
@@ -109,7 +110,7 @@ def test_a_release_is_started_paused_resumed_and_rejected_on_one_page_that_never
     expect(page.get_by_label("Traffic over time")).to_have_count(0)
 
     assert page.evaluate("window.isTheSamePage")
-    assert scene.admin.get(f"services/{SERVICE}/")["stable"] == f"{MODEL}:v1"
+    assert scene.admin.get(at("services", SERVICE))["stable"] == f"{MODEL}:v1"
     assert traffic.failures == []
 
 
@@ -121,7 +122,7 @@ def test_a_promoted_release_is_rolled_back_from_the_services_history(
     expect(charts.get_by_text("candidate")).to_have_count(0)
     release = scene.wait_for(scene.release("v2", plan=brief), "waiting_approval", seconds=120)
     expect(charts.locator(".legend-entry", has_text="candidate").first).to_be_visible()
-    scene.admin.post(f"releases/{release['id']}/approve/", {"reason": "soon taken back"})
+    scene.admin.post(at("releases", release["id"], "approve"), {"reason": "soon taken back"})
     scene.wait_for(release, "promoted")
 
     row = page.locator("#service-history tr", has_text=f"#{release['id']}")
@@ -134,7 +135,7 @@ def test_a_promoted_release_is_rolled_back_from_the_services_history(
 
     expect(page.get_by_text(f"Takes back release {release['id']}")).to_be_visible()
     expect(page.locator("#release-state")).to_have_text("Promoted", timeout=40_000)
-    assert scene.admin.get(f"services/{SERVICE}/")["stable"] == f"{MODEL}:v1"
+    assert scene.admin.get(at("services", SERVICE))["stable"] == f"{MODEL}:v1"
     traffic.latest.clear()
     eventually(lambda: set(traffic.latest) == {f"{MODEL}:v1"}, seconds=10)
     assert traffic.failures == []
@@ -235,7 +236,7 @@ def test_every_page_fits_a_laptop_and_a_phone_and_hears_the_shortcuts(
         page.set_viewport_size({"width": SIZES[0][0], "height": SIZES[0][1]})
         if page.locator("[data-find]").count() and not _hears_the_shortcuts(page):
             deaf.append(path)
-    scene.admin.post(f"releases/{release['id']}/reject/", {"reason": "only looked at"})
+    scene.admin.post(at("releases", release["id"], "reject"), {"reason": "only looked at"})
     scene.wait_for(release, "rejected")
     assert too_wide == []
     assert deaf == []

@@ -6,6 +6,7 @@ from contextlib import suppress
 import psutil
 import pytest
 
+from slipway.client import at
 from tests.e2e.conftest import MODEL, SERVICE, SWIFT, Scene, Traffic
 from tests.patience import eventually
 from tests.postgres import PostgresServer
@@ -22,12 +23,12 @@ def database_url() -> Iterator[str]:
 
 
 def test_a_bad_version_is_rolled_back_by_the_judge_alone(scene: Scene, traffic: Traffic) -> None:
-    stable = scene.admin.get(f"services/{SERVICE}/")["stable"]
+    stable = scene.admin.get(at("services", SERVICE))["stable"]
     scene.push("bad", seed=9, serving={"fail_share": 0.4})
-    plan = scene.admin.get("plans/swift/")["body"]
+    plan = scene.admin.get(at("plans", "swift"))["body"]
     steps = [step | ({"seconds": 120} if step["kind"] == "hold" else {}) for step in plan["steps"]]
     steps = [step for step in steps if step["kind"] != "smoke_test"]
-    scene.admin.create("plans/", {"name": "patient", "body": plan | {"name": "patient", "steps": steps}})
+    scene.admin.create(at("plans"), {"name": "patient", "body": plan | {"name": "patient", "steps": steps}})
 
     release = scene.wait_for(scene.release("bad", plan="patient"), "rolled_back", "failed")
 
@@ -46,7 +47,7 @@ def test_without_celery_and_valkey_the_sweeper_alone_brings_a_release_to_its_end
         supervisor.stop(part)
     try:
         release = scene.wait_for(scene.release("v3"), "waiting_approval")
-        scene.admin.post(f"releases/{release['id']}/approve/", {"reason": "the sweeper is enough"})
+        scene.admin.post(at("releases", release["id"], "approve"), {"reason": "the sweeper is enough"})
         scene.wait_for(release, "promoted")
     finally:
         for part in ("valkey", "worker"):
@@ -65,12 +66,12 @@ def test_without_celery_and_valkey_the_sweeper_alone_brings_a_release_to_its_end
 def test_killing_workers_with_9_changes_nothing_in_the_end(
     scene: Scene, traffic: Traffic, steps: set[str]
 ) -> None:
-    version = "v1" if scene.admin.get(f"services/{SERVICE}/")["stable"] != f"{MODEL}:v1" else "v2"
+    version = "v1" if scene.admin.get(at("services", SERVICE))["stable"] != f"{MODEL}:v1" else "v2"
     release = scene.release(version)
     killed: set[str] = set()
 
     def state() -> str:
-        seen = scene.admin.get(f"releases/{release['id']}/")
+        seen = scene.admin.get(at("releases", release["id"]))
         running = next((step["kind"] for step in seen["steps"] if step["state"] == "running"), "")
         if running in steps - killed:
             killed.add(running)
@@ -84,7 +85,7 @@ def test_killing_workers_with_9_changes_nothing_in_the_end(
 
     eventually(lambda: state() in ("waiting_approval", "failed", "rolled_back", "stuck"), seconds=150)
     assert state() == "waiting_approval"
-    scene.admin.post(f"releases/{release['id']}/approve/", {"reason": "still here"})
+    scene.admin.post(at("releases", release["id"], "approve"), {"reason": "still here"})
     eventually(lambda: state() in ("promoted", "failed", "rolled_back", "stuck"), seconds=150)
     assert state() == "promoted"
     assert {"hold", "approval"} <= killed

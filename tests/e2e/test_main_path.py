@@ -5,6 +5,7 @@ import json
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
+from slipway.client import at
 from tests.console.server import CHROMIUM_FLAGS, chromium
 from tests.e2e.conftest import MODEL, SERVICE, Scene, Traffic
 from tests.patience import eventually
@@ -31,9 +32,9 @@ def test_a_pipeline_releases_waits_for_a_person_and_sees_the_end(scene: Scene, t
     assert scene.ask(release="canary").headers["x-slipway-version"] == f"{MODEL}:v2"
     assert scene.ask(release="stable").headers["x-slipway-version"] == f"{MODEL}:v1"
 
-    path = f"releases/{release['id']}/"
-    eventually(lambda: scene.admin.get(path)["weights"]["requests"] > 50)
-    weights = scene.admin.get(path)["weights"]
+    address = at("releases", release["id"])
+    eventually(lambda: scene.admin.get(address)["weights"]["requests"] > 50)
+    weights = scene.admin.get(address)["weights"]
     low, high = weights["interval_percent"]
     assert weights["desired"]["candidate"] == 30
     assert low <= weights["observed"]["candidate"] <= high
@@ -43,7 +44,7 @@ def test_a_pipeline_releases_waits_for_a_person_and_sees_the_end(scene: Scene, t
 
     approved = scene.slipway("release", "approve", str(release["id"]), "--reason", "looks good", "--wait")
     assert approved.returncode == 0, approved.stderr
-    assert scene.admin.get(f"services/{SERVICE}/")["stable"] == f"{MODEL}:v2"
+    assert scene.admin.get(at("services", SERVICE))["stable"] == f"{MODEL}:v2"
     traffic.answers.clear()
     eventually(lambda: traffic.answers.total() > 50)
     assert set(traffic.answers) == {f"{MODEL}:v2"}
@@ -52,9 +53,9 @@ def test_a_pipeline_releases_waits_for_a_person_and_sees_the_end(scene: Scene, t
 
 
 def test_an_abort_returns_every_request_to_stable(scene: Scene, traffic: Traffic) -> None:
-    stable = scene.admin.get(f"services/{SERVICE}/")["stable"]
+    stable = scene.admin.get(at("services", SERVICE))["stable"]
     release = scene.wait_for(scene.release("v3"), "waiting_approval")
-    scene.ci.post(f"releases/{release['id']}/abort/", {"reason": "changed my mind"})
+    scene.ci.post(at("releases", release["id"], "abort"), {"reason": "changed my mind"})
 
     def answering() -> set[str]:
         return {scene.ask(release="canary").headers["x-slipway-version"] for _ in range(5)}
@@ -70,7 +71,7 @@ def test_an_abort_returns_every_request_to_stable(scene: Scene, traffic: Traffic
 def test_an_approver_finds_the_release_at_home_clicks_and_sees_it_promoted(
     scene: Scene, traffic: Traffic
 ) -> None:
-    stable = scene.admin.get(f"services/{SERVICE}/")["stable"]
+    stable = scene.admin.get(at("services", SERVICE))["stable"]
     version = "v2" if stable != f"{MODEL}:v2" else "v3"
     release = scene.wait_for(scene.release(version), "waiting_approval")
     complaints: list[str] = []
@@ -98,5 +99,5 @@ def test_an_approver_finds_the_release_at_home_clicks_and_sees_it_promoted(
 
     assert complaints == []
     assert traffic.failures == []
-    approval = scene.admin.get(f"releases/{release['id']}/")["approvals"][0]
+    approval = scene.admin.get(at("releases", release["id"]))["approvals"][0]
     assert (approval["by"], approval["reason"]) == ("admin", "The evidence is fine.")

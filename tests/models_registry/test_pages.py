@@ -295,7 +295,9 @@ def test_a_retention_rule_is_previewed_and_applied_in_the_browser(browser, libra
     assert browser.post(f"{address}apply/", given, headers=PART).status_code == 204
     assert "Being applied by ada: 0 of 1 version deleted" in text_of(browser.get(address))
     library.retain()
-    assert "Last applied" in text_of(browser.get(address))
+    applied = text_of(browser.get(address))
+    assert "Last applied" in applied
+    assert "deleted. A collection frees what nothing else needs." in applied
     assert [one.name for one in Version.objects.live().filter(model=model)] == ["v2"]
     assert browser.post(f"{address}delete/", {"reason": ""}, headers=PART).status_code == 204
     assert "Every version stays" in text_of(browser.get(address))

@@ -13,7 +13,7 @@ from clusters.models import Cluster
 from models_registry.models import Alias, Model, Version, VersionSignature
 from models_registry.services import create_model
 from releases.models import Release, Service
-from slipway.client import Client, Refused
+from slipway.client import Client, Refused, at
 from slipway.exits import CommandFailed, Exit
 from tests.cast import SYSTEM, person, team, token_of
 from tests.clusters.world import version_of
@@ -116,14 +116,14 @@ def test_releases_are_listed_by_service_and_state(terminal: Terminal, scene: Sce
 
 def test_a_filter_that_the_api_does_not_know_is_refused(terminal: Terminal, developer: str) -> None:
     with Client(URL, developer, transport=terminal.wire) as client, pytest.raises(Refused, match="servise"):
-        client.get("releases/", servise="chat")
+        client.get(at("releases"), servise="chat")
 
 
 def test_a_list_of_several_pages_is_read_to_its_end(terminal: Terminal, developer: str) -> None:
     for number in range(5):
         create_model(actor=SYSTEM, team=team("vision"), name=f"model-{number}", task="text-generation")
     with Client(URL, developer, transport=terminal.wire) as client:
-        names = [row["name"] for row in client.each("models/", limit=2, q="model")]
+        names = [row["name"] for row in client.each(at("models"), limit=2, q="model")]
 
     assert names == [f"model-{number}" for number in range(5)]
     assert len(terminal.wire.sent) == 3
@@ -161,7 +161,7 @@ def test_a_creation_that_is_still_at_work_is_waited_for() -> None:
     )
     transport = httpx2.MockTransport(lambda _request: next(answers))
     with Client(URL, "slp_x", transport=transport, sleep=lambda _seconds: None) as client:
-        assert client.create("models/", {"name": "tiny"}) == {"name": "tiny"}
+        assert client.create(at("models"), {"name": "tiny"}) == {"name": "tiny"}
 
 
 def test_a_server_that_stays_away_is_given_up() -> None:
@@ -170,7 +170,7 @@ def test_a_server_that_stays_away_is_given_up() -> None:
         Client(URL, "slp_x", transport=transport, sleep=lambda _seconds: None) as client,
         pytest.raises(CommandFailed, match="it answers 503") as failed,
     ):
-        client.create("models/", {"name": "tiny"})
+        client.create(at("models"), {"name": "tiny"})
     assert failed.value.exit is Exit.UNREACHABLE
 
 

@@ -2,6 +2,7 @@
 
 import socket
 
+import httpx2
 import pytest
 
 from releases import services
@@ -117,6 +118,24 @@ def test_2_for_a_version_without_its_two_parts_and_how_to_write_one(terminal: Te
     assert terminal.wire.sent == []
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx2.Response(500, json={"detail": "It failed.", "request_id": "6f1c0d3e9a53"}),
+        httpx2.Response(500, text="Server Error", headers={"X-Request-ID": "6f1c0d3e9a53"}),
+        httpx2.Response(500, json={"detail": "It was logged under request id 6f1c0d3e9a53."}),
+    ],
+)
+def test_1_for_a_server_that_fails_and_the_request_id_to_look_for(
+    terminal: Terminal, answer: httpx2.Response
+) -> None:
+    terminal.wire.stumbles = lambda request: answer
+
+    said = terminal("release", "list", token="slp_x")
+
+    assert (said.status, said.err.count("6f1c0d3e9a53")) == (1, 1)
+
+
 def test_2_without_a_token_and_where_to_put_one(terminal: Terminal) -> None:
     said = terminal("release", "list")
 
@@ -130,6 +149,8 @@ def test_2_without_a_token_and_where_to_put_one(terminal: Terminal) -> None:
         ["--url", "not an address"],
         ["--url", "ftp://testserver"],
         ["--url", "http://"],
+        ["--url", "http://testserver?x="],
+        ["--url", "http://testserver/#x"],
         ["--token", "two words"],
         ["--token-file", "/nowhere"],
         ["--output", "xml"],

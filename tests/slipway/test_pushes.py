@@ -155,6 +155,19 @@ def test_files_that_must_not_enter_end_the_push_with_1_before_a_byte(
     assert push(pushing, directory, "--ignore", "link.*", "--no-wait").status == 0
 
 
+def test_a_model_that_is_not_there_is_said_before_the_files_are_read(
+    pushing: Terminal, directory: Path
+) -> None:
+    said = pushing("models", "push", directory, "-m", "nomodel")
+    assert (said.status, "nomodel" in said.err, "Hashing" in said.err) == (2, True, False)
+
+
+def test_a_directory_that_cannot_be_pushed_makes_no_model(pushing: Terminal, directory: Path) -> None:
+    (directory / "link.json").symlink_to("secret")
+    assert pushing("models", "push", directory, "-m", "new", "--create").status == 1
+    assert not Model.objects.filter(name="new").exists()
+
+
 def test_hashes_are_remembered_and_found_wrong_when_a_file_is_another_one(tmp_path: Path) -> None:
     b.write(tmp_path / "d", {"a.bin": b"a" * 2_000_000, "b/small": b"s"})
     memory = HashMemory(tmp_path / "cache")

@@ -51,13 +51,22 @@ def test_a_rule_is_set_looked_at_applied_and_dropped(typing: Terminal, library: 
     applied = typing(*JSON, "models", "retention", "apply", "tiny", "--preview", seen["preview"], "--daily")
     assert (applied.status, applied.document["last_run"]["deleted_versions"]) == (0, 1)
     assert applied.document["daily"]
-    assert "deleted 1 version," in typing("models", "retention", "show", "tiny").out
+    shown = typing("models", "retention", "show", "tiny").out
+    assert "deleted 1 version of " in shown
+    assert "; a collection frees what nothing else needs" in shown
     again = typing("models", "retention", "apply", "tiny")
     assert again.status == 0, "nothing goes any more, so nothing is asked"
     assert typing("models", "retention", "stop", "tiny").status == 0
     assert typing("models", "retention", "drop", "tiny", "--reason", "All shall stay.").status == 0
     assert not RetentionRule.objects.exists()
     assert typing("models", "retention", "show", "tiny").status == 2
+
+
+def test_a_preview_that_is_empty_deletes_nothing(typing: Terminal) -> None:
+    typing("models", "retention", "set", "tiny", "--keep-last", 1)
+    said = typing("models", "retention", "apply", "tiny", "--preview", "", "--yes", "--no-wait")
+    assert (said.status, "--preview is empty" in said.err) == (2, True)
+    assert RetentionRule.objects.get().asked is None
 
 
 def test_a_version_is_deleted_and_what_only_it_needed_is_collected(root: Terminal, library: Library) -> None:
