@@ -32,7 +32,8 @@ from rest_framework.serializers import BaseSerializer, CharField, Serializer
 from rest_framework.viewsets import GenericViewSet
 
 from common.actor import Actor
-from common.api import idempotency
+from common.api import idempotency, problems
+from common.api.bodies import unknown_fields
 from common.api.cursors import KeysetPagination
 from common.api.etags import etag_of, expected_revision, unchanged
 from common.audit import MAX_REASON
@@ -81,6 +82,8 @@ class Endpoint(GenericViewSet[Any]):
     def _post_once(
         self, handler: Callable[..., HttpResponseBase], request: Request, *args: Any, **kwargs: Any
     ) -> HttpResponseBase:
+        if self.action not in self.inputs and (unknown := unknown_fields(None, request.data)):
+            raise ValidationError(unknown)
         work = partial(handler, request, *args, **kwargs)
         return idempotency.once(request, self.actor, work, secret=self._shows_a_secret)
 
@@ -118,7 +121,9 @@ class Endpoint(GenericViewSet[Any]):
             partial=self.request.method == "PATCH",
             context=self.get_serializer_context(),
         )
-        serializer.is_valid(raise_exception=True)
+        unknown = unknown_fields(serializer, self.request.data)
+        if not serializer.is_valid() or unknown:
+            raise ValidationError(problems.flattened(serializer.errors) | unknown)
         return cast("dict[str, Any]", serializer.validated_data)
 
     def get_serializer_class(self) -> type[BaseSerializer[Any]]:
