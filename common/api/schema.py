@@ -97,7 +97,7 @@ class Schema(AutoSchema):
 
     def _get_response_bodies(self, direction: Any = "response") -> dict[str, Any]:
         """With the refusals, which an action that names its own answers has as well."""
-        bodies: dict[str, Any] = super()._get_response_bodies(direction)  # type: ignore[no-untyped-call]
+        bodies: dict[str, Any] = super()._get_response_bodies(direction)
         for code in self._refusals():
             refusal = OpenApiResponse(Problem, description=_PROBLEMS[code])
             bodies.setdefault(
@@ -120,7 +120,7 @@ class Schema(AutoSchema):
 
     def _get_parameters(self) -> list[dict[str, Any]]:
         """A class names the parameters of all its paths; those that this path lacks are none of it."""
-        found: list[dict[str, Any]] = super()._get_parameters()  # type: ignore[no-untyped-call]
+        found: list[dict[str, Any]] = super()._get_parameters()
         return [one for one in found if one["in"] != "path" or f"{{{one['name']}}}" in self.path]
 
     def _success(self) -> dict[Any, Any]:
