@@ -215,8 +215,11 @@ class EndpointReconciler(Reconciler[WebhookEndpoint]):
         if not row.enabled:
             return None
         waiting = WebhookDelivery.objects.filter(endpoint=row, state__in=OPEN_DELIVERIES)
-        first = waiting.select_related("event").order_by("due_at", "pk").first()
-        if first is None:
+        in_turn = waiting.select_related("event").order_by("due_at", "pk")
+        # A person waits for what comes of a test: neither the queue nor a pause keeps its first try back.
+        if test := in_turn.filter(event__type=webhooks.TEST, tries=0).first():
+            return Send(test)
+        if (first := in_turn.first()) is None:
             return None
         until = max(first.due_at, row.quiet_until or first.due_at)
         return Send(first) if until <= now else Await(until)

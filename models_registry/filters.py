@@ -21,7 +21,7 @@ from models_registry.models import Model, Version
 from models_registry.states import VersionState
 
 MAX_TEXT = 200
-_COUNT = re.compile(r"(\d{1,18}(?:\.\d{1,6})?) ?([kmbt]?)", re.ASCII | re.IGNORECASE)
+_COUNT = re.compile(r"(\d{1,19}(?:\.\d{1,6})?) ?([kmbt]?)", re.ASCII | re.IGNORECASE)
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 _LARGEST = 2**63 - 1
 

@@ -1,6 +1,8 @@
 """JSON in and out by orjson: strict, bounded, and several times faster than the standard library."""
 
 from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from decimal import Decimal
 from typing import IO, Any, ClassVar
 
 import orjson
@@ -17,7 +19,29 @@ class TooLarge(exceptions.APIException):
 
 
 def dumps(data: Any) -> bytes:
-    return orjson.dumps(data, default=_plain, option=_OPTIONS)
+    try:
+        return orjson.dumps(data, default=_plain, option=_OPTIONS)
+    except orjson.JSONEncodeError:
+        # PostgreSQL keeps 1e20 as 100000000000000000000: a document may hold what orjson does not count.
+        return orjson.dumps(_written_out(data), default=_plain, option=_OPTIONS)
+
+
+def _written_out(value: Any) -> Any:
+    """`value` with its integers beyond 64 bits as the digits that JSON has for them."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        # `str` refuses integers of more than 4,300 digits.
+        return orjson.Fragment(str(Decimal(value)))
+    if is_dataclass(value) and not isinstance(value, type):
+        return _written_out(asdict(value))
+    if isinstance(value, Mapping):
+        return {_key(key): _written_out(item) for key, item in value.items()}
+    if hasattr(value, "__iter__") and not isinstance(value, str):
+        return [_written_out(item) for item in value]
+    return value
+
+
+def _key(key: Any) -> Any:
+    return str(Decimal(key)) if type(key) is int else key
 
 
 def _plain(value: Any) -> Any:

@@ -56,6 +56,21 @@ _PROBLEMS = {
 }
 
 
+def with_exact_alternatives(result: Any, **_: Any) -> Any:
+    """`oneOf` only where one alternative alone can match: spectacular's hook, after all others."""
+    if isinstance(result, list):
+        return [with_exact_alternatives(one) for one in result]
+    if not isinstance(result, dict):
+        return result
+    shown = {name: with_exact_alternatives(one) for name, one in result.items()}
+    match shown.get("oneOf"):
+        case list(alternatives) if {} in alternatives:
+            del shown["oneOf"]
+        case list(alternatives) if sum(one.get("type") == "string" for one in alternatives) > 1:
+            shown["anyOf"] = shown.pop("oneOf")
+    return shown
+
+
 class Schema(AutoSchema):
     def get_summary(self) -> str | None:
         doc = get_doc(getattr(self.view, self._action, None))
@@ -78,7 +93,22 @@ class Schema(AutoSchema):
     def get_response_serializers(self) -> Any:
         if not isinstance(self.view, Endpoint):
             return super().get_response_serializers()
-        found = self._success()
+        return self._success()
+
+    def _get_response_bodies(self, direction: Any = "response") -> dict[str, Any]:
+        """With the refusals, which an action that names its own answers has as well."""
+        bodies: dict[str, Any] = super()._get_response_bodies(direction)
+        for code in self._refusals():
+            refusal = OpenApiResponse(Problem, description=_PROBLEMS[code])
+            bodies.setdefault(
+                str(code),
+                self._get_response_for_code(  # type: ignore[no-untyped-call]
+                    refusal, str(code), [problems.CONTENT_TYPE], direction
+                ),
+            )
+        return bodies
+
+    def _refusals(self) -> list[int]:
         codes = {400, 401, 403}
         if "{" in self.path:
             codes.add(404)
@@ -86,11 +116,12 @@ class Schema(AutoSchema):
             codes.add(409)
         if self._conditional:
             codes.add(412)
-        refused = {
-            (code, problems.CONTENT_TYPE): OpenApiResponse(Problem, description=_PROBLEMS[code])
-            for code in sorted(codes)
-        }
-        return found | refused
+        return sorted(codes)
+
+    def _get_parameters(self) -> list[dict[str, Any]]:
+        """A class names the parameters of all its paths; those that this path lacks are none of it."""
+        found: list[dict[str, Any]] = super()._get_parameters()
+        return [one for one in found if one["in"] != "path" or f"{{{one['name']}}}" in self.path]
 
     def _success(self) -> dict[Any, Any]:
         view = self.view

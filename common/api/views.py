@@ -22,7 +22,6 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Model, QuerySet
 from django.http import Http404
 from django.http.response import HttpResponseBase
-from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework.exceptions import ValidationError
 from rest_framework.filters import SearchFilter
 from rest_framework.permissions import SAFE_METHODS
@@ -32,7 +31,8 @@ from rest_framework.serializers import BaseSerializer, CharField, Serializer
 from rest_framework.viewsets import GenericViewSet
 
 from common.actor import Actor
-from common.api import idempotency
+from common.api import filters, idempotency, problems
+from common.api.bodies import unknown_fields
 from common.api.cursors import KeysetPagination
 from common.api.etags import etag_of, expected_revision, unchanged
 from common.audit import MAX_REASON
@@ -56,7 +56,7 @@ class Endpoint(GenericViewSet[Any]):
     sort: ClassVar[Sequence[str]] = ("pk",)
     search_fields: ClassVar[Sequence[str]] = ()
     pagination_class: type[KeysetPagination] | None = KeysetPagination
-    filter_backends = (DjangoFilterBackend, SearchFilter)
+    filter_backends = (filters.FilterBackend, SearchFilter)
 
     @property
     def actor(self) -> Actor:
@@ -81,25 +81,35 @@ class Endpoint(GenericViewSet[Any]):
     def _post_once(
         self, handler: Callable[..., HttpResponseBase], request: Request, *args: Any, **kwargs: Any
     ) -> HttpResponseBase:
+        if self.action not in self.inputs and (unknown := unknown_fields(None, request.data)):
+            raise ValidationError(unknown)
         work = partial(handler, request, *args, **kwargs)
         return idempotency.once(request, self.actor, work, secret=self._shows_a_secret)
 
     def _refuse_unknown_parameters(self, request: Request) -> None:
-        """A misspelt filter must not look like a list without one."""
+        """A misspelt filter must not look like a list without one, nor the last of two like both."""
         known = set(self.parameters.get(self.action, ()))
+        listed: set[str] = set()
         if self.action == "destroy":
             known.add("reason")
         if self.action in self.paged_actions:
             known |= {*KeysetPagination.fields, *self.filter_names()}
+            listed = filters.names_of_lists(self._filters())
         if unknown := sorted(set(request.query_params) - known):
             hint = ", ".join(sorted(known)) or "none"
             raise ValidationError({name: [f"There is no such parameter. Known: {hint}."] for name in unknown})
+        repeated = [name for name, values in request.query_params.lists() if len(values) > 1]
+        if at_fault := sorted(set(repeated) - listed):
+            raise ValidationError({name: ["Give it once."] for name in at_fault})
 
     def filter_names(self) -> set[str]:
         """The query parameters, beside those of paging, that narrow the list."""
-        filters = DjangoFilterBackend().get_filterset_class(self, super().get_queryset())
-        names = set(filters.base_filters) if filters else set()
+        names = set(self._filters())
         return names | {"q"} if self.search_fields else names
+
+    def _filters(self) -> Mapping[str, Any]:
+        found = filters.FilterBackend().get_filterset_class(self, super().get_queryset())
+        return found.base_filters if found else {}
 
     def get_queryset(self) -> QuerySet[Any]:
         rows = super().get_queryset()
@@ -118,7 +128,9 @@ class Endpoint(GenericViewSet[Any]):
             partial=self.request.method == "PATCH",
             context=self.get_serializer_context(),
         )
-        serializer.is_valid(raise_exception=True)
+        unknown = unknown_fields(serializer, self.request.data)
+        if not serializer.is_valid() or unknown:
+            raise ValidationError(problems.flattened(serializer.errors) | unknown)
         return cast("dict[str, Any]", serializer.validated_data)
 
     def get_serializer_class(self) -> type[BaseSerializer[Any]]:

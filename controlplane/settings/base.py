@@ -268,6 +268,10 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Model registry, releases behind a gateway, and the fleet that serves them.",
     "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "common.api.schema.with_exact_alternatives",
+    ],
     "ENUM_NAME_OVERRIDES": {
         "Right": "accounts.states.Right",
         "Role": "accounts.states.Role",

@@ -25,6 +25,8 @@ _SCALARS = {
     10: struct.Struct("<Q"), 11: struct.Struct("<q"), 12: struct.Struct("<d"),
 }  # fmt: skip
 _BOOL, _STRING, _ARRAY = 7, 8, 9
+_TEMPLATES = ("tokenizer.chat_template", "tokenizer.chat_templates")
+_NAMED_TEMPLATE = "tokenizer.chat_template."
 
 # ggml type: name, elements per block, bytes per block (ggml.h and gguf-py's GGML_QUANT_SIZES).
 TYPES = {
@@ -68,15 +70,7 @@ class Gguf:
 def parse(content: Content) -> Gguf:
     """The header of a file whose tensors all lie inside it; else Malformed."""
     cursor = Cursor(content)
-    if cursor.take(4) != MAGIC:
-        raise Malformed("it does not begin with 'GGUF'")
-    version = int(cursor.unpack(_U32))
-    if version not in (2, 3):
-        raise Malformed(f"its version is {version}; 2 and 3, little-endian, are known")
-    tensors = int(cursor.unpack(_U64))
-    keys = int(cursor.unpack(_U64))
-    if tensors > MAX_TENSORS or keys > MAX_KEYS:
-        raise Malformed(f"it claims {tensors:,} tensors and {keys:,} keys")
+    version, tensors, keys = _beginning(cursor)
     values: dict[str, Value] = {}
     array_items: dict[str, int] = {}
     seen = set()
@@ -95,6 +89,45 @@ def parse(content: Content) -> Gguf:
         raise Malformed(f"its general.alignment is {alignment!r}")
     by_type = _tensors(cursor, tensors, alignment=alignment)
     return Gguf(version, tensors, sum(by_type.values()), dict(by_type), values, array_items)
+
+
+def chat_templates(content: Content, *, most: int, max_bytes: int) -> list[str]:
+    """The first `max_bytes` of each chat template in a header, of at most so many; else Malformed.
+
+    They stand under `tokenizer.chat_template`, `tokenizer.chat_template.NAME` and `tokenizer.chat_templates`;
+    the last of these holds the names in files of llama.cpp, and nobody vouches for that.
+    """
+    cursor = Cursor(content)
+    found: list[str] = []
+    for _ in range(_beginning(cursor)[2]):
+        key = _string(cursor, MAX_KEY_BYTES)
+        kind = int(cursor.unpack(_U32))
+        is_one = key in _TEMPLATES or key.startswith(_NAMED_TEMPLATE)
+        if kind == _STRING and is_one:
+            found.append(_text(cursor, max_bytes))
+        elif kind != _ARRAY:
+            _value(cursor, kind)
+        elif not is_one:
+            _skip_array(cursor, nesting=0)
+        else:
+            found += _texts(cursor, most=most - len(found), max_bytes=max_bytes)
+        if len(found) >= most:
+            break
+    return found
+
+
+def _beginning(cursor: Cursor) -> tuple[int, int, int]:
+    """Version, number of tensors, number of keys."""
+    if cursor.take(4) != MAGIC:
+        raise Malformed("it does not begin with 'GGUF'")
+    version = int(cursor.unpack(_U32))
+    if version not in (2, 3):
+        raise Malformed(f"its version is {version}; 2 and 3, little-endian, are known")
+    tensors = int(cursor.unpack(_U64))
+    keys = int(cursor.unpack(_U64))
+    if tensors > MAX_TENSORS or keys > MAX_KEYS:
+        raise Malformed(f"it claims {tensors:,} tensors and {keys:,} keys")
+    return version, tensors, keys
 
 
 def _string(cursor: Cursor, limit: int) -> str:
@@ -116,21 +149,48 @@ def _value(cursor: Cursor, kind: int) -> Value:
     if kind in _SCALARS:
         return cursor.unpack(_SCALARS[kind])
     if kind == _STRING:
-        length = int(cursor.unpack(_U64))
-        kept = cursor.take(min(length, MAX_KEPT_BYTES, cursor.left))
-        cursor.skip(length - len(kept))
-        return kept.decode("utf-8", "replace")
+        return _text(cursor, MAX_KEPT_BYTES)
     raise Malformed(f"it has a value of the unknown type {kind}")
+
+
+def _text(cursor: Cursor, max_bytes: int) -> str:
+    """The beginning of a string."""
+    length = int(cursor.unpack(_U64))
+    kept = cursor.take(min(length, max_bytes, cursor.left))
+    cursor.skip(length - len(kept))
+    return kept.decode("utf-8", "replace")
+
+
+def _texts(cursor: Cursor, *, most: int, max_bytes: int) -> list[str]:
+    """The first strings of an array; all of another one is skipped."""
+    kind, items = _array(cursor)
+    if kind != _STRING:
+        _skip_items(cursor, kind, items, nesting=0)
+        return []
+    found = [_text(cursor, max_bytes) for _ in range(min(items, most))]
+    _skip_items(cursor, kind, items - len(found), nesting=0)
+    return found
 
 
 def _skip_array(cursor: Cursor, *, nesting: int) -> int:
     """How many items it had."""
     if nesting >= 4:
         raise Malformed("its arrays are nested too deeply")
+    kind, items = _array(cursor)
+    _skip_items(cursor, kind, items, nesting=nesting)
+    return items
+
+
+def _array(cursor: Cursor) -> tuple[int, int]:
+    """The type of its items, and how many there are."""
     kind = int(cursor.unpack(_U32))
     items = int(cursor.unpack(_U64))
     if items > MAX_ARRAY_ITEMS:
         raise Malformed(f"it has an array of {items:,} items")
+    return kind, items
+
+
+def _skip_items(cursor: Cursor, kind: int, items: int, *, nesting: int) -> None:
     if kind in _SCALARS:
         cursor.skip(items * _SCALARS[kind].size)
     elif kind == _STRING:
@@ -141,7 +201,6 @@ def _skip_array(cursor: Cursor, *, nesting: int) -> int:
             _skip_array(cursor, nesting=nesting + 1)
     else:
         raise Malformed(f"it has an array of the unknown type {kind}")
-    return items
 
 
 def _tensors(cursor: Cursor, count: int, *, alignment: int) -> Counter[str]:

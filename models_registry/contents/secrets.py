@@ -27,6 +27,7 @@ _KINDS: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes], str], ...] = (
     ),
     ((b"glpat-",), re.compile(rb"\bglpat-[A-Za-z0-9_-]{20,40}\b"), "a token of GitLab"),
     ((b"xox",), re.compile(rb"\bxox[abeoprs]-[A-Za-z0-9-]{20,200}"), "a token of Slack"),
+    ((b"slp_",), re.compile(rb"\bslp_[a-z0-9]{10}_[A-Za-z0-9]{43}\b"), "a token of Slipway"),
     (
         (b"sk-",),
         re.compile(rb"\bsk-[A-Za-z0-9_-]{32,200}"),

@@ -12,6 +12,8 @@ CHUNK = 1024 * 1024
 MAX_TEXT_BYTES = 1024 * 1024 * 1024
 MAX_JSON_BYTES = 64 * 1024 * 1024
 MAX_JSON_DEPTH = 100
+MAX_DIGITS = 1_000
+"""Of an integer."""
 
 
 def check(content: Content) -> None:
@@ -37,13 +39,19 @@ def parse_json(content: Content) -> Any:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
         try:
-            value = json.loads(data)
+            value = json.loads(data, parse_int=_integer)
         except RecursionError:
             raise Malformed("it is nested too deeply") from None
         except ValueError as error:
             raise Malformed(str(error)[:120]) from None
     check_depth(value)
     return value
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise Malformed(f"it holds a number of {len(digits):,} digits; {MAX_DIGITS:,} are allowed")
+    return int(digits)
 
 
 def check_json_size(content: Content) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
-from models_registry.contents import code, secrets, templates
+from models_registry.contents import code, gguf, secrets, templates
 from models_registry.contents.reading import Content, Malformed
 from models_registry.contents.text import parse_json
 
@@ -23,11 +23,10 @@ class Warned:
 
 
 def warnings_of(path: str, format: str, content: Content) -> tuple[Warned, ...]:
-    """Of a file that `contents.identify` has found to be of that format. It reads texts once more."""
-    if format not in _TEXTS:
-        return ()
+    """Of a file that `contents.identify` has found to be of that format, whose texts it reads once more."""
     found = [
-        Warned("secret", path, line, f"It seems to hold {what}.") for line, what in secrets.found_in(content)
+        Warned("secret", path, line, f"It seems to hold {what}.")
+        for line, what in (secrets.found_in(content) if format in _TEXTS else ())
     ]
     for template in _templates(path, format, content)[: templates.MAX_TEMPLATES]:
         doubts = templates.doubts(template)[: templates.MAX_TEMPLATES]
@@ -40,9 +39,13 @@ def _templates(path: str, format: str, content: Content) -> list[str]:
     if format == "text" and name.endswith(templates.SUFFIX):
         # One byte more than is parsed tells that it is too large.
         return [content.read_at(0, templates.MAX_BYTES + 1).decode("utf-8", "replace")]
-    if format == "json" and name in _TEMPLATES_IN:
-        try:
+    try:
+        if format == "json" and name in _TEMPLATES_IN:
             return templates.templates_in(parse_json(content))
-        except Malformed:
-            return []
+        if format == "gguf":
+            return gguf.chat_templates(
+                content, most=templates.MAX_TEMPLATES, max_bytes=templates.MAX_BYTES + 1
+            )
+    except Malformed:
+        return []
     return []

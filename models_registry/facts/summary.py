@@ -1,7 +1,6 @@
 """What a version is, summed up from its config and its weights' headers."""
 
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -281,10 +280,12 @@ def _bounded(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def storable(value: Any) -> Any:
-    """`value` as every database takes it: no NULs or lone surrogates in texts, no NaN, no endless numbers."""
+    """`value` as every database takes it: no NULs or lone surrogates in texts, no NaN, no number
+    beyond 64 bits."""
     if isinstance(value, str):
         return texts.storable(value[:MAX_TEXT])
-    if isinstance(value, float) and not math.isfinite(value):
+    # jsonb keeps a large float as an integer; what 64 bits do not hold stays what its author wrote, as text.
+    if isinstance(value, float) and not abs(value) < 2**63:
         return str(value)
     if isinstance(value, int) and abs(value) >= 2**63:
         return str(value)

@@ -1,12 +1,14 @@
 """Models, versions and aliases over REST, as people and CI use them."""
 
 import asyncio
+import json
 import pickle
 
 import orjson
 import pytest
 from asgiref.sync import sync_to_async
 from django.db import connections
+from django.db.models import QuerySet
 
 from models_registry import services, uses
 from models_registry.api.views import _version_events
@@ -240,6 +242,26 @@ def test_two_versions_are_compared_by_files_and_config(api, library, model) -> N
         ("hidden_size", "changed", 64, 128),
         ("new", "added", None, 1),
     ]
+
+
+@pytest.mark.parametrize("number", [10**20, -(10**20)])
+def test_a_version_with_a_number_beyond_64_bits_is_read_compared_and_tagged(
+    api, library, model, number: int
+) -> None:
+    odd = {**b.CONFIG, "max_position_embeddings": number, "quantization_config": {"bits": number}}
+    (library.directory() / "config.json").write_text(json.dumps(odd))
+    assert library.push(api, library.root / "model")["context_length"] is None
+    # PostgreSQL gives a large float back as an integer, also to rows of earlier imports.
+    QuerySet(Version).update(config=odd)
+    answers = [
+        api.get("models/tiny/versions/v1/"),
+        api.get("models/tiny/versions/v1/compare/v1/"),
+        api.post("models/tiny/versions/v1/tags/", {"add": ["odd"]}),
+        api.post("models/tiny/versions/v1/archive/"),
+        api.post("models/tiny/versions/v1/restore/", None, Idempotency_Key="k1"),
+    ]
+    assert [answer.status_code for answer in answers] == [200] * 5
+    assert answers[0].json()["config"]["quantization_config"]["bits"] == number
 
 
 def test_lists_page_filter_and_search(api, library, model) -> None:

@@ -3,7 +3,9 @@
 import json
 import struct
 
-from models_registry.contents import InMemory, identify
+import pytest
+
+from models_registry.contents import InMemory, Refused, identify
 from models_registry.facts.summary import facts_of, storable
 from tests.models_registry import builders as b
 
@@ -74,6 +76,29 @@ def test_what_databases_choke_on_is_made_storable() -> None:
     assert cleaned["a\ufffd"] == ["?", "nan", "-inf", str(10**30)]
     assert len(cleaned["long"]) == 4000
     json.dumps(cleaned, allow_nan=False).encode()
+
+
+@pytest.mark.parametrize("beside", ["1", "NaN"])
+@pytest.mark.parametrize(
+    "number", ["99999999999999999999", "-99999999999999999999", "-3.4028234663852886e+38"]
+)
+def test_a_number_beyond_64_bits_is_no_fact_and_kept_as_text(number: str, beside: str) -> None:
+    content = (
+        f'{{"max_position_embeddings": {number}, "num_hidden_layers": {number}, "deep": [{number}, {beside}],'
+        f' "quantization_config": {{"quant_method": "gptq", "bits": {number}, "group_size": {number}}}}}'
+    )
+    facts = facts_of(identified({"config.json": content.encode()}))
+    assert facts.context_length is facts.details["layers"] is None
+    assert facts.details["quantization"] == {"method": "gptq", "bits": None, "group_size": None}
+    kept = [facts.config["num_hidden_layers"], facts.config["deep"][0]]
+    assert [(type(one), float(one)) for one in kept] == [(str, float(number))] * 2
+
+
+@pytest.mark.parametrize("beside", [b"", b', "nan": NaN'])
+def test_a_number_of_thousands_of_digits_is_refused_in_a_sentence(beside: bytes) -> None:
+    content = b'{"vocab_size": ' + b"9" * 5000 + beside + b"}"
+    with pytest.raises(Refused, match=r"a number of 5,000 digits; 1,000 are allowed"):
+        identify("config.json", InMemory(content))
 
 
 def test_a_config_of_more_than_64_kib_is_not_kept() -> None:

@@ -49,6 +49,8 @@ MODELS = [
     ("architecture=llama&format=safetensors", ["tiny"]),
     ("parameters_min=64&parameters_max=1K", ["tiny"]),
     ("parameters_min=0.1k", []),
+    ("parameters_min=1000000000000000000", []),
+    ("parameters_max=9223372036854775807", ["tiny"]),
     ("alias=Prod", ["tiny"]),
     ("alias=staging", []),
     ("tag=run%3D1", ["tiny"]),
@@ -75,6 +77,7 @@ BAD = [
     ("format=pickle", "format"),
     ("parameters_min=many", "parameters_min"),
     ("parameters_max=99999999T", "parameters_max"),
+    ("parameters_max=9223372036854775808", "parameters_max"),
     ("task=a%00b", "task"),
     (f"alias={'x' * 300}", "alias"),
 ]
@@ -107,6 +110,34 @@ def test_rest_and_page_are_narrowed_alike_and_say_what_makes_no_sense(
         assert told.status_code == 200
         assert "listing-fault" in told.content.decode(), query
     assert "no such parameter" in str(api.get(f"{rest}?colour=blue").json()["errors"]["colour"])
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "sentence"),
+    [
+        ("models/?served=1", "served", "Give one of: true, false."),
+        ("models/?format=GGUF", "format", "Give one of: safetensors, gguf, onnx."),
+        ("models/?versions=ready", "versions", "Give one of: importing, failed, refused."),
+        (
+            "models/tiny/versions/?state=ready&state=deleted",
+            "state",
+            "Give one of: importing, ready, archived, failed, refused.",
+        ),
+    ],
+)
+def test_a_filter_without_such_a_value_names_those_that_it_has(
+    shelf, ada, query: str, field: str, sentence: str
+) -> None:
+    assert cast.api(ada).get(query).json()["errors"] == {field: [sentence]}
+
+
+def test_a_parameter_of_one_value_is_given_once(shelf, ada) -> None:
+    answer = cast.api(ada).get("models/?team=vision&team=speech&sort=name&sort=-name&q=a&limit=1&limit=1")
+    assert (answer.status_code, answer.json()["errors"]) == (
+        400,
+        {name: ["Give it once."] for name in ("limit", "sort", "team")},
+    )
+    assert cast.api(ada).delete("models/tiny/?reason=a&reason=b").status_code == 400
 
 
 def test_further_filters_are_folded_away_until_one_is_used(shelf, ada) -> None:

@@ -1,10 +1,12 @@
 """What approvers are warned of: secrets in text files, and chat templates that are odd."""
 
 import json
+import struct
 
 import pytest
 
-from models_registry.contents import InMemory, templates
+from accounts import keys
+from models_registry.contents import InMemory, gguf, templates
 from models_registry.contents.secrets import found_in
 from models_registry.contents.warnings import warnings_of
 from tests import cast
@@ -19,6 +21,7 @@ SECRETS = {
     "a token of GitLab": "glpat-" + "a1B2" * 5,
     "a token of Slack": "xoxb-" + "123456789-" * 3,
     "a secret key (sk-)": "sk-proj-" + "a1B2" * 12,
+    "a token of Slipway": keys.new_key().text,
     "a key of Google": "AIza" + "a1B2_" * 7,
 }
 CHATML = (
@@ -94,6 +97,45 @@ def test_templates_are_found_wherever_engines_look_for_them(path: str, content) 
     data = (content if is_text else json.dumps(content)).encode()
     (warned,) = warnings_of(path, "text" if is_text else "json", InMemory(data))
     assert (warned.kind, warned.path, warned.line) == ("template", path, 1)
+
+
+def texts_of(*texts: str) -> bytes:
+    return struct.pack("<IQ", 8, len(texts)) + b"".join(b.gguf_string(text) for text in texts)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        ("tokenizer.chat_template", 8, b.gguf_string("{{ a.__b__ }}")),
+        ("tokenizer.chat_template.tool_use", 8, b.gguf_string("{{ a.__b__ }}")),
+        ("tokenizer.chat_templates", 9, texts_of("tool_use", "{{ a.__b__ }}")),
+    ],
+    ids=lambda told: told[0],
+)
+def test_templates_inside_a_gguf_file_are_found(told) -> None:
+    around = [("tokenizer.ggml.tokens", 9, texts_of("{{ b.__c__ }}")), told, ("x.y", 4, b.u32(7))]
+    (warned,) = warnings_of("m.gguf", "gguf", InMemory(b.gguf(around)))
+    assert (warned.kind, warned.path, warned.line) == ("template", "m.gguf", 1)
+    assert "'__b__'" in warned.reason
+
+
+def test_a_gguf_file_without_a_template_or_with_an_ordinary_one_raises_no_warning() -> None:
+    ordinary = [
+        ("tokenizer.chat_template", 8, b.gguf_string(CHATML)),
+        ("tokenizer.chat_templates", 9, texts_of("tool_use", "rag")),
+        ("tokenizer.chat_template.x", 9, struct.pack("<IQ", 4, 2) + b.u32(1) + b.u32(2)),
+    ]
+    for content in (b.gguf(), b.gguf(ordinary)):
+        assert warnings_of("m.gguf", "gguf", InMemory(content)) == ()
+
+
+def test_of_endless_templates_in_a_gguf_file_the_beginnings_of_twenty_are_looked_at() -> None:
+    large = "{{ x }}" * 50_000
+    content = b.gguf([("tokenizer.chat_templates", 9, texts_of(*[large] * 30))])
+    (warned,) = warnings_of("m.gguf", "gguf", InMemory(content))
+    assert "larger than 256 KiB" in warned.reason
+    found = gguf.chat_templates(InMemory(content), most=20, max_bytes=10)
+    assert found == [large[:10]] * 20
 
 
 def test_a_version_with_warnings_is_ready_and_tells_them(library, actor, model, client) -> None:

@@ -234,6 +234,24 @@ def test_a_test_is_sent_whatever_is_wanted_and_at_once(endpoint, receiver, clock
     assert orjson.loads(receiver.received[0].body)["type"] == "webhook.test"
 
 
+def test_a_test_waits_neither_for_what_failed_before_nor_for_the_pause_that_follows(
+    endpoint, receiver, clock
+):
+    receiver.reply = Reply(500)
+    happen()
+    sweep_twice(clock)
+    WebhookDelivery.objects.update(due_at=timezone.now() - timedelta(hours=1))
+    delivery = services.send_test(actor=SYSTEM, endpoint=endpoint)
+    WebhookEndpoint.objects.update(quiet_until=timezone.now() + timedelta(hours=1))
+    sweep_twice(clock)
+    delivery.refresh_from_db()
+    assert (delivery.tries, delivery.history[0]["status"]) == (1, 500)
+    assert [orjson.loads(got.body)["type"] for got in receiver.received] == ["parcel.posted", "webhook.test"]
+    WebhookEndpoint.objects.update(next_at=timezone.now())
+    sweep_twice(clock)
+    assert len(receiver.received) == 2, "what has failed keeps the pause"
+
+
 def test_a_replay_sends_the_same_bytes_under_the_same_id(endpoint, receiver, clock):
     happen()
     deliver(clock)

@@ -1,0 +1,46 @@
+"""What narrows a list over REST says what it takes."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import django_filters
+from django import forms
+from django.db.models import QuerySet
+from django_filters.rest_framework import DjangoFilterBackend
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+MAX_NAMED = 30
+
+
+class FilterBackend(DjangoFilterBackend):  # type: ignore[misc]
+    """Names the values that a filter has when it is given another one."""
+
+    def get_filterset(self, request: Request, queryset: QuerySet[Any], view: APIView) -> Any:
+        filterset = super().get_filterset(request, queryset, view)
+        for name, field in filterset.form.fields.items() if filterset else ():
+            # Django takes whatever it does not know for "not given".
+            if isinstance(field, forms.NullBooleanField) and not _is_truth_value(request, name):
+                raise ValidationError({name: ["Give one of: true, false."]})
+            # Rows are no fixed values: there may be thousands, and not all for everybody's eyes.
+            if isinstance(field, forms.ChoiceField) and not isinstance(field, forms.ModelChoiceField):
+                field.error_messages["invalid_choice"] = _choose_one_of(field)
+        return filterset
+
+
+def _is_truth_value(request: Request, name: str) -> bool:
+    return request.query_params.get(name, "").lower() in ("", "true", "false")
+
+
+def names_of_lists(filters: Mapping[str, django_filters.Filter]) -> set[str]:
+    """Of those filters that take several values, each as a parameter of its own."""
+    return {name for name, one in filters.items() if isinstance(one, django_filters.MultipleChoiceFilter)}
+
+
+def _choose_one_of(field: forms.ChoiceField) -> str:
+    choices = cast("Iterable[tuple[Any, Any]]", field.choices)
+    values = [str(value) for value, _ in choices if value not in ("", None)]
+    more = ", ..." if len(values) > MAX_NAMED else ""
+    # Django puts the value that it got into the sentence.
+    return f"Give one of: {', '.join(values[:MAX_NAMED])}{more}.".replace("%", "%%")
