@@ -5,10 +5,10 @@ them; the larger ones are templates in `templates/components/`.
 """
 
 import json
-import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -264,9 +264,12 @@ def confirm(
     `tone`: `bad` destroys, `good` and `plain` do not. `reason`: `required`, `optional` or `none`.
     `fields`: a bound form whose fields stand above the reason; `fields_from`: the address that they come from
     when the dialog is opened. The view answers with `answers.done` or `answers.refused`.
+
+    Two of one page differ in `action`, `label` or `title`, or have an `id` each. It is the same whenever the
+    page is drawn: the button that a refresh replaces keeps the focus.
     """
     return {
-        "id": id or f"ask-{secrets.token_hex(4)}",
+        "id": id or f"ask-{sha256('|'.join((action, label, title)).encode()).hexdigest()[:12]}",
         "action": action,
         "label": label,
         "title": title,

@@ -156,9 +156,16 @@ def test_a_confirmation_without_a_reason_asks_for_none() -> None:
 
 
 def test_two_confirmations_on_a_page_do_not_share_an_id() -> None:
-    tag = '{% confirm action="/x/" label="A" title="B" says="C" %}'
-    ids = re.findall(r'<dialog id="([^"]+)"', draw(tag + tag))
-    assert len(set(ids)) == 2
+    def ids(action: str, label: str = "A", title: str = "B") -> set[str]:
+        tag = '{% confirm action=action label=label title=title says="C" %}'
+        return set(re.findall(r' id="([^"]+)"', draw(tag, action=action, label=label, title=title)))
+
+    first = ids("/x/")
+    assert any(one.endswith("-opener") for one in first)
+    assert ids("/x/") == first
+    for other in (ids("/y/"), ids("/x/", label="Z"), ids("/x/", title="Z")):
+        assert len(other) == len(first)
+        assert not other & first
 
 
 def test_a_chart_refuses_series_of_another_length() -> None:

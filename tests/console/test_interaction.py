@@ -180,6 +180,21 @@ def test_fields_of_an_earlier_opening_never_replace_what_is_typed_now(tab: Tab) 
     expect(dialog.get_by_role("alert")).to_have_count(0)
 
 
+def test_the_focus_is_where_it_was_when_a_dialog_is_saved_and_its_part_drawn_again(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    drawn = tab.page.locator("#clock time").get_attribute("datetime")
+    opener = tab.page.get_by_role("button", name="Annotate", exact=True)
+    opener.focus()
+    tab.page.wait_for_timeout(1_100)
+    tab.page.keyboard.press("Enter")
+    tab.page.keyboard.type("seen")
+    tab.page.keyboard.press("Tab")
+    tab.page.keyboard.press("Tab")
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.locator("#clock time")).not_to_have_attribute("datetime", drawn or "")
+    expect(opener).to_be_focused()
+
+
 def test_the_theme_is_remembered_and_there_before_the_first_paint(tab: Tab) -> None:
     tab.open("/styleguide/")
     tab.page.locator("summary.person-badge").click()
