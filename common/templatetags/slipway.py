@@ -317,12 +317,11 @@ def filters(listing: Listing[Any]) -> SafeString | str:
 @register.inclusion_tag("components/faults.html")
 def faults(listing: Listing[Any]) -> dict[str, Any]:
     """`{% faults listing %}`: which filters make no sense and are left out. Stands in the listing's part."""
-    if listing.filters is None:
-        return {"faults": ()}
-    form = listing.filters.form
-    return {
-        "faults": [(form.fields[name].label, text) for name, told in form.errors.items() for text in told]
-    }
+    found = list(listing.faults)
+    if listing.filters is not None:
+        form = listing.filters.form
+        found += [(form.fields[name].label, text) for name, told in form.errors.items() for text in told]
+    return {"faults": found}
 
 
 ONE = {"people": "person", "entries": "entry", "deliveries": "delivery"}

@@ -29,6 +29,15 @@ def test_every_template_compiles_and_names_icons_that_exist(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_every_filtered_list_tells_in_its_part_which_filters_make_no_sense(path: Path) -> None:
+    text = path.read_text()
+    if "{% filters listing %}" in text or 'class="filters" role="search"' in text:
+        part = text.partition("{% partialdef listing")[2].partition("{% endpartialdef listing")[0]
+        assert not part or "{% faults listing %}" in part
+        assert part or path.parent.name == "components"
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
 def test_no_template_needs_what_the_security_policy_forbids(path: Path) -> None:
     text = path.read_text()
     assert not re.search(r'\sstyle="', text)
