@@ -379,7 +379,7 @@ def test_a_tag_that_cannot_be_is_named_beside_its_field(browser, library, actor,
     wish = {"before": "", "tags": "good bad!tag"}
     answer = browser.post("/models/tiny/v1/+tags/", wish, headers=PART)
     assert answer.status_code == 422
-    assert "tags: &#x27;bad!tag&#x27; is no tag" in text_of(answer)
+    assert "Tags: &#x27;bad!tag&#x27; is no tag" in text_of(answer)
 
 
 def tags_of(version):
