@@ -79,6 +79,19 @@ def ago(moment: datetime | None, empty: str = formats.NO_VALUE) -> SafeString | 
 
 
 @register.simple_tag
+def due(moment: datetime | None, empty: str = formats.NO_VALUE) -> SafeString | str:
+    """`{% due source.due_at %}`: `next in 4 min`, `due now` once the moment has come; kept up to date."""
+    if moment is None:
+        return empty
+    return format_html(
+        '<time datetime="{}" title="{}" data-due>{}</time>',
+        moment.astimezone(UTC).isoformat(timespec="seconds"),
+        formats.absolute(moment),
+        formats.due(moment, timezone.now()),
+    )
+
+
+@register.simple_tag
 def at(moment: datetime | None, empty: str = formats.NO_VALUE) -> SafeString | str:
     """`{% at entry.at %}`: the exact time, in the reader's own time zone once the page runs."""
     if moment is None:
