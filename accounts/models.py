@@ -1,3 +1,4 @@
+import re
 from datetime import datetime
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -12,6 +13,10 @@ from django.utils import timezone
 from accounts.states import OPEN_DELIVERIES, DeliveryState, Right, Role, TokenState
 from common.reconcile import Reconciled
 from common.revisions import Revised
+
+_SHORT = 8
+"""Characters of a word in a path that are too few for a secret."""
+_PLAIN = re.compile(r"[A-Za-z_.-]{1,24}", re.ASCII)
 
 team_name = RegexValidator(
     r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$",
@@ -127,6 +132,20 @@ class WebhookEndpoint(Reconciled, Revised):
     def host(self) -> str:
         """Names it without its path, which may hold a secret of the receiver's."""
         return urlsplit(self.url).hostname or self.url
+
+    @property
+    def place(self) -> str:
+        """Tells it from others of its host: the port too, and as much of the path's beginning as can be no
+        secret of the receiver's; no credentials and no query.
+        """
+        address = urlsplit(self.url)
+        told = address.netloc.rpartition("@")[2]
+        words = [word for word in address.path.split("/") if word]
+        for number, word in enumerate(words[:2], 1):
+            if len(word) > _SHORT and (number == len(words) or not _PLAIN.fullmatch(word)):
+                return f"{told}/{word[:4]}…"
+            told += f"/{word}"
+        return f"{told}/…" if len(words) > 2 else told
 
     @property
     def condition(self) -> str:

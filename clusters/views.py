@@ -86,17 +86,23 @@ def workers(request: HttpRequest) -> HttpResponse:
     fleet = selectors.fleet(of_request(request))
     rows = overview.mentioning(overview.workers_of(fleet), request.GET.get("q", ""))
     node, state = request.GET.get("node", ""), request.GET.get("state", "")
-    if node:
-        rows = [worker for worker in rows if str(worker.row.node_id) == node]
-    if state:
-        rows = [worker for worker in rows if _is_in(worker, state)]
-    listing = row_page(request, rows, sorts=WORKER_SORTS, default_sort="trouble", size=50)
     nodes = {one.row.pk: one.row.name for cluster in fleet.clusters for one in cluster.nodes}
+    states = [("trouble", "In trouble"), *WorkerState.choices]
+    faults = []
+    if node in map(str, nodes):
+        rows = [worker for worker in rows if str(worker.row.node_id) == node]
+    elif node:
+        faults.append(("Machine", "There is no such machine, or you may not see it."))
+    if state in dict(states):
+        rows = [worker for worker in rows if _is_in(worker, state)]
+    elif state:
+        faults.append(("State", "There is no such state."))
+    listing = row_page(request, rows, sorts=WORKER_SORTS, default_sort="trouble", size=50, faults=faults)
     context = _frame(fleet) | {
         "listing": listing,
         "nodes": nodes,
         "node_name": next((name for pk, name in nodes.items() if str(pk) == node), ""),
-        "states": [("trouble", "In trouble"), *WorkerState.choices],
+        "states": states,
     }
     return page(request, "clusters/workers.html", context, parts=("now", "listing"))
 

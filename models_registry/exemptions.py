@@ -41,6 +41,14 @@ def exemption_of(version: Version, *, at: datetime | None = None) -> CodeExempti
     return rows.order_by("-until").first()
 
 
+def other_in_force(ended: CodeExemption) -> CodeExemption | None:
+    """The one that exempts all the same what another one did, and lasts longest."""
+    rows = CodeExemption.objects.in_force(timezone.now()).filter(team=ended.team_id).exclude(pk=ended.pk)
+    if ended.covers_runnable:
+        rows = rows.filter(covers_runnable=True)
+    return rows.filter(Q(model=None) | Q(model=ended.model_id)).order_by("-until").first()
+
+
 def admits_runnable(model: Model) -> bool:
     """Whether versions of the model may hold formats that run code, as they are made now."""
     return _in_force(model, None).filter(covers_runnable=True).exists()

@@ -130,7 +130,7 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     actor = actors.of_request(request)
     shown = _endpoint(actor, pk)
     services.delete_webhook(actor=actor, endpoint=shown, reason=reason_of(request))
-    return done(request, f"The webhook to {shown.host} is deleted.", to="/settings/webhooks/")
+    return done(request, f"The webhook to {shown.place} is deleted.", to="/settings/webhooks/")
 
 
 @require_safe

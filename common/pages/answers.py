@@ -37,11 +37,13 @@ def page(
     parts: Sequence[str] = (),
     status: int = 200,
 ) -> HttpResponse:
-    """The whole page, or the one of its `parts` that htmx wants to replace."""
+    """The whole page, or the one of its `parts` that htmx wants to replace; asked for anew each time, unless
+    the view says otherwise."""
     wanted = request.headers.get("HX-Target", "") if is_part_request(request) else ""
     name = f"{template}#{wanted}" if wanted in parts else template
     response = render(request, name, dict(context or {}), status=status)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
+    response["Cache-Control"] = "private, no-cache"
     return response
 
 

@@ -151,6 +151,11 @@ def relative(moment: datetime, now: datetime) -> str:
     return f"{amount} ago" if seconds > 0 else f"in {amount}"
 
 
+def due(moment: datetime, now: datetime) -> str:
+    """When something is done next: `next in 4 min`, `due now`."""
+    return "due now" if (moment - now).total_seconds() < 3 else f"next {relative(moment, now)}"
+
+
 def absolute(moment: datetime) -> str:
     """`2026-11-21 01:24:05 UTC`"""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -59,7 +59,7 @@ class MomentInput(forms.DateTimeInput):
 class ReasonForm(forms.Form):
     """Why somebody does what a dialog asks about; goes into the audit log."""
 
-    reason = forms.CharField(max_length=MAX_REASON, error_messages={"required": "Say why."})
+    reason = forms.CharField(label="", max_length=MAX_REASON, error_messages={"required": "Say why."})
 
 
 def blame(
@@ -67,11 +67,15 @@ def blame(
 ) -> None:
     """Put a service's words where they belong: at the field, or above the form.
 
-    `names` maps the service's field names to the form's, where they differ.
+    `names` maps the service's field names to the form's, where they differ. A field of the service's that is
+    several in the form names the one in front of its sentence.
     """
     for name, sentences in _faults(error).items():
-        field = (names or {}).get(name, name)
-        for sentence in sentences:
+        for told in sentences:
+            field, sentence = (names or {}).get(name, name), told
+            part, colon, rest = told.partition(": ")
+            if name and colon and name not in form.fields and part in form.fields:
+                field, sentence = part, rest
             if field in form.fields:
                 form.add_error(field, sentence)
             else:
@@ -101,8 +105,8 @@ def reason_of(request: HttpRequest, *, is_demanded: bool = True) -> str:
 
 
 def first_fault(form: forms.Form) -> str:
-    """The first thing that is wrong with a bound form, with its field's name: for dialogs."""
+    """The first thing that is wrong with a bound form, with its field's label: for dialogs."""
     for name, sentences in form.errors.items():
-        label = form.fields[name].label or name if name in form.fields else ""
+        label = form[name].label if name in form.fields else ""
         return f"{label}: {sentences[0]}" if label else str(sentences[0])
     return ""

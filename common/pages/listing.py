@@ -33,6 +33,8 @@ class Listing(Generic[R]):
     filters: FilterSet | None = None
     part: str = "listing"
     """Id of the element, and name of the template part, that filters and page links replace."""
+    faults: Sequence[tuple[str, str]] = ()
+    """Label and what is wrong, of filters that no form has judged."""
 
     @property
     def first(self) -> int:
@@ -142,11 +144,12 @@ def row_page(
     default_sort: str,
     size: int = 50,
     part: str = "listing",
+    faults: Sequence[tuple[str, str]] = (),
 ) -> Listing[R]:
     """As `list_page`, of rows that are not (only) in the database, such as workers with what they report.
 
     `sorts` maps the key in the URL to what is compared; None comes last both ways, and ties keep the order
-    of `rows`.
+    of `rows`. `faults`: label and words of the filters that make no sense, which the caller left out.
     """
     sort = request.GET.get(SORT, "")
     if sort.removeprefix("-") not in sorts:
@@ -166,6 +169,7 @@ def row_page(
         sort=sort,
         query=request.GET,
         part=part,
+        faults=faults,
     )
 
 

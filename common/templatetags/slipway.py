@@ -5,10 +5,10 @@ them; the larger ones are templates in `templates/components/`.
 """
 
 import json
-import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,19 @@ def ago(moment: datetime | None, empty: str = formats.NO_VALUE) -> SafeString | 
     exact = moment.astimezone(UTC).isoformat(timespec="seconds")
     title, told = formats.absolute(moment), formats.relative(moment, timezone.now())
     return mark_safe(f'<time datetime="{exact}" title="{title}" data-ago>{told}</time>')  # noqa: S308
+
+
+@register.simple_tag
+def due(moment: datetime | None, empty: str = formats.NO_VALUE) -> SafeString | str:
+    """`{% due source.due_at %}`: `next in 4 min`, `due now` once the moment has come; kept up to date."""
+    if moment is None:
+        return empty
+    return format_html(
+        '<time datetime="{}" title="{}" data-due>{}</time>',
+        moment.astimezone(UTC).isoformat(timespec="seconds"),
+        formats.absolute(moment),
+        formats.due(moment, timezone.now()),
+    )
 
 
 @register.simple_tag
@@ -264,9 +277,12 @@ def confirm(
     `tone`: `bad` destroys, `good` and `plain` do not. `reason`: `required`, `optional` or `none`.
     `fields`: a bound form whose fields stand above the reason; `fields_from`: the address that they come from
     when the dialog is opened. The view answers with `answers.done` or `answers.refused`.
+
+    Two of one page differ in `action`, `label` or `title`, or have an `id` each. It is the same whenever the
+    page is drawn: the button that a refresh replaces keeps the focus.
     """
     return {
-        "id": id or f"ask-{secrets.token_hex(4)}",
+        "id": id or f"ask-{sha256('|'.join((action, label, title)).encode()).hexdigest()[:12]}",
         "action": action,
         "label": label,
         "title": title,
@@ -314,12 +330,11 @@ def filters(listing: Listing[Any]) -> SafeString | str:
 @register.inclusion_tag("components/faults.html")
 def faults(listing: Listing[Any]) -> dict[str, Any]:
     """`{% faults listing %}`: which filters make no sense and are left out. Stands in the listing's part."""
-    if listing.filters is None:
-        return {"faults": ()}
-    form = listing.filters.form
-    return {
-        "faults": [(form.fields[name].label, text) for name, told in form.errors.items() for text in told]
-    }
+    found = list(listing.faults)
+    if listing.filters is not None:
+        form = listing.filters.form
+        found += [(form.fields[name].label, text) for name, told in form.errors.items() for text in told]
+    return {"faults": found}
 
 
 ONE = {"people": "person", "entries": "entry", "deliveries": "delivery"}

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from itertools import islice
 from typing import Any, Literal
 
@@ -62,7 +63,8 @@ class FigureChange:
         """None where there is none, or the units differ."""
         if not self.before or not self.after or self.before.unit != self.after.unit:
             return None
-        return self.after.value - self.before.value
+        # As people subtract them: 0.9 - 0.8 is 0.1, not 0.09999999999999998.
+        return float(Decimal(repr(self.after.value)) - Decimal(repr(self.before.value)))
 
     @property
     def difference_text(self) -> str:
@@ -81,7 +83,7 @@ class FigureChange:
 
 
 def _shown(value: float, unit: str) -> str:
-    return f"{value:.6g}{'' if unit in ('', '%') else ' '}{unit}"
+    return f"{value:.15g}{'' if unit in ('', '%') else ' '}{unit}"
 
 
 def compared_figures(before: Sequence[Figure], after: Sequence[Figure]) -> tuple[FigureChange, ...]:

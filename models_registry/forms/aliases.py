@@ -13,7 +13,7 @@ from models_registry.models import AliasMove, Model, Version
 
 
 class AliasHistoryFilter(django_filters.FilterSet):  # type: ignore[misc]
-    alias = django_filters.CharFilter("alias", label="Alias", widget=SearchInput("production"))
+    alias = django_filters.CharFilter("alias", "icontains", label="Alias", widget=SearchInput("production"))
     at = django_filters.IsoDateTimeFilter(method="in_force", label="In force at (UTC)", widget=MomentInput)
 
     def in_force(self, rows: QuerySet[AliasMove], _name: str, at: Any) -> QuerySet[AliasMove]:

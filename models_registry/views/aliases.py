@@ -38,7 +38,11 @@ def move_alias(request: HttpRequest, name: str) -> HttpResponse:
         context = {"form": AliasForm(model=model, auto_id="move_%s"), "aliases": selectors.aliases(model)}
         return page(request, "models_registry/_alias_fields.html", context)
     given = filled(AliasForm(request.POST, model=model)).cleaned_data
-    alias = services.set_alias(actor=actor, model=model, reason=reason_of(request), **given)
+    reason = reason_of(request)
+    before = selectors.aliases(model).filter(name=given["alias"]).first()
+    alias = services.set_alias(actor=actor, model=model, reason=reason, **given)
+    if before is not None and before.revision == alias.revision:
+        return done(request, f"{alias} is {given['version'].name} already; nothing changed.", tone="idle")
     return done(request, f"{alias} is {given['version'].name} now.")
 
 

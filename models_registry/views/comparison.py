@@ -30,6 +30,8 @@ def compare(request: HttpRequest, name: str) -> HttpResponse:
     wanted = [request.GET.get("before", ""), request.GET.get("after", "")]
     if not any(wanted) and len(choices) > 1:
         wanted = [choices[1].name, choices[0].name]
+    if any(wanted) and not all(wanted) and len(choices) > 1:
+        context["problem"] = "Choose the other version."
     if all(wanted):
         try:
             context |= _compared(*(_ready(model, one) for one in wanted))

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.views.decorators.http import require_POST, require_safe
 
 from accounts import selectors as accounts
@@ -56,4 +57,7 @@ def end(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     if row is None:
         raise Http404("There is no such exemption.")
     services.end_exemption(actor=actor, exemption=row, reason=reason_of(request))
+    if other := exemptions.other_in_force(row):
+        until = date_format(other.until, "j F Y")
+        return done(request, f"This exemption is ended. Another exemption of it holds until {until}.")
     return done(request, f"The {row} is not exempted any more.")

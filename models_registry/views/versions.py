@@ -1,15 +1,17 @@
 """One version, a new one, and what people do with it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.db.models import Case, When
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
-from accounts.selectors import may
+from accounts.selectors import may, may_everywhere
 from accounts.states import Right
 from common.errors import SlipwayError
 from common.pages.access import or_404, signed_in
@@ -21,7 +23,7 @@ from models_registry.facts.figures import Figure
 from models_registry.facts.readme import Card
 from models_registry.forms import ImportForm, TagForm
 from models_registry.models import Model, Version
-from models_registry.states import WHOLE, VersionState
+from models_registry.states import WHOLE, FindingState, VersionState
 from models_registry.views.models import card_of, frame, is_moving, push_command, visible_model
 
 FILES_SHOWN = 500
@@ -64,11 +66,11 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
     is_gone = row.state == VersionState.DELETED
     card = selectors.version_card(row)
     files = list(selectors.version_files(row)[: FILES_SHOWN + 1])
-    neighbours = Version.objects.ready().filter(model=model).exclude(pk=row.pk).order_by("-number")
     context = frame(actor, model) | {
         "version": row,
         "card": card,
-        "damages": [] if is_gone else selectors.damages(row),
+        "damage": None if is_gone else _damage(row),
+        "may_see_store": may_everywhere(actor, Right.FLEET_OPERATE),
         "sync": selectors.hub_sync_behind(row),
         "exports": list(selectors.exports(actor, model).filter(version=row)[:EXPORTS_SHOWN]),
         "may_export": may(actor, Right.MODELS_EXPORT, model.team_id),
@@ -91,9 +93,37 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
         "origins": lineage.origins(row.lineage, hub=next(iter(settings.SLIPWAY_HUB_ENDPOINTS), "")),
         "children": list(selectors.made_from(actor, row)[:CHILDREN_SHOWN]),
         "told": sorted(comparison.flattened(_told(row)).items()),
-        "compare_with": neighbours.values_list("name", flat=True).first(),
+        "compare": _side_by_side(row),
     }
     return page(request, "models_registry/version.html", context, parts=("now",))
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Of the damaged and missing files of a version: whether some are given up, and some being fetched."""
+
+    is_given_up: bool
+    is_fetched: bool
+
+
+def _damage(version: Version) -> Damage | None:
+    found = selectors.damages(version)
+    given_up = [one for one in found if one.state == FindingState.LOST or one.stuck_at]
+    return Damage(bool(given_up), is_fetched=len(given_up) < len(found)) if found else None
+
+
+def _side_by_side(version: Version) -> dict[str, str] | None:
+    """Names of the version and the one that it came after: its parent, or else the next older one. The oldest
+    stands beside the next newer one. None without another ready one of the model.
+    """
+    ready = Version.objects.ready().filter(model=version.model_id).exclude(pk=version.pk)
+    older, newer = ready.filter(number__lt=version.number), ready.filter(number__gt=version.number)
+    is_parent = Case(When(pk=version.parent_id, then=0), default=1)
+    names = older.order_by(is_parent, "-number").values_list("name", flat=True)
+    if (before := names.first()) is not None:
+        return {"before": before, "after": version.name, "other": before}
+    after = newer.order_by("number").values_list("name", flat=True).first()
+    return {"before": version.name, "after": after, "other": after} if after is not None else None
 
 
 def _figures(version: Version, card: Card | None) -> list[tuple[Figure, str]]:

@@ -101,10 +101,13 @@ function answers() {
       status === 404 ? "This is gone. Load the page again." :
       status === 429 ? "Too many requests. Wait a moment." :
       `The server could not do this (${status}).`;
-    toasts.toast(because, "bad");
+    toasts.toast(because + dialogs.advice(detail.elt), "bad");
   });
   for (const name of ["htmx:sendError", "htmx:timeout"]) {
-    document.body.addEventListener(name, () => toasts.toast("The server does not answer. What the page shows may be old.", "warn"));
+    document.body.addEventListener(name, ({ detail }) => {
+      const then = dialogs.advice(detail.elt) || " What the page shows may be old.";
+      toasts.toast(`The server does not answer.${then}`, "warn");
+    });
   }
   document.body.addEventListener("slipway:done", ({ target, detail }) => {
     target.closest?.("dialog")?.close();

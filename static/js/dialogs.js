@@ -1,5 +1,6 @@
 // Native dialogs: `data-opens="id"` opens, `data-closes` closes, a click beside the dialog closes too.
 // An opened one is told so by `dialog:open`: its `[data-fields]` may come only then, and nothing is sent before.
+// A closed one asks for them no longer: what is still on its way is not what the next opening shows.
 // While a dialog is open, the part of the page that it stands in is not replaced under the person's hands.
 
 export function start() {
@@ -27,14 +28,22 @@ export function start() {
       if (!inside && !byKeyboard) event.target.close();
     }
   });
+  document.addEventListener("htmx:beforeRequest", ({ target }) => {
+    if (target.matches("[data-fields]")) target.setAttribute("aria-busy", "true");
+  });
   document.addEventListener("htmx:afterSwap", ({ target }) => {
     if (target.matches("dialog[open] [data-fields]")) fieldsHaveCome(target);
+  });
+  // However it ends: they have come, they are refused, or nobody waits for them any more.
+  document.addEventListener("htmx:afterRequest", ({ target }) => {
+    if (target.matches("[data-fields]")) target.removeAttribute("aria-busy");
   });
   // `close` does not bubble.
   document.addEventListener(
     "close",
     (event) => {
       if (!(event.target instanceof HTMLDialogElement)) return;
+      if (!event.target.open) expectNoFields(event.target);
       event.target.querySelector("[data-problem]")?.replaceChildren();
       if (waiting.delete(event.target.id)) {
         document.body.dispatchEvent(new CustomEvent("live:refresh", { bubbles: true }));
@@ -48,15 +57,23 @@ function expectFields(dialog) {
   const fields = dialog.querySelector("[data-fields]");
   if (!fields) return;
   fields.replaceChildren();
-  fields.setAttribute("aria-busy", "true");
   dialog.querySelector("[type=submit]").disabled = true;
 }
 
+function expectNoFields(dialog) {
+  const fields = dialog.querySelector("[data-fields]");
+  fields?.dispatchEvent(new CustomEvent("htmx:abort", { bubbles: true, detail: { elt: fields } }));
+}
+
 function fieldsHaveCome(fields) {
-  fields.removeAttribute("aria-busy");
   fields.closest("dialog").querySelector("[type=submit]").disabled = false;
   // They stand above those that were there, so one begins with them; unless somebody has begun already.
   if (!document.activeElement?.value) fields.querySelector("input:not([type=hidden]), select, textarea")?.focus();
+}
+
+// What a person does about a request that failed, where it was for the fields of a dialog.
+export function advice(element) {
+  return element?.matches("[data-fields]") ? " Close this and open it again." : "";
 }
 
 const waiting = new Set();

@@ -94,6 +94,8 @@ export function relative(moment, now) {
   return seconds > 0 ? `${amount} ago` : `in ${amount}`;
 }
 
+export const due = (moment, now) => (moment - now < 3000 ? "due now" : `next ${relative(moment, now)}`);
+
 export const plain = (value) => (missing(value) ? NO_VALUE : threeDigits(value));
 
 // By the names that `common.pages.charts.Unit` and `data-live-as` use.

@@ -1,5 +1,5 @@
-// Keeps `data-ago`, `data-elapsed` and `data-at` times true while the page is open.
-import { relative, span } from "slipway/format";
+// Keeps `data-ago`, `data-due`, `data-elapsed` and `data-at` times true while the page is open.
+import { due, relative, span } from "slipway/format";
 
 const local = new Intl.DateTimeFormat("en-GB", {
   year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit",
@@ -20,7 +20,7 @@ export function adopt(root) {
     write(element, inLocalTime(new Date(element.dateTime)));
     element.dataset.adopted = "";
   }
-  for (const element of root.querySelectorAll("time[data-ago]:not([data-adopted])")) {
+  for (const element of root.querySelectorAll("time:is([data-ago], [data-due]):not([data-adopted])")) {
     element.title = inLocalTime(new Date(element.dateTime));
     element.dataset.adopted = "";
   }
@@ -29,6 +29,9 @@ export function adopt(root) {
 export function tick(now = Date.now()) {
   for (const element of document.querySelectorAll("time[data-ago]")) {
     write(element, relative(Date.parse(element.dateTime), now));
+  }
+  for (const element of document.querySelectorAll("time[data-due]")) {
+    write(element, due(Date.parse(element.dateTime), now));
   }
   for (const element of document.querySelectorAll("time[data-elapsed]")) {
     write(element, span((now - Date.parse(element.dateTime)) / 1000));

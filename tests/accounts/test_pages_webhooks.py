@@ -101,10 +101,25 @@ def test_administrators_make_one_for_everything(endpoint):
     assert WebhookEndpoint.objects.filter(team=None).count() == 1
 
 
-def test_a_list_names_the_host_and_not_the_path(ada, endpoint):
+def test_a_list_names_the_host_and_not_what_may_be_secret(ada, endpoint):
     shown = text_of(ada.get("/settings/webhooks/"))
-    assert "hooks.example.org" in shown
+    assert "hooks.example.org/secr…" in shown
     assert "secret-path" not in shown
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("https://hooks.example.org/", "hooks.example.org"),
+        ("https://hooks.example.org:8443/hook-a?key=s3cr3t", "hooks.example.org:8443/hook-a"),
+        ("https://me:s3cr3t@hooks.example.org/ci/main", "hooks.example.org/ci/main"),
+        ("https://hooks.example.org/services/T024BE7LV1/B0/XyZ", "hooks.example.org/services/T024…"),
+        ("https://hooks.example.org/api/webhooks/12/XyZ", "hooks.example.org/api/webhooks/…"),
+        ("https://[2001:db8::1]:9000/0f8fad5b-d9cb-469f", "[2001:db8::1]:9000/0f8f…"),
+    ],
+)
+def test_webhooks_of_one_host_can_be_told_apart(url, told):
+    assert WebhookEndpoint(url=url).place == told
 
 
 def test_a_test_is_sent_and_the_history_refreshes_while_it_is_on_its_way(ada, endpoint):

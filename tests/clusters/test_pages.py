@@ -107,6 +107,14 @@ def test_lost_and_stuck_workers_stand_on_top(scene, browser, valkey):
     assert "chat-0" not in listed
 
 
+def test_a_filter_that_makes_no_sense_is_told_and_left_out(scene, browser):
+    workers_of(scene, "chat", 1)
+    listed = text_of(browser.get("/fleet/workers/?node=x&state=y", headers={**PART, "HX-Target": "listing"}))
+    assert "Machine: There is no such machine, or you may not see it." in listed
+    assert "State: There is no such state." in listed
+    assert "chat-0" in listed
+
+
 def test_a_click_on_a_machine_shows_its_workers_only(scene, browser):
     workers_of(scene, "chat", 3)
     node = Node.objects.get(name="chat-box-1")

@@ -59,6 +59,13 @@ NUMBERS: list[tuple[str, list[Any], str]] = [
     ("span", [60], f"1{S}min{S}00{S}s"),
     ("span", [90_000], f"1{S}d{S}1{S}h"),
 ]
+DUE: list[tuple[timedelta, str]] = [
+    (timedelta(minutes=4, seconds=10), f"next in 4{S}min"),
+    (timedelta(seconds=3), f"next in 3{S}s"),
+    (timedelta(seconds=1), "due now"),
+    (timedelta(0), "due now"),
+    (timedelta(seconds=-4), "due now"),
+]
 AGES: list[tuple[timedelta, str]] = [
     (timedelta(seconds=1), "just now"),
     (timedelta(seconds=-1), "just now"),

@@ -52,6 +52,20 @@ def test_everybody_else_gets_the_whole_page(admin: Client, headers: dict[str, st
     assert response.content.decode().startswith("<!doctype html>")
 
 
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/styleguide/", {}),
+        ("/styleguide/", {**HTMX, "HX-Target": "listing"}),
+        ("/styleguide/?fields", HTMX),
+    ],
+)
+def test_nobody_is_shown_a_page_from_before_a_change(
+    admin: Client, path: str, headers: dict[str, str]
+) -> None:
+    assert admin.get(path, headers=headers)["Cache-Control"] == "private, no-cache"
+
+
 def test_caches_keep_pages_and_parts_apart(admin: Client) -> None:
     vary = admin.get("/styleguide/")["Vary"]
     assert "HX-Request" in vary

@@ -29,6 +29,15 @@ def test_every_template_compiles_and_names_icons_that_exist(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_every_filtered_list_tells_in_its_part_which_filters_make_no_sense(path: Path) -> None:
+    text = path.read_text()
+    if "{% filters listing %}" in text or 'class="filters" role="search"' in text:
+        part = text.partition("{% partialdef listing")[2].partition("{% endpartialdef listing")[0]
+        assert not part or "{% faults listing %}" in part
+        assert part or path.parent.name == "components"
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
 def test_no_template_needs_what_the_security_policy_forbids(path: Path) -> None:
     text = path.read_text()
     assert not re.search(r'\sstyle="', text)
@@ -156,9 +165,16 @@ def test_a_confirmation_without_a_reason_asks_for_none() -> None:
 
 
 def test_two_confirmations_on_a_page_do_not_share_an_id() -> None:
-    tag = '{% confirm action="/x/" label="A" title="B" says="C" %}'
-    ids = re.findall(r'<dialog id="([^"]+)"', draw(tag + tag))
-    assert len(set(ids)) == 2
+    def ids(action: str, label: str = "A", title: str = "B") -> set[str]:
+        tag = '{% confirm action=action label=label title=title says="C" %}'
+        return set(re.findall(r' id="([^"]+)"', draw(tag, action=action, label=label, title=title)))
+
+    first = ids("/x/")
+    assert any(one.endswith("-opener") for one in first)
+    assert ids("/x/") == first
+    for other in (ids("/y/"), ids("/x/", label="Z"), ids("/x/", title="Z")):
+        assert len(other) == len(first)
+        assert not other & first
 
 
 def test_a_chart_refuses_series_of_another_length() -> None:

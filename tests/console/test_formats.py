@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.pages import formats
-from tests.console.cases import AGES, NUMBERS
+from tests.console.cases import AGES, DUE, NUMBERS
 from tests.console.conftest import Tab
 
 NOW = datetime(2026, 11, 21, 1, 24, 5, tzinfo=UTC)
@@ -32,6 +32,11 @@ def test_a_number_reads_with_its_unit(name: str, arguments: list[Any], text: str
 @pytest.mark.parametrize(("age", "text"), AGES)
 def test_a_moment_reads_as_its_distance(age: timedelta, text: str) -> None:
     assert formats.relative(NOW - age, NOW) == text
+
+
+@pytest.mark.parametrize(("ahead", "text"), DUE)
+def test_what_is_done_next_is_due_once_its_moment_has_passed(ahead: timedelta, text: str) -> None:
+    assert formats.due(NOW + ahead, NOW) == text
 
 
 def test_a_timedelta_is_a_number_of_seconds() -> None:
@@ -77,3 +82,11 @@ def test_the_browser_says_the_same_as_the_server(tab: Tab) -> None:
         [[(NOW - age).timestamp() * 1000 for age, _ in AGES], NOW.timestamp() * 1000],
     )
     assert aged == [text for _, text in AGES]
+    due = tab.page.evaluate(
+        """async ([moments, now]) => {
+          const format = await import("slipway/format");
+          return moments.map((moment) => format.due(moment, now));
+        }""",
+        [[(NOW + ahead).timestamp() * 1000 for ahead, _ in DUE], NOW.timestamp() * 1000],
+    )
+    assert due == [text for _, text in DUE]

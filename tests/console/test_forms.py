@@ -1,8 +1,10 @@
 """Widgets that are drawn without a template."""
 
+import pytest
 from django import forms
 
-from common.pages.forms import Choice, SearchInput
+from common.errors import Invalid
+from common.pages.forms import Choice, ReasonForm, SearchInput, blame, first_fault
 
 
 def test_what_somebody_named_stays_text_in_a_choice() -> None:
@@ -19,3 +21,31 @@ def test_what_somebody_typed_stays_text_in_a_search() -> None:
     drawn = SearchInput("Name").render("q", '"><script>')
     assert "&quot;&gt;&lt;script&gt;" in drawn
     assert "<script>" not in drawn
+
+
+class Tags(forms.Form):
+    tags = forms.CharField(label="Its tags", max_length=3)
+    days_left = forms.IntegerField(required=False)
+    parent = forms.CharField(label="Made from", required=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"tags": ""}, "Its tags: This field is required."),
+        ({"tags": "a", "days_left": "soon"}, "Days left: Enter a whole number."),
+        ({"tags": "a"}, ""),
+    ],
+)
+def test_a_dialog_calls_a_wrong_field_what_people_see(given: dict[str, str], told: str) -> None:
+    assert first_fault(Tags(given)) == told
+
+
+def test_a_missing_reason_is_asked_for_without_a_name() -> None:
+    assert first_fault(ReasonForm({})) == "Say why."
+
+
+def test_a_services_words_stand_at_the_field_that_they_name_without_the_name() -> None:
+    form = Tags({"tags": "a"})
+    blame(form, Invalid(fields={"lineage": ["parent: tiny has no version 'v99'."]}), {"lineage": "days_left"})
+    assert form.errors == {"parent": ["tiny has no version 'v99'."]}

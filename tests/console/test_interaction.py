@@ -122,8 +122,11 @@ def test_a_dialog_whose_fields_do_not_come_says_so_and_sends_nothing(tab: Tab) -
     opener = tab.page.get_by_role("button", name="Change")
     dialog = tab.page.locator("#ask-change")
     opener.click()
-    expect(dialog.get_by_role("alert")).to_contain_text("The server could not do this (500)")
+    expect(dialog.get_by_role("alert")).to_have_text(
+        "The server could not do this (500). Close this and open it again."
+    )
     expect(dialog.get_by_role("button", name="Save")).to_be_disabled()
+    expect(dialog.locator("[aria-busy]")).to_have_count(0)
     tab.page.keyboard.press("Escape")
 
     tab.page.unroute("**/styleguide/?fields")
@@ -141,11 +144,55 @@ def test_fields_that_come_late_leave_somebody_who_types_alone(tab: Tab) -> None:
     dialog = tab.page.locator("#ask-change")
     dialog.locator("textarea[name=reason]").press_sequentially("it is ")
     assert len(held) == 1
+    expect(dialog.locator("[data-fields]")).to_have_attribute("aria-busy", "true")
+    shown = "getComputedStyle(document.querySelector('#ask-change [data-fields]'), '::before').content"
+    assert tab.page.evaluate(shown) == '"Loading …"'
     held[0].continue_()
     expect(dialog.get_by_label("Name")).to_be_visible()
+    expect(dialog.locator("[aria-busy]")).to_have_count(0)
     tab.page.keyboard.type("too small")
     expect(dialog.locator("textarea[name=reason]")).to_have_value("it is too small")
     assert tab.complaints == []
+
+
+def test_fields_of_an_earlier_opening_never_replace_what_is_typed_now(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    held: list[Route] = []
+    tab.page.route("**/styleguide/?fields", lambda route: held.append(route))
+    opener = tab.page.get_by_role("button", name="Change")
+    dialog = tab.page.locator("#ask-change")
+    opener.click()
+    expect(dialog.locator("[aria-busy=true]")).to_have_count(1)
+    tab.page.keyboard.press("Escape")
+    expect(dialog).not_to_be_visible()
+    expect(dialog.locator("[aria-busy]")).to_have_count(0)
+    opener.click()
+    expect(dialog.locator("[aria-busy=true]")).to_have_count(1)
+    assert len(held) == 2
+
+    held[1].continue_()
+    expect(dialog.get_by_label("Name")).to_be_focused()
+    dialog.get_by_label("Name").fill("typed")
+    held[0].fulfill(body="<p>Too late</p>", content_type="text/html")
+    tab.page.wait_for_timeout(300)
+    expect(dialog.get_by_label("Name")).to_have_value("typed")
+    expect(dialog).not_to_contain_text("Too late")
+    expect(dialog.get_by_role("alert")).to_have_count(0)
+
+
+def test_the_focus_is_where_it_was_when_a_dialog_is_saved_and_its_part_drawn_again(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    drawn = tab.page.locator("#clock time").get_attribute("datetime")
+    opener = tab.page.get_by_role("button", name="Annotate", exact=True)
+    opener.focus()
+    tab.page.wait_for_timeout(1_100)
+    tab.page.keyboard.press("Enter")
+    tab.page.keyboard.type("seen")
+    tab.page.keyboard.press("Tab")
+    tab.page.keyboard.press("Tab")
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.locator("#clock time")).not_to_have_attribute("datetime", drawn or "")
+    expect(opener).to_be_focused()
 
 
 def test_the_theme_is_remembered_and_there_before_the_first_paint(tab: Tab) -> None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 from django.utils import timezone
+from django.utils.formats import date_format
 
 from accounts.errors import NotAllowed
 from common.errors import Invalid
@@ -129,6 +130,20 @@ def test_the_page_of_the_team_exempts_and_ends_and_the_version_says_what_holds(v
     browser.post(f"/settings/teams/vision/code/{row.pk}/+end/", {"reason": "Enough."})
     assert "It cannot be released" in browser.get("/models/tiny/v1/").content.decode()
     assert browser.get("/settings/teams/speech/code/").status_code == 404
+
+
+def test_ending_one_of_two_exemptions_says_that_the_other_one_holds(version, admin) -> None:
+    browser = Client()
+    browser.force_login(cast.person("dora", vision="admin"))
+
+    def ended(row: CodeExemption) -> str:
+        address = f"/settings/teams/vision/code/{row.pk}/+end/"
+        return browser.post(address, {"reason": "Enough."}, headers={"HX-Request": "true"})["HX-Trigger"]
+
+    one, every = exempt(admin, version.model), exempt(admin, None)
+    until = date_format(every.until, "j F Y")
+    assert f"Another exemption of it holds until {until}." in ended(one)
+    assert "is not exempted any more" in ended(every)
 
 
 def test_rest_exempts_lists_and_ends(version) -> None:

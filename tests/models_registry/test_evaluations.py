@@ -173,3 +173,13 @@ def test_two_versions_are_compared_by_dataset_and_name_in_the_direction_that_was
     (gone,) = compared_figures([figure(2.0)], [])
     assert gone.either.value == 2.0
     assert gone.after is None
+
+
+def test_a_figure_is_shown_with_all_the_digits_that_it_has() -> None:
+    def figure(value: float) -> Figure:
+        return Figure(name="tokens", dataset="", value=value)
+
+    assert figure(123_456_789_012_345.0).text == "123456789012345"
+    assert figure(68.43000000000001).text == "68.43"
+    (change,) = compared_figures([figure(0.8)], [figure(0.9)])
+    assert change.difference_text == "+0.1"

@@ -220,6 +220,28 @@ def test_two_versions_are_compared_file_by_file_and_key_by_key(browser, library,
     assert "2 files the same" in page
     assert text_of(browser.get("/models/tiny/+compare/")).count("<option selected>") == 2
     assert "has no version" in text_of(browser.get("/models/tiny/+compare/?before=v1&after=nope"))
+    for alone in ("before=v1", "after=v2", "before=v1&after="):
+        assert "Choose the other version." in text_of(browser.get(f"/models/tiny/+compare/?{alone}"))
+
+
+def test_a_version_is_compared_with_the_one_that_it_came_after(browser, library, actor, model):
+    def link(version: str) -> str:
+        shown = text_of(browser.get(f"/models/tiny/{version}/"))
+        return shown.partition("/+compare/?before=")[2].partition('"')[0]
+
+    library.ready(actor, model)
+    assert link("v1") == ""
+    library.ready(actor, model, "two", b"\x02")
+    library.ready(actor, model, "three", b"\x03")
+    assert link("v1") == "v1&amp;after=v2"
+    assert link("v2") == "v1&amp;after=v2"
+    assert link("v3") == "v2&amp;after=v3"
+    directory = b.write(library.root / "four", b.model_files(b"\x04"))
+    services.import_version(actor=actor, model=model, source=str(directory), lineage={"parent": "v1"})
+    library.settle()
+    assert link("v4") == "v1&amp;after=v4"
+    services.archive_version(actor=actor, version=Version.objects.get(name="v1"), reason="old")
+    assert link("v4") == "v3&amp;after=v4"
 
 
 def test_a_description_is_changed_unless_somebody_was_first(browser, model):
@@ -331,9 +353,19 @@ def test_a_damaged_version_says_so_and_what_the_store_found(browser, library, ac
     sha256 = version.files.get(path="config.json").sha256
     lost = {"size": 7, "detail": "It is not in the store.", "state": "lost", "reason": "No source has it."}
     finding = Finding.objects.create(found_by=check, sha256=sha256, **lost)
-    assert "it cannot be released" in text_of(browser.get("/models/tiny/v1/"))
+    shown = text_of(browser.get("/models/tiny/v1/"))
+    assert "it cannot be released" in shown
+    assert "nothing more is being done about them" in shown
+    assert "being fetched again" not in shown
+    assert "/models/+store/" not in shown
+    Finding.objects.update(state="aside")
+    shown = text_of(browser.get("/models/tiny/v1/"))
+    assert "being fetched again" in shown
+    assert "nothing more is being done" not in shown
+    Finding.objects.update(state="lost")
     keeper = Client()
     keeper.force_login(cast.person("root", superuser=True))
+    assert 'href="/models/+store/"' in text_of(keeper.get("/models/tiny/v1/"))
     shown = text_of(keeper.get("/models/+store/"))
     assert "1 damaged, 0 missing" in shown
     assert 'href="/models/tiny/v1/"' in shown
@@ -358,6 +390,37 @@ def test_the_aliases_page_tells_what_was_in_force_at_a_moment(browser, library, 
     assert "for tiny:v2" not in then
     before = text_of(browser.get("/models/tiny/+aliases/?alias=production&at=2026-02-01T00:00"))
     assert "Nothing in force" in before
+    assert "Clear filters" in before
+
+
+def test_the_history_of_aliases_is_found_by_a_part_of_the_name(browser, library, actor, model):
+    version = library.ready(actor, model)
+    for alias in ("production", "staging"):
+        services.set_alias(actor=actor, model=model, alias=alias, version=version, reason=f"for {alias}")
+
+    def shown(query: str) -> str:
+        return text_of(
+            browser.get(f"/models/tiny/+aliases/?{query}", headers={**PART, "HX-Target": "listing"})
+        )
+
+    assert "for production" in shown("alias=PROD")
+    assert "for staging" not in shown("alias=prod")
+    unlike = shown("alias=canary")
+    assert "No alias like this" in unlike
+    assert "Clear filters" in unlike
+    nonsense = shown("at=nonsense")
+    assert "In force at (UTC): Enter a valid date/time." in nonsense
+    assert "for staging" in nonsense
+
+
+def test_an_alias_that_stays_where_it_is_says_so(browser, library, actor, model):
+    version = library.ready(actor, model)
+    given = {"alias": "production", "version": version.name, "reason": "good"}
+    moved = browser.post("/models/tiny/+aliases/move/", given, headers=PART)
+    assert "tiny:production is v1 now." in moved["HX-Trigger"]
+    stays = browser.post("/models/tiny/+aliases/move/", given | {"reason": "better"}, headers=PART)
+    assert "tiny:production is v1 already; nothing changed." in stays["HX-Trigger"]
+    assert AliasMove.objects.count() == 1
 
 
 def test_protection_is_set_on_the_models_settings_by_those_who_may(browser, library, actor, model):
@@ -381,7 +444,7 @@ def test_a_tag_that_cannot_be_is_named_beside_its_field(browser, library, actor,
     wish = {"before": "", "tags": "good bad!tag"}
     answer = browser.post("/models/tiny/v1/+tags/", wish, headers=PART)
     assert answer.status_code == 422
-    assert "tags: &#x27;bad!tag&#x27; is no tag" in text_of(answer)
+    assert "Tags: &#x27;bad!tag&#x27; is no tag" in text_of(answer)
 
 
 def tags_of(version):
