@@ -43,6 +43,16 @@ function menus() {
   });
 }
 
+// The page that one comes back to may be from before a change: its parts look again.
+function comingBack() {
+  window.addEventListener("pageshow", ({ persisted }) => {
+    const [arrival] = performance.getEntriesByType("navigation");
+    if (persisted || arrival?.type === "back_forward") {
+      document.body.dispatchEvent(new CustomEvent("live:refresh", { bubbles: true }));
+    }
+  });
+}
+
 // A form that came back: to the first field that is wrong, wherever on the page it is.
 function firstFault() {
   const fault = document.querySelector("main form[method=post] .field-error");
@@ -126,6 +136,7 @@ copyButtons();
 themeChoice();
 menus();
 answers();
+comingBack();
 openTab();
 firstFault();
 logs(document);

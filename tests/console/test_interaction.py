@@ -195,6 +195,13 @@ def test_the_focus_is_where_it_was_when_a_dialog_is_saved_and_its_part_drawn_aga
     expect(opener).to_be_focused()
 
 
+def test_the_page_one_comes_back_to_looks_again(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    tab.open("/")
+    with tab.page.expect_request(lambda request: request.headers.get("hx-target") == "listing"):
+        tab.page.go_back()
+
+
 def test_the_theme_is_remembered_and_there_before_the_first_paint(tab: Tab) -> None:
     tab.open("/styleguide/")
     tab.page.locator("summary.person-badge").click()
