@@ -198,7 +198,7 @@ def test_the_focus_is_where_it_was_when_a_dialog_is_saved_and_its_part_drawn_aga
 def test_the_page_one_comes_back_to_looks_again(tab: Tab) -> None:
     tab.open("/styleguide/")
     tab.open("/")
-    with tab.page.expect_request(lambda request: request.headers.get("hx-target") == "listing"):
+    with tab.page.expect_request(lambda request: request.headers.get("hx-target") == "clock"):
         tab.page.go_back()
 
 
