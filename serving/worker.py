@@ -158,7 +158,7 @@ class Worker:
         """From loading to death. A worker whose engine failed stays a while, so that its heartbeats and its
         health can say why, and then exits so that whoever supervises it may try again; at once when its files
         are others by now."""
-        began, files = time.monotonic(), _identity(self._command.model_dir)
+        began, files = time.monotonic(), _inode(self._command.model_dir)
         try:
             await self._engine.start()
             loaded = time.monotonic()
@@ -180,7 +180,8 @@ class Worker:
         self._tell()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._command.linger_seconds):
-                while _identity(self._command.model_dir) == files:
+                while (now := _inode(self._command.model_dir)) is None or now == files:
+                    files = now
                     await asyncio.sleep(LOOK_AT_FILES_EVERY_SECONDS)
         self._stop.set()
 
@@ -193,13 +194,12 @@ class Worker:
             await self._engine.answer(call, Progress())
 
 
-def _identity(directory: Path) -> tuple[int, int] | None:
-    """Another one when it was made anew; None when it is not there."""
+def _inode(directory: Path) -> int | None:
+    """None when it is not there."""
     try:
-        status = directory.stat()
+        return directory.stat().st_ino
     except OSError:
         return None
-    return status.st_ino, status.st_mtime_ns
 
 
 def _engine_and_faults(command: WorkerCommand) -> tuple[Engine, Faults]:
