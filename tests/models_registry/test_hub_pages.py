@@ -9,12 +9,7 @@ from models_registry.models import HubSource, HubSync, Version
 from tests import cast
 from tests.models_registry import builders as b
 from tests.models_registry.conftest import REPO
-
-PART = {"HX-Request": "true"}
-
-
-def text_of(answer) -> str:
-    return answer.content.decode()
+from tests.models_registry.pages import PART, text_of
 
 
 def test_a_repository_is_followed_and_its_first_sync_shown_until_it_is_done(browser, hubs, model) -> None:

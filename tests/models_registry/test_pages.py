@@ -5,14 +5,12 @@ from django.test import Client
 from django.utils import timezone
 
 from models_registry import selectors, services
-from models_registry.errors import UnknownVersion
 from models_registry.facts import readme
-from models_registry.models import Alias, AliasMove, Check, Collection, Finding, Model, Version
+from models_registry.models import Alias, Model, Version
 from tests import cast
 from tests.clusters.world import version_of
 from tests.models_registry import builders as b
-
-PART = {"HX-Request": "true"}
+from tests.models_registry.pages import PART, text_of
 
 
 @pytest.fixture
@@ -20,10 +18,6 @@ def stranger(db) -> Client:
     client = Client()
     client.force_login(cast.person("eve", other="admin"))
     return client
-
-
-def text_of(answer) -> str:
-    return answer.content.decode()
 
 
 def test_the_list_shows_latest_version_aliases_and_size(browser, library, actor, model):
@@ -186,24 +180,6 @@ def test_an_unknown_wish_is_not_there(browser, library, actor, model):
     assert browser.get("/models/tiny/v1/+delete/").status_code == 405
 
 
-def test_an_alias_moves_with_its_reason_and_remembers_where_it_was(browser, library, actor, model):
-    library.ready(actor, model)
-    library.ready(actor, model, fill=b"\x02")
-    for version, why in (("v1", "first good one"), ("v2", "twice as good")):
-        given = {"alias": "production", "version": version, "reason": why}
-        assert browser.post("/models/tiny/+aliases/move/", given, headers=PART).status_code == 204
-    page = text_of(browser.get("/models/tiny/+aliases/?alias=production"))
-    assert "first good one" in page
-    assert "twice as good" in page
-    nothing = browser.post(
-        "/models/tiny/+aliases/move/", {"alias": "production", "version": "v1"}, headers=PART
-    )
-    assert nothing.status_code == 422
-    reads_like_version = {"alias": "v3", "version": "v1", "reason": "x"}
-    refused = browser.post("/models/tiny/+aliases/move/", reads_like_version, headers=PART)
-    assert "reads like a version" in text_of(refused)
-
-
 def test_two_versions_are_compared_file_by_file_and_key_by_key(browser, library, actor, model):
     library.ready(actor, model)
     files = b.model_files(b"\x02")
@@ -300,145 +276,6 @@ def test_the_search_box_finds_models_and_versions(browser, library, actor, model
     assert "/models/tiny/" not in text_of(stranger.get("/search/?q=tin"))
 
 
-def test_a_retention_rule_is_previewed_and_applied_in_the_browser(browser, library, actor, model):
-    for fill in (1, 2):
-        library.ready(actor, model, fill=bytes([fill]))
-    address = "/models/tiny/+retention/"
-    assert "Every version stays" in text_of(browser.get(address))
-    assert browser.post(address, {"keep_last": "0", "keep_days": ""}).status_code == 422
-    assert browser.post(address, {"keep_last": "1", "keep_days": ""}).status_code == 302
-    shown = browser.get(address)
-    assert "A draft: it keeps the newest version." in text_of(shown)
-    assert "older than the newest version; no alias, service or release needs it" in text_of(shown)
-    given = {"preview": shown.context["preview"].fingerprint, "reason": "Too many."}
-    assert "changed since you looked" in text_of(
-        browser.post(f"{address}apply/", given | {"preview": "x"}, headers=PART)
-    )
-    assert browser.post(f"{address}apply/", given, headers=PART).status_code == 204
-    assert "Being applied by ada: 0 of 1 version deleted" in text_of(browser.get(address))
-    library.retain()
-    applied = text_of(browser.get(address))
-    assert "Last applied" in applied
-    assert "deleted. A collection frees what nothing else needs." in applied
-    assert [one.name for one in Version.objects.live().filter(model=model)] == ["v2"]
-    assert browser.post(f"{address}delete/", {"reason": ""}, headers=PART).status_code == 204
-    assert "Every version stays" in text_of(browser.get(address))
-
-
-def test_the_store_is_shown_and_collected_by_those_who_look_after_it(browser, library, actor, model):
-    version = library.ready(actor, model)
-    assert browser.get("/models/+store/").status_code == 403
-    assert "+store" not in text_of(browser.get("/models/"))
-    keeper = Client()
-    keeper.force_login(cast.person("root", superuser=True))
-    assert "+store" in text_of(keeper.get("/models/"))
-    services.delete_version(actor=actor, version=version)
-    library.settle()
-    shown = text_of(keeper.get("/models/+store/"))
-    assert "5 files, kept for 24 h" in shown
-    assert "No collection yet" in shown
-    given = {"grace_hours": "0", "reason": "Full."}
-    refused = browser.post("/models/+store/collect/", given, headers=PART)
-    assert "Ask one of its administrators" in text_of(refused)
-    assert keeper.post("/models/+store/collect/", given, headers=PART).status_code == 204
-    library.collected(Collection.objects.get())
-    shown = text_of(keeper.get("/models/+store/"))
-    assert "0 files, kept for 24 h" in shown
-    assert "5 files</div>" in shown
-
-
-def test_a_damaged_version_says_so_and_what_the_store_found(browser, library, actor, model):
-    version = library.ready(actor, model)
-    check = Check.objects.create(asked_by_name="ada", bytes_per_second=1, state="done", damaged=1)
-    sha256 = version.files.get(path="config.json").sha256
-    lost = {"size": 7, "detail": "It is not in the store.", "state": "lost", "reason": "No source has it."}
-    finding = Finding.objects.create(found_by=check, sha256=sha256, **lost)
-    shown = text_of(browser.get("/models/tiny/v1/"))
-    assert "it cannot be released" in shown
-    assert "nothing more is being done about them" in shown
-    assert "being fetched again" not in shown
-    assert "/models/+store/" not in shown
-    Finding.objects.update(state="aside")
-    shown = text_of(browser.get("/models/tiny/v1/"))
-    assert "being fetched again" in shown
-    assert "nothing more is being done" not in shown
-    Finding.objects.update(state="lost")
-    keeper = Client()
-    keeper.force_login(cast.person("root", superuser=True))
-    assert 'href="/models/+store/"' in text_of(keeper.get("/models/tiny/v1/"))
-    shown = text_of(keeper.get("/models/+store/"))
-    assert "1 damaged, 0 missing" in shown
-    assert 'href="/models/tiny/v1/"' in shown
-    address = f"/models/+store/repair/{finding.pk}/"
-    assert keeper.post(address, {"reason": ""}, headers=PART).status_code == 204
-    assert "only what is lost" in text_of(keeper.post(address, {"reason": ""}, headers=PART))
-    assert keeper.post("/models/+store/check/", {"reason": "Now."}, headers=PART).status_code == 204
-    assert "Reading the store" in text_of(keeper.get("/models/+store/"))
-
-
-def test_the_aliases_page_tells_what_was_in_force_at_a_moment(browser, library, actor, model):
-    first, second = library.ready(actor, model), library.ready(actor, model, "two", b"\x02")
-    for version in (first, second):
-        services.set_alias(
-            actor=actor, model=model, alias="production", version=version, reason=f"for {version}"
-        )
-    AliasMove.objects.filter(to_version=first).update(at="2026-03-01T00:00:00Z")
-    then = text_of(
-        browser.get("/models/tiny/+aliases/?at=2026-03-03T14:00", headers={**PART, "HX-Target": "listing"})
-    )
-    assert "for tiny:v1" in then
-    assert "for tiny:v2" not in then
-    before = text_of(browser.get("/models/tiny/+aliases/?alias=production&at=2026-02-01T00:00"))
-    assert "Nothing in force" in before
-    assert "Clear filters" in before
-
-
-def test_the_history_of_aliases_is_found_by_a_part_of_the_name(browser, library, actor, model):
-    version = library.ready(actor, model)
-    for alias in ("production", "staging"):
-        services.set_alias(actor=actor, model=model, alias=alias, version=version, reason=f"for {alias}")
-
-    def shown(query: str) -> str:
-        return text_of(
-            browser.get(f"/models/tiny/+aliases/?{query}", headers={**PART, "HX-Target": "listing"})
-        )
-
-    assert "for production" in shown("alias=PROD")
-    assert "for staging" not in shown("alias=prod")
-    unlike = shown("alias=canary")
-    assert "No alias like this" in unlike
-    assert "Clear filters" in unlike
-    nonsense = shown("at=nonsense")
-    assert "In force at (UTC): Enter a valid date/time." in nonsense
-    assert "for staging" in nonsense
-
-
-def test_an_alias_that_stays_where_it_is_says_so(browser, library, actor, model):
-    version = library.ready(actor, model)
-    given = {"alias": "production", "version": version.name, "reason": "good"}
-    moved = browser.post("/models/tiny/+aliases/move/", given, headers=PART)
-    assert "tiny:production is v1 now." in moved["HX-Trigger"]
-    stays = browser.post("/models/tiny/+aliases/move/", given | {"reason": "better"}, headers=PART)
-    assert "tiny:production is v1 already; nothing changed." in stays["HX-Trigger"]
-    assert AliasMove.objects.count() == 1
-
-
-def test_protection_is_set_on_the_models_settings_by_those_who_may(browser, library, actor, model):
-    version = library.ready(actor, model)
-    page = "/models/tiny/+settings/"
-    assert "disabled" in text_of(browser.get(page)).split('name="protected_aliases"')[1].split(">")[0]
-    bo = Client()
-    bo.force_login(cast.person("bo", vision="approver"))
-    assert bo.post(page, {"protected_aliases": "production\nstaging", "revision": 1}).status_code == 302
-    model.refresh_from_db()
-    assert model.protected_aliases == ["production", "staging"]
-    wish = {"alias": "production", "version": version.name, "reason": "y"}
-    refused = browser.post("/models/tiny/+aliases/move/", wish, headers=PART)
-    assert "aliases.protected" in text_of(refused)
-    assert bo.post("/models/tiny/+aliases/move/", wish).status_code == 302
-    assert "protected</span>" in text_of(browser.get("/models/tiny/+aliases/"))
-
-
 def test_a_tag_that_cannot_be_is_named_beside_its_field(browser, library, actor, model):
     library.ready(actor, model)
     wish = {"before": "", "tags": "good bad!tag"}
@@ -470,22 +307,3 @@ def test_a_dialog_whose_tags_were_never_shown_takes_none_away(browser, library, 
         assert answer.status_code == 422
         assert "Open the dialog again." in text_of(answer)
     assert list(tags_of(version)) == ["a"]
-
-
-def test_what_an_alias_named_once_is_told_though_the_version_is_deleted(browser, library, actor, model):
-    first, second = (library.ready(actor, model, fill=fill) for fill in (b"\x01", b"\x02"))
-    for version in (first, second):
-        services.set_alias(actor=actor, model=model, alias="production", version=version)
-    services.delete_version(actor=actor, version=first, reason="Nobody asks for it.")
-    page = text_of(browser.get("/models/tiny/+aliases/"))
-    assert first.digest[:12] in page
-    assert "deleted since" in page
-    assert 'href="/models/tiny/v1/"' in page
-    told = text_of(browser.get("/models/tiny/v1/"))
-    assert "its name stays taken" in told
-    assert "ada: Nobody asks for it." in told
-    assert "model.safetensors" in told
-    assert "ask-delete" not in told
-    assert "ask-tags" not in told
-    with pytest.raises(UnknownVersion, match="tiny:v1 was deleted; its name stays taken"):
-        selectors.version_named(model, "v1")

@@ -92,7 +92,7 @@ def test_a_drain_ends_what_does_not_end_within_its_grace(log: Path) -> None:
 
 
 def test_a_second_signal_ends_it_at_once(log: Path) -> None:
-    with running(log, settings={"token_seconds": 2.0}, grace_seconds=60) as worker:
+    with running(log, settings={"token_seconds": 2.0}, settle_seconds=60.0, grace_seconds=60) as worker:
         worker.until_ready()
         Answer(worker, **LONG)
         wait_until(lambda: worker.health()[1]["in_flight"] == 1)
