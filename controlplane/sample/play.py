@@ -133,6 +133,9 @@ def _ensure_service(sample: Sample) -> None:
         within_seconds=180,
     )
     if service["stable"] is None:
+        # Its release may have ended between the two looks that the document is made of.
+        service = sample.client.get(at("services", SERVICE))
+    if service["stable"] is None:
         last = sample.client.get(at("releases"), service=SERVICE)["results"][0]
         raise SampleFailed(f"The first version did not come up: {last['outcome']}")
     _wait_for_answer(sample, within_seconds=120)
