@@ -97,10 +97,9 @@ def materialise(version: Version) -> Path:
 
 def _refuse_damaged(version: Version) -> None:
     """BlobMissing while content that a check has found to be wrong is not back."""
-    rows = VersionFile.objects.filter(version=version)
-    wrong = Finding.objects.open().exclude(mark="").filter(sha256__in=rows.values("sha256")).first()
+    wrong = Finding.objects.open().exclude(mark="").about(version).first()
     if wrong is not None:
-        file = rows.filter(sha256=wrong.sha256).first()
+        file = VersionFile.objects.filter(version=version, sha256=wrong.sha256).first()
         what_now = (
             "It could not be fetched again: see the findings of the model store."
             if wrong.state == FindingState.LOST

@@ -72,10 +72,8 @@ def ago(moment: datetime | None, empty: str = formats.NO_VALUE) -> SafeString | 
     """`{% ago release.created_at %}`: how long ago or until, kept up to date; the exact time as its title."""
     if moment is None:
         return empty
-    # Nothing in it is anybody's text; a list has one in every row.
-    exact = moment.astimezone(UTC).isoformat(timespec="seconds")
-    title, told = formats.absolute(moment), formats.relative(moment, timezone.now())
-    return mark_safe(f'<time datetime="{exact}" title="{title}" data-ago>{told}</time>')  # noqa: S308
+    told = formats.relative(moment, timezone.now())
+    return _time(moment, f'title="{formats.absolute(moment)}" data-ago', told)
 
 
 @register.simple_tag
@@ -83,12 +81,8 @@ def due(moment: datetime | None, empty: str = formats.NO_VALUE) -> SafeString | 
     """`{% due source.due_at %}`: `next in 4 min`, `due now` once the moment has come; kept up to date."""
     if moment is None:
         return empty
-    return format_html(
-        '<time datetime="{}" title="{}" data-due>{}</time>',
-        moment.astimezone(UTC).isoformat(timespec="seconds"),
-        formats.absolute(moment),
-        formats.due(moment, timezone.now()),
-    )
+    told = formats.due(moment, timezone.now())
+    return _time(moment, f'title="{formats.absolute(moment)}" data-due', told)
 
 
 @register.simple_tag
@@ -96,11 +90,7 @@ def at(moment: datetime | None, empty: str = formats.NO_VALUE) -> SafeString | s
     """`{% at entry.at %}`: the exact time, in the reader's own time zone once the page runs."""
     if moment is None:
         return empty
-    return format_html(
-        '<time datetime="{}" data-at>{}</time>',
-        moment.astimezone(UTC).isoformat(timespec="seconds"),
-        formats.absolute(moment),
-    )
+    return _time(moment, "data-at", formats.absolute(moment))
 
 
 @register.simple_tag
@@ -110,11 +100,13 @@ def elapsed(began: datetime | None, ended: datetime | None = None) -> SafeString
         return formats.NO_VALUE
     if ended is not None:
         return formats.span(ended - began)
-    return format_html(
-        '<time class="num" datetime="{}" data-elapsed>{}</time>',
-        began.astimezone(UTC).isoformat(timespec="seconds"),
-        formats.span(timezone.now() - began),
-    )
+    return _time(began, 'class="num" data-elapsed', formats.span(timezone.now() - began))
+
+
+def _time(moment: datetime, attributes: str, told: str) -> SafeString:
+    """Nothing in it is anybody's text; a list has one in every row."""
+    exact = moment.astimezone(UTC).isoformat(timespec="seconds")
+    return mark_safe(f'<time datetime="{exact}" {attributes}>{told}</time>')  # noqa: S308
 
 
 @register.simple_tag

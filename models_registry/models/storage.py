@@ -1,11 +1,12 @@
 from typing import ClassVar, Self, TypeVar
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from common.reconcile import Reconciled
 from models_registry.models.launched import Launched
+from models_registry.models.versions import Version, VersionFile
 from models_registry.states import OPEN_FINDINGS, FindingState, RunState
 
 
@@ -110,6 +111,11 @@ class Check(StoreRun, Launched):
 class Findings(models.QuerySet["Finding"]):
     def open(self) -> Self:
         return self.filter(state__in=OPEN_FINDINGS)
+
+    def about(self, version: Version) -> Self:
+        """Of its files."""
+        own = VersionFile.objects.filter(version=version, sha256=OuterRef("sha256"))
+        return self.filter(Exists(own)).order_by("pk")
 
 
 class Finding(Launched, Reconciled):

@@ -119,5 +119,4 @@ def findings_by_state() -> dict[str, int]:
 
 def damages(version: Version) -> list[Finding]:
     """The open findings about files of the version: while there are any it cannot be released."""
-    own = VersionFile.objects.filter(version=version, sha256=OuterRef("sha256"))
-    return list(Finding.objects.open().filter(Exists(own)).order_by("pk"))
+    return list(Finding.objects.open().about(version))
