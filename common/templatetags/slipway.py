@@ -100,7 +100,11 @@ def elapsed(began: datetime | None, ended: datetime | None = None) -> SafeString
         return formats.NO_VALUE
     if ended is not None:
         return formats.span(ended - began)
-    return _time(began, 'class="num" data-elapsed', formats.span(timezone.now() - began))
+    return format_html(
+        '<time class="num" datetime="{}" data-elapsed>{}</time>',
+        began.astimezone(UTC).isoformat(timespec="seconds"),
+        formats.span(timezone.now() - began),
+    )
 
 
 def _time(moment: datetime, attributes: str, told: str) -> SafeString:
