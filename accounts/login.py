@@ -15,6 +15,7 @@ from accounts import actors
 from accounts.models import User
 from common.actor import Actor
 from common.audit import record
+from common.sessions import SessionStore
 
 
 class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
@@ -61,6 +62,8 @@ def note_login(*, request: HttpRequest, user: User, **_: Any) -> None:
         record(
             actors.of_user(user, address=request.META.get("REMOTE_ADDR", "")), "session.login", subject=user
         )
+    # Nobody else clears the table: what has expired goes when somebody comes.
+    SessionStore.clear_expired()
 
 
 def note_lockout(*, request: HttpRequest, username: str, ip_address: str | None, **_: Any) -> None:

@@ -220,6 +220,7 @@ if env.oidc_server_url:
         ],
     }
 
+SESSION_ENGINE = "common.sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = env.https
