@@ -17,7 +17,7 @@ from gateway.backends.base import Fence, RouteSpec, Target
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import Client, Load
 
-SHORT, STREAM = "/chat/v1", "/chat/stream?chunks=20&every_ms=100"
+SHORT, STREAM = "/chat/v1", "/chat/v1/stream?chunks=20&every_ms=100"
 Row = tuple[str, str]
 
 

@@ -1,9 +1,9 @@
 """A worker that costs almost nothing: `python -m perf.upstream NAME [PORT]` prints its port and serves.
 
-`/` answers NAME; `/status/503` that status; `/stream?chunks=20&every_ms=100` that many chunks; `/slow?ms=500`
-after a while; `/cut?ms=100` breaks off midway. `/healthz` answers what `/set?health=503` last said, and
-everything else 500 once `/set?broken=1` was said. `/served` answers how many requests it has had, those two
-and itself left out.
+`/v1` answers NAME; `/v1/status/503` that status; `/v1/stream?chunks=20&every_ms=100` that many chunks;
+`/v1/slow?ms=500` after a while; `/v1/cut?ms=100` breaks off midway. `/healthz` answers what `/set?health=503`
+last said, and everything else 500 once `/set?broken=1` was said. `/served` answers how many requests it has
+had, those two and itself left out.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from urllib.parse import parse_qsl, urlsplit
+from urllib.request import urlopen
 
 
 class Worker:
@@ -38,7 +39,7 @@ class Worker:
         await reader.readexactly(int(headers.get("content-length", 0)))
         url = urlsplit(request_line.split()[1])
         query = {key: int(value) for key, value in parse_qsl(url.query)}
-        first, _, rest = url.path.lstrip("/").partition("/")
+        first, _, rest = url.path.removeprefix("/v1").lstrip("/").partition("/")
         if first == "served":
             self.whole(writer, 200, str(self.served))
             return True
@@ -103,6 +104,11 @@ class Upstream:
         )
         assert self.process.stdout is not None
         self.port = int(self.process.stdout.readline())
+
+    def get(self, path: str) -> bytes:
+        """What it answers when asked past the gateway."""
+        with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+            return bytes(answer.read())
 
     def kill(self) -> None:
         self.process.kill()

@@ -38,26 +38,39 @@ def counts(stack: EnvoyStack) -> TargetCounts:
 def test_every_answer_names_its_version_also_errors(serving: EnvoyStack) -> None:
     assert serving.get("/chat/v1").version == STABLE.version
     assert serving.get("/chat/v1", x_release="canary").version == CANARY.version
-    assert serving.get("/chat/status/500").version == STABLE.version
-    assert serving.get("/chat/status/404").version == STABLE.version
+    assert serving.get("/chat/v1/status/500").version == STABLE.version
+    assert serving.get("/chat/v1/status/404").version == STABLE.version
     assert serving.get("/chat/v1", x_release="nonsense").version == STABLE.version
 
 
 def test_the_prefix_is_removed_and_only_whole_names_match(serving: EnvoyStack) -> None:
-    assert serving.get("/chat/status/418").status == 418
-    assert serving.get("/chat/status/418?x=1").status == 418
-    assert serving.get("/chat").body == STABLE.version.encode()
-    assert serving.get("/chat?x=1").status == 200
+    assert serving.get("/chat/v1/status/418").status == 418
+    assert serving.get("/chat/v1/status/418?x=1").status == 418
+    assert serving.get("/chat/v1").body == STABLE.version.encode()
     assert serving.get("/chat-large/v1").status == 404
-    assert serving.get("/chatty").status == 404
+    assert serving.get("/chatty/v1").status == 404
     assert serving.get("/other/../chat/v1").status == 200
     assert serving.get("/chat/../other/v1").status == 404
+
+
+def test_only_the_models_api_answers_through_the_gateway(serving: EnvoyStack) -> None:
+    served = serving.workers[STABLE.name][0].get("/served")
+    for path in (
+        *("", "/", "?x=1", "/metrics", "/healthz", "/served", "/set?broken=1", "/docs"),
+        *("/v10", "/v1x/models"),
+        *("//v1/models", "/V1/models", "/v1/../metrics", "/v1/%2e%2e/metrics", "/v1/x/../../healthz"),
+    ):
+        answer = serving.get(f"/chat{path}")
+        is_problem(answer, 404, "Not part of the model's API")
+        assert serving.get(f"/chat{path}", x_release="canary").status == 404
+    assert serving.workers[STABLE.name][0].get("/served") == served
+    assert serving.get("/chat/v1").status == 200
 
 
 def test_an_unknown_service_is_a_problem_document(serving: EnvoyStack) -> None:
     is_problem(serving.get("/nobody/v1"), 404, "No such service")
     # A worker's own 404 is its own affair.
-    assert serving.get("/chat/status/404").body == STABLE.version.encode()
+    assert serving.get("/chat/v1/status/404").body == STABLE.version.encode()
 
 
 def test_a_service_without_ready_workers_is_a_problem_document(stack: EnvoyStack) -> None:
@@ -79,7 +92,7 @@ def test_a_worker_that_refuses_is_a_problem_document(serving: EnvoyStack) -> Non
 def test_a_worker_that_dies_before_it_answers_is_a_problem_document(serving: EnvoyStack) -> None:
     async def ask() -> Answer:
         client = Client(serving.layout.port)
-        asked = asyncio.create_task(client.get("/chat/slow?ms=5000"))
+        asked = asyncio.create_task(client.get("/chat/v1/slow?ms=5000"))
         await asyncio.sleep(0.3)
         serving.workers[STABLE.name][0].kill()
         answer = await asked
@@ -95,7 +108,7 @@ def test_a_worker_that_dies_before_it_answers_is_a_problem_document(serving: Env
 
 def test_an_answer_that_breaks_off_is_an_error_and_no_latency(serving: EnvoyStack) -> None:
     with pytest.raises(asyncio.IncompleteReadError):
-        serving.get("/chat/cut?ms=50")
+        serving.get("/chat/v1/cut?ms=50")
     serving.get("/chat/v1")
     eventually(lambda: total(counts(serving).latency_ms) == 1)
     seen = counts(serving)
@@ -106,7 +119,7 @@ def test_a_client_that_leaves_before_the_answer_is_counted_as_such(serving: Envo
     async def leave() -> None:
         client = Client(serving.layout.port)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(client.get("/chat/slow?ms=1000"), 0.2)
+            await asyncio.wait_for(client.get("/chat/v1/slow?ms=1000"), 0.2)
 
     asyncio.run(leave())
     eventually(lambda: counts(serving).abandoned == 1)
@@ -118,7 +131,7 @@ def test_a_client_that_leaves_before_the_answer_is_counted_as_such(serving: Envo
 def test_a_stream_counts_as_routed_and_in_flight_from_its_first_moment(serving: EnvoyStack) -> None:
     async def watch() -> tuple[TargetCounts, TargetCounts]:
         client = Client(serving.layout.port)
-        stream = asyncio.create_task(client.get("/chat/stream?chunks=10&every_ms=100"))
+        stream = asyncio.create_task(client.get("/chat/v1/stream?chunks=10&every_ms=100"))
         await asyncio.sleep(0.4)
         during = await asyncio.to_thread(counts, serving)
         await stream
@@ -139,7 +152,7 @@ def test_a_stream_counts_as_routed_and_in_flight_from_its_first_moment(serving: 
 
 def test_good_answers_alone_have_latencies(serving: EnvoyStack) -> None:
     for status in (200, 201, 302, 400, 404, 422, 429, 500, 503):
-        serving.get(f"/chat/status/{status}")
+        serving.get(f"/chat/v1/status/{status}")
     eventually(lambda: total(counts(serving).latency_ms) == 3)
     seen = counts(serving)
     assert (seen.requests, seen.errors) == (9, 2)
@@ -148,7 +161,7 @@ def test_good_answers_alone_have_latencies(serving: EnvoyStack) -> None:
 def test_envoy_keeps_quiet_about_answers_that_it_cannot_time(serving: EnvoyStack) -> None:
     serving.get("/nobody")
     with pytest.raises(asyncio.IncompleteReadError):
-        serving.get("/chat/cut?ms=1")
+        serving.get("/chat/v1/cut?ms=1")
     serving.kill()
     assert "non-number" not in serving.log.read_text()
 
@@ -169,7 +182,7 @@ def test_each_request_leaves_one_line_that_says_who_answered(serving: EnvoyStack
 
 
 def test_a_client_cannot_set_the_gateways_own_headers(serving: EnvoyStack) -> None:
-    answer = serving.get("/chat/slow?ms=300", x_envoy_upstream_rq_timeout_ms="50")
+    answer = serving.get("/chat/v1/slow?ms=300", x_envoy_upstream_rq_timeout_ms="50")
     assert answer.status == 200
     assert "x-envoy-upstream-service-time" not in answer.headers
     assert answer.headers["server"] == "slipway"

@@ -280,7 +280,7 @@ def test_writers_of_many_routes_do_not_lose_each_others_work(stack: EnvoyStack) 
         for route in written
         if "weighted_clusters" in route.get("route", {})
     ]
-    assert shares == [[95, 5]] * 16
+    assert shares == [[95, 5]] * 8
     assert stack.gateway.health().ok
 
 

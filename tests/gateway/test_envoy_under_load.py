@@ -13,7 +13,7 @@ from tests.patience import eventually
 
 pytestmark = pytest.mark.stack
 
-SHORT, STREAM = "/chat/v1", "/chat/stream?chunks=20&every_ms=100"
+SHORT, STREAM = "/chat/v1", "/chat/v1/stream?chunks=20&every_ms=100"
 
 
 async def test_a_hundred_weight_changes_under_load_fail_no_request(stack: EnvoyStack) -> None:
@@ -24,7 +24,7 @@ async def test_a_hundred_weight_changes_under_load_fail_no_request(stack: EnvoyS
     load.add(SHORT, clients=4, pause_ms=5)
     load.add(STREAM, clients=12)
     # Longer than the 15 s after which Envoy by default gives up on an answer.
-    silent = asyncio.create_task(Client(stack.layout.port).get("/chat/slow?ms=16000"))
+    silent = asyncio.create_task(Client(stack.layout.port).get("/chat/v1/slow?ms=16000"))
     waits = []
     for change in range(100):
         percent = 0 if change % 2 else 100
@@ -164,7 +164,7 @@ async def test_requests_go_to_the_worker_with_the_fewest_in_flight(stack: EnvoyS
 
     async def one() -> Answer:
         client = Client(stack.layout.port)
-        answer = await client.get("/chat/slow?ms=700")
+        answer = await client.get("/chat/v1/slow?ms=700")
         client.close()
         return answer
 

@@ -14,7 +14,7 @@ from gateway.backends.envoy.messages.listener import (
     ReplyMapper,
 )
 from gateway.backends.envoy.messages.routes import RouteConfiguration
-from gateway.backends.envoy.routes import STREAM_IDLE_SECONDS, file_source
+from gateway.backends.envoy.routes import API_PREFIX, OUTSIDE_API, STREAM_IDLE_SECONDS, file_source
 
 STATS_PREFIX = "slipway"
 CUT_OFF = ["UC", "UPE", "UR", "LR"]
@@ -172,16 +172,19 @@ def _any(*filters: dict[str, Any]) -> dict[str, Any]:
     return {"or_filter": {"filters": list(filters)}}
 
 
-_WHOLE_AND_GOOD = {
-    "extension_filter": {
-        "name": "envoy.access_loggers.extension_filters.cel",
-        "typed_config": typed(
+def _expression(text: str) -> dict[str, Any]:
+    """`text` in CEL."""
+    return {
+        "extension_filter": extension(
+            "envoy.access_loggers.extension_filters.cel",
             "envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter",
-            # The details change when either side broke off; only whole answers have both ends of a duration.
-            {"expression": "response.code_details == 'via_upstream' && response.code < 400"},
-        ),
+            {"expression": text},
+        )
     }
-}
+
+
+# The details change when either side broke off; only whole answers have both ends of a duration.
+_WHOLE_AND_GOOD = _expression("response.code_details == 'via_upstream' && response.code < 400")
 
 
 def _local_replies() -> LocalReplyConfig:
@@ -204,6 +207,13 @@ def _local_replies() -> LocalReplyConfig:
 
     return {
         "mappers": [
+            reply(
+                _all(_status("EQ", 404), _expression(f"xds.route_name == '{OUTSIDE_API}'")),
+                404,
+                "Not part of the model's API",
+                f"Through the gateway a service answers under /<service>{API_PREFIX}/ only, for example "
+                f"/chat{API_PREFIX}/models. A worker's health and metrics are asked of the worker itself.",
+            ),
             reply(
                 _status("EQ", 404),
                 404,

@@ -16,8 +16,13 @@ from gateway.backends.envoy.messages.routes import (
 )
 from gateway.backends.state import State
 
+API_PREFIX = "/v1"
+"""Of a worker only what lies under it answers through the gateway: its metrics and its health are not for
+clients."""
 UNKNOWN_SERVICE = "-"
 """Name of the route that answers 404; no service can be called so."""
+OUTSIDE_API = "-/outside-api"
+"""The same for a path of a known service that is no part of the model's API."""
 STREAM_IDLE_SECONDS = 900
 """A stream on which nothing moves in either direction is given up. A long answer that is not streamed, or a
 long prefill, moves nothing until it is done: so minutes, and no limit at all on the whole answer."""
@@ -92,26 +97,28 @@ def _routes_of(spec: RouteSpec) -> list[Route]:
         sides.insert(0, ("canary", spec.candidate))
     routes: list[Route] = []
     for side, target in sides:
-        for match in _matches(spec.name):
-            match["headers"] = [{"name": "x-release", "string_match": {"exact": side}}]
-            routes.append(
-                {
-                    "name": forced(spec.name),
-                    "match": match,
-                    "route": {"cluster": target.name, **_action()},
-                    "response_headers_to_add": _version_header(target),
-                }
-            )
+        match = _api_of(spec.name)
+        match["headers"] = [{"name": "x-release", "string_match": {"exact": side}}]
+        routes.append(
+            {
+                "name": forced(spec.name),
+                "match": match,
+                "route": {"cluster": target.name, **_action()},
+                "response_headers_to_add": _version_header(target),
+            }
+        )
     unforced: RouteAction = {"weighted_clusters": {"clusters": _weights(spec)}, **_action()}
-    by_weight: list[Route] = [
-        {"name": spec.name, "match": match, "route": unforced} for match in _matches(spec.name)
-    ]
-    return routes + by_weight
+    outside: Route = {
+        "name": OUTSIDE_API,
+        "match": {"path_separated_prefix": f"/{spec.name}"},
+        "direct_response": {"status": 404},
+    }
+    return [*routes, {"name": spec.name, "match": _api_of(spec.name), "route": unforced}, outside]
 
 
-def _matches(name: str) -> list[RouteMatch]:
-    # The slash keeps /chat from taking /chat-large; the bare name is the worker's "/".
-    return [{"prefix": f"/{name}/"}, {"path": f"/{name}"}]
+def _api_of(name: str) -> RouteMatch:
+    # Separated: /chat/v1 must take neither /chat/v10 nor, as a service, /chat-large.
+    return {"path_separated_prefix": f"/{name}{API_PREFIX}"}
 
 
 def _weights(spec: RouteSpec) -> list[ClusterWeight]:
@@ -137,7 +144,7 @@ def _version_header(target: Target) -> list[HeaderValueOption]:
 
 def _action() -> RouteAction:
     return {
-        "prefix_rewrite": "/",
+        "prefix_rewrite": API_PREFIX,
         "timeout": "0s",
         "idle_timeout": f"{STREAM_IDLE_SECONDS}s",
         "retry_policy": {

@@ -22,7 +22,7 @@ class HeaderMatcher(TypedDict):
 
 class RouteMatch(TypedDict, total=False):
     prefix: str
-    path: str
+    path_separated_prefix: str
     headers: list[HeaderMatcher]
 
 
