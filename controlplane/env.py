@@ -150,6 +150,21 @@ class Environment(BaseSettings):
         "",
         description="Address under which clients reach the gateway. Empty: its bind address and port.",
     )
+    client_header_seconds: int = Field(
+        15,
+        ge=1,
+        le=600,
+        description="Seconds within which a client of the console or of the gateway must have sent the whole "
+        "header of a request; it is disconnected then.",
+    )
+    client_idle_seconds: int = Field(
+        60,
+        ge=1,
+        le=3_600,
+        description="Seconds after which a connection is closed on which nothing moves: one to the gateway "
+        "without a request, one to the console with a request's body half sent or an answer not taken. "
+        "However long an answer takes, nobody is disconnected for it.",
+    )
     https: bool = Field(
         False, description="The console is reached over HTTPS: secure cookies, HSTS, redirects."
     )

@@ -35,13 +35,15 @@ def free_port() -> int:
 
 
 class EnvoyStack:
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, **limits: int) -> None:
+        """`limits`: the seconds of `Layout` for which clients are waited for."""
         self.layout = Layout(
             run_dir=home / "run" / "envoy",
             log_dir=home / "logs",
             bind="127.0.0.1",
             port=free_port(),
             admin_port=free_port(),
+            **limits,
         )
         self.log = home / "envoy.log"
         self.gateway = EnvoyFiles(self.layout)

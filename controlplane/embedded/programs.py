@@ -38,6 +38,7 @@ def parts(env: Environment, home: Home) -> list[Program]:
         control(
             "web",
             *(*uvicorn, "--timeout-graceful-shutdown", "3", "--no-proxy-headers", "--no-access-log"),
+            *("--http", "controlplane.connections:Bounded"),
             stop_within_seconds=6,
         ),
         control(
@@ -59,6 +60,8 @@ def gateway_layout(env: Environment, home: Home) -> Layout:
         bind=env.bind,
         port=env.gateway_port,
         admin_port=env.gateway_admin_port,
+        header_seconds=env.client_header_seconds,
+        idle_seconds=env.client_idle_seconds,
     )
 
 

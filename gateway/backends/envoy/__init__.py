@@ -18,6 +18,8 @@ def layout_from_settings() -> Layout:
         bind=settings.SLIPWAY_BIND,
         port=settings.SLIPWAY_GATEWAY_PORT,
         admin_port=settings.SLIPWAY_GATEWAY_ADMIN_PORT,
+        header_seconds=settings.SLIPWAY_CLIENT_HEADER_SECONDS,
+        idle_seconds=settings.SLIPWAY_CLIENT_IDLE_SECONDS,
     )
 
 

@@ -1,4 +1,4 @@
-"""Where Envoy's files lie and where it listens."""
+"""Where Envoy's files lie, where it listens, and how long it waits for clients."""
 
 import hashlib
 from dataclasses import dataclass
@@ -19,6 +19,12 @@ class Layout:
     port: int
     admin_port: int
     """On the loopback address."""
+    header_seconds: int = 15
+    """A client has sent the header of its request within them."""
+    idle_seconds: int = 60
+    """A client may keep its connection so long without a request."""
+    request_seconds: int = 300
+    """The whole of a request has come within them, up to its body's last byte; 32 MiB over a slow line."""
 
     @property
     def bootstrap(self) -> Path:

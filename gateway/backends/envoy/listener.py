@@ -40,7 +40,10 @@ def render_listener(layout: Layout, *, routes: RouteConfiguration | None = None)
         "use_remote_address": True,
         "internal_address_config": {"cidr_ranges": [_NOBODY]},
         "stream_idle_timeout": f"{STREAM_IDLE_SECONDS}s",
-        "request_headers_timeout": "15s",
+        "request_headers_timeout": f"{layout.header_seconds}s",
+        "request_timeout": f"{layout.request_seconds}s",
+        # Of connections on which no request is under way; an answer may take as long as it moves.
+        "common_http_protocol_options": {"idle_timeout": f"{layout.idle_seconds}s"},
         "normalize_path": True,
         # Model ids such as org%2Fname stand in paths.
         "path_with_escaped_slashes_action": "KEEP_UNCHANGED",

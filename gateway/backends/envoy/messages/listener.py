@@ -42,6 +42,10 @@ class InternalAddresses(TypedDict):
     cidr_ranges: list[CidrRange]
 
 
+class CommonHttpProtocolOptions(TypedDict):
+    idle_timeout: str
+
+
 class HttpConnectionManager(TypedDict, total=False):
     stat_prefix: str
     server_name: str
@@ -55,6 +59,8 @@ class HttpConnectionManager(TypedDict, total=False):
     internal_address_config: InternalAddresses
     stream_idle_timeout: str
     request_headers_timeout: str
+    request_timeout: str
+    common_http_protocol_options: CommonHttpProtocolOptions
     normalize_path: bool
     path_with_escaped_slashes_action: Literal["KEEP_UNCHANGED"]
     preserve_external_request_id: bool
