@@ -2,11 +2,14 @@
 
 from datetime import timedelta
 from typing import Any
+from zoneinfo import available_timezones
 
 import django_filters
 from django import forms
+from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from accounts.models import ApiToken, Team, User, WebhookDelivery
 from accounts.selectors import may_everywhere, teams_where
@@ -65,6 +68,24 @@ class AccountForm(forms.Form):
     first_name = forms.CharField(required=False, max_length=150)
     last_name = forms.CharField(required=False, max_length=150)
     email = forms.EmailField(required=False)
+
+
+def time_zones() -> list[tuple[str, object]]:
+    return [("", _("The browser's")), *((name, name) for name in sorted(available_timezones()))]
+
+
+class OwnAccountForm(AccountForm):
+    language = forms.ChoiceField(
+        required=False,
+        label=_("Language"),
+        choices=[("", _("The browser's")), *settings.LANGUAGES],
+    )
+    time_zone = forms.ChoiceField(
+        required=False,
+        label=_("Time zone"),
+        choices=time_zones,
+        help_text=_("In which all times are shown."),
+    )
 
 
 class PersonForm(AccountForm):

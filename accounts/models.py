@@ -2,13 +2,18 @@ import re
 from datetime import datetime
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
+from zoneinfo import available_timezones
 
+from django.conf import settings
 from django.contrib.auth.models import AbstractUser
+from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Lower
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from accounts.states import OPEN_DELIVERIES, DeliveryState, Right, Role, TokenState
 from common.reconcile import Reconciled
@@ -24,8 +29,25 @@ team_name = RegexValidator(
 )
 
 
+def known_time_zone(name: str) -> None:
+    """Raises ValidationError."""
+    if name not in available_timezones():
+        raise ValidationError(
+            _("There is no time zone named %(name)s. Use one such as Asia/Shanghai.") % {"name": name}
+        )
+
+
 class User(AbstractUser, Revised):
     """A person, or a robot that holds tokens. The email is optional; teams say what they may do."""
+
+    language = models.CharField(
+        gettext_lazy("Language"), max_length=16, blank=True, choices=settings.LANGUAGES
+    )
+    """Empty: what the browser asks for."""
+    time_zone = models.CharField(
+        gettext_lazy("Time zone"), max_length=64, blank=True, validators=[known_time_zone]
+    )
+    """A name of the IANA database; empty: the browser's."""
 
     class Meta(AbstractUser.Meta):
         constraints: ClassVar = [

@@ -16,6 +16,17 @@ if TYPE_CHECKING:
     from tests.models_registry.s3_server import S3Server
 
 
+def pytest_configure() -> None:
+    """The catalogues, as a preparation leaves them: Django reads each once in a process."""
+    from pathlib import Path
+
+    from django.conf import settings
+
+    from common.languages import compile_catalogues
+
+    compile_catalogues(Path(*settings.LOCALE_PATHS))
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None) -> None:
     """As Django's own; but emptying the tables does not bring back the rows that describe models.

@@ -14,7 +14,7 @@ from common.actor import Actor
 from common.audit import record
 from common.errors import Conflict, Invalid
 
-_OWN_FIELDS = frozenset({"email", "first_name", "last_name"})
+_OWN_FIELDS = frozenset({"email", "first_name", "last_name", "language", "time_zone"})
 
 
 def create_user(
@@ -71,7 +71,8 @@ def create_user(
 def change_user(
     *, actor: Actor, user: User, expected: int | None = None, reason: str = "", **changes: Any
 ) -> User:
-    """Change `email`, `first_name`, `last_name` (one's own, too), `is_active`, `is_superuser`.
+    """Change `email`, `first_name`, `last_name`, `language`, `time_zone` (one's own, too), `is_active`,
+    `is_superuser`.
 
     Raises NotAllowed, Stale, ValidationError, LastAdmin when no active administrator would be left.
     """

@@ -4,10 +4,12 @@ from typing import cast
 
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
+from django.utils import translation
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from accounts import actors, services
-from accounts.forms import AccountForm
+from accounts.forms import OwnAccountForm
 from accounts.models import Membership, User
 from accounts.states import RIGHTS, Right, Role
 from common.errors import SlipwayError
@@ -20,15 +22,17 @@ from common.pages.forms import blame
 @signed_in
 def account(request: HttpRequest) -> HttpResponse:
     user = cast("User", request.user)
-    initial = {name: getattr(user, name) for name in ("first_name", "last_name", "email")}
-    form = AccountForm(request.POST if request.method == "POST" else None, initial=initial)
+    initial = {name: getattr(user, name) for name in OwnAccountForm.base_fields}
+    form = OwnAccountForm(request.POST if request.method == "POST" else None, initial=initial)
     if form.is_bound and form.is_valid():
         try:
             services.change_user(actor=actors.of_request(request), user=user, **form.cleaned_data)
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
-            return done(request, "Saved.", to="/settings/account/")
+            if user.language:
+                translation.activate(user.language)
+            return done(request, _("Saved."), to="/settings/account/")
     memberships = Membership.objects.filter(user=user).select_related("team").order_by("team__name")
     context = {
         "form": form,

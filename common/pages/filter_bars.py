@@ -12,6 +12,7 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 from django_filters import FilterSet
 
+from common import languages
 from common.pages.listing import Listing
 
 MAX_KEPT = 4_000_000
@@ -25,7 +26,7 @@ _kept: dict[tuple[Any, ...], SafeString] = {}
 def filter_bar(listing: Listing[Any], filters: FilterSet) -> SafeString:
     chosen = tuple((name, *listing.query.getlist(name)) for name in filters.form.fields)
     offered = [_offered(field) for field in filters.form.fields.values()]
-    key = (type(filters), listing.part, chosen, sha256(repr(offered).encode()).digest())
+    key = (languages.language(), type(filters), listing.part, chosen, sha256(repr(offered).encode()).digest())
     if (bar := _kept.get(key)) is None:
         bar = _drawn(listing, filters)
         if sum(len(text) for one in chosen for text in one) <= MAX_CHOSEN:

@@ -1,13 +1,19 @@
 """Numbers and times as people read them: three significant digits, units always.
 
 `static/js/format.js` says the same in the browser for values that change while a page is open; one table of
-cases in the tests holds both to it. A value that is not known is an en dash, never a zero.
+cases in the tests holds both to it. A value that is not known is an en dash, never a zero. All languages of
+the console write digits alike; words and units are the catalogue's.
 """
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
+
+from django.utils import timezone
+from django.utils.dateformat import format as date_format
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 
 NO_VALUE = "–"
 SPACE = "\u00a0"
@@ -116,19 +122,24 @@ def span(length: timedelta | Number | None) -> str:
     if length is None:
         return NO_VALUE
     seconds = int(length.total_seconds() if isinstance(length, timedelta) else length)
+    unit = pgettext("unit", "s")
     if seconds < 1:
-        return f"<1{SPACE}s"
-    return f"{seconds}{SPACE}s" if seconds < 60 else _whole(seconds)
+        return f"<1{SPACE}{unit}"
+    return f"{seconds}{SPACE}{unit}" if seconds < 60 else _whole(seconds)
 
 
 def _whole(seconds: int) -> str:
     if seconds < 3600:
-        return f"{seconds // 60}{SPACE}min{SPACE}{seconds % 60:02d}{SPACE}s"
+        return _two(seconds // 60, pgettext("unit", "min"), f"{seconds % 60:02d}", pgettext("unit", "s"))
     minutes = seconds // 60
     if minutes < 24 * 60:
-        return f"{minutes // 60}{SPACE}h{SPACE}{minutes % 60:02d}{SPACE}min"
+        return _two(minutes // 60, pgettext("unit", "h"), f"{minutes % 60:02d}", pgettext("unit", "min"))
     hours = minutes // 60
-    return f"{hours // 24}{SPACE}d{SPACE}{hours % 24}{SPACE}h"
+    return _two(hours // 24, pgettext("unit", "d"), str(hours % 24), pgettext("unit", "h"))
+
+
+def _two(amount: int, unit: str, rest: str, smaller_unit: str) -> str:
+    return f"{amount}{SPACE}{unit}{SPACE}{rest}{SPACE}{smaller_unit}"
 
 
 def literal(value: Any) -> str:
@@ -141,21 +152,32 @@ def relative(moment: datetime, now: datetime) -> str:
     seconds = (now - moment).total_seconds()
     distance = abs(seconds)
     if distance < 3:
-        return "just now"
+        return _("just now")
     if distance >= 30 * 86400:
-        return moment.astimezone(UTC).strftime("%-d %b %Y")
-    for limit, size, unit in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h"), (30 * 86400, 86400, "d")):
-        if distance < limit:
-            amount = f"{int(distance // size)}{SPACE}{unit}"
-            break
-    return f"{amount} ago" if seconds > 0 else f"in {amount}"
+        return date_format(timezone.localtime(moment), pgettext("date format", "j M Y"))
+    if distance < 60:
+        amount = f"{int(distance)}{SPACE}{pgettext('unit', 's')}"
+    elif distance < 3600:
+        amount = f"{int(distance // 60)}{SPACE}{pgettext('unit', 'min')}"
+    elif distance < 86400:
+        amount = f"{int(distance // 3600)}{SPACE}{pgettext('unit', 'h')}"
+    else:
+        amount = f"{int(distance // 86400)}{SPACE}{pgettext('unit', 'd')}"
+    told = _("%(amount)s ago") if seconds > 0 else _("in %(amount)s")
+    return told % {"amount": amount}
 
 
 def due(moment: datetime, now: datetime) -> str:
     """When something is done next: `next in 4 min`, `due now`."""
-    return "due now" if (moment - now).total_seconds() < 3 else f"next {relative(moment, now)}"
+    if (moment - now).total_seconds() < 3:
+        return _("due now")
+    return _("next %(moment)s") % {"moment": relative(moment, now)}
 
 
 def absolute(moment: datetime) -> str:
-    """`2026-11-21 01:24:05 UTC`"""
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    """`2026-11-21 01:24:05 UTC`, in the reader's time zone `2026-11-21 09:24:05 UTC+8`"""
+    local = timezone.localtime(moment)
+    minutes = int((local.utcoffset() or timedelta()).total_seconds() // 60)
+    hours, rest = divmod(abs(minutes), 60)
+    offset = f"{'-' if minutes < 0 else '+'}{hours}{f':{rest:02d}' if rest else ''}" if minutes else ""
+    return local.strftime(f"%Y-%m-%d %H:%M:%S UTC{offset}")

@@ -20,7 +20,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from common import request_id
+from common import languages, request_id
 from common.pages import charts, formats, icons, looks
 from common.pages.filter_bars import filter_bar
 from common.pages.listing import Listing
@@ -51,11 +51,11 @@ def icon(name: str, size: int = 16, css: str = "", filled: bool = False) -> Safe
 @register.simple_tag
 def state(kind: str, value: str, pill: bool = False, title: str = "") -> SafeString:
     """`{% state "release" release.state %}`; `pill=True` beside a headline."""
-    return _state(kind, str(value), pill, title)
+    return _state(kind, str(value), pill, str(title), languages.language())
 
 
-@lru_cache(maxsize=1024)
-def _state(kind: str, value: str, pill: bool, title: str) -> SafeString:
+@lru_cache(maxsize=2048)
+def _state(kind: str, value: str, pill: bool, title: str, language: str) -> SafeString:  # noqa: ARG001 (kept for each)
     drawn = looks.look(kind, value)
     return format_html(
         '<span class="state{} tone-{}"{}>{}<span>{}</span></span>',
@@ -394,3 +394,23 @@ def importmap(context: Context) -> SafeString:
     """Where the browser finds our modules under their current, hashed names."""
     nonce = getattr(context.get("request"), "csp_nonce", "")
     return format_html('<script type="importmap" nonce="{}">{}</script>', nonce, _modules())
+
+
+@register.simple_tag
+def page_language() -> str:
+    """`<html lang="{% page_language %}">`"""
+    return languages.language()
+
+
+@register.simple_tag(takes_context=True)
+def time_zone(context: Context) -> str:
+    """The name of the zone in the person's settings; empty: the browser's."""
+    return getattr(context.get("request"), "time_zone", "")
+
+
+@register.simple_tag
+def texts() -> SafeString | str:
+    """What the modules say in the page's language, for `slipway/texts`."""
+    told = languages.browser_texts(languages.language())
+    # JSON of the catalogue, with < escaped; data, which the Content-Security-Policy lets through.
+    return mark_safe(f'<script type="application/json" id="texts">{told}</script>') if told else ""  # noqa: S308

@@ -1,4 +1,4 @@
-"""Brings the database, the first admin and the static files up to date.
+"""Brings the database, the first admin, the catalogues and the static files up to date.
 
 `python -m controlplane.embedded.prepare`, a process of its own: Django's memory goes with it.
 """
@@ -18,6 +18,7 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError
 
 from common.errors import Unavailable
+from common.languages import compile_catalogues
 
 
 def prepare() -> None:
@@ -28,6 +29,7 @@ def prepare() -> None:
     for bell in ("common.tasks", "common.live"):
         # Those who would hear it are not up yet.
         logging.getLogger(bell).setLevel(logging.ERROR)
+    compile_catalogues(Path(*settings.LOCALE_PATHS))
     call_command("migrate", interactive=False, verbosity=0)
     call_command("bootstrap_admin")
     call_command("ensure_embedded_cluster")

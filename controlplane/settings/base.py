@@ -50,6 +50,13 @@ ASGI_APPLICATION = "controlplane.asgi.application"
 USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
+# Each language by its own name, so that whoever reads nothing else finds it.
+LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
+SLIPWAY_CATALOGUES = PROJECT / "locale"
+LOCALE_PATHS = [env.home / "locale"]
+LANGUAGE_COOKIE_AGE = 365 * 24 * 3600
+LANGUAGE_COOKIE_HTTPONLY = True
+LANGUAGE_COOKIE_SAMESITE = "Lax"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 APPEND_SLASH = True
 
@@ -94,6 +101,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "accounts.middleware.actor_middleware",
+    "accounts.middleware.language_middleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
@@ -225,7 +233,7 @@ if env.oidc_server_url:
 SESSION_ENGINE = "common.sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
-SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = env.https
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = LANGUAGE_COOKIE_SECURE = SECURE_SSL_REDIRECT = env.https
 SECURE_HSTS_SECONDS = 31_536_000 if env.https else 0
 CSRF_TRUSTED_ORIGINS = [SLIPWAY_PUBLIC_URL]
 CSRF_FAILURE_VIEW = "common.pages.views.forged"

@@ -1,15 +1,16 @@
 // Puts live values into the page: cells in place, charts at their end, the rest as DOM events for htmx.
 import { FORMATS, percent } from "slipway/format";
 import { Live } from "slipway/live";
+import { gettext, interpolate } from "slipway/texts";
 import { toast } from "slipway/toasts";
 
 const WORDS = {
-  connecting: "Connecting",
-  live: "Live",
-  lost: "Reconnecting",
-  stale: "Not live",
-  "signed-out": "Signed out",
-  "right-gone": "No right",
+  connecting: gettext("Connecting"),
+  live: gettext("Live"),
+  lost: gettext("Reconnecting"),
+  stale: gettext("Not live"),
+  "signed-out": gettext("Signed out"),
+  "right-gone": gettext("No permission"),
   off: "",
 };
 
@@ -22,13 +23,13 @@ const PAINTERS = {
     cell.querySelector("rect").setAttribute("width", `${points}%`);
     cell.dataset.busy = busyLevel(share);
     cell.setAttribute("aria-valuenow", points);
-    cell.setAttribute("aria-valuetext", share === null ? "not known" : percent(share));
+    cell.setAttribute("aria-valuetext", share === null ? gettext("not known") : percent(share));
     const number = cell.querySelector(".busy-number");
     if (number) number.textContent = percent(share);
   },
   heat(cell, share) {
     cell.dataset.busy = busyLevel(share);
-    cell.title = `${cell.dataset.label}: ${share === null ? "not known" : percent(share)}`;
+    cell.title = `${cell.dataset.label}: ${share === null ? gettext("not known") : percent(share)}`;
   },
   // One of several things that are already there; what stands in `data-choice` is shown for that value.
   choice(cell, value) {
@@ -109,11 +110,11 @@ export function start() {
     if (sign) {
       sign.dataset.liveState = detail.state;
       sign.querySelector(".live-word").textContent = WORDS[detail.state] ?? "";
-      sign.title = detail.state === "stale" ? `Slipway's ${detail.part} does not answer: load the page to see what is new` : "";
+      sign.title = detail.state === "stale" ? interpolate(gettext("%(part)s does not respond: reload the page to see what is new"), { part: detail.part }) : "";
     }
-    if (detail.state === "signed-out") toast("You are signed out. Sign in again to see live values.", "bad");
+    if (detail.state === "signed-out") toast(gettext("You are signed out. Sign in again to see live values."), "bad");
     if (detail.state === "right-gone") {
-      toast("Your right to see this page is gone. What it shows is no longer live; an admin of the team can help.", "bad");
+      toast(gettext("You no longer have permission to see this page, so it is no longer updated. Ask an admin of the team."), "bad");
     }
   });
   live.addEventListener("values", ({ detail }) => {
@@ -127,6 +128,6 @@ export function start() {
     document.body.dispatchEvent(new CustomEvent("live:refresh", { bubbles: true }));
     for (const topic of index.keys()) tell(topic);
   });
-  live.addEventListener("refused", ({ detail }) => toast(detail.detail || "You may not follow this live.", "warn"));
+  live.addEventListener("refused", ({ detail }) => toast(detail.detail || gettext("You don't have permission to follow this live."), "warn"));
   adopt();
 }

@@ -3,6 +3,7 @@ import * as cells from "slipway/cells";
 import * as dialogs from "slipway/dialogs";
 import * as find from "slipway/find";
 import * as keys from "slipway/keys";
+import { gettext, interpolate } from "slipway/texts";
 import * as times from "slipway/times";
 import * as toasts from "slipway/toasts";
 
@@ -15,7 +16,7 @@ function copyButtons() {
       button.classList.add("is-copied");
       setTimeout(() => button.classList.remove("is-copied"), 1500);
     } catch {
-      toasts.toast("The browser does not let this page copy. Select the text and copy it by hand.", "warn");
+      toasts.toast(gettext("The browser does not let this page copy. Select the text and copy it by hand."), "warn");
     }
   });
 }
@@ -107,16 +108,16 @@ function answers() {
   document.body.addEventListener("htmx:responseError", ({ detail }) => {
     const { status } = detail.xhr;
     const because =
-      status === 403 ? "You may not do this." :
-      status === 404 ? "This is gone. Load the page again." :
-      status === 429 ? "Too many requests. Wait a moment." :
-      `The server could not do this (${status}).`;
-    toasts.toast(because + dialogs.advice(detail.elt), "bad");
+      status === 403 ? gettext("You don't have permission to do this.") :
+      status === 404 ? gettext("This no longer exists. Reload the page.") :
+      status === 429 ? gettext("Too many requests. Wait a moment.") :
+      interpolate(gettext("The server could not do this (%(status)s)."), { status });
+    toasts.toast(`${because} ${dialogs.advice(detail.elt)}`.trim(), "bad");
   });
   for (const name of ["htmx:sendError", "htmx:timeout"]) {
     document.body.addEventListener(name, ({ detail }) => {
-      const then = dialogs.advice(detail.elt) || " What the page shows may be old.";
-      toasts.toast(`The server does not answer.${then}`, "warn");
+      const then = dialogs.advice(detail.elt) || gettext("What the page shows may be out of date.");
+      toasts.toast(`${gettext("The server does not respond.")} ${then}`, "warn");
     });
   }
   document.body.addEventListener("slipway:done", ({ target, detail }) => {

@@ -2,6 +2,7 @@
 // An opened one is told so by `dialog:open`: its `[data-fields]` may come only then, and nothing is sent before.
 // A closed one asks for them no longer: what is still on its way is not what the next opening shows.
 // While a dialog is open, the part of the page that it stands in is not replaced under the person's hands.
+import { gettext } from "slipway/texts";
 
 export function start() {
   document.addEventListener("click", (event) => {
@@ -73,7 +74,7 @@ function fieldsHaveCome(fields) {
 
 // What a person does about a request that failed, where it was for the fields of a dialog.
 export function advice(element) {
-  return element?.matches("[data-fields]") ? " Close this and open it again." : "";
+  return element?.matches("[data-fields]") ? gettext("Close this and open it again.") : "";
 }
 
 const waiting = new Set();

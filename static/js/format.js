@@ -1,5 +1,7 @@
 // Numbers and times as people read them. The same rules as common/pages/formats.py; one table of cases tests both.
 
+import { gettext, interpolate, language, pgettext, timeZone } from "slipway/texts";
+
 export const NO_VALUE = "–";
 const SPACE = "\u00a0";
 const DECIMAL = ["B", "kB", "MB", "GB", "TB", "PB"];
@@ -63,38 +65,62 @@ export function duration(seconds) {
 
 export function span(seconds) {
   if (missing(seconds)) return NO_VALUE;
-  if (seconds < 1) return `<1${SPACE}s`;
-  return seconds < 60 ? `${Math.floor(seconds)}${SPACE}s` : wholeSeconds(Math.floor(seconds));
+  const unit = pgettext("unit", "s");
+  if (seconds < 1) return `<1${SPACE}${unit}`;
+  return seconds < 60 ? `${Math.floor(seconds)}${SPACE}${unit}` : wholeSeconds(Math.floor(seconds));
 }
 
+const twoUnits = (amount, unit, rest, smaller) => [amount, unit, rest, smaller].join(SPACE);
+
 function wholeSeconds(whole) {
-  if (whole < 3600) return `${Math.floor(whole / 60)}${SPACE}min${SPACE}${two(whole % 60)}${SPACE}s`;
+  if (whole < 3600) return twoUnits(Math.floor(whole / 60), pgettext("unit", "min"), two(whole % 60), pgettext("unit", "s"));
   const minutes = Math.floor(whole / 60);
   if (minutes < 24 * 60) {
-    return `${Math.floor(minutes / 60)}${SPACE}h${SPACE}${two(minutes % 60)}${SPACE}min`;
+    return twoUnits(Math.floor(minutes / 60), pgettext("unit", "h"), two(minutes % 60), pgettext("unit", "min"));
   }
   const hours = Math.floor(minutes / 60);
-  return `${Math.floor(hours / 24)}${SPACE}d${SPACE}${hours % 24}${SPACE}h`;
+  return twoUnits(Math.floor(hours / 24), pgettext("unit", "d"), hours % 24, pgettext("unit", "h"));
 }
 
 const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
+
+function dateOf(moment) {
+  const part = partsOf(moment);
+  if (language !== "en") return new Intl.DateTimeFormat(language, { dateStyle: "long", timeZone: timeZone || undefined }).format(moment);
+  return `${Number(part.day)} ${MONTHS[part.month - 1]} ${part.year}`;
+}
+
+const local = new Intl.DateTimeFormat("en-GB", {
+  year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit",
+  hour12: false, timeZoneName: "shortOffset", timeZone: timeZone || undefined,
+});
+
+export const partsOf = (moment) =>
+  Object.fromEntries(local.formatToParts(moment).map(({ type, value }) => [type, value]));
+
+// `2026-11-21 09:24:05 UTC+8`: in the time zone of the person's settings, or the browser's.
+export function absolute(moment) {
+  const part = partsOf(moment);
+  const zone = part.timeZoneName.replace("GMT", "UTC");
+  return `${part.year}-${part.month}-${part.day} ${part.hour}:${part.minute}:${part.second} ${zone}`;
+}
 
 // Both in milliseconds since 1970.
 export function relative(moment, now) {
   const seconds = (now - moment) / 1000;
   const distance = Math.abs(seconds);
-  if (distance < 3) return "just now";
-  if (distance >= 30 * 86400) {
-    const date = new Date(moment);
-    return `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}`;
-  }
+  if (distance < 3) return gettext("just now");
+  if (distance >= 30 * 86400) return dateOf(moment);
   const [size, unit] =
-    distance < 60 ? [1, "s"] : distance < 3600 ? [60, "min"] : distance < 86400 ? [3600, "h"] : [86400, "d"];
+    distance < 60 ? [1, pgettext("unit", "s")] :
+    distance < 3600 ? [60, pgettext("unit", "min")] :
+    distance < 86400 ? [3600, pgettext("unit", "h")] : [86400, pgettext("unit", "d")];
   const amount = `${Math.floor(distance / size)}${SPACE}${unit}`;
-  return seconds > 0 ? `${amount} ago` : `in ${amount}`;
+  return interpolate(seconds > 0 ? gettext("%(amount)s ago") : gettext("in %(amount)s"), { amount });
 }
 
-export const due = (moment, now) => (moment - now < 3000 ? "due now" : `next ${relative(moment, now)}`);
+export const due = (moment, now) =>
+  moment - now < 3000 ? gettext("due now") : interpolate(gettext("next %(moment)s"), { moment: relative(moment, now) });
 
 export const plain = (value) => (missing(value) ? NO_VALUE : threeDigits(value));
 

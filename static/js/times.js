@@ -1,15 +1,5 @@
 // Keeps `data-ago`, `data-due`, `data-elapsed` and `data-at` times true while the page is open.
-import { due, relative, span } from "slipway/format";
-
-const local = new Intl.DateTimeFormat("en-GB", {
-  year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit",
-  hour12: false, timeZoneName: "short",
-});
-
-function inLocalTime(moment) {
-  const part = Object.fromEntries(local.formatToParts(moment).map(({ type, value }) => [type, value]));
-  return `${part.year}-${part.month}-${part.day} ${part.hour}:${part.minute}:${part.second} ${part.timeZoneName}`;
-}
+import { absolute, due, relative, span } from "slipway/format";
 
 function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
@@ -17,11 +7,11 @@ function write(element, text) {
 
 export function adopt(root) {
   for (const element of root.querySelectorAll("time[data-at]:not([data-adopted])")) {
-    write(element, inLocalTime(new Date(element.dateTime)));
+    write(element, absolute(new Date(element.dateTime)));
     element.dataset.adopted = "";
   }
   for (const element of root.querySelectorAll("time:is([data-ago], [data-due]):not([data-adopted])")) {
-    element.title = inLocalTime(new Date(element.dateTime));
+    element.title = absolute(new Date(element.dateTime));
     element.dataset.adopted = "";
   }
 }

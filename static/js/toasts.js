@@ -1,4 +1,6 @@
 // Short messages that do not ask anything. Problems stay until they are closed; the rest leaves by itself.
+import { gettext } from "slipway/texts";
+
 const STAYS_MS = 6000;
 const TONES = ["idle", "good", "warn", "bad"];
 
@@ -12,7 +14,7 @@ function dress(note, tone) {
   const close = document.createElement("button");
   close.type = "button";
   close.className = "toast-close";
-  close.setAttribute("aria-label", "Close");
+  close.setAttribute("aria-label", gettext("Close"));
   const cross = drawn(".close");
   if (cross) close.append(cross);
   close.addEventListener("click", () => note.remove());

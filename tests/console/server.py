@@ -29,6 +29,9 @@ django.setup()
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
+from pathlib import Path
+from common.languages import compile_catalogues
+compile_catalogues(Path(*settings.LOCALE_PATHS))
 call_command("migrate", interactive=False, verbosity=0)
 call_command("collectstatic", interactive=False, verbosity=0)
 get_user_model().objects.create_superuser("ada.lovelace", "ada@example.org", sys.argv[1])

@@ -258,7 +258,7 @@ def test_a_part_that_is_gone_is_told_in_words(tab: Tab) -> None:
     tab.open("/styleguide/")
     tab.page.route("**/styleguide/?sort=name", lambda route: route.fulfill(status=404, body="<h1>no</h1>"))
     tab.page.locator("#listing .sort", has_text="Name").click()
-    expect(tab.page.locator("#toasts")).to_contain_text("This is gone. Load the page again.")
+    expect(tab.page.locator("#toasts")).to_contain_text("This no longer exists. Reload the page.")
     expect(tab.page.locator("#listing tbody tr")).to_have_count(6)
 
 

@@ -155,7 +155,10 @@ def test_a_server_that_stays_away_is_asked_ever_more_rarely(new_tab: Callable[..
 
 @pytest.mark.parametrize(
     ("code", "state", "words"),
-    [(4403, "right-gone", "Your right to see this page is gone"), (4401, "signed-out", "You are signed out")],
+    [
+        (4403, "right-gone", "You no longer have permission to see this page"),
+        (4401, "signed-out", "You are signed out"),
+    ],
 )
 def test_a_right_that_is_gone_is_said_once_and_not_tried_again(
     live: Tab, code: int, state: str, words: str
