@@ -1,7 +1,7 @@
 """Named reads of releases."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -141,6 +141,18 @@ def verdict_of(release: Release) -> Verdict | None:
         return None
 
 
+DECISIONS = ("never", "none", "insufficient", "promote", "roll_back")
+"""What the analysis of a release can say: nothing to analyse, nothing yet, or the verdict's decision."""
+
+
+def decision_of(release: Release, verdict: Verdict | None) -> str:
+    """One of DECISIONS; `verdict` as `verdict_of` gives it."""
+    if verdict is not None:
+        return str(verdict.decision)
+    has_canary = any(isinstance(step, plans.Weight) for step in plan_of(release).steps)
+    return "none" if release.in_motion and release.from_version_id and has_canary else "never"
+
+
 def curve_of(release: Release) -> list[dict[str, Any]]:
     """The judge's curve so far, as `judge.CurvePoint` writes it."""
     return list(EvidencePoint.objects.filter(release=release).values_list("curve", flat=True))
@@ -149,7 +161,7 @@ def curve_of(release: Release) -> list[dict[str, Any]]:
 def weights(release: Release | None) -> dict[str, Any]:
     """Desired and observed shares in percent of a release in motion; None: all to stable."""
     percent = release.candidate_percent if release else 0
-    progress = release.progress if release else {}
+    progress = release.progress if release and is_measured_at(release.progress, percent) else {}
     observed = progress.get("observed_percent")
     return {
         "desired": {"stable": 100 - percent, "candidate": percent},
@@ -160,6 +172,11 @@ def weights(release: Release | None) -> dict[str, Any]:
         "requests": progress.get("requests", 0),
         "interval_percent": progress.get("interval_percent"),
     }
+
+
+def is_measured_at(progress: Mapping[str, Any], percent: int) -> bool:
+    """Whether what a step has measured of the split was measured at this weight, not at one before."""
+    return bool(progress.get("wished_percent") == percent)
 
 
 def services_for(actor: Actor) -> QuerySet[Service]:

@@ -24,7 +24,9 @@ class StepState(TextChoices):
     RUNNING = "running", "Running"
     DONE = "done", "Done"
     FAILED = "failed", "Failed"
-    SKIPPED = "skipped", "Skipped"
+    ABORTED = "aborted", "Aborted"
+    REJECTED = "rejected", "Rejected"
+    NOT_RUN = "not_run", "Not run"
 
 
 class Halt(TextChoices):
@@ -67,3 +69,11 @@ ENDS: dict[Halt, ReleaseState] = {
     Halt.ROLLBACK: _S.ROLLED_BACK,
     Halt.FAIL: _S.FAILED,
 }
+
+STEP_ENDS: dict[Halt, StepState] = {
+    Halt.ABORT: StepState.ABORTED,
+    Halt.REJECT: StepState.REJECTED,
+    Halt.ROLLBACK: StepState.FAILED,
+    Halt.FAIL: StepState.FAILED,
+}
+"""How the step ends at which a release gives up; those after it are not run."""

@@ -100,10 +100,12 @@ def elapsed(began: datetime | None, ended: datetime | None = None) -> SafeString
         return formats.NO_VALUE
     if ended is not None:
         return formats.span(ended - began)
+    so_far = timezone.now() - began
     return format_html(
-        '<time class="num" datetime="{}" data-elapsed>{}</time>',
-        began.astimezone(UTC).isoformat(timespec="seconds"),
-        formats.span(timezone.now() - began),
+        '<time class="num" datetime="{}" data-elapsed="{}">{}</time>',
+        began.astimezone(UTC).isoformat(timespec="milliseconds"),
+        round(so_far.total_seconds(), 2),
+        formats.span(so_far),
     )
 
 

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
 from common.pages.looks import Tone, look
 from releases.models import Approval, Release
 from releases.reconcilers.base import ACTOR
@@ -29,31 +32,45 @@ def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | Non
     if state == ReleaseState.STUCK:
         return Notice(
             "bad",
-            f"Stuck after {release.attempts} attempts: nothing moves until a person looks.",
+            ngettext("Stuck after %(number)s attempt", "Stuck after %(number)s attempts", release.attempts)
+            % {"number": release.attempts},
             release.stuck_at,
-            "Remove the cause below, then try again; or abort, which returns all traffic to stable.",
+            _("Remove the cause below, then retry; or abort, which returns all traffic to stable."),
             release.last_error,
         )
     if not release.in_motion:
         drawn = look("release", state)
-        return Notice(drawn.tone, f"{drawn.word}{_by(release)}", release.ended_at, release.outcome)
+        return Notice(drawn.tone, _by(str(drawn.word), release), release.ended_at, release.outcome)
     if release.halt:
-        title = f"{'Rolling back' if state == ReleaseState.ROLLING_BACK else 'Giving up'}{_by(release)}"
-        return Notice("warn", title, release.halted_at, release.outcome, release.last_error)
+        title = _("Rolling back") if state == ReleaseState.ROLLING_BACK else _("Aborting")
+        return Notice("warn", _by(title, release), release.halted_at, release.outcome, release.last_error)
     if release.last_error and release.attempts:
-        text = "Slipway tries again by itself; after some attempts it stops and asks for a person."
-        return Notice("warn", f"Attempt {release.attempts} failed.", None, text, release.last_error)
+        return Notice(
+            "warn",
+            _("Attempt %(number)s failed") % {"number": release.attempts},
+            None,
+            _("Slipway retries by itself; after several attempts the release is stuck and needs a person."),
+            release.last_error,
+        )
     if release.paused_at is not None:
-        text = "The judge keeps watching, and rolls back when that is due."
-        return Notice("warn", f"Paused by {release.paused_by}", release.paused_at, text)
+        return Notice(
+            "warn",
+            _("Paused by %(name)s") % {"name": release.paused_by},
+            release.paused_at,
+            _("Analysis goes on: a candidate that turns bad is still rolled back."),
+        )
     if waiting is not None and waiting.kind == "approval":
         if word is not None:
-            return Notice("good", f"Approved by {word.by}: going on.", word.at, word.reason)
-        return Notice("ask", "Waits for a person's word", waiting.since, lasts=True, until=waiting.until)
+            return Notice(
+                "good", _("Approved by %(name)s; continuing") % {"name": word.by}, word.at, word.reason
+            )
+        return Notice("ask", _("Waiting for approval"), waiting.since, lasts=True, until=waiting.until)
     return None
 
 
-def _by(release: Release) -> str:
+def _by(title: str, release: Release) -> str:
     if not release.halted_by:
-        return ""
-    return " by itself" if release.halted_by == ACTOR.name else f" by {release.halted_by}"
+        return title
+    if release.halted_by == ACTOR.name:
+        return _("%(state)s automatically") % {"state": title}
+    return _("%(state)s by %(name)s") % {"state": title, "name": release.halted_by}

@@ -140,9 +140,9 @@ class ReleasePage:
 
     @property
     def decision(self) -> str:
-        return str(self.verdict.decision) if self.verdict else "none"
+        return selectors.decision_of(self.release, self.verdict)
 
-    decisions_known = ("none", "insufficient", "promote", "roll_back")
+    decisions_known = selectors.DECISIONS
 
     @cached_property
     def indicators(self) -> list[curves.Indicator]:

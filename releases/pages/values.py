@@ -22,7 +22,7 @@ def sides_of(service: Service, release: Release | None) -> dict[str, str]:
 
 def release_values(release: Release, look: Look | None) -> dict[str, Any]:
     """`look` is None for a release that has ended: its figures do not move any more."""
-    values = {**weight_values(release), **judge_values(selectors.verdict_of(release))}
+    values = {**weight_values(release), **judge_values(release, selectors.verdict_of(release))}
     if look is not None:
         values |= {"now": round(look.at, 1), **traffic_values(look, sides_of(release.service, release))}
     return values
@@ -51,10 +51,11 @@ def split_basis(weights: Mapping[str, Any]) -> str:
     return f"of {formats.count(weights['requests'])} requests; chance allows {low:.1f}–{high:.1f}%"
 
 
-def judge_values(verdict: Verdict | None) -> dict[str, Any]:
+def judge_values(release: Release, verdict: Verdict | None) -> dict[str, Any]:
+    values: dict[str, Any] = {"judge.decision": selectors.decision_of(release, verdict)}
     if verdict is None:
-        return {"judge.decision": "none"}
-    values: dict[str, Any] = {"judge.decision": str(verdict.decision), "judge.reason": verdict.reason}
+        return values
+    values["judge.reason"] = verdict.reason
     for progress in verdict.indicators:
         path = f"judge.{progress.name}"
         values |= {

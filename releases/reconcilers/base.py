@@ -106,7 +106,15 @@ class PlanStep(Step[Release], Generic[Spec]):
         )
 
         def write() -> None:
-            finish_step(release, index, StepState.DONE, note=note, detail=detail, actor=actor)
+            finish_step(
+                release,
+                index,
+                StepState.DONE,
+                note=note,
+                detail=detail,
+                actor=actor,
+                measured_split=keeps_split,
+            )
             begin_step(release, index + 1)
             if also:
                 also()
@@ -156,10 +164,13 @@ def finish_step(
     note: str = "",
     detail: Mapping[str, Any] | None = None,
     actor: str = "",
+    measured_split: bool = True,
 ) -> None:
+    """`measured_split`: what was measured of the split was measured in this step, not at a weight before."""
     step = ReleaseStep.objects.get(release=release, index=index)
     step.state = state
     step.ended_at = kernel.clock()
     step.actor = actor or step.actor
-    step.detail = {**step.detail, **release.progress, **(detail or {}), **({"note": note} if note else {})}
+    gathered = {key: value for key, value in release.progress.items() if measured_split or key not in SPLIT}
+    step.detail = {**step.detail, **gathered, **(detail or {}), **({"note": note} if note else {})}
     step.save(update_fields=["state", "ended_at", "actor", "detail"])

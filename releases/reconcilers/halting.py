@@ -12,7 +12,7 @@ from common.reconcile import Effect, Operation, Outcome, Step, wait
 from releases.models import Release
 from releases.reconcilers.base import ACTOR, finish_step, move
 from releases.reconcilers.routing import return_traffic
-from releases.states import ENDS, Halt, ReleaseState, StepState
+from releases.states import ENDS, STEP_ENDS, Halt, ReleaseState, StepState
 
 
 def next_step_back(release: Release) -> Step[Release]:
@@ -36,9 +36,9 @@ class ReturnTraffic(Step[Release]):
 
     def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
         def close_step() -> None:
-            kind = StepState.FAILED if row.halt in (Halt.FAIL, Halt.ROLLBACK) else StepState.SKIPPED
-            finish_step(row, row.step_index, kind, note=row.outcome, actor=row.halted_by)
-            row.steps.filter(state=StepState.PENDING).update(state=StepState.SKIPPED)
+            ends = STEP_ENDS[Halt(row.halt)]
+            finish_step(row, row.step_index, ends, note=row.outcome, actor=row.halted_by)
+            row.steps.filter(state=StepState.PENDING).update(state=StepState.NOT_RUN)
 
         return move(
             row,

@@ -20,8 +20,24 @@ ENDS = {
     "aborted": Exit.FAILED,
     "rejected": Exit.REJECTED,
 }
-MARKS = {"done": "✓", "running": "▶", "failed": "✗", "skipped": "–", "pending": "·"}
-STYLES = {"done": "green", "running": "bold cyan", "failed": "red", "skipped": "dim", "pending": "dim"}
+MARKS = {
+    "done": "✓",
+    "running": "▶",
+    "failed": "✗",
+    "aborted": "✗",
+    "rejected": "✗",
+    "not_run": "–",
+    "pending": "·",
+}
+STYLES = {
+    "done": "green",
+    "running": "bold cyan",
+    "failed": "red",
+    "aborted": "yellow",
+    "rejected": "red",
+    "not_run": "dim",
+    "pending": "dim",
+}
 
 
 def watch(

@@ -5,7 +5,22 @@ function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-export function adopt(root) {
+// By the moment of beginning, when that was by this browser's clock: the server's clock may be another, and what
+// was drawn has been under way for a while. The earliest that any drawing tells, so that no redraw sets it back.
+const began = new Map();
+
+function elapsed(element, now) {
+  const start = began.get(element.dateTime);
+  return start === undefined ? element.textContent : span((now - start) / 1000);
+}
+
+export function adopt(root, now = Date.now()) {
+  for (const element of root.querySelectorAll("time[data-elapsed]:not([data-adopted])")) {
+    const start = now - Number(element.dataset.elapsed) * 1000;
+    began.set(element.dateTime, Math.min(began.get(element.dateTime) ?? start, start));
+    write(element, elapsed(element, now));
+    element.dataset.adopted = "";
+  }
   for (const element of root.querySelectorAll("time[data-at]:not([data-adopted])")) {
     write(element, absolute(new Date(element.dateTime)));
     element.dataset.adopted = "";
@@ -24,7 +39,7 @@ export function tick(now = Date.now()) {
     write(element, due(Date.parse(element.dateTime), now));
   }
   for (const element of document.querySelectorAll("time[data-elapsed]")) {
-    write(element, span((now - Date.parse(element.dateTime)) / 1000));
+    write(element, elapsed(element, now));
   }
 }
 

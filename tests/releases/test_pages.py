@@ -147,7 +147,7 @@ def test_a_rolled_back_release_says_why_with_its_evidence(scene: Scene) -> None:
     scene.misbehave(error_share=0.9)
     scene.run_until_state(S.ROLLED_BACK)
     body = text_of(as_person("ada", scene), page_of(scene))
-    assert "Rolled back by itself" in body
+    assert "Rolled back automatically" in body
     assert "Candidate answered 5xx to" in body
     assert "While the judge watched." in body
 
