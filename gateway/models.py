@@ -76,3 +76,33 @@ class Watch(Reconciled):
 
     def __str__(self) -> str:
         return "gateway"
+
+
+class Recorder(Reconciled):
+    """The one row that has the traffic written down every minute."""
+
+    class Meta(Reconciled.Meta):
+        pass
+
+    def __str__(self) -> str:
+        return "traffic"
+
+
+class TrafficReading(models.Model):
+    """What the gateway had counted of one route in one minute; `gateway.history` reads it."""
+
+    route = models.ForeignKey(Route, on_delete=models.CASCADE, related_name="+")
+    minute = models.PositiveBigIntegerField()
+    """Whole minutes since 1970."""
+    at = models.DateTimeField()
+    counts = models.JSONField()
+    """By target, cumulative, as `gateway.history.packed` writes it."""
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["route", "minute"], name="one_reading_a_minute")
+        ]
+        indexes: ClassVar = [models.Index(fields=["minute"], name="reading_by_age")]
+
+    def __str__(self) -> str:
+        return f"{self.at:%H:%M}"

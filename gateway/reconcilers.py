@@ -1,4 +1,7 @@
-"""Keeps the gateway to its routes: applies what it could not take, and what it has lost with its home."""
+"""Keeps the gateway to its routes: applies what it could not take, and what it has lost with its home.
+
+And keeps what it counted, a reading a minute: charts do not begin when somebody opens a page.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -10,11 +13,11 @@ from django.db.models import Q
 
 from clusters.errors import DeploymentMissing
 from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, wait
-from gateway import services
+from gateway import history, selectors, services
 from gateway.backends import backend
 from gateway.backends.base import Health
 from gateway.errors import GatewayError, StaleFence
-from gateway.models import Route, Watch
+from gateway.models import Recorder, Route, TrafficReading, Watch
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +25,8 @@ LOOK_EVERY = timedelta(seconds=15)
 RETRY_AFTER = timedelta(seconds=2)
 AT_MOST_SECONDS = 8.0
 """After this long the rest waits for the next look: a task has 20 s."""
+KEPT = timedelta(hours=24, minutes=5)
+"""How long readings of the traffic stay: a little more than the longest that a page shows."""
 
 
 class KeepRoutes(Step[Watch]):
@@ -73,6 +78,52 @@ class KeepGateway(Reconciler[Watch]):
 
     def next_step(self, row: Watch, now: datetime) -> Step[Watch]:
         return KeepRoutes()
+
+
+class RecordTraffic(Step[Recorder]):
+    """Never raises for the gateway's sake: what cannot be read is a gap."""
+
+    name = "record traffic"
+
+    def observe(self, row: Recorder, operation: Operation) -> Mapping[int, Mapping[str, Any]]:
+        until = monotonic() + AT_MOST_SECONDS
+        routes = list(selectors.routes())
+        begin = history.minute_of(operation.at) % len(routes) if routes else 0
+        found: dict[int, Mapping[str, Any]] = {}
+        for route in routes[begin:] + routes[:begin]:
+            if monotonic() > until:
+                break
+            try:
+                found[route.pk] = history.packed(selectors.counts(route))
+            except GatewayError as error:
+                logger.info("The traffic of %s is not recorded: %s", route.service, error)
+        return found
+
+    def settle(self, row: Recorder, seen: Mapping[int, Mapping[str, Any]], now: datetime) -> Outcome:
+        minute = history.minute_of(now)
+
+        def write() -> None:
+            TrafficReading.objects.bulk_create(
+                (
+                    TrafficReading(route_id=route, minute=minute, at=now, counts=counts)
+                    for route, counts in seen.items()
+                ),
+                ignore_conflicts=True,
+            )
+            TrafficReading.objects.filter(minute__lt=history.minute_of(now - KEPT)).delete()
+
+        next_minute = datetime.fromtimestamp((minute + 1) * 60, tz=now.tzinfo)
+        return wait(next_minute - now, write=write)
+
+
+class KeepTraffic(Reconciler[Recorder]):
+    kind = "gateway-traffic"
+    model = Recorder
+    max_attempts: ClassVar[int] = 30_000
+    """A record does not give up: at a minute each these are three weeks."""
+
+    def next_step(self, row: Recorder, now: datetime) -> Step[Recorder]:
+        return RecordTraffic()
 
 
 def _sync_workers(route: Route) -> None:

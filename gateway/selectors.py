@@ -1,13 +1,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db.models import QuerySet
 
 from gateway.backends import backend
 from gateway.backends.base import Health
 from gateway.errors import UnknownRoute
-from gateway.models import Route, Watch
+from gateway.history import Stretch, minute_of, stretches, unpacked
+from gateway.models import Route, TrafficReading, Watch
 from gateway.routes import Endpoint, Fence
 from gateway.traffic import TargetCounts, TargetTraffic, rates
 
@@ -78,3 +79,26 @@ def last_seen() -> Watch:
 def health() -> Health:
     """Asks the gateway now; never raises, answers within seconds."""
     return backend().health()
+
+
+def traffic_history(
+    service: str, *, since: datetime, until: datetime, step: timedelta = timedelta(minutes=1)
+) -> list[Stretch]:
+    """What each target of the service answered in stretches of about `step`, oldest first, as far as kept.
+
+    Two queries, and as many rows read whole as there are stretches.
+    """
+    first, last = minute_of(since - step), minute_of(until)
+    kept = TrafficReading.objects.filter(route__service=service, minute__gte=first, minute__lte=last)
+    minutes = max(int(step / timedelta(minutes=1)), 1)
+    # The last reading of a step stands at its end: what lies between two of them was counted, whoever slept.
+    ends = {minute // minutes: pk for pk, minute in kept.order_by("minute").values_list("pk", "minute")}
+    rows = TrafficReading.objects.filter(pk__in=ends.values()).order_by("minute").values_list("at", "counts")
+    return stretches([(at, unpacked(counts)) for at, counts in rows], expected_seconds=60.0 * minutes)
+
+
+def last_reading(service: str, *, since: datetime) -> tuple[datetime, Mapping[str, TargetCounts]] | None:
+    """The latest counts that were kept since then."""
+    kept = TrafficReading.objects.filter(route__service=service, minute__gte=minute_of(since))
+    row = kept.order_by("-minute").values_list("at", "counts").first()
+    return None if row is None else (row[0], unpacked(row[1]))

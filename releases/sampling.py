@@ -4,11 +4,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from threading import Lock
+
+from django.utils import timezone
 
 from gateway import selectors as gateway
 from gateway.errors import GatewayError, UnknownRoute
-from releases.traffic import Reading, SideTraffic, Window
+from releases.traffic import STALE_SECONDS, Reading, SideTraffic, Window
 
 GAP_SECONDS = 0.8
 """Who looks again sooner gets the same look: several pages of one service cost one question."""
@@ -18,6 +21,13 @@ FORGET_AFTER_SECONDS = 10 * 60
 
 def _counts(service: str) -> Reading:
     return gateway.counts(gateway.route(service))
+
+
+def _kept(service: str) -> tuple[float, Reading] | None:
+    """The reading that was kept last, and how many seconds old it is."""
+    now = timezone.now()
+    found = gateway.last_reading(service, since=now - timedelta(seconds=STALE_SECONDS))
+    return None if found is None else ((now - found[0]).total_seconds(), found[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +51,21 @@ class _Watched:
 
 
 class Sampler:
-    """One per process. `read` gives a service's counts, or raises GatewayError; clocks are in seconds."""
+    """One per process. `read` gives a service's counts, or raises GatewayError; clocks are in seconds.
+
+    `kept` gives a reading of before anybody watched, and its age: so the first look tells figures already.
+    """
 
     def __init__(
         self,
         read: Callable[[str], Reading] = _counts,
         *,
+        kept: Callable[[str], tuple[float, Reading] | None] = _kept,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._read = read
+        self._kept = kept
         self._clock = clock
         self._wall_clock = wall_clock
         self._watched: dict[str, _Watched] = {}
@@ -84,7 +99,11 @@ class Sampler:
             return Look(at, {}, "The gateway has no route to this service yet.")
         except GatewayError as error:
             return Look(at, {}, f"The gateway does not answer: {error}")
-        window.add(self._clock(), reading)
+        now = self._clock()
+        if window.is_empty and (kept := self._kept(service)) is not None:
+            age, before = kept
+            window.add(now - age, before)
+        window.add(now, reading)
         return Look(at, window.sides())
 
     def _forget_unwatched(self) -> None:

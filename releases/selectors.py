@@ -13,6 +13,7 @@ from accounts.models import Team
 from accounts.selectors import teams_where
 from accounts.states import Right
 from common.actor import Actor
+from gateway import selectors as gateway
 from models_registry.uses import Uses
 from releases import plans
 from releases.errors import UnknownDeployment, UnknownPlan
@@ -177,6 +178,41 @@ def weights(release: Release | None) -> dict[str, Any]:
 def is_measured_at(progress: Mapping[str, Any], percent: int) -> bool:
     """Whether what a step has measured of the split was measured at this weight, not at one before."""
     return bool(progress.get("wished_percent") == percent)
+
+
+def traffic_of(
+    service: Service, *, since: datetime, until: datetime, step: timedelta
+) -> list[dict[str, Any]]:
+    """What each version of the service answered, a point per stretch of about `step`, oldest first."""
+    stretches = gateway.traffic_history(service.name, since=since, until=until, step=step)
+    named = {name for stretch in stretches for name in stretch.targets or {}}
+    rows = Release.objects.filter(service=service, candidate_deployment__in=named)
+    versions = {row.candidate_deployment: str(row.version) for row in rows.select_related("version__model")}
+    return [
+        {
+            "began_at": stretch.began_at,
+            "at": stretch.at,
+            "versions": None
+            if stretch.targets is None
+            else [
+                {
+                    "deployment": name,
+                    "version": versions.get(name),
+                    "requests": figures.requests,
+                    "errors": figures.errors,
+                    "abandoned": figures.abandoned,
+                    "requests_per_s": round(figures.requests_per_s, 3),
+                    "error_share": figures.error_share,
+                    "p50_ms": figures.latency_ms.p50,
+                    "p95_ms": figures.latency_ms.p95,
+                    "p99_ms": figures.latency_ms.p99,
+                    "first_byte_p95_ms": figures.first_byte_ms.p95,
+                }
+                for name, figures in sorted(stretch.targets.items())
+            ],
+        }
+        for stretch in stretches
+    ]
 
 
 def services_for(actor: Actor) -> QuerySet[Service]:

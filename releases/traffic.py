@@ -2,14 +2,17 @@
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.backends.base import TargetCounts
-from gateway.traffic import rates
+from gateway.traffic import TargetTraffic, rates
 
 RATE_SECONDS = 10.0
 FIGURES_SECONDS = 60.0
 """A rate should follow a click; a percentile needs requests to stand on."""
+
+STALE_SECONDS = 90.0
+"""A kept reading that is older begins no window: its figures would not be those of the last minute."""
 
 Reading = Mapping[str, TargetCounts]
 
@@ -40,10 +43,17 @@ class Window:
     def __init__(self) -> None:
         self._readings: deque[tuple[float, Reading]] = deque()
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._readings
+
     def add(self, at: float, reading: Reading) -> None:
         """`at` in seconds, by a clock that only goes forward."""
         self._readings.append((at, reading))
-        while self._readings[0][0] < at - FIGURES_SECONDS:
+        # One that is a little older stays until there is one at the edge: a kept reading may begin a window.
+        while self._readings[0][0] < at - FIGURES_SECONDS and (
+            self._readings[1][0] <= at - FIGURES_SECONDS or self._readings[0][0] < at - STALE_SECONDS
+        ):
             self._readings.popleft()
 
     def sides(self) -> dict[str, SideTraffic]:
@@ -61,17 +71,21 @@ class Window:
             lately_at, lately = self._readings[-2]
         speeds = rates(lately, latest, at - lately_at)
         return {
-            name: SideTraffic(
-                rate=speeds[name].requests_per_s,
-                requests=figures.requests,
-                error_share=figures.error_share,
-                p50=_seconds(figures.latency_ms.p50),
-                p95=_seconds(figures.latency_ms.p95),
-                first_byte_p95=_seconds(figures.first_byte_ms.p95),
-                in_flight=figures.in_flight,
-            )
+            name: replace(side_of(figures), rate=speeds[name].requests_per_s, in_flight=figures.in_flight)
             for name, figures in rates(first, latest, at - first_at).items()
         }
+
+
+def side_of(figures: TargetTraffic) -> SideTraffic:
+    """Of one stretch of time; what was in flight, nobody knows afterwards."""
+    return SideTraffic(
+        rate=figures.requests_per_s,
+        requests=figures.requests,
+        error_share=figures.error_share,
+        p50=_seconds(figures.latency_ms.p50),
+        p95=_seconds(figures.latency_ms.p95),
+        first_byte_p95=_seconds(figures.first_byte_ms.p95),
+    )
 
 
 def _seconds(milliseconds: float | None) -> float | None:

@@ -73,6 +73,12 @@ class Chart:
     logarithmic: bool = False
     window_seconds: int = field(default=0)
     """How much of the past a live chart keeps; 0: all of it."""
+    step_seconds: int = 0
+    """Live values closer together than this replace the last one, so that old and new are equally fine."""
+    gap_seconds: float = 0.0
+    """Live values further apart than this are no neighbours: the line breaks. 0: it never does."""
+    join_seconds: float = 0.0
+    """The same for the first live value after those that the page came with."""
 
     def __post_init__(self) -> None:
         for series in self.series:
@@ -130,6 +136,9 @@ class Chart:
             "top_at_least": self.top_at_least,
             "logarithmic": self.logarithmic,
             "window": self.window_seconds,
+            "step": self.step_seconds,
+            "gap": self.gap_seconds,
+            "join": self.join_seconds,
         }
 
 

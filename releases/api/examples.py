@@ -31,6 +31,34 @@ SERVICE = {
     "created_by": "ada",
     "created_at": "2026-11-20T08:55:00Z",
 }
+TRAFFIC = {
+    "service": "chat",
+    "since": "2026-11-20T09:00:00Z",
+    "until": "2026-11-20T10:00:00Z",
+    "step_seconds": 60,
+    "points": [
+        {
+            "began_at": "2026-11-20T09:00:00Z",
+            "at": "2026-11-20T09:01:00Z",
+            "versions": [
+                {
+                    "deployment": "chat-r12",
+                    "version": "chat-small:v2",
+                    "requests": 486,
+                    "errors": 2,
+                    "abandoned": 0,
+                    "requests_per_s": 8.1,
+                    "error_share": 0.004115,
+                    "p50_ms": 210.0,
+                    "p95_ms": 340.0,
+                    "p99_ms": 512.0,
+                    "first_byte_p95_ms": 120.0,
+                }
+            ],
+        },
+        {"began_at": "2026-11-20T09:01:00Z", "at": "2026-11-20T09:06:00Z", "versions": None},
+    ],
+}
 NEW_SERVICE = {
     "name": "chat",
     "model": "chat-small",

@@ -1,7 +1,9 @@
 """What services, plans and releases look like over REST."""
 
+from datetime import timedelta
 from typing import Any
 
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
@@ -80,6 +82,63 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
             "created_by",
             "created_at",
         )
+
+
+class TrafficQuerySerializer(serializers.Serializer[Any]):
+    since = serializers.DateTimeField(
+        required=False, help_text="From when on; else the last hour. Readings are kept for 24 h."
+    )
+    until = serializers.DateTimeField(required=False, help_text="Until when; else now.")
+    step_seconds = serializers.IntegerField(
+        required=False,
+        min_value=60,
+        max_value=3600,
+        help_text="About how long a point lasts; else 60 for an hour, 300 for six, 900 for more.",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        until = attrs.setdefault("until", timezone.now())
+        since = attrs.setdefault("since", until - timedelta(hours=1))
+        if since >= until:
+            raise serializers.ValidationError({"since": ["It must lie before `until`."]})
+        return attrs
+
+
+class VersionTrafficSerializer(serializers.Serializer[Any]):
+    """What one version answered; requests that forced a side with `x-release` are left out."""
+
+    deployment = serializers.CharField()
+    version = serializers.CharField(allow_null=True, help_text="`model:version`")
+    requests = serializers.IntegerField()
+    errors = serializers.IntegerField(  # type: ignore[assignment]
+        help_text="Those of `requests` answered 500-599 or cut off midway."
+    )
+    abandoned = serializers.IntegerField(help_text="Clients that left before any answer; not in `requests`.")
+    requests_per_s = serializers.FloatField()
+    error_share = serializers.FloatField(allow_null=True, help_text="0..1; null without requests.")
+    p50_ms = serializers.FloatField(allow_null=True)
+    p95_ms = serializers.FloatField(allow_null=True)
+    p99_ms = serializers.FloatField(allow_null=True)
+    first_byte_p95_ms = serializers.FloatField(
+        allow_null=True, help_text="Time to first token, where the worker streams."
+    )
+
+
+class TrafficPointSerializer(serializers.Serializer[Any]):
+    began_at = serializers.DateTimeField()
+    at = serializers.DateTimeField(help_text="When it ended.")
+    versions = VersionTrafficSerializer(
+        many=True, allow_null=True, help_text="null: not known, nobody counted or the gateway restarted."
+    )
+
+
+@example(examples.TRAFFIC)
+class TrafficSerializer(serializers.Serializer[Any]):
+    service = serializers.CharField()
+    since = serializers.DateTimeField()
+    until = serializers.DateTimeField()
+    step_seconds = serializers.IntegerField()
+    points = TrafficPointSerializer(many=True)
 
 
 class _ServiceFields(serializers.Serializer[Any]):

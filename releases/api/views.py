@@ -1,3 +1,4 @@
+from datetime import timedelta
 from functools import partial
 from typing import Any, cast
 
@@ -28,6 +29,7 @@ from models_registry.models import Model, Version
 from releases import plans, selectors, services
 from releases.api import serializers
 from releases.models import Plan, Release, Service
+from releases.pages.traffic_charts import span_over
 from releases.states import MOVES, ReleaseState
 
 
@@ -53,6 +55,7 @@ class Services(Listed, Created, Read, Changed):
         "create": serializers.NewServiceSerializer,
         "partial_update": serializers.ServiceChangeSerializer,
     }
+    parameters = {"traffic": ("since", "until", "step_seconds")}
     created_status = 202
     lookup_field = "name"
     lookup_url_kwarg = "service"
@@ -93,6 +96,20 @@ class Services(Listed, Created, Read, Changed):
             given["image"] = _image(self, given["image"])
         changed = services.change_service(instance, actor=self.actor, expected_revision=expected, **given)
         return selectors.summarised([changed])[0]
+
+    @extend_schema(parameters=[serializers.TrafficQuerySerializer], responses=serializers.TrafficSerializer)
+    @action(detail=True, methods=["get"])
+    def traffic(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """What each version answered over the last hours, minute by minute."""
+        service = self.get_object()
+        query = serializers.TrafficQuerySerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        given = query.validated_data
+        span = span_over(given["until"] - given["since"])
+        step = timedelta(seconds=given.get("step_seconds", span.step_seconds) // 60 * 60)
+        told = selectors.traffic_of(service, since=given["since"], until=given["until"], step=step)
+        shown = {"service": service.name, **given, "step_seconds": int(step.total_seconds()), "points": told}
+        return Response(serializers.TrafficSerializer(shown).data)
 
 
 class Releases(Listed, Created, Read):

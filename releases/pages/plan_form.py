@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, Self
 
+from django.utils.translation import gettext_lazy
+
 from common.pages.steps import ICONS
 from releases import plans
 from releases.errors import InvalidPlan, PlanProblem
@@ -17,7 +19,7 @@ from releases.pages.strip import NAMES
 from releases.plans.steps import STEP_KINDS
 
 FieldKind = Literal["integer", "number", "flag", "choice", "text"]
-KIND_NAMES: Mapping[str, str] = {**NAMES, "weight": "Weight"}
+KIND_NAMES: Mapping[str, Any] = {**NAMES, "weight": gettext_lazy("Weight")}
 NEW_STEPS: Mapping[str, Mapping[str, Any]] = {
     "deploy": {"share_percent": 100},
     "weight": {"percent": 50},
@@ -100,7 +102,7 @@ class FormStep:
 
     @property
     def name(self) -> str:
-        return KIND_NAMES.get(self.kind, self.kind)
+        return str(KIND_NAMES.get(self.kind, self.kind))
 
     @property
     def icon(self) -> str:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from django.utils import timezone
+
 from accounts.models import User
 from accounts.selectors import people_with
 from accounts.states import Right
@@ -12,13 +14,14 @@ from clusters.models import Deployment
 from common.actor import Actor
 from common.pages import formats
 from common.pages.steps import StepView
+from gateway import selectors as gateway
 from models_registry import selectors as registry
 from models_registry.facts.comparison import Change, Comparison
 from releases import plans, selectors
 from releases.judge import Verdict
 from releases.models import Approval, Release, ReleaseMove, ReleaseStep
 from releases.pages import actions, curves, lanes, notice, strip, values
-from releases.pages.traffic_charts import traffic_charts
+from releases.pages.traffic_charts import moments_of, span_over, traffic_charts
 from releases.sampling import sampler
 
 MOVES_SHOWN = 100
@@ -158,11 +161,24 @@ class ReleasePage:
     @property
     def sides(self) -> str:
         """Whose lines the charts have; asked for again by a page that shows others."""
-        return ",".join(values.sides_of(self.release.service, self.release)) if self.release.in_motion else ""
+        return ",".join(values.sides_of(self.release.service, self.release))
 
     @cached_property
     def charts(self) -> list[Any]:
-        return traffic_charts(self._looks, values.sides_of(self.release.service, self.release))
+        """From the release's start on; of a longer one than a day, its last day."""
+        until = self.release.ended_at or timezone.now()
+        span = span_over(until - self.release.created_at)
+        began_at = max(self.release.created_at, until - span.length)
+        return traffic_charts(
+            moments_of(
+                gateway.traffic_history(
+                    self.release.service.name, since=began_at, until=until, step=span.step
+                ),
+                [look for look in self._looks if look.at >= began_at.timestamp()] if span.is_fine else (),
+            ),
+            values.sides_of(self.release.service, self.release),
+            span=span,
+        )
 
     @cached_property
     def probes(self) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from django.conf import settings
+from django.utils import timezone
 
 from accounts.selectors import may
 from accounts.states import Right
@@ -15,16 +16,19 @@ from clusters.errors import NoImageFits
 from clusters.images import foresee_image
 from common.actor import Actor
 from common.pages.steps import StepView
+from gateway import selectors as gateway
+from gateway.history import Stretch
 from images.models import RuntimeImage
 from models_registry.models import Version
 from releases import plans, selectors
 from releases.errors import UnknownPlan
 from releases.models import Release, Service
 from releases.pages import actions, lanes, strip, values
-from releases.pages.traffic_charts import traffic_charts
+from releases.pages.traffic_charts import SPANS, moments_of, span_named, traffic_charts
 from releases.sampling import sampler
 
 HISTORY_SHOWN = 25
+EARLIER_SHOWN = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +40,9 @@ class ForeseenImage:
 
 
 class ServicePage:
-    def __init__(self, service: Service, actor: Actor) -> None:
+    def __init__(self, service: Service, actor: Actor, *, span: str = "") -> None:
         self.service = service
+        self.span = span_named(span)
         self._actor = actor
         selectors.summarised([service])
 
@@ -65,7 +70,31 @@ class ServicePage:
 
     @cached_property
     def charts(self) -> list[Any]:
-        return traffic_charts(self._looks, values.sides_of(self.service, self.release))
+        now = timezone.now()
+        history = gateway.traffic_history(
+            self.service.name, since=now - self.span.length, until=now, step=self.span.step
+        )
+        sides = values.sides_of(self.service, self.release)
+        return traffic_charts(
+            moments_of(history, self._looks if self.span.is_fine else ()),
+            {**sides, **self._earlier(history, set(sides.values()))},
+            span=self.span,
+            keeps=self.span.length,
+        )
+
+    spans = SPANS
+
+    def _earlier(self, history: Sequence[Stretch], present: set[str]) -> dict[str, str]:
+        """Deployments of earlier versions that answered in this time, by the name of their version."""
+        answered = {
+            name
+            for stretch in history
+            for name, figures in (stretch.targets or {}).items()
+            if figures.requests and name not in present
+        }
+        rows = Release.objects.filter(service=self.service, candidate_deployment__in=answered)
+        newest = rows.select_related("version").order_by("-pk")[:EARLIER_SHOWN]
+        return {f"{row.version.name} (#{row.pk})": row.candidate_deployment for row in newest}
 
     @cached_property
     def strip(self) -> list[StepView]:

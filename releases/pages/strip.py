@@ -13,7 +13,7 @@ from releases import plans, selectors
 from releases.models import Release, ReleaseStep
 from releases.states import ReleaseState, StepState
 
-NAMES = {
+NAMES: Mapping[str, Any] = {
     "scan": gettext_lazy("Scan"),
     "deploy": gettext_lazy("Deploy"),
     "smoke_test": gettext_lazy("Smoke test"),

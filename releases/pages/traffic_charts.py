@@ -1,63 +1,142 @@
-"""Rate, latency and errors of both sides over the last minutes; they grow while the page is open."""
+"""Rate, latency and errors of each version: the hours before the page opened, joined to the live values."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from django.utils.translation import gettext as _
 
 from common.pages.charts import Chart, Paint, Series, Unit
-from releases.sampling import KEEP_SECONDS, Look
-from releases.traffic import NOTHING, SideTraffic
+from gateway.history import Stretch
+from releases.sampling import Look
+from releases.traffic import NOTHING, SideTraffic, side_of
 
 GAP_SECONDS = 5.0
+"""Between two looks of a page that is open; more than that, and nobody looked."""
+JOIN_SECONDS = 95.0
+"""The first live value follows the last kept reading, which is up to a minute old and may have been late."""
 ERRORS_TOP = 0.01
 """The picture of the errors ends at 1 % at the least."""
 
 PAINTS: Mapping[str, Paint] = {"stable": "stable", "candidate": "candidate"}
 
 
-def traffic_charts(looks: Sequence[Look], deployments: Mapping[str, str]) -> list[tuple[str, Chart]]:
-    """(id, chart). `deployments`: which one stands on which side."""
-    looks = broken(looks)
-    errors = _chart("Errors", "errors", "percent", looks, deployments, lambda side: side.error_share)
-    return [
-        ("rate", _chart("Requests", "rate", "rate", looks, deployments, lambda side: side.rate)),
-        ("p95", _chart("Latency, P95", "p95", "seconds", looks, deployments, lambda side: side.p95)),
-        ("errors", replace(errors, top_at_least=ERRORS_TOP)),
+@dataclass(frozen=True, slots=True)
+class Span:
+    """How much of the past charts show, and how finely."""
+
+    name: str
+    length: timedelta
+    step: timedelta
+
+    @property
+    def step_seconds(self) -> int:
+        return int(self.step.total_seconds())
+
+    @property
+    def is_fine(self) -> bool:
+        return self.step <= timedelta(minutes=1)
+
+
+SPANS = (
+    Span("1h", timedelta(hours=1), timedelta(minutes=1)),
+    Span("6h", timedelta(hours=6), timedelta(minutes=5)),
+    Span("24h", timedelta(hours=24), timedelta(minutes=15)),
+)
+
+
+def span_named(name: str) -> Span:
+    """The shortest for a name that there is not."""
+    return next((span for span in SPANS if span.name == name), SPANS[0])
+
+
+def span_over(length: timedelta) -> Span:
+    """The finest that shows so much; of more than a day the last day is kept."""
+    return next((span for span in SPANS if length <= span.length), SPANS[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One point in time of the charts."""
+
+    at: float
+    reaches_back: float
+    """Seconds: a moment before that is not its neighbour, and the line between them breaks."""
+    sides: Mapping[str, SideTraffic]
+
+
+def moments_of(history: Sequence[Stretch], looks: Sequence[Look]) -> list[Moment]:
+    """Both in order; where a page looked, its finer values stand instead of the kept ones. Gaps stay gaps."""
+    found = [Moment(look.at, GAP_SECONDS, look.sides) for look in looks]
+    looked = [look.at for look in looks]
+    for stretch in history:
+        ends = stretch.at.timestamp()
+        begins = ends - stretch.seconds
+        if stretch.targets is None:
+            found.append(Moment(ends, 0.0, {}))
+        elif not any(begins < at <= ends for at in looked):
+            sides = {name: side_of(figures) for name, figures in stretch.targets.items()}
+            found.append(Moment(ends, 1.5 * stretch.seconds, sides))
+    found.sort(key=lambda moment: moment.at)
+    # The first look after a kept reading tells the time since then: its figures are those of a whole minute.
+    joined = [
+        replace(moment, reaches_back=JOIN_SECONDS)
+        if moment.reaches_back == GAP_SECONDS and index and found[index - 1].reaches_back > GAP_SECONDS
+        else moment
+        for index, moment in enumerate(found)
     ]
+    return _broken(joined)
 
 
-def broken(looks: Sequence[Look]) -> list[Look]:
-    """The looks, with an empty one in every gap: while nobody watched, nothing is known."""
-    found: list[Look] = []
-    for look in looks:
-        if found and look.at - found[-1].at > GAP_SECONDS:
-            found.append(Look(found[-1].at + 1, {}))
-        found.append(look)
+def _broken(moments: Sequence[Moment]) -> list[Moment]:
+    """With an empty one in every gap: while nobody counted, nothing is known."""
+    found: list[Moment] = []
+    for moment in moments:
+        if found and moment.at - found[-1].at > moment.reaches_back:
+            found.append(Moment(found[-1].at + 1, 0.0, {}))
+        found.append(moment)
     return found
 
 
-def _chart(
-    title: str,
-    name: str,
-    unit: Unit,
-    looks: Sequence[Look],
+def traffic_charts(
+    moments: Sequence[Moment],
     deployments: Mapping[str, str],
-    figure: Callable[[SideTraffic], float | None],
-) -> Chart:
-    return Chart(
-        title=title,
-        moments=[datetime.fromtimestamp(look.at, UTC) for look in looks],
-        series=[
-            Series(
-                side,
-                [figure(look.sides.get(deployment, NOTHING)) for look in looks],
-                PAINTS[side],
-                fill=side == "stable",
-                live=f"{side}.{name}",
-            )
-            for side, deployment in deployments.items()
-        ],
-        unit=unit,
-        minimum=0,
-        window_seconds=KEEP_SECONDS,
-    )
+    *,
+    span: Span,
+    keeps: timedelta | None = None,
+) -> list[tuple[str, Chart]]:
+    """(id, chart). `deployments`: by the name of their line; `stable` and `candidate` grow live.
+
+    `keeps`: how much of the past stays while they grow; None: all of it.
+    """
+
+    def chart(
+        title: str, name: str, unit: Unit, figure: Callable[[SideTraffic], float | None]
+    ) -> tuple[str, Chart]:
+        return name, Chart(
+            title=title,
+            moments=[datetime.fromtimestamp(moment.at, UTC) for moment in moments],
+            series=[
+                Series(
+                    line,
+                    [figure(moment.sides.get(deployment, NOTHING)) for moment in moments],
+                    PAINTS.get(line, "ink"),
+                    fill=line == "stable",
+                    live=f"{line}.{name}" if line in PAINTS else "",
+                )
+                for line, deployment in deployments.items()
+            ],
+            unit=unit,
+            minimum=0,
+            top_at_least=ERRORS_TOP if name == "errors" else None,
+            window_seconds=int(keeps.total_seconds()) if keeps else 0,
+            step_seconds=0 if span.is_fine else span.step_seconds,
+            join_seconds=JOIN_SECONDS,
+            gap_seconds=GAP_SECONDS,
+        )
+
+    return [
+        chart(_("Requests per second"), "rate", "rate", lambda side: side.rate),
+        chart(_("Latency p95"), "p95", "seconds", lambda side: side.p95),
+        chart(_("5xx, share of requests"), "errors", "percent", lambda side: side.error_share),
+    ]

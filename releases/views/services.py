@@ -46,7 +46,7 @@ def service_list(request: HttpRequest) -> HttpResponse:
 @signed_in
 def service_page(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
-    shown = ServicePage(_service(actor, name), actor)
+    shown = ServicePage(_service(actor, name), actor, span=request.GET.get("range", ""))
     context = {"shown": shown, "service": shown.service, "refreshes": is_part_request(request)}
     return page(request, "releases/service.html", context, parts=("now",))
 

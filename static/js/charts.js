@@ -6,8 +6,6 @@ const drawn = new Set();
 
 // A chart that has just begun to follow shows at least so much time, or its axis would name one second thrice.
 const LEAST_SECONDS = 60;
-// While nobody watched, nothing is known: the line breaks, as the server's does (releases.pages.traffic_charts).
-const GAP_SECONDS = 5;
 // Pixels to the right of a plot.
 const ROOM = 8;
 
@@ -203,7 +201,14 @@ class Drawing {
     if (!followed.some((series) => series.live in changed) && !(followed.length && "now" in changed)) return;
     const now = held.now ?? Date.now() / 1000;
     if (now <= this.data.x.at(-1)) return;
-    if (this.data.window && now - this.data.x.at(-1) > GAP_SECONDS) this.push(this.data.x.at(-1) + 1, () => null);
+    const last = this.data.x.at(-1);
+    // While nobody counted, nothing is known: the line breaks, as the server's does (releases.pages.traffic_charts).
+    const reach = this.live ? this.data.gap && Math.max(this.data.gap, this.data.step) : this.data.join;
+    if (reach && now - last > reach) this.push(last + 1, () => null);
+    // Coarse charts stay so: a new value takes the place of the last one until that one has lasted a step.
+    if (this.live && this.data.step && this.kept !== undefined && now - this.kept < this.data.step) this.pop();
+    else this.kept = now;
+    this.live = true;
     this.push(now, (series) => held[series.live] ?? null);
     while (this.data.window && this.data.x[0] < now - this.data.window) {
       this.data.x.shift();
@@ -217,6 +222,11 @@ class Drawing {
   push(at, valueOf) {
     this.data.x.push(at);
     for (const series of this.data.series) series.values.push(valueOf(series));
+  }
+
+  pop() {
+    this.data.x.pop();
+    for (const series of this.data.series) series.values.pop();
   }
 
   end() {

@@ -24,6 +24,10 @@ class Gateway:
         return {f"{service}-r1": counts(10 * len(self.asked), in_flight=len(self.asked))}
 
 
+def nothing(_: str) -> None:
+    """No reading was kept before anybody watched."""
+
+
 class Time:
     """Both clocks: `now` seconds after the start."""
 
@@ -46,7 +50,7 @@ def time() -> Time:
 
 @pytest.fixture
 def sampler(gateway: Gateway, time: Time) -> Sampler:
-    return Sampler(gateway, clock=time, wall_clock=lambda: time.now + 1e9)
+    return Sampler(gateway, kept=nothing, clock=time, wall_clock=lambda: time.now + 1e9)
 
 
 def test_several_pages_of_one_service_cost_one_question(
@@ -144,7 +148,7 @@ def test_a_slow_answer_about_one_service_keeps_nobody_from_another(time: Time) -
             answer.wait(10)
         return {}
 
-    sampler = Sampler(read, clock=time)
+    sampler = Sampler(read, kept=nothing, clock=time)
     waiting = threading.Thread(target=sampler.look, args=("slow",))
     waiting.start()
     assert asked.wait(10)

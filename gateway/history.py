@@ -1,0 +1,117 @@
+"""What each target of a route answered, minute by minute, from stored readings of cumulative counts. Pure.
+
+A reading is kept as it was counted, not as a difference: nobody has to remember the one before it, a writer
+that dies leaves a gap instead of a wrong figure, and any two readings of one start of the gateway can be
+compared.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate, pairwise
+from typing import Any
+
+from gateway.latency import BOUNDS_MS, Histogram
+from gateway.traffic import TargetCounts, TargetTraffic, rates
+
+Counts = Mapping[str, TargetCounts]
+BOUNDS = (*BOUNDS_MS, math.inf)
+GAP_FACTOR = 2.5
+"""Readings further apart than so many times what was asked for leave a gap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What passed between two readings."""
+
+    began_at: datetime
+    at: datetime
+    targets: Mapping[str, TargetTraffic] | None
+    """By target; None: not known, because nobody read the counts or the gateway started again meanwhile."""
+
+    @property
+    def seconds(self) -> float:
+        return (self.at - self.began_at).total_seconds()
+
+
+def minute_of(at: datetime) -> int:
+    """Whole minutes since 1970."""
+    return int(at.timestamp() // 60)
+
+
+def packed(counts: Counts) -> dict[str, Any]:
+    """As JSON; of a histogram only the buckets that hold anything, as `[bound, requests]`."""
+    return {
+        name: {
+            "epoch": one.epoch,
+            "counts": [
+                one.routed,
+                one.requests,
+                one.errors,
+                one.abandoned,
+                one.forced_requests,
+                one.forced_errors,
+            ],
+            "latency": _packed(one.latency_ms),
+            "first_byte": _packed(one.first_byte_ms),
+        }
+        for name, one in counts.items()
+    }
+
+
+def unpacked(document: Mapping[str, Any]) -> dict[str, TargetCounts]:
+    """What `packed` was given, but for what was in flight."""
+    found = {}
+    for name, one in document.items():
+        routed, requests, errors, abandoned, forced_requests, forced_errors = one["counts"]
+        found[name] = TargetCounts(
+            epoch=one["epoch"],
+            routed=routed,
+            requests=requests,
+            errors=errors,
+            abandoned=abandoned,
+            forced_requests=forced_requests,
+            forced_errors=forced_errors,
+            latency_ms=_unpacked(one["latency"]),
+            first_byte_ms=_unpacked(one["first_byte"]),
+            in_flight=0,
+        )
+    return found
+
+
+def stretches(readings: Sequence[tuple[datetime, Counts]], *, expected_seconds: float) -> list[Stretch]:
+    """Between each two neighbours of `readings`, oldest first, that should be so many seconds apart."""
+    return [
+        Stretch(began_at, at, _between(before, after, (at - began_at).total_seconds(), expected_seconds))
+        for (began_at, before), (at, after) in pairwise(readings)
+        if at > began_at
+    ]
+
+
+def _between(
+    before: Counts, after: Counts, seconds: float, expected_seconds: float
+) -> Mapping[str, TargetTraffic] | None:
+    if seconds > GAP_FACTOR * expected_seconds:
+        return None
+    started_again = {
+        name for name, counts in after.items() if name in before and before[name].epoch != counts.epoch
+    }
+    if started_again:
+        return None
+    return rates(before, after, seconds)
+
+
+def _packed(histogram: Histogram) -> list[list[float | int | None]]:
+    found: list[list[float | int | None]] = []
+    below = 0
+    for bound, count in histogram:
+        if count > below:
+            found.append([bound if math.isfinite(bound) else None, count - below])
+        below = count
+    return found
+
+
+def _unpacked(buckets: Sequence[Sequence[Any]]) -> Histogram:
+    held = {math.inf if bound is None else float(bound): int(count) for bound, count in buckets}
+    return tuple(zip(BOUNDS, accumulate(held.get(bound, 0) for bound in BOUNDS), strict=True))
