@@ -104,6 +104,9 @@ def _edit(
     request: HttpRequest, actor: Actor, *, team: Team, teams: list[Team], stored: Plan | None, name: str
 ) -> HttpResponse:
     given = request.POST.dict()
+    if _is_preview(request):
+        # htmx sends the button that has the focus along: whoever leaves a field by Tab has pressed none.
+        given.pop("do", None)
     text = given.get("text")
     wish = given.get("do", "")
     # A new plan may have no name yet; its steps are to be checked all the same.
@@ -183,9 +186,14 @@ def _editor(
         "changes": changes,
         "strip": strip,
         "kinds": KIND_NAMES.items(),
-        "refreshes": request.headers.get("HX-Target") == "preview",
+        "refreshes": _is_preview(request),
     }
     return page(request, "releases/plan_editor.html", context, parts=("editor", "preview"), status=status)
+
+
+def _is_preview(request: HttpRequest) -> bool:
+    """Only the check beside the form is asked for, while somebody types."""
+    return request.headers.get("HX-Target") == "preview"
 
 
 def _plan(actor: Actor, team: str, name: str) -> Plan:

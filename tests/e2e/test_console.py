@@ -198,6 +198,7 @@ def test_a_mistake_in_a_plan_is_told_while_one_types_and_keeps_it_from_being_sav
     page.get_by_label("Name", exact=True).fill("hasty")
     percent = page.locator("#steps-3-percent")
     percent.fill("400")
+    page.keyboard.press("Tab")  # onto the button that moves the step up
     expect(page.locator("#preview")).to_contain_text("1 problem")
     expect(page.locator("#steps-3-percent-problem")).to_contain_text("less than or equal to 100")
     page.get_by_role("button", name="Save").click()

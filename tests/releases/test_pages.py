@@ -1,6 +1,7 @@
 """The console's pages of releases, services and plans, over releases that really run (in memory)."""
 
 import json
+import re
 from html import unescape
 
 import pytest
@@ -335,6 +336,14 @@ def test_a_preview_tells_the_difference_to_the_saved_plan_in_words(scene: Scene)
     assert "step 2 (weight): percent 20 instead of 10" in preview
     assert 'id="steps-1-percent-problem" hx-swap-oob="true"' in preview
     assert "<form" not in preview
+
+
+def test_a_preview_checks_the_plan_that_is_shown_whatever_button_has_the_focus(scene: Scene) -> None:
+    client = as_person("ada", scene)
+    headers = {"HX-Request": "true", "HX-Target": "preview"}
+    wrong = form_of(**{"do": "up:1", "steps.1.percent": "400"})
+    body = client.post("/settings/plans/+new/", wrong, headers=headers).content.decode()
+    assert re.search(r'id="steps-1-percent-problem" hx-swap-oob="true"><span class="field-error">', body)
 
 
 def test_a_plan_can_be_edited_as_json_and_its_faults_have_a_line(scene: Scene) -> None:
