@@ -76,15 +76,26 @@ def done(request: HttpRequest, text: str, *, to: str | None = None, tone: Tone =
 
 
 def refused(
-    request: HttpRequest, reason: str, *, advice: str = "", status: int = UNPROCESSABLE
+    request: HttpRequest,
+    reason: str,
+    *,
+    advice: str = "",
+    fields: Mapping[str, Sequence[str]] | None = None,
+    status: int = UNPROCESSABLE,
 ) -> HttpResponse:
-    """The change is not made: say why at the form (its `[data-problem]`), or in a toast if it has none."""
+    """The change is not made: say why at the form (its `[data-problem]`), or in a toast if it has none.
+
+    `fields` of the form (name -> sentences) say at their place what is wrong with them; `reason` stands for
+    those that the form does not have.
+    """
     if not is_part_request(request):
         messages.add_message(request, messages.ERROR, f"{reason} {advice}".strip(), extra_tags="bad")
         return HttpResponseRedirect(back(request))
     context = {"title": reason, "text": advice, "tone": "bad"}
     response = render(request, "components/problem.html", context, status=status)
     response["HX-Slipway-Refused"] = "1"
+    if fields:
+        response["HX-Slipway-Faults"] = json.dumps(fields, default=list)
     # A form inherits what the page around it selects of its own refreshes: these words are none of it.
     response["HX-Reselect"] = "unset"
     return response
@@ -100,7 +111,8 @@ def refusals_at_the_form(
         try:
             return view(request, *args, **kwargs)
         except SlipwayError as error:
-            return refused(request, _in_words(error))
+            fields = error.fields if isinstance(error, Invalid) else {}
+            return refused(request, _in_words(error), fields=fields)
 
     return answered
 

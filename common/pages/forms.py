@@ -91,9 +91,9 @@ def _faults(error: SlipwayError | ValidationError) -> Mapping[str, list[str]]:
 
 
 def filled(form: F) -> F:
-    """The form of a dialog, if nothing is wrong with it. Raises Invalid with the first thing that is."""
+    """The form of a dialog, if nothing is wrong with it. Raises Invalid with all that is, by field."""
     if not form.is_valid():
-        raise Invalid(first_fault(form))
+        raise Invalid(" ".join(faults_in_words(form)), fields=_by_field(form))
     return form
 
 
@@ -104,9 +104,18 @@ def reason_of(request: HttpRequest, *, is_demanded: bool = True) -> str:
     return str(filled(form).cleaned_data["reason"])
 
 
-def first_fault(form: forms.Form) -> str:
-    """The first thing that is wrong with a bound form, with its field's label: for dialogs."""
-    for name, sentences in form.errors.items():
-        label = form[name].label if name in form.fields else ""
-        return f"{label}: {sentences[0]}" if label else str(sentences[0])
-    return ""
+def faults_in_words(form: forms.Form) -> list[str]:
+    """All that is wrong with a bound form, each with its field's label."""
+    return [
+        f"{label}: {sentence}" if (label := _label(form, name)) else sentence
+        for name, sentences in _by_field(form).items()
+        for sentence in sentences
+    ]
+
+
+def _by_field(form: forms.Form) -> dict[str, list[str]]:
+    return {name: [str(sentence) for sentence in sentences] for name, sentences in form.errors.items()}
+
+
+def _label(form: forms.Form, name: str) -> str:
+    return str(form[name].label or "") if name in form.fields else ""

@@ -5,7 +5,8 @@ from django.views.decorators.http import require_safe
 
 from common.pages import search, styleguide
 from common.pages.access import signed_in
-from common.pages.answers import dialog_fields, done, page, refused
+from common.pages.answers import dialog_fields, done, page, refusals_at_the_form, refused
+from common.pages.forms import filled
 
 LONGEST_SEARCH = 200
 
@@ -25,6 +26,7 @@ def forged(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG
     return HttpResponse(loader.render_to_string("403.html", {"exception": words}), status=403)
 
 
+@refusals_at_the_form
 def style_guide(request: HttpRequest) -> HttpResponse:
     """Every component with sample content, for those who build screens; nobody else knows that it exists."""
     person = request.user
@@ -33,6 +35,8 @@ def style_guide(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         if request.POST.get("reason", "").strip().lower() == "no":
             return refused(request, "Release 12 is already promoted.", advice="Roll it back instead.")
+        if "replicas" in request.POST:
+            filled(styleguide.ServiceForm(request.POST))
         return done(request, f"Release 12 aborted: {request.POST.get('reason', '')}")
     if "fields" in request.GET:
         return dialog_fields(request, styleguide.ServiceForm(auto_id="scale_%s"))

@@ -1,6 +1,7 @@
 // Everything that every page of the console needs; each module starts once and adopts what htmx adds later.
 import * as cells from "slipway/cells";
 import * as dialogs from "slipway/dialogs";
+import * as faults from "slipway/faults";
 import * as find from "slipway/find";
 import * as keys from "slipway/keys";
 import { gettext, interpolate } from "slipway/texts";
@@ -89,8 +90,12 @@ function answers() {
     if (xhr.getResponseHeader("HX-Slipway-Refused")) {
       const form = detail.requestConfig.elt.closest("form, dialog") ?? detail.requestConfig.elt;
       const slot = form.querySelector("[data-problem]");
+      const fields = JSON.parse(xhr.getResponseHeader("HX-Slipway-Faults") ?? "{}");
       detail.isError = false;
-      if (slot) Object.assign(detail, { shouldSwap: true, target: slot, swapOverride: "innerHTML" });
+      if (faults.place(form, fields) && Object.keys(fields).length) {
+        slot?.replaceChildren();
+        detail.shouldSwap = false;
+      } else if (slot) Object.assign(detail, { shouldSwap: true, target: slot, swapOverride: "innerHTML" });
       else {
         detail.shouldSwap = false;
         const words = new DOMParser().parseFromString(xhr.responseText, "text/html").body.textContent;

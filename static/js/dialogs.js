@@ -4,6 +4,8 @@
 // While a dialog is open, the part of the page that it stands in is not replaced under the person's hands.
 import { gettext } from "slipway/texts";
 
+import * as faults from "slipway/faults";
+
 export function start() {
   document.addEventListener("click", (event) => {
     const opener = event.target.closest("[data-opens]");
@@ -46,6 +48,7 @@ export function start() {
       if (!(event.target instanceof HTMLDialogElement)) return;
       if (!event.target.open) expectNoFields(event.target);
       event.target.querySelector("[data-problem]")?.replaceChildren();
+      faults.clear(event.target);
       if (waiting.delete(event.target.id)) {
         document.body.dispatchEvent(new CustomEvent("live:refresh", { bubbles: true }));
       }

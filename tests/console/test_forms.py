@@ -4,7 +4,7 @@ import pytest
 from django import forms
 
 from common.errors import Invalid
-from common.pages.forms import Choice, ReasonForm, SearchInput, blame, first_fault
+from common.pages.forms import Choice, ReasonForm, SearchInput, blame, filled
 
 
 def test_what_somebody_named_stays_text_in_a_choice() -> None:
@@ -29,20 +29,17 @@ class Tags(forms.Form):
     parent = forms.CharField(label="Made from", required=False)
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ({"tags": ""}, "Its tags: This field is required."),
-        ({"tags": "a", "days_left": "soon"}, "Days left: Enter a whole number."),
-        ({"tags": "a"}, ""),
-    ],
-)
-def test_a_dialog_calls_a_wrong_field_what_people_see(given: dict[str, str], told: str) -> None:
-    assert first_fault(Tags(given)) == told
+def test_a_dialog_tells_all_that_is_wrong_by_the_names_that_people_see() -> None:
+    with pytest.raises(Invalid) as refusal:
+        filled(Tags({"tags": "", "days_left": "soon"}))
+    assert str(refusal.value) == "Its tags: This field is required. Days left: Enter a whole number."
+    assert refusal.value.fields == {"tags": ["This field is required."], "days_left": ["Enter a whole number."]}
+    assert filled(Tags({"tags": "a"})).cleaned_data["tags"] == "a"
 
 
 def test_a_missing_reason_is_asked_for_without_a_name() -> None:
-    assert first_fault(ReasonForm({})) == "Say why."
+    with pytest.raises(Invalid, match=r"^Say why\.$"):
+        filled(ReasonForm({}))
 
 
 def test_a_services_words_stand_at_the_field_that_they_name_without_the_name() -> None:

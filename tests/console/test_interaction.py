@@ -101,6 +101,25 @@ def test_a_refusal_stands_in_the_dialog_with_what_was_typed(tab: Tab) -> None:
     expect(dialog.get_by_role("button", name="Abort release")).to_be_enabled()
 
 
+def test_all_that_is_wrong_in_a_dialog_stands_at_its_fields_at_once(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    tab.page.get_by_role("button", name="Change").click()
+    dialog = tab.page.locator("#ask-change")
+    dialog.get_by_label("Name").fill("no slug")
+    dialog.get_by_label("Replicas").fill("99")
+    dialog.locator("textarea[name=reason]").fill("for a look")
+    dialog.locator("form").evaluate("form => (form.noValidate = true)")
+    dialog.get_by_role("button", name="Save").click()
+    faults = dialog.locator(".field", has=tab.page.locator("[aria-invalid=true]"))
+    expect(faults).to_contain_text(["Enter a valid", "less than or equal to 64"])
+    expect(dialog.get_by_label("Name")).to_be_focused()
+    expect(dialog.get_by_role("alert")).to_have_count(0)
+    dialog.get_by_role("button", name="Cancel").click()
+    tab.page.get_by_role("button", name="Change").click()
+    expect(dialog.get_by_label("Name")).to_be_visible()
+    expect(dialog.locator(".field-error")).to_have_count(0)
+
+
 def test_escape_keep_and_a_click_beside_it_close_a_dialog(tab: Tab) -> None:
     tab.open("/styleguide/")
     dialog = tab.page.locator("#ask-abort")
