@@ -1,11 +1,14 @@
 """What people fill in about services and releases. Fields only: services decide."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import django_filters
 from django import forms
 from django.db.models import QuerySet
 from django.http import QueryDict
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from accounts.actors import of_request
 from accounts.models import Team
@@ -21,7 +24,19 @@ from images.models import RuntimeImage
 from models_registry.models import Model, Version
 from models_registry.states import VersionState
 from releases import plans, selectors
-from releases.models import Release, Service
+from releases.engine_settings import MOST_GPUS
+from releases.models import Release, Service, service_name
+from releases.pages.engine_fields import (
+    JsonObject,
+    add_engine_fields,
+    engine_fields,
+    settings_in,
+    told_twice,
+    typed_number,
+    typed_settings,
+    without_engine_fields,
+)
+from releases.pages.memory import Advice, advice_for
 from releases.states import IN_MOTION, ReleaseState
 from serving.protocol import DEVICES, ENGINES
 
@@ -173,65 +188,116 @@ class ReleaseForm(forms.Form):
         return found
 
 
-class JsonText(forms.JSONField):
-    """Text that was typed is shown again as it was typed, not quoted once more."""
-
-    def prepare_value(self, value: Any) -> Any:
-        return value if isinstance(value, str) else super().prepare_value(value)
-
-
 class ServiceSettings(forms.Form):
     """What the next release of a service will use."""
 
-    description = forms.CharField(max_length=300, required=False)
-    engine = forms.ChoiceField(choices=[(engine, engine) for engine in ENGINES])
-    device = forms.ChoiceField(choices=[(device, device) for device in DEVICES])
-    replicas = forms.IntegerField(min_value=1, max_value=100, initial=1, label="Workers")
+    description = forms.CharField(label=gettext_lazy("Description"), max_length=300, required=False)
+    engine = forms.ChoiceField(label=gettext_lazy("Engine"), choices=[(engine, engine) for engine in ENGINES])
+    device = forms.ChoiceField(label=gettext_lazy("Device"), choices=[(device, device) for device in DEVICES])
+    replicas = forms.IntegerField(
+        min_value=1,
+        max_value=100,
+        initial=1,
+        label=gettext_lazy("Replicas"),
+        help_text=gettext_lazy("Workers that share the requests."),
+    )
+    gpus_per_worker = forms.IntegerField(
+        min_value=0,
+        max_value=MOST_GPUS,
+        initial=1,
+        required=False,
+        label=gettext_lazy("GPUs per worker"),
+        help_text=gettext_lazy("On machines that have GPUs."),
+    )
     slots = forms.IntegerField(
         min_value=1,
         max_value=1024,
         initial=4,
-        label="Slots per worker",
-        help_text="Requests that one worker answers at the same time.",
+        label=gettext_lazy("Slots per worker"),
+        help_text=gettext_lazy("Requests that one worker answers at the same time."),
     )
-    plan = forms.ChoiceField(label="Release plan", help_text="For releases that name no other.")
+    plan = forms.ChoiceField(
+        label=gettext_lazy("Release plan"), help_text=gettext_lazy("For releases that name no other.")
+    )
     image = ImageChoice(
-        empty_label="The one that fits best", help_text="What its workers run; of the same engine."
+        label=gettext_lazy("Image"),
+        empty_label=gettext_lazy("The one that fits best"),
+        help_text=gettext_lazy("What its workers run; of the same engine."),
     )
     alias = forms.CharField(
+        label=gettext_lazy("Alias"),
         max_length=95,
         required=False,
-        help_text="An alias of the model that follows what is promoted here, such as production.",
+        help_text=gettext_lazy(
+            "An alias of the model that follows what is promoted here, such as production."
+        ),
     )
-    resources = JsonText(
+    settings = JsonObject(
         required=False,
-        initial=dict,
-        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false", "class": "mono"}),
-    )
-    settings = JsonText(
-        required=False,
-        initial=dict,
-        label="Engine settings",
-        help_text="A JSON object, handed to the engine as it is.",
-        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "class": "mono"}),
+        label=gettext_lazy("Further engine settings"),
+        help_text=gettext_lazy("A JSON object of what has no field here, handed to the engine as it is."),
     )
 
-    def clean_resources(self) -> dict[str, Any]:
-        return self._object("resources")
+    stored_resources: Mapping[str, Any] = {}
+    """Those of the service as it is."""
 
-    def clean_settings(self) -> dict[str, Any]:
-        return self._object("settings")
+    def __init__(self, data: QueryDict | None = None, *, initial: Mapping[str, Any] | None = None) -> None:
+        super().__init__(data, initial=dict(initial or {}))
+        self.engine_name = str(self["engine"].value() or ENGINES[0])
+        add_engine_fields(self, self.engine_name)
 
-    def _object(self, name: str) -> dict[str, Any]:
-        value = self.cleaned_data.get(name) or {}
-        if not isinstance(value, dict):
-            raise forms.ValidationError('Give a JSON object, such as {"max_model_len": 8192}.')
-        return value
+    def clean(self) -> dict[str, Any] | None:
+        for key in told_twice(self, self.engine_name):
+            self.add_error("settings", _("%(key)s has a field of its own: give it once.") % {"key": key})
+        return super().clean()
+
+    @property
+    def main_fields(self) -> list[forms.BoundField]:
+        """Those that every service has, whatever its engine."""
+        beside = {"settings", *(field.name for field in self.engine_fields)}
+        return [field for field in self.visible_fields() if field.name not in beside]
+
+    @property
+    def engine_fields(self) -> list[forms.BoundField]:
+        return engine_fields(self)
+
+    @property
+    def is_expert(self) -> bool:
+        """Whether the settings that have no field are of interest."""
+        return bool(self["settings"].errors or self["settings"].value())
+
+    def chosen_version(self) -> Version | None:
+        """Whose memory the advice is about."""
+        return None
+
+    def chosen_cluster(self) -> Cluster | None:
+        """On whose GPUs."""
+        return None
+
+    @property
+    def advice(self) -> Advice | None:
+        """On the memory of a worker, by what is filled in so far; None while no version is chosen."""
+        version, cluster = self.chosen_version(), self.chosen_cluster()
+        if version is None or cluster is None:
+            return None
+        return advice_for(
+            version,
+            cluster,
+            engine=self.engine_name,
+            device=str(self["device"].value()),
+            slots=typed_number(self["slots"], 1),
+            gpus_per_worker=typed_number(self["gpus_per_worker"], 1),
+            settings=typed_settings(self),
+        )
 
     def changes(self) -> dict[str, Any]:
         """As `services.change_service` names them."""
-        given = dict(self.cleaned_data)
+        given = without_engine_fields(self.cleaned_data)
+        given["settings"] = settings_in(self)
         given["plan_name"] = given.pop("plan")
+        gpus = given.pop("gpus_per_worker")
+        if gpus is not None and gpus != self.stored_resources.get("gpus_per_worker", 1):
+            given["resources"] = {**self.stored_resources, "gpus_per_worker": gpus}
         return given
 
 
@@ -239,7 +305,15 @@ class ServiceChangeForm(ServiceSettings):
     revision = forms.IntegerField(widget=forms.HiddenInput)
     """Of the service as the person saw it, so that nobody's change is lost."""
 
-    def __init__(self, data: QueryDict | None = None, *, service: Service, actor: Actor) -> None:
+    def __init__(
+        self,
+        data: QueryDict | None = None,
+        *,
+        service: Service,
+        actor: Actor,
+        typed: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`typed`: what a person who chooses still has filled in so far."""
         names = (
             "description",
             "engine",
@@ -248,49 +322,81 @@ class ServiceChangeForm(ServiceSettings):
             "slots",
             "alias",
             "image",
-            "resources",
             "settings",
             "revision",
         )
         initial: dict[str, Any] = {name: getattr(service, name) for name in names}
         initial["plan"] = service.plan_name
-        super().__init__(data, initial=initial)
+        initial["gpus_per_worker"] = service.resources.get("gpus_per_worker", 1)
+        super().__init__(data, initial=initial | dict(typed or {}))
+        self._service = service
+        self.stored_resources = service.resources
         self.fields["plan"].choices = plan_choices(actor, service.team)  # type: ignore[attr-defined]
         offer_images(self, catalogue.usable_by(service.team).order_by("engine", "name"))
 
+    def chosen_version(self) -> Version | None:
+        """The one that serves; before the first has come up, the newest."""
+        return self._service.stable_version or ready_versions(self._service.model).first()
+
+    def chosen_cluster(self) -> Cluster | None:
+        return self._service.cluster
+
 
 class NewServiceForm(ServiceSettings):
-    team = forms.ModelChoiceField(queryset=Team.objects.none(), empty_label=None, to_field_name="name")
+    team = forms.ModelChoiceField(
+        label=gettext_lazy("Team"), queryset=Team.objects.none(), empty_label=None, to_field_name="name"
+    )
     name = forms.CharField(
+        label=gettext_lazy("Name"),
         max_length=50,
-        help_text="Part of its address: /name/v1/chat/completions. Lower-case letters, digits, hyphens.",
+        validators=[service_name],
+        help_text=gettext_lazy(
+            "Part of its address: /name/v1/chat/completions. Lower-case letters, digits, hyphens."
+        ),
         widget=forms.TextInput(attrs={"spellcheck": "false", "autocapitalize": "off", "autocomplete": "off"}),
     )
     model = forms.ModelChoiceField(
-        queryset=Model.objects.none(), empty_label="Choose a model", to_field_name="name"
+        label=gettext_lazy("Model"),
+        queryset=Model.objects.none(),
+        empty_label=gettext_lazy("Choose a model"),
+        to_field_name="name",
     )
     version = VersionChoice(
+        label=gettext_lazy("Version"),
         queryset=Version.objects.none(),
         empty_label=None,
         to_field_name="name",
-        help_text="The first one to answer there, as soon as its workers have passed the smoke test.",
+        help_text=gettext_lazy(
+            "The first one to answer there, as soon as its workers have passed the smoke test."
+        ),
     )
-    cluster = forms.ModelChoiceField(queryset=Cluster.objects.none(), empty_label=None, to_field_name="name")
+    cluster = forms.ModelChoiceField(
+        label=gettext_lazy("Cluster"), queryset=Cluster.objects.none(), empty_label=None, to_field_name="name"
+    )
 
     field_order = (
-        "name", "team", "model", "version", "cluster", "description", "replicas", "slots", "engine", "device",
-        "image", "plan", "alias", "resources", "settings",
+        "name", "team", "model", "version", "cluster", "description", "replicas", "gpus_per_worker", "slots",
+        "engine", "device", "image", "plan", "alias", "settings",
     )  # fmt: skip
 
-    def __init__(self, data: QueryDict | None = None, *, actor: Actor, **options: Any) -> None:
-        super().__init__(data, **options)
+    def __init__(
+        self, data: QueryDict | None = None, *, actor: Actor, typed: Mapping[str, Any] | None = None
+    ) -> None:
+        """`typed`: what a person who chooses still has filled in so far."""
+        super().__init__(data, initial=typed)
         self.team_fields(actor)
         model = self._chosen("model")
         fields: dict[str, Any] = self.fields
         if model is not None:
             fields["version"].queryset = ready_versions(model)
         if not fields["version"].queryset.exists():
-            fields["version"].empty_label = "No version is ready" if model else "Choose a model first"
+            fields["version"].empty_label = _("No version is ready") if model else _("Choose a model first")
+
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"]
+        if Service.objects.filter(name=name).exists():
+            raise forms.ValidationError(_("There is a service of this name already. Choose another name."))
+        return name
 
     def team_fields(self, actor: Actor) -> None:
         fields: dict[str, Any] = self.fields
@@ -303,6 +409,15 @@ class NewServiceForm(ServiceSettings):
         usable = catalogue.usable_by(team) if team else RuntimeImage.objects.none()
         offer_images(self, usable.order_by("engine", "name"))
         fields["plan"].initial = plans.DEFAULT_PLAN.name
+
+    def chosen_version(self) -> Version | None:
+        """The one that the browser shows as chosen."""
+        rows: QuerySet[Version] = self.fields["version"].queryset  # type: ignore[attr-defined]
+        return rows.filter(name=self["version"].value() or "").first() or rows.first()
+
+    def chosen_cluster(self) -> Cluster | None:
+        rows: QuerySet[Cluster] = self.fields["cluster"].queryset  # type: ignore[attr-defined]
+        return self._chosen("cluster") or rows.first()
 
     def _chosen(self, name: str) -> Any:
         """What the person has chosen so far, if it exists."""

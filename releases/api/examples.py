@@ -66,7 +66,7 @@ NEW_SERVICE = {
     "cluster": "local",
     "engine": "vllm",
     "replicas": 2,
-    "resources": {"gpus": 1},
+    "resources": {"gpus_per_worker": 1},
     "alias": "production",
     "plan": "canary",
 }

@@ -152,7 +152,9 @@ class _ServiceFields(serializers.Serializer[Any]):
         min_value=1, max_value=1024, required=False, help_text="Requests that one worker answers at once."
     )
     device = serializers.ChoiceField(choices=DEVICES, required=False)
-    resources = serializers.DictField(required=False)
+    resources = serializers.DictField(
+        required=False, help_text="Of one worker: gpus_per_worker, a whole number (default 1)."
+    )
     settings = serializers.DictField(required=False, help_text="Settings of the engine.")
     image = serializers.CharField(
         max_length=95,

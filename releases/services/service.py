@@ -3,6 +3,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from accounts.models import Team
 from accounts.services import require
@@ -13,6 +14,7 @@ from common.actor import Actor
 from images.models import RuntimeImage
 from models_registry.models import Model, Version
 from releases import plans, selectors
+from releases.engine_settings import resource_faults, setting_faults
 from releases.errors import InvalidService
 from releases.events import ServiceChanged
 from releases.models import Service
@@ -124,15 +126,22 @@ def change_service(
 
 
 def _check(service: Service) -> None:
+    """Raises InvalidService with all that is wrong, by field."""
+    faults: dict[str, list[str]] = {}
     if service.engine not in ENGINES:
-        raise InvalidService(
-            fields={"engine": [f"There is no '{service.engine}'; use {', '.join(ENGINES)}."]}
-        )
+        told = {"engine": service.engine, "known": ", ".join(ENGINES)}
+        faults["engine"] = [_("There is no '%(engine)s'; use %(known)s.") % told]
+    elif wrong := setting_faults(service.engine, service.settings):
+        faults["settings"] = wrong
+    if wrong := resource_faults(service.resources):
+        faults["resources"] = wrong
     if service.image is not None and (
         fault := image_fault(service.image, engine=service.engine, team=service.team)
     ):
-        raise InvalidService(fields={"image": [fault]})
+        faults["image"] = [fault]
     try:
         service.full_clean(validate_constraints=True)
     except ValidationError as error:
-        raise InvalidService(fields=error.message_dict) from None
+        faults = {**error.message_dict, **faults}
+    if faults:
+        raise InvalidService(fields=faults)

@@ -28,6 +28,8 @@ SORTS = {
     "since": "stable_since",
 }
 UNPROCESSABLE = 422
+CHOOSING = ("choices", "memory")
+"""What of a service's form follows from what has been filled in."""
 
 
 @require_safe
@@ -56,13 +58,13 @@ def service_page(request: HttpRequest, name: str) -> HttpResponse:
 def new_service(request: HttpRequest) -> HttpResponse:
     actor = of_request(request)
     if request.method != "POST":
-        form = NewServiceForm(actor=actor, initial=request.GET.dict())
-        return page(request, "releases/new_service.html", {"form": form}, parts=("choices",))
-    form = NewServiceForm(request.POST, actor=actor)
+        form = NewServiceForm(actor=actor, typed=request.GET.dict())
+        return page(request, "releases/new_service.html", {"form": form})
     if request.POST.get("choosing"):
-        # A model or a team was chosen: show what can be chosen with it, and blame nothing yet.
-        form = NewServiceForm(actor=actor, initial=request.POST.dict())
-        return page(request, "releases/new_service.html", {"form": form}, parts=("choices",))
+        # Show what can be chosen with what has been, and blame nothing yet.
+        form = NewServiceForm(actor=actor, typed=request.POST.dict())
+        return page(request, "releases/new_service.html", {"form": form}, parts=CHOOSING)
+    form = NewServiceForm(request.POST, actor=actor)
     if form.is_valid():
         try:
             service = services.create_service(actor=actor, **form.changes())
@@ -78,6 +80,10 @@ def new_service(request: HttpRequest) -> HttpResponse:
 def service_settings(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     service = _service(actor, name)
+    if request.POST.get("choosing"):
+        typed = ServiceChangeForm(service=service, actor=actor, typed=request.POST.dict())
+        shown = {"form": typed, "service": service}
+        return page(request, "releases/service_settings.html", shown, parts=CHOOSING)
     form = ServiceChangeForm(request.POST if request.method == "POST" else None, service=service, actor=actor)
     context = {"form": form, "service": service, "shown": ServicePage(service, actor)}
     if not form.is_bound:
@@ -142,13 +148,17 @@ def _release_form(
     return page(request, "releases/release_version.html", context, parts=parts, status=status)
 
 
+FIELDS = {"plan_name": "plan", "resources": "gpus_per_worker"}
+"""What services call otherwise than forms do."""
+
+
 def _blame(form: forms.Form, error: SlipwayError) -> None:
     """Put the domain's words where they belong: at the field, or above the form."""
     if not isinstance(error, Invalid) or not error.fields:
         form.add_error(None, str(error))
         return
     for name, sentences in error.fields.items():
-        name = "plan" if name == "plan_name" else name
+        name = FIELDS.get(name, name)
         for sentence in sentences:
             if name in form.fields:
                 form.add_error(name, sentence)

@@ -33,7 +33,10 @@ def test_a_dialog_tells_all_that_is_wrong_by_the_names_that_people_see() -> None
     with pytest.raises(Invalid) as refusal:
         filled(Tags({"tags": "", "days_left": "soon"}))
     assert str(refusal.value) == "Its tags: This field is required. Days left: Enter a whole number."
-    assert refusal.value.fields == {"tags": ["This field is required."], "days_left": ["Enter a whole number."]}
+    assert refusal.value.fields == {
+        "tags": ["This field is required."],
+        "days_left": ["Enter a whole number."],
+    }
     assert filled(Tags({"tags": "a"})).cleaned_data["tags"] == "a"
 
 

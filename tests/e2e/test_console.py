@@ -177,17 +177,14 @@ def test_a_mistake_in_a_new_service_is_shown_at_its_field_with_the_rest_kept(
     page.get_by_label("Model", exact=True).select_option(MODEL)
     page.get_by_label("Version").select_option("v1")
     page.get_by_label("Engine", exact=True).select_option("echo")
-    page.get_by_label("Engine settings").fill("{oops")
-    page.get_by_role("button", name="Create and start it").click()
-    expect(page.get_by_text("Enter a valid JSON.")).to_be_in_viewport()
-    expect(page.get_by_label("Engine settings")).to_be_focused()
-    expect(page.get_by_label("Engine settings")).to_have_value("{oops")
-    expect(page.get_by_label("Resources")).to_have_value("{}")
-
-    page.get_by_label("Engine settings").fill("{}")
-    page.get_by_role("button", name="Create and start it").click()
+    further = page.get_by_label("Further engine settings")
+    page.get_by_text("Further settings as JSON").click()
+    further.fill("{oops")
+    page.get_by_role("button", name="Create service").click()
     expect(page.get_by_text("Use 1 to 50 lower-case letters")).to_be_in_viewport()
     expect(page.get_by_label("Name", exact=True)).to_be_focused()
+    expect(page.get_by_text("Not JSON, line 1, column 2")).to_be_visible()
+    expect(further).to_have_value("{oops")
     expect(page.get_by_label("Version")).to_have_value("v1")
 
 

@@ -197,11 +197,12 @@ def test_the_settings_of_a_service_are_kept_from_two_hands(scene: Scene) -> None
     path = f"/services/{scene.name}/settings/"
     given = {
         "engine": "echo", "device": "auto", "replicas": "3", "slots": "4", "plan": "swift", "revision": "1",
-        "resources": "{}", "settings": '{"a": 1}', "alias": "", "description": "new",
+        "gpus_per_worker": "2", "engine_tokens": "3", "settings": '{"a": 1}', "alias": "", "description": "",
     }  # fmt: skip
     assert client.post(path, given).status_code == 302
     scene.service.refresh_from_db()
-    assert (scene.service.replicas, scene.service.settings) == (3, {"a": 1})
+    assert (scene.service.replicas, scene.service.settings) == (3, {"a": 1, "tokens": 3})
+    assert scene.service.resources == {"gpus_per_worker": 2}
     late = client.post(path, given)
     assert late.status_code == 422
     assert "changed by someone else" in late.content.decode()
@@ -214,18 +215,46 @@ def test_a_new_service_is_created_and_a_bad_name_is_refused_at_its_field(scene: 
     given = {
         "name": "Bad Name", "team": scene.team.name, "model": scene.v1.model.name, "version": scene.v1.name,
         "cluster": scene.cluster.name, "engine": "echo", "device": "auto", "replicas": "1", "slots": "4",
-        "plan": "canary", "resources": "{}", "settings": "{}",
+        "plan": "canary", "settings": "",
     }  # fmt: skip
     refused = client.post("/services/+new/", given)
     assert refused.status_code == 422
     assert "lower-case letters" in refused.content.decode()
     chosen = client.post("/services/+new/", given | {"choosing": "1", "settings": '{"a": 1}'})
     page = unescape(chosen.content.decode())
-    assert ">\n{}</textarea>" in page
     assert '>\n{"a": 1}</textarea>' in page
     made = client.post("/services/+new/", given | {"name": "second"})
     assert made["Location"] == "/services/second/"
     assert Service.objects.get(name="second").created_by == "ada"
+
+
+def test_all_that_is_wrong_with_a_service_is_told_at_once_at_its_fields(scene: Scene) -> None:
+    given = {
+        "name": "Bad Name", "team": scene.team.name, "model": scene.v1.model.name, "version": scene.v1.name,
+        "cluster": scene.cluster.name, "engine": "vllm", "device": "auto", "replicas": "0", "slots": "4",
+        "plan": "canary", "engine_gpu_memory_utilization": "9", "settings": '{"max-model-len": 1,}',
+    }  # fmt: skip
+    body = unescape(as_person("ada", scene).post("/services/+new/", given).content.decode())
+    faults = {
+        "id_name_error": "Use 1 to 50 lower-case letters",
+        "id_replicas_error": "greater than or equal to 1",
+        "id_engine_gpu_memory_utilization_error": "less than or equal to 1",
+        "id_settings_error": "Not JSON, line 1, column 21",
+    }
+    for field, words in faults.items():
+        assert re.search(rf'id="{field}">.*{re.escape(words)}', body), field
+
+
+def test_another_engine_has_other_fields_and_keeps_what_was_typed(scene: Scene) -> None:
+    client = as_person("ada", scene)
+    path = f"/services/{scene.name}/settings/"
+    typed = {"choosing": "1", "engine": "vllm", "slots": "9", "settings": '{"a": '}
+    chosen = client.post(path, typed, headers={"HX-Request": "true", "HX-Target": "choices"})
+    body = unescape(chosen.content.decode())
+    assert 'name="engine_max_model_len"' in body
+    assert 'name="engine_token_seconds"' not in body
+    assert '{"a": </textarea>' in body
+    assert re.search(r'name="slots" value="9"', body)
 
 
 def test_the_list_is_filtered_by_its_address(waiting: Scene) -> None:

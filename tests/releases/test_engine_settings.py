@@ -1,0 +1,75 @@
+"""The settings of engines as fields: they are those that the engines take, and no others."""
+
+import dataclasses
+from typing import get_type_hints
+
+import pytest
+
+from releases.engine_settings import ENGINE_SETTINGS, resource_faults, setting_faults, split
+from releases.pages.memory import Need, Room, advise
+from serving.engines.echo import EchoSettings
+from serving.engines.transformers import TransformersSettings
+from serving.engines.vllm import VllmSettings
+from serving.protocol import ENGINES
+from serving.settings import Range
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(("engine", "kind"), [("echo", EchoSettings), ("transformers", TransformersSettings)])
+def test_the_fields_of_an_engine_have_the_bounds_that_the_engine_checks(engine: str, kind: type) -> None:
+    hints = get_type_hints(kind, include_extras=True)
+    known = {field.name for field in dataclasses.fields(kind)}
+    for setting in ENGINE_SETTINGS[engine]:
+        assert setting.key in known
+        bounds = next(
+            (one for one in getattr(hints[setting.key], "__metadata__", ()) if isinstance(one, Range)), None
+        )
+        assert (setting.least, setting.most) == ((bounds.low, bounds.high) if bounds else (None, None))
+
+
+def test_every_engine_has_fields_and_vllm_takes_its_own() -> None:
+    assert set(ENGINE_SETTINGS) == set(ENGINES)
+    given = {setting.key: setting.most or "auto" for setting in ENGINE_SETTINGS["vllm"]}
+    assert set(VllmSettings.read(given, where="settings").flags) | {"load-timeout-seconds"} == {
+        key.replace("_", "-") for key in given
+    }
+
+
+def test_a_setting_that_the_engine_would_refuse_is_told_by_name() -> None:
+    assert setting_faults("vllm", {"max-model-len": "8k", "gpu_memory_utilization": 1.5}) == [
+        "max_model_len: Give a whole number.",
+        "gpu_memory_utilization: Give at most 1.",
+    ]
+    assert setting_faults("transformers", {"dtype": "float8"}) == [
+        "dtype: Choose one of auto, float32, bfloat16, float16."
+    ]
+    assert setting_faults("vllm", {"max_model_len": 8192, "enable-prefix-caching": True}) == []
+    assert resource_faults({"gpus_per_worker": "two"}) != []
+    assert resource_faults({"gpus_per_worker": 2}) == []
+
+
+def test_what_has_a_field_goes_there_however_it_is_spelt() -> None:
+    assert split("vllm", {"max-model-len": 8192, "enable-prefix-caching": True}) == (
+        {"max_model_len": 8192},
+        {"enable-prefix-caching": True},
+    )
+
+
+def test_the_advice_says_what_to_change_when_all_slots_do_not_fit() -> None:
+    need = Need(weights_bytes=16 * GIB, cache_bytes_per_1k_tokens=GIB // 8, slots=64, context=8_000)
+    assert need.total == 80 * GIB
+    tight = advise(need, [Room("H100", 80 * GIB, gpus=1)])
+    assert (tight.tone, tight.title) == ("warn", "The weights fit, but not all slots at full context.")
+    assert "Use 2 GPUs per worker." in tight.lines
+    assert "Or take 56 slots." in tight.lines
+    assert "Or limit the context to 6912 tokens." in tight.lines
+    assert advise(need, [Room("H200", 141 * GIB, gpus=1)]).tone == "good"
+    assert advise(need, [Room("L4", 15 * GIB, gpus=1)]).tone == "bad"
+    mixed = advise(need, [Room("L4", 15 * GIB, gpus=1), Room("H200", 141 * GIB, gpus=1)])
+    assert mixed.tone == "warn"
+
+
+def test_what_the_files_do_not_tell_is_not_made_up() -> None:
+    advice = advise(Need(None, None, slots=4, context=None), [Room("H100", 80 * GIB, gpus=1)])
+    assert (advice.tone, advice.lines) == ("quiet", ())
