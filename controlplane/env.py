@@ -24,7 +24,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 ENV_FILE = PROJECT / ".env"
 LONGEST_SOCKET_PATH = 107
 """Bytes that the kernel allows in the path of a unix socket, without the closing zero: unix(7)."""
-LONGEST_SOCKET_NAME = "run/supervisor.sock.1234567"
+LONGEST_SOCKET_NAME = "run/control.sock.1234567"
 _BUCKET_URL = re.compile(
     r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?P<prefix>[\w./-]*))?", re.ASCII
 )

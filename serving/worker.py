@@ -2,7 +2,8 @@
 
 The HTTP side is up first and says `starting`; the engine loads behind it. Ready means: the engine has loaded
 and has answered a request. On SIGTERM, health fails at once, new requests are still taken for a moment
-(until the gateway has seen it), those in flight are finished, and the process exits 0.
+(until the gateway has seen it), those in flight are finished, and the process exits 0. Asked twice it goes on
+like that; a SIGINT on top ends it at once.
 """
 
 import asyncio
@@ -89,7 +90,7 @@ class Worker:
         """Serves until a signal or a dead engine; the exit status."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._signalled)
+            loop.add_signal_handler(number, self._signalled, number)
         serving = asyncio.create_task(self._server.serve(sockets=[self._listener]))
         while not self._server.started and not serving.done():
             await asyncio.sleep(0.005)
@@ -142,8 +143,10 @@ class Worker:
             at=time.time(),
         )
 
-    def _signalled(self) -> None:
+    def _signalled(self, number: signal.Signals) -> None:
         if self._stop.is_set():
+            if number == signal.SIGTERM:
+                return  # a supervisor that took over from another cannot know that we were asked already
             log.warning("stopped at once by a second signal")
             os._exit(EXIT_FAILED)
         self._desk.drain()
@@ -282,7 +285,8 @@ def _refuse(reason: str, status: int = EXIT_USAGE) -> int:
 
 if __name__ == "__main__":
     status = main(sys.argv[1:])
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):  # their disk may be full
+        sys.stdout.flush()
+        sys.stderr.flush()
     # Threads of torch that are still importing or computing must not hold the exit up, nor crash in it.
     os._exit(status)

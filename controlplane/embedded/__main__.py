@@ -17,6 +17,12 @@ def main() -> int:
     parser.add_argument(
         "--bad", action="store_true", help="with --sample: release a bad version, which the judge rolls back"
     )
+    parser.add_argument(
+        "--replace",
+        action="store_true",
+        help="take the place of the one that runs on this home, with the code that lies here now; "
+        "the gateway and the workers go on",
+    )
     arguments = parser.parse_args()
     if arguments.bad and not arguments.sample:
         parser.error("--bad goes with --sample")
@@ -24,7 +30,7 @@ def main() -> int:
 
     from controlplane.embedded.launcher import Launcher
 
-    return Launcher(env, after_ready=errand).run()
+    return Launcher(env, after_ready=errand, replace=arguments.replace).run()
 
 
 if __name__ == "__main__":

@@ -1,25 +1,50 @@
 """The places in the home and what must hold before anything starts."""
 
 import errno
-import fcntl
 import os
 import secrets
 import socket
+import stat
 import tempfile
-import time
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
+from controlplane.embedded.running import CONTROL, DATA
 from controlplane.env import Environment, refuse, variable
 
-ABANDONED_STACK_ENDS_WITHIN_SECONDS = 30.0
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class Refusal(Exception):
     """One line: what is wrong, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """One supervisord's files."""
+
+    name: str
+    run: Path
+    logs: Path
+
+    @property
+    def conf(self) -> Path:
+        return self.run / f"{self.name}.conf"
+
+    @property
+    def socket(self) -> Path:
+        return self.run / f"{self.name}.sock"
+
+    @property
+    def log(self) -> Path:
+        return self.logs / f"supervisord-{self.name}.log"
+
+    @property
+    def output(self) -> Path:
+        """What it says before it has a log, and when it fails."""
+        return self.logs / f"supervisord-{self.name}.out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +67,12 @@ class Home:
         return self.run / "supervisor.d"
 
     @property
-    def supervisor_conf(self) -> Path:
-        return self.run / "supervisord.conf"
+    def control(self) -> Plane:
+        return Plane(CONTROL, self.run, self.logs)
 
     @property
-    def supervisor_socket(self) -> Path:
-        return self.run / "supervisor.sock"
+    def data(self) -> Plane:
+        return Plane(DATA, self.run, self.logs)
 
     @property
     def valkey_socket(self) -> Path:
@@ -73,8 +98,11 @@ class Home:
     def secret_key(self) -> Path:
         return self.path / "secret-key"
 
-    def make(self) -> None:
-        """Create what is missing; nobody but its owner may look into `run/`. Raises Refusal."""
+    def make(self) -> list[str]:
+        """Create what is missing, and see to it that nobody but the owner may look into it.
+
+        Returns a line for the person at the terminal when others could until now. Raises Refusal.
+        """
         directories = (
             self.path,
             self.run,
@@ -84,17 +112,69 @@ class Home:
             self.envoy,
             self.models,
         )
+        directory = self.path
         try:
+            said = self._close() if self.path.exists() else []
             for directory in directories:
-                directory.mkdir(parents=True, exist_ok=True)
-                with tempfile.TemporaryFile(dir=directory):
-                    pass
-            self.run.chmod(0o700)
+                directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for directory in directories:
+                _refuse_unwritable(directory)
         except OSError as error:
             raise Refusal(
                 f"{variable('home')}: cannot write to {directory} ({error.strerror}). "
                 "Give its owner the right, or name another directory."
             ) from None
+        return said
+
+    def _close(self) -> list[str]:
+        """Take from other people whatever rights they have in here. Raises Refusal, OSError."""
+        status = self.path.stat()
+        if not stat.S_ISDIR(status.st_mode):
+            return []
+        entries = {entry.name for entry in self.path.iterdir()}
+        is_open = bool(status.st_mode & OTHERS)
+        if is_open:
+            self._refuse_to_close(status, entries)
+        for path in (self.path, *self._private()):
+            with suppress(FileNotFoundError):
+                mode = path.lstat().st_mode
+                if mode & OTHERS and not stat.S_ISLNK(mode):
+                    path.chmod(stat.S_IMODE(mode) & ~OTHERS)
+        return [f"Others on this machine could read {self.path}. Now only you can."] * bool(
+            is_open and entries
+        )
+
+    def _refuse_to_close(self, status: os.stat_result, entries: set[str]) -> None:
+        """Raises Refusal when the directory is not ours, or not ours alone."""
+        fault = ""
+        if status.st_uid != os.geteuid() and os.geteuid() != 0:
+            fault = f"others may read {self.path}, and only its owner can end that"
+        elif status.st_mode & stat.S_ISVTX or self.path.resolve() == Path("/"):
+            fault = f"{self.path} is everybody's"
+        elif entries and not entries & {"run", "secret-key", "db.sqlite3"}:
+            fault = f"{self.path} holds other files, which others may read"
+        if fault:
+            raise Refusal(
+                f"{variable('home')}: {fault}. Name a directory of your own, or close it: "
+                f"`chmod 700 {self.path}`."
+            )
+
+    def _private(self) -> Iterator[Path]:
+        """What lies in the home, without the files of models, which are many: their directory is closed."""
+        yield from self.path.iterdir()
+        for place in (self.run, self.logs, self.valkey_data):
+            for directory, names, files in os.walk(place):
+                yield from (Path(directory, name) for name in (*names, *files))
+
+
+def _refuse_unwritable(directory: Path) -> None:
+    """Raises OSError when no file can be made in it. A full disk is none of its business."""
+    try:
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
 
 
 def secret_of(home: Home) -> str:
@@ -117,47 +197,15 @@ def secret_of(home: Home) -> str:
     return secret
 
 
-class HomeLock:
-    """One stack per home. supervisord inherits the lock, so that it lasts until that has ended too."""
-
-    def __init__(self, home: Home) -> None:
-        self._path = home.lock
-        self.fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-    def take(self, address: str) -> None:
-        """Raises Refusal when another stack has this home; one that lost its launcher is waited for."""
-        deadline = time.monotonic() + ABANDONED_STACK_ENDS_WITHIN_SECONDS
-        while not self._try():
-            holder, where = self._holder()
-            if psutil.pid_exists(holder) or time.monotonic() > deadline:
-                raise Refusal(
-                    f"Slipway is already running on {self._path.parent.parent} (process {holder}, {where}). "
-                    f"Stop that one first, or start this one with another {variable('home')} and other ports."
-                )
-            time.sleep(0.2)
-        os.ftruncate(self.fd, 0)
-        os.pwrite(self.fd, f"{os.getpid()} {address}\n".encode(), 0)
-
-    def _try(self) -> bool:
-        try:
-            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _holder(self) -> tuple[int, str]:
-        """(process, address) of the launcher that took the lock last."""
-        pid, _, address = os.pread(self.fd, 300, 0).decode(errors="replace").strip().partition(" ")
-        return (int(pid) if pid.isdecimal() else 0), address
-
-
-def check_ports(env: Environment) -> None:
-    """Raises Refusal naming the first port that is taken or not allowed."""
+def check_ports(env: Environment, *, held: Container[str] = ()) -> None:
+    """Raises Refusal naming the first port that is taken or not allowed, but for those that we `held`."""
     for field, address in (
         ("port", env.bind),
         ("gateway_port", env.bind),
         ("gateway_admin_port", "127.0.0.1"),
     ):
+        if field in held:
+            continue
         port: int = getattr(env, field)
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         with socket.socket(family) as probe:

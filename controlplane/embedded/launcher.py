@@ -1,26 +1,31 @@
-"""The foreground process of `bin/up`: checks, prepares, supervises, waits, and leaves nothing behind."""
+"""The foreground process of `bin/up`: checks, prepares, starts or takes over, waits, and stops.
+
+Asked to stop, it leaves nothing behind. When it dies, or is asked to hand over, the data plane goes on and
+the next one takes it over.
+"""
 
 import os
 import signal
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import orjson
 
+from clusters.backends.base import ClusterUnreachable
 from clusters.backends.embedded import EmbeddedCluster
-from clusters.backends.supervisor_rpc import Program, Supervisor, SupervisorUnreachable
-from controlplane.embedded.home import Home, HomeLock, Refusal, check_ports
+from clusters.backends.supervisor_rpc import Supervisor, SupervisorUnreachable
+from controlplane.embedded import running
+from controlplane.embedded.home import Home, Refusal, check_ports
+from controlplane.embedded.lock import HomeLock
+from controlplane.embedded.planes import Spawner, Supervisord, tail
 from controlplane.embedded.prepared import is_prepared, note_prepared
-from controlplane.embedded.processes import Family, Signals, die_with, say
-from controlplane.embedded.programs import gateway_layout, parts, supervisord_conf
+from controlplane.embedded.processes import HAND_OVER, Family, PartFailed, Signals, say
+from controlplane.embedded.programs import GATEWAY_NAME, Programs, gateway_layout, programs
 from controlplane.env import PROJECT, Environment, misspelt_settings
-from gateway.backends.envoy import write_bootstrap
+from gateway.backends.envoy import renew_bootstrap, write_bootstrap
 from gateway.errors import GatewayError
 
 PREPARE = ("-m", "controlplane.embedded.prepare")
@@ -28,14 +33,11 @@ READY_WITHIN_SECONDS = 180.0
 HOPELESS_AFTER_RESTARTS = 3
 STOP_WITHIN_SECONDS = 25.0
 """More than any part takes (programs.py): after it everything left is killed."""
+GATEWAY_STOPS_WITHIN_SECONDS = 5.0
 
 
 class Stopped(Exception):
     """A signal asked us to stop."""
-
-
-class PartFailed(Exception):
-    """One line: something we started ended or never became healthy."""
 
 
 class Launcher:
@@ -43,70 +45,101 @@ class Launcher:
         self,
         env: Environment,
         *,
-        programs: Sequence[Program] | None = None,
+        what: Callable[[Environment, Home], Programs] = programs,
         prepare: tuple[str, ...] = PREPARE,
         after_ready: Sequence[str] = (),
+        replace: bool = False,
     ) -> None:
-        """What to run: `programs` (default: all parts), before them Python with the arguments `prepare`.
+        """`what` runs, and before it Python with the arguments `prepare`.
 
         `after_ready`: arguments of a `manage.py` that runs once, on our terminal, when every part is healthy.
+        `replace`: take the place of a launcher that runs on this home.
         """
         self._env = env
         self._home = Home(env.home)
-        self._programs = programs
+        self._what = what
         self._prepare_arguments = prepare
         self._after_ready = after_ready
+        self._replace = replace
         self._errand = 0
         self._address = env.public_url or env.local_url(env.port)
-        self._environ = os.environ | {
+        self._keeps_data = False
+        """Whether the data plane goes on when we fail: it answered before us, or has been ready under us."""
+        environ = os.environ | {
             "DJANGO_SETTINGS_MODULE": "controlplane.settings.embedded",
             "PYTHONDONTWRITEBYTECODE": "",  # kept byte code is what makes the second start quick
         }
+        self._spawner = Spawner(environ)
+        self._cluster = EmbeddedCluster(
+            run_dir=self._home.run,
+            log_dir=self._home.logs,
+            ports=env.worker_port_range,
+            directory=PROJECT,
+        )
 
     def run(self) -> int:
         """Exit status: 0 stopped as asked, 1 a part failed, 2 refused to start."""
+        os.umask(0o077)
         try:
-            self._home.make()
+            said = self._home.make()
             lock = HomeLock(self._home)
-            lock.take(self._address)
-            check_ports(self._env)
-            self._parts = parts(self._env, self._home) if self._programs is None else list(self._programs)
+            if lock.take(self._address, replace=self._replace):
+                said.append("The stack that ran here has handed over. The gateway and the workers go on.")
+            self._programs = self._what(self._env, self._home)
+            self._take_stock()
         except (Refusal, GatewayError) as refusal:
-            sys.stderr.write(f"bin/up: {refusal}\n")
+            os.write(2, f"bin/up: {refusal}\n".encode())
             return 2
-        for hint in misspelt_settings():
-            say(hint)
+        for line in (*said, *misspelt_settings()):
+            say(line)
         self._signals, self._family = Signals(), Family()
-        supervisord = 0
+        self._control = self._supervisord("control", dies_by=signal.SIGTERM, pass_fds=(lock.fd,))
+        self._data = self._supervisord("data", dies_by=None)
         try:
             self._prepare()
-            supervisord = self._start_supervisord(lock)
-            self._wait_until_ready(supervisord)
+            self._start()
+            self._wait_until_ready()
+            self._keeps_data = True
             self._welcome()
-            self._watch(supervisord)
+            self._watch()
         except Stopped:
-            say(f"Stopping ({self._signals.asked[0].name}); once more to kill.")
+            self._keeps_data = HAND_OVER in self._signals.asked
+            if self._keeps_data:
+                say("Another bin/up takes over. The gateway and the workers go on.")
+            else:
+                say(f"Stopping ({self._signals.asked[0].name}); once more to kill.")
         except PartFailed as failure:
             say(f"bin/up: {failure}")
+            if self._keeps_data:
+                say("The gateway and the workers go on; bin/up takes them over.")
             return 1
         finally:
-            self._stop(supervisord)
+            self._stop()
         return 0
 
-    def _spawn(self, *arguments: str, dies_by: signal.Signals = signal.SIGKILL, **options: Any) -> int:
-        """Start this Python, in a session of its own: the terminal's signals are ours alone."""
-        own_pid = os.getpid()
-        child = subprocess.Popen(
-            [sys.executable, *arguments],
-            cwd=PROJECT,
-            env=self._environ,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            preexec_fn=lambda: die_with(own_pid, dies_by),  # safe: we have one thread
+    def _supervisord(self, plane: str, **options: Any) -> Supervisord:
+        titles = {"control": "the control plane", "data": "the gateway and the workers"}
+        return Supervisord(
+            getattr(self._home, plane),
+            family=self._family,
+            spawner=self._spawner,
+            title=titles[plane],
             **options,
         )
-        child.returncode = 0  # the Family reaps; without a code Popen would try to, when it is collected
-        return child.pid
+
+    def _take_stock(self) -> None:
+        """What runs here already, and may go on. Raises Refusal, GatewayError."""
+        running.kill(running.descendants(self._home.control.socket))
+        self._there = running.programs(self._home.data.socket)
+        gateway = self._there.get(GATEWAY_NAME)
+        if gateway and not renew_bootstrap(gateway_layout(self._env, self._home)):
+            say("The gateway is to listen elsewhere: it starts anew.")
+            running.kill(running.supervisords(self._home.data.conf))
+            running.end(gateway, within_seconds=GATEWAY_STOPS_WITHIN_SECONDS)
+            del self._there[GATEWAY_NAME]
+        self._keeps_data = bool(self._there)
+        held = ("gateway_port", "gateway_admin_port") if GATEWAY_NAME in self._there else ()
+        check_ports(self._env, held=held)
 
     def _wait(self, until: Callable[[], bool], *, seconds: float, every: float = 0.1) -> bool:
         """Raises Stopped as soon as a signal asks for it."""
@@ -121,7 +154,8 @@ class Launcher:
 
     def _prepare(self) -> None:
         try:
-            write_bootstrap(gateway_layout(self._env, self._home))
+            if GATEWAY_NAME not in self._there:
+                write_bootstrap(gateway_layout(self._env, self._home))
         except GatewayError as error:
             raise PartFailed(str(error)) from None
         if self._prepare_arguments == PREPARE and is_prepared(self._env, self._home):
@@ -129,49 +163,56 @@ class Launcher:
         say("Preparing the database and the files.")
         log = self._home.logs / "prepare.log"
         with log.open("wb") as output:
-            pid = self._spawn(*self._prepare_arguments, stdout=output, stderr=output)
+            pid = self._spawner.spawn(*self._prepare_arguments, stdout=output, stderr=output)
         self._wait(lambda: self._family.exit_code(pid) is not None, seconds=float("inf"), every=1)
         if self._family.exit_code(pid):
-            raise PartFailed(f"the preparation failed. {_tail(log)}")
-        if words := _tail(log):
+            raise PartFailed(f"the preparation failed. {tail(log)}")
+        if words := tail(log):
             say(words)
         note_prepared(self._env, self._home)
 
-    def _start_supervisord(self, lock: HomeLock) -> int:
-        cluster = EmbeddedCluster(
-            run_dir=self._home.run,
-            log_dir=self._home.logs,
-            ports=self._env.worker_port_range,
-            directory=PROJECT,
-        )
-        for problem in cluster.restore():
+    def _start(self) -> None:
+        for problem in self._cluster.restore(self._there):
             say(f"A deployment is not started again. {problem}")
-        self._home.supervisor_conf.write_text(supervisord_conf(self._parts, self._home))
-        self._home.supervisor_socket.unlink(missing_ok=True)
-        with (self._home.logs / "supervisord.out").open("wb") as output:
-            return self._spawn(
-                *("-m", "controlplane.embedded.supervisord", "-c", str(self._home.supervisor_conf)),
-                dies_by=signal.SIGTERM,  # it then stops its parts in order
-                stdout=output,
-                stderr=output,
-                pass_fds=(lock.fd,),
-            )
+        try:
+            self._data.configure(self._programs.data, include=f"{self._home.programs.name}/*.conf")
+            self._control.configure(self._programs.control)
+        except OSError as error:
+            raise PartFailed(f"{self._home.run} cannot be written: {error.strerror}.") from None
+        self._data.start()
+        self._control.start()
 
-    def _wait_until_ready(self, supervisord: int) -> None:
+    def _keep_up(self) -> None:
+        self._data.keep_up()
+        self._control.keep_up()
+
+    def _wait_until_ready(self) -> None:
+        workers = [name for name in self._there if name != GATEWAY_NAME]
+        if self._there:
+            say(f"Taking over what runs: the gateway and {len(workers)} workers.")
         say("Starting the parts.")
         report: Mapping[str, Any] = {}
+        is_settled = not workers
 
         def healthy() -> bool:
-            nonlocal report
-            self._check(supervisord)
+            nonlocal report, is_settled
+            self._keep_up()
             self._check_parts()
+            is_settled = is_settled or self._settle()
             report = self._readiness()
-            return bool(report.get("healthy"))
+            return is_settled and bool(report.get("healthy"))
 
         if not self._wait(healthy, seconds=READY_WITHIN_SECONDS, every=0.2):
             raise PartFailed(
                 f"not ready after {READY_WITHIN_SECONDS:.0f} s: {_faults(report)}. See {self._home.logs}"
             )
+
+    def _settle(self) -> bool:
+        try:
+            self._cluster.settle()
+        except ClusterUnreachable:
+            return False
+        return True
 
     def _readiness(self) -> Mapping[str, Any]:
         """The answer of `/readyz`, whatever its status; empty while nobody answers."""
@@ -189,14 +230,20 @@ class Launcher:
 
     def _check_parts(self) -> None:
         """Raises PartFailed for a part that does not come up at all."""
-        try:
-            seen = Supervisor(self._home.supervisor_socket, self._home.programs).processes()
-        except SupervisorUnreachable:
-            return
-        for part in self._parts:
-            if part.name in seen and seen[part.name].restarts >= HOPELESS_AFTER_RESTARTS:
-                last = seen[part.name].last_exit
-                raise PartFailed(f"{part.name} does not start ({last}); {part.log} ends:\n{_tail(part.log)}")
+        for plane, parts in (
+            (self._home.control, self._programs.control),
+            (self._home.data, self._programs.data),
+        ):
+            try:
+                seen = Supervisor(plane.socket, self._home.programs).processes()
+            except SupervisorUnreachable:
+                continue
+            for part in parts:
+                if part.name in seen and seen[part.name].restarts >= HOPELESS_AFTER_RESTARTS:
+                    last = seen[part.name].last_exit
+                    raise PartFailed(
+                        f"{part.name} does not start ({last}); {part.log} ends:\n{tail(part.log)}"
+                    )
 
     def _welcome(self) -> None:
         say(f"Slipway is ready: {self._address}")
@@ -207,42 +254,41 @@ class Launcher:
         say(f"  logs            {self._home.logs}")
         say("Ctrl-C stops everything.")
 
-    def _watch(self, supervisord: int) -> None:
+    def _watch(self) -> None:
         if self._after_ready:
-            self._errand = self._spawn("manage.py", *self._after_ready)
+            self._errand = self._spawner.spawn("manage.py", *self._after_ready)
         while True:
-            self._wait(lambda: False, seconds=5, every=5)
-            self._check(supervisord)
+            self._wait(lambda: self._data.has_ended or self._control.has_ended, seconds=5, every=5)
+            self._keep_up()
             if self._errand and (code := self._family.exit_code(self._errand)) is not None:
                 self._errand = 0
                 if code:
                     say(f"bin/up: {' '.join(self._after_ready)} failed (exit {code}). The stack goes on.")
 
-    def _check(self, supervisord: int) -> None:
-        code = self._family.exit_code(supervisord)
-        if code is not None:
-            out = _tail(self._home.logs / "supervisord.out")
-            raise PartFailed(
-                f"supervisord ended ({_ending(code)}); all its parts are stopped. {out}".rstrip()
-            )
-
-    def _stop(self, supervisord: int) -> None:
-        """supervisord stops its parts in order; after the time, or a second signal, everything is killed."""
+    def _stop(self) -> None:
+        """Each supervisord stops its parts in order; after the time, or a second signal, all are killed."""
         if self._errand and self._family.exit_code(self._errand) is None:
             os.kill(self._errand, signal.SIGKILL)  # before what it talks to goes away
         asked = len(self._signals.asked)
-        if supervisord and self._family.exit_code(supervisord) is None:
-            os.kill(supervisord, signal.SIGTERM)
-            deadline = time.monotonic() + STOP_WITHIN_SECONDS
-            while self._family.exit_code(supervisord) is None:
-                if time.monotonic() > deadline or len(self._signals.asked) > asked:
-                    break
-                self._signals.wait(0.2)
-        self._family.kill()
+        deadline = time.monotonic() + STOP_WITHIN_SECONDS
 
+        def no_longer() -> bool:
+            self._signals.wait(0.2)
+            return time.monotonic() > deadline or len(self._signals.asked) > asked
 
-def _ending(code: int) -> str:
-    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+        self._control.stop(no_longer)
+        if not self._keeps_data:
+            self._data.stop(no_longer)
+        self._family.kill(but=self._spared)
+        self._control.kill_the_rest()
+        if not self._keeps_data:
+            self._data.kill_the_rest()
+
+    def _spared(self) -> list[int]:
+        if not self._keeps_data:
+            return []
+        data = self._home.data
+        return [one.pid for one in (*running.supervisords(data.conf), *running.descendants(data.socket))]
 
 
 def _faults(report: Mapping[str, Any]) -> str:
@@ -252,10 +298,3 @@ def _faults(report: Mapping[str, Any]) -> str:
         if not part.get("ok")
     ]
     return "; ".join(faults) or "the web process does not answer"
-
-
-def _tail(log: Path, lines: int = 15) -> str:
-    try:
-        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
-    except OSError:
-        return ""

@@ -1,4 +1,4 @@
-"""How the parts of the embedded stack fare, as supervisord sees them: for the Home page."""
+"""How the parts of the embedded stack fare, as the supervisord of each plane sees them: for the Home page."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,11 +9,13 @@ from django.utils import timezone
 
 from clusters.backends.supervisor_rpc import (
     ALIVE,
+    ProcessSeen,
     ProcessState,
     Supervisor,
     SupervisorFault,
     SupervisorUnreachable,
 )
+from controlplane.embedded.running import CONTROL, DATA
 
 TITLES = {
     "valkey": "Broker and live layer",
@@ -59,11 +61,13 @@ class PartsReport:
 
 
 def parts_status() -> PartsReport:
-    """The parts that supervisord runs, in the order of starting. Never raises, answers within 2 s."""
+    """The parts that supervisord runs, in the order of starting. Never raises, answers within 4 s."""
     run: Path = settings.SLIPWAY_RUN_DIR
-    supervisor = Supervisor(run / "supervisor.sock", run / "supervisor.d", timeout_seconds=2)
+    seen: dict[str, ProcessSeen] = {}
     try:
-        seen = supervisor.processes()
+        for plane in (CONTROL, DATA):
+            supervisor = Supervisor(run / f"{plane}.sock", run / "supervisor.d", timeout_seconds=2)
+            seen |= supervisor.processes()
     except (SupervisorUnreachable, SupervisorFault) as error:
         return PartsReport((), str(error))
     now = timezone.now()

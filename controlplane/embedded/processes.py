@@ -1,19 +1,26 @@
-"""Children of this process, theirs included: nothing that we started outlives us."""
+"""Children of this process, theirs included, and the signals that ask it to end."""
 
 import ctypes
 import os
 import select
 import signal
 import time
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from types import FrameType
 
 import psutil
 
+HAND_OVER = signal.SIGUSR1
+"""Asks a launcher to stop its control plane, to leave the data plane as it is and to end."""
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 KILL_WITHIN_SECONDS = 10.0
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+
+class PartFailed(Exception):
+    """One line: something we started ended or never became healthy."""
 
 
 def die_with(parent: int, how: signal.Signals) -> None:
@@ -42,13 +49,13 @@ class Family:
         status = self._ended.get(pid)
         return None if status is None else os.waitstatus_to_exitcode(status)
 
-    def kill(self) -> None:
-        """Kill and reap every descendant, those that are born meanwhile too.
+    def kill(self, *, but: Callable[[], Collection[int]] = tuple) -> None:
+        """Kill and reap every descendant, those that are born meanwhile too, `but` not these.
 
         One that the kernel does not let go (a device that hangs) is named and left.
         """
         deadline = time.monotonic() + KILL_WITHIN_SECONDS
-        while living := psutil.Process().children(recursive=True):
+        while living := self._living(but()):
             if time.monotonic() > deadline:
                 say(f"Cannot be killed: {', '.join(f'process {process.pid}' for process in living)}")
                 return
@@ -58,6 +65,9 @@ class Family:
             self.reap()
             time.sleep(0.01)
 
+    def _living(self, spared: Collection[int]) -> list[psutil.Process]:
+        return [one for one in psutil.Process().children(recursive=True) if one.pid not in spared]
+
 
 class Signals:
     """The signals that ask us to stop, as something to wait for."""
@@ -66,7 +76,7 @@ class Signals:
         self.asked: list[signal.Signals] = []
         self._read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
-        for name in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
+        for name in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, HAND_OVER):
             signal.signal(name, self._note)
         if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup bin/up means to stay
             signal.signal(signal.SIGHUP, self._note)

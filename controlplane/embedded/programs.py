@@ -1,24 +1,35 @@
-"""What supervisord runs on one machine: the parts, their commands and the order in which they stop."""
+"""What runs on one machine: the programs of both planes, their commands, the order in which they stop."""
 
 import sys
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from clusters.backends.supervisor_rpc import Program
-from controlplane.embedded.home import Home, Refusal
+from controlplane.embedded.home import Home, Plane, Refusal
 from controlplane.embedded.supervisord import NAMESPACE_FACTORY
 from controlplane.env import PROJECT, Environment
 from gateway.backends.envoy import Layout
 from gateway.backends.envoy import command as envoy_command
 
-# Started in this order, stopped in the opposite one: the parts that act, then the workers of models (their
-# priority is clusters/backends/embedded.py's), then the gateway that leads to them, then the broker.
-BROKER, GATEWAY, CONTROL = 100, 200, 400
+# In each plane started in this order and stopped in the opposite one. The control plane stops first; of the
+# data plane the workers of models (their priority is clusters/backends/embedded.py's), then the gateway that
+# leads to them.
+BROKER, GATEWAY, PART = 100, 200, 400
+GATEWAY_NAME = "gateway"
 
 
-def parts(env: Environment, home: Home) -> list[Program]:
-    """The programs that are always there. Without the bundled broker when the settings name another."""
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """What always runs, by plane."""
+
+    control: list[Program]
+    data: list[Program]
+
+
+def programs(env: Environment, home: Home) -> Programs:
+    """Without the bundled broker when the settings name another. Raises Refusal, GatewayError."""
 
     def part(name: str, *command: str, priority: int, **options: Any) -> Program:
         log = home.logs / f"{name}.log"
@@ -26,15 +37,15 @@ def parts(env: Environment, home: Home) -> list[Program]:
 
     def control(name: str, *arguments: str, **options: Any) -> Program:
         """A Python part. It imports for seconds: one that ends before five has failed to start."""
-        return part(name, sys.executable, *arguments, priority=CONTROL, healthy_after_seconds=5, **options)
+        return part(name, sys.executable, *arguments, priority=PART, healthy_after_seconds=5, **options)
 
     valkey = part("valkey", _valkey(), *_valkey_options(home), priority=BROKER, stop_within_seconds=5)
     envoy = envoy_command(gateway_layout(env, home))
     uvicorn = ("-m", "uvicorn", "controlplane.asgi:application", "--host", env.bind, "--port", str(env.port))
     celery = ("-m", "celery", "-A", "controlplane", "worker", "--pool", "prefork", "--concurrency", "2")
-    return [
+    gateway = part(GATEWAY_NAME, *envoy, priority=GATEWAY, stop_within_seconds=5)
+    parts = [
         *([] if env.redis_url else [valkey]),
-        part("gateway", *envoy, priority=GATEWAY, stop_within_seconds=5),
         control(
             "web",
             *(*uvicorn, "--timeout-graceful-shutdown", "3", "--no-proxy-headers", "--no-access-log"),
@@ -50,6 +61,7 @@ def parts(env: Environment, home: Home) -> list[Program]:
         ),
         control("sweeper", "manage.py", "sweep", stop_within_seconds=14),
     ]
+    return Programs(control=parts, data=[gateway])
 
 
 def gateway_layout(env: Environment, home: Home) -> Layout:
@@ -65,20 +77,21 @@ def gateway_layout(env: Environment, home: Home) -> Layout:
     )
 
 
-def supervisord_conf(programs: list[Program], home: Home) -> str:
+def supervisord_conf(programs: list[Program], plane: Plane, *, include: str = "") -> str:
+    """`include`: further programs, as a pattern of file names beside the plane's configuration."""
     head = f"""\
 [supervisord]
 nodaemon=true
 silent=true
-logfile={_escape(home.logs / "supervisord.log")}
+logfile={_escape(plane.log)}
 logfile_maxbytes=10MB
 logfile_backups=3
-pidfile={_escape(home.run / "supervisord.pid")}
-identifier=slipway
+pidfile={_escape(plane.run / f"supervisord-{plane.name}.pid")}
+identifier={plane.name}
 nocleanup=true
 
 [unix_http_server]
-file={_escape(home.supervisor_socket)}
+file={_escape(plane.socket)}
 chmod=0600
 
 [rpcinterface:supervisor]
@@ -86,10 +99,9 @@ supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface
 
 [rpcinterface:slipway]
 supervisor.rpcinterface_factory={NAMESPACE_FACTORY}
-
-[include]
-files=supervisor.d/*.conf
 """
+    if include:
+        head += f"\n[include]\nfiles={include}\n"
     return "\n".join([head, *(program.render() for program in programs)])
 
 

@@ -1,10 +1,12 @@
 """supervisord as the embedded stack needs it: `python -m controlplane.embedded.supervisord -c FILE`.
 
 What it adds to the package `supervisor`:
-- Its children die with it (prctl(2), PR_SET_PDEATHSIG), and with each child whatever is left of that
-  child's process group. A descendant that left its group is killed when supervisord ends.
+- The children of the one that is named `control` die with it (prctl(2), PR_SET_PDEATHSIG). Those of the one
+  named `data` outlive it, and the next one takes them over (detached.py).
+- With each child ends whatever is left of its process group; when supervisord ends, every descendant.
 - Groups of equal priority stop together instead of one after the other.
 - It remembers how often a program was started and how its last process ended, over XML-RPC (`slipway.*`).
+- A log that cannot be written costs lines of that log and nothing else.
 """
 
 import os
@@ -13,44 +15,88 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from supervisor import events
+from supervisor import events, loggers
 from supervisor.medusa.asyncore_25 import ExitNow
 from supervisor.options import ServerOptions, decode_wait_status
 from supervisor.rpcinterface import SupervisorNamespaceRPCInterface
 from supervisor.states import ProcessStates, getProcessStateDescription
 from supervisor.supervisord import Supervisor
 
+from controlplane.embedded import running
+from controlplane.embedded.detached import Adopted, DetachedConfig, trim_logs
 from controlplane.embedded.processes import Family, die_with
 
 NAMESPACE_FACTORY = "controlplane.embedded.supervisord:make_namespace"
 
 
-class Options(ServerOptions):  # type: ignore[misc]  # the package has no types
+class Log(loggers.RotatingFileHandler):  # type: ignore[misc]  # the package has no types
+    """One that a full disk does not stop: stock supervisord ends when its log cannot be written."""
+
+    def emit(self, record: Any) -> None:
+        try:
+            super().emit(record)
+        except (OSError, ValueError):  # the new file of a rotation could not be made
+            with suppress(OSError):
+                self.reopen()
+
+    def handleError(self) -> None:
+        """There is nowhere to tell it."""
+
+
+class Options(ServerOptions):  # type: ignore[misc]
     """The system calls that supervisord makes, with ours around them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.own_pid = os.getpid()
-        self.last_ended: tuple[int, int] = (0, 0)
-        """(pid, wait status) of the child reaped last."""
+        self.adopted = Adopted()
+        self.last_ended: tuple[int, str] = (0, "")
+        """Pid of the process that ended last, and how."""
+
+    @property
+    def are_detached(self) -> bool:
+        """Whether the processes outlive us."""
+        return bool(self.identifier == running.DATA)
+
+    def processes_from_section(self, parser: Any, section: str, group: str, klass: Any = None) -> Any:
+        if parser.saneget("supervisord", "identifier", "") == running.DATA:
+            klass = DetachedConfig
+        return super().processes_from_section(parser, section, group, klass)
 
     def setpgrp(self) -> None:
         """In the child, before exec: a group of its own, and the same end as ours."""
         os.setpgrp()
-        die_with(self.own_pid, signal.SIGKILL)
+        if not self.are_detached:
+            die_with(self.own_pid, signal.SIGKILL)
+
+    def execve(self, filename: str, argv: list[str], env: dict[str, str]) -> None:
+        name = env["SUPERVISOR_PROCESS_NAME"]
+        env[running.MARK] = running.mark(os.getpid(), name, self.socket)
+        super().execve(filename, argv, env)
+
+    @property
+    def socket(self) -> Any:
+        return self.serverurl.removeprefix("unix://")
 
     def waitpid(self) -> tuple[int | None, int | None]:
         """Reap one child, after killing what is left of its process group.
 
         The group is killed while the child is still a zombie: until it is reaped nobody can get its number.
+        Of a process that another supervisord had started it is known only that it ended.
         """
         with suppress(ChildProcessError):
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if ended is not None:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(ended.si_pid, signal.SIGKILL)
-                self.last_ended = os.waitpid(ended.si_pid, 0)
-                return self.last_ended
+                pid, status = os.waitpid(ended.si_pid, 0)
+                self.last_ended = (pid, decode_wait_status(status)[1])
+                return pid, status
+        if gone := self.adopted.one_that_ended():
+            pid, name = gone
+            running.kill(running.descendants(self.socket, name))
+            self.last_ended = (pid, "unseen, under another supervisor than the one that started it")
+            return pid, 0
         return None, None
 
 
@@ -81,15 +127,16 @@ class SlipwayNamespace:
             events.ProcessStateStoppedEvent,
         ):
             events.subscribe(ending, self._note_end)
+        events.subscribe(events.Tick5Event, lambda _: trim_logs(supervisord))
 
     def _count_start(self, event: Any) -> None:
         event.process.slipway_starts = getattr(event.process, "slipway_starts", 0) + 1
 
     def _note_end(self, event: Any) -> None:
         """Runs while the process is being reaped, before its pid is forgotten."""
-        pid, status = self._supervisord.options.last_ended
+        pid, how = self._supervisord.options.last_ended
         if event.process.pid and event.process.pid == pid:
-            event.process.slipway_last_exit = decode_wait_status(status)[1]
+            event.process.slipway_last_exit = how
         elif event.process.spawnerr:
             event.process.slipway_last_exit = event.process.spawnerr
 
@@ -120,12 +167,18 @@ def make_namespace(supervisord: Any) -> SlipwayNamespace:
 
 def main() -> None:
     family = Family()
+    loggers.RotatingFileHandler = Log
     options = Options()
     options.realize()
     options.first, options.test = True, False
+    if options.are_detached:
+        wanted = {group.name for group in options.process_group_configs}
+        strangers = options.adopted.find(options.socket, wanted)
+        running.kill(strangers)
     with suppress(ExitNow):
         OrderedSupervisor(options).main()
     family.kill()
+    running.kill(running.descendants(options.socket))
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def parts_now(*, patience_seconds: float = PATIENCE_SECONDS) -> Parts:
 
 def is_supervised() -> bool:
     """Whether the parts run here, under the supervisor of the embedded stack."""
-    return bool((settings.SLIPWAY_RUN_DIR / "supervisor.sock").exists())
+    return bool((settings.SLIPWAY_RUN_DIR / "control.sock").exists())
 
 
 def merged(

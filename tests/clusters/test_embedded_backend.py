@@ -56,11 +56,44 @@ def test_a_restart_of_everything_brings_the_workers_back_to_their_ports(rig: Emb
         rig.cluster.apply(gone, fence=Fence(1, 1))
 
 
+def test_workers_outlive_their_supervisord_and_the_next_one_takes_them_over(
+    rig: EmbeddedRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, surplus = wish(replicas=2), wish(replicas=2, settings={"drains_seconds": 1})
+    for each in (spec, surplus):
+        rig.cluster.apply(each, fence=Fence(1, 1))
+    before, more = ready(rig.cluster, spec), ready(rig.cluster, surplus)
+    with monkeypatch.context() as cut:
+        cut.setattr(rig.cluster, "_carry_out", lambda *_: None)
+        rig.cluster.apply(replace(surplus, replicas=1), fence=Fence(1, 2))
+    rig.kill_supervisord()
+
+    assert rig.start_supervisord() == []
+
+    after = ready(rig.cluster, spec)
+    assert [(worker.pid, worker.port) for worker in after] == [(one.pid, one.port) for one in before]
+    assert [
+        abs((one.since - other.since).total_seconds()) < 2 for one, other in zip(after, before, strict=True)
+    ]
+    (left,) = ready(rig.cluster, replace(surplus, replicas=1))
+    assert left.pid == more[0].pid
+
+    rig.kill(after[0])
+
+    eventually(lambda: rig.cluster.observe(spec.name)[0].restarts == 1)
+    again = ready(rig.cluster, spec)
+    assert again[0].port == before[0].port
+    assert again[1].pid == before[1].pid
+    rig.cluster.remove(spec.name, fence=Fence(1, 2))
+    eventually(lambda: rig.cluster.observe(spec.name) == ())
+
+
 def test_a_port_that_another_program_took_meanwhile_is_changed(rig: EmbeddedRig) -> None:
     spec = wish(replicas=1)
     rig.cluster.apply(spec, fence=Fence(1, 1))
     (before,) = ready(rig.cluster, spec)
-    os.kill(rig.supervisord_pid, signal.SIGKILL)
+    rig.kill_supervisord()
+    rig.kill(before)
     with socket.socket() as thief:
         thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         eventually(lambda: bound(thief, before.port))
@@ -238,7 +271,7 @@ def test_workers_are_spread_over_the_gpus(
     assert small.seats[0].gpus == (1,)
     assert none is not None
     assert none.seats[0].gpus == ()
-    assert 'CUDA_VISIBLE_DEVICES="1"' in unstarted._programs(small)["small-0"].render()
+    assert 'CUDA_VISIBLE_DEVICES="1"' in unstarted._programs(small, [0])["small-0"].render()
 
 
 def test_a_worker_with_several_gpus_gets_them_all(
@@ -254,7 +287,7 @@ def test_a_worker_with_several_gpus_gets_them_all(
     big = unstarted._wishes.load("big")
     assert big is not None
     assert [big.seats[ordinal].gpus for ordinal in range(2)] == [(0, 1), (2, 3)]
-    assert 'CUDA_VISIBLE_DEVICES="2,3"' in unstarted._programs(big)["big-1"].render()
+    assert 'CUDA_VISIBLE_DEVICES="2,3"' in unstarted._programs(big, [1])["big-1"].render()
 
 
 def test_gpus_are_read_as_the_driver_lists_them() -> None:

@@ -29,10 +29,10 @@ def test_supervisord_starts_the_very_command(
 ) -> None:
     home = Home(tmp_path_factory.mktemp("home"))
     home.make()
-    home.supervisor_conf.write_text(supervisord_conf([program("/bin/echo", *arguments)], home))
+    home.control.conf.write_text(supervisord_conf([program("/bin/echo", *arguments)], home.control))
 
     options = ServerOptions()
-    options.realize(["-c", str(home.supervisor_conf)])
+    options.realize(["-c", str(home.control.conf)])
 
     (group,) = options.process_group_configs
     (process,) = group.process_configs

@@ -8,11 +8,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
-import psutil
-
 from clusters.backends.base import ClusterBackend, DeploymentSpec, SeenState, WorkerSeen
 from clusters.backends.embedded.backend import EmbeddedCluster
 from clusters.backends.fake import FakeCluster
+from controlplane.embedded import running
 from controlplane.embedded.home import Home
 from controlplane.embedded.programs import supervisord_conf
 from controlplane.env import PROJECT
@@ -58,17 +57,14 @@ class EmbeddedRig:
     def __init__(self, home: Path) -> None:
         self.home = Home(home)
         self.home.make()
-        self.home.supervisor_conf.write_text(supervisord_conf([], self.home))
+        self.plane = self.home.data
+        self.plane.conf.write_text(supervisord_conf([], self.plane, include="supervisor.d/*.conf"))
         self.cluster = self.cluster_at(home)
         self._supervisord = self._start()
 
     def cluster_at(self, home: Path, **options: Any) -> EmbeddedCluster:
         places = {"run_dir": home / "run", "log_dir": home / "logs", "directory": PROJECT}
         return EmbeddedCluster(**places | {"ports": PORTS.workers, "argv": stub_argv} | options)
-
-    @property
-    def supervisord_pid(self) -> int:
-        return self._supervisord.pid
 
     def kill(self, worker: WorkerSeen) -> None:
         assert worker.pid is not None
@@ -79,12 +75,18 @@ class EmbeddedRig:
 
     def restart(self) -> list[str]:
         """Everything ends without a farewell and starts again, as after a power cut."""
-        left = psutil.Process(self._supervisord.pid).children() if self._supervisord.poll() is None else []
+        self.kill_supervisord()
+        running.kill(running.descendants(self.plane.socket))
+        return self.start_supervisord()
+
+    def kill_supervisord(self) -> None:
         self._supervisord.kill()
         self._supervisord.wait()
-        eventually(lambda: not any(process.is_running() for process in left))
-        problems = self.cluster.restore()
+
+    def start_supervisord(self) -> list[str]:
+        problems = self.cluster.restore(running.programs(self.plane.socket))
         self._supervisord = self._start()
+        self.cluster.settle()
         return problems
 
     def stop(self) -> None:
@@ -92,7 +94,7 @@ class EmbeddedRig:
         self._supervisord.wait(20)
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "controlplane.embedded.supervisord", "-c", self.home.supervisor_conf]
+        command = [sys.executable, "-m", running.SUPERVISORD, "-c", self.plane.conf]
         process = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         eventually(lambda: self.cluster.health().ok)
         return process

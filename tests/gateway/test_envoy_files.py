@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -398,3 +398,26 @@ def test_the_command_line_refuses_unknown_fields(tmp_path: Path) -> None:
     command = bootstrap.command(EnvoyStack(tmp_path).layout)
     assert "--reject-unknown-dynamic-fields" in command
     assert "--disable-hot-restart" in command
+
+
+def test_an_envoy_that_runs_on_keeps_its_files_and_gets_a_bootstrap_for_its_next_start(
+    stack: EnvoyStack,
+) -> None:
+    files_of = {path: path.read_bytes() for path in stack.layout.run_dir.rglob("*.json")}
+    older = json.loads(stack.layout.bootstrap.read_bytes()) | {"stats_flush_interval": "5s"}
+    stack.layout.bootstrap.write_text(json.dumps(older))
+
+    assert bootstrap.renew_bootstrap(stack.layout) is True
+
+    assert {path: path.read_bytes() for path in stack.layout.run_dir.rglob("*.json")} == files_of
+
+
+@pytest.mark.parametrize("change", [{"port": 1024}, {"admin_port": 1024}, {"bind": "127.0.0.2"}])
+def test_an_envoy_that_is_to_listen_elsewhere_cannot_run_on(
+    stack: EnvoyStack, change: dict[str, Any]
+) -> None:
+    before = stack.layout.bootstrap.read_bytes()
+
+    assert bootstrap.renew_bootstrap(replace(stack.layout, **change)) is False
+
+    assert stack.layout.bootstrap.read_bytes() == before

@@ -91,7 +91,7 @@ def test_a_drain_ends_what_does_not_end_within_its_grace(log: Path) -> None:
         assert answer.status != 200
 
 
-def test_a_second_signal_ends_it_at_once(log: Path) -> None:
+def test_a_drain_that_is_asked_for_twice_goes_on_and_an_interrupt_ends_it_at_once(log: Path) -> None:
     with running(log, settings={"token_seconds": 2.0}, settle_seconds=60.0, grace_seconds=60) as worker:
         worker.until_ready()
         Answer(worker, **LONG)
@@ -99,6 +99,9 @@ def test_a_second_signal_ends_it_at_once(log: Path) -> None:
         worker.process.send_signal(signal.SIGTERM)
         wait_until(lambda: worker.health()[0] == 503, seconds=5.0)
         worker.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        assert worker.process.poll() is None
+        worker.process.send_signal(signal.SIGINT)
         assert worker.wait(5.0) == 1
 
 

@@ -12,13 +12,33 @@ from typing import Any
 import psutil
 import pytest
 
-from clusters.backends.supervisor_rpc import Supervisor
+from clusters.backends.supervisor_rpc import ProcessSeen, Supervisor
+from controlplane.embedded import running
 from controlplane.embedded.home import Home
 from controlplane.env import PROJECT
 from tests.patience import eventually
 from tests.ports import PortBlock
 
 MARK = "SLIPWAY_TEST_MARK"
+
+
+class Planes:
+    """The supervisords of both planes as one."""
+
+    def __init__(self, home: Home) -> None:
+        self._planes = [Supervisor(plane.socket, home.programs) for plane in (home.control, home.data)]
+
+    def processes(self) -> dict[str, ProcessSeen]:
+        return {name: seen for plane in self._planes for name, seen in plane.processes().items()}
+
+    def stop(self, name: str) -> None:
+        self._of(name).stop(name)
+
+    def start(self, name: str) -> None:
+        self._of(name).start(name)
+
+    def _of(self, name: str) -> Supervisor:
+        return next(plane for plane in self._planes if name in plane.processes())
 
 
 class RunningStack:
@@ -58,11 +78,20 @@ class RunningStack:
         return self.output.read_text()
 
     @property
-    def supervisor(self) -> Supervisor:
-        return Supervisor(self.home.supervisor_socket, self.home.programs)
+    def supervisor(self) -> Planes:
+        return Planes(self.home)
 
-    def supervisord_pid(self) -> int:
-        return int((self.home.run / "supervisord.pid").read_text())
+    def supervisord_pid(self, plane: str) -> int:
+        (process,) = running.supervisords(getattr(self.home, plane).conf)
+        return process.pid
+
+    def pids(self, *names: str) -> dict[str, int]:
+        """Of the data plane's programs, or these; read from the process table."""
+        return {
+            name: process.pid
+            for name, process in running.programs(self.home.data.socket).items()
+            if not names or name in names
+        }
 
     def wait_until_ready(self, *, seconds: float = 60) -> None:
         eventually(lambda: "Ctrl-C stops" in self.said or self.process.poll() is not None, seconds=seconds)
@@ -100,8 +129,8 @@ def small_stack(tmp_path: Path) -> Iterator[RunningStack]:
     stack = RunningStack(tmp_path / "home", "tests.stack.small_stack")
     try:
         stack.wait_until_ready()
-        # the parts, and the two children of `family`
-        eventually(lambda: len(stack.left_over()) == 7)
+        # launcher, two supervisords, five parts, and the two children of `family` and `outlives`
+        eventually(lambda: len(stack.left_over()) == 12)
         yield stack
     finally:
         stack.stop()

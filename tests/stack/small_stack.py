@@ -1,4 +1,4 @@
-"""The launcher and supervisord with parts that start at once: `python -m tests.stack.small_stack`."""
+"""The launcher and both planes with parts that start at once: `python -m tests.stack.small_stack`."""
 
 import sys
 from collections.abc import Mapping
@@ -8,7 +8,8 @@ from typing import Any
 from clusters.backends.supervisor_rpc import Program
 from controlplane.embedded.home import Home
 from controlplane.embedded.launcher import Launcher
-from controlplane.env import PROJECT, env
+from controlplane.embedded.programs import Programs
+from controlplane.env import PROJECT, Environment, env
 
 PARTS = Path(__file__).with_name("small_parts.py")
 
@@ -18,7 +19,7 @@ class SmallLauncher(Launcher):
         return {"healthy": True}
 
 
-def programs(home: Home) -> list[Program]:
+def small(_: Environment, home: Home) -> Programs:
     def part(name: str, priority: int) -> Program:
         return Program(
             name=name,
@@ -29,8 +30,12 @@ def programs(home: Home) -> list[Program]:
             stop_within_seconds=1,
         )
 
-    return [part("first", 100), part("family", 200), part("stubborn", 200)]
+    return Programs(
+        control=[part("first", 100), part("family", 200), part("stubborn", 200)],
+        data=[part("outlives", 200), part("deaf", 300)],
+    )
 
 
 if __name__ == "__main__":
-    raise SystemExit(SmallLauncher(env, programs=programs(Home(env.home)), prepare=("-c", "")).run())
+    replace = "--replace" in sys.argv[1:]
+    raise SystemExit(SmallLauncher(env, what=small, prepare=("-c", ""), replace=replace).run())

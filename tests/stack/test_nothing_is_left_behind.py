@@ -2,10 +2,12 @@ import os
 import pty
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 
+from controlplane.embedded import running
 from tests.patience import eventually
 from tests.stack.conftest import RunningStack
 
@@ -29,18 +31,28 @@ def test_a_signal_that_asks_to_stop_ends_every_process(small_stack: RunningStack
     assert f"Stopping ({name})" in small_stack.said
 
 
-def test_parts_stop_in_the_opposite_order_of_their_start(small_stack: RunningStack) -> None:
+def test_parts_stop_in_the_opposite_order_of_their_start_and_the_data_plane_last(
+    small_stack: RunningStack,
+) -> None:
     small_stack.process.send_signal(signal.SIGTERM)
     small_stack.process.wait(15)
 
-    log = (small_stack.home.logs / "supervisord.log").read_text()
-    stopped = [line.split("stopped: ")[1].split()[0] for line in log.splitlines() if "stopped: " in line]
-    assert sorted(stopped[:2]) == ["family", "stubborn"]
-    assert stopped[2:] == ["first"]
+    control, data = stopped(small_stack.home.control.log), stopped(small_stack.home.data.log)
+    assert [sorted(control[:2]), control[2:]] == [["family", "stubborn"], ["first"]]
+    assert data == ["deaf", "outlives"]
+    logs = [plane.log.stat().st_mtime for plane in (small_stack.home.control, small_stack.home.data)]
+    assert logs == sorted(logs)
 
 
-def test_a_second_signal_kills_at_once(small_stack: RunningStack) -> None:
-    os.kill(small_stack.supervisord_pid(), signal.SIGSTOP)  # it can stop nothing any more
+def stopped(log: Path) -> list[str]:
+    return [
+        line.split("stopped: ")[1].split()[0] for line in log.read_text().splitlines() if "stopped: " in line
+    ]
+
+
+@pytest.mark.parametrize("plane", ["control", "data"])
+def test_a_second_signal_kills_at_once(small_stack: RunningStack, plane: str) -> None:
+    os.kill(small_stack.supervisord_pid(plane), signal.SIGSTOP)  # it can stop nothing any more
     small_stack.process.send_signal(signal.SIGINT)
     eventually(lambda: "once more to kill" in small_stack.said)
     small_stack.process.send_signal(signal.SIGINT)
@@ -49,26 +61,34 @@ def test_a_second_signal_kills_at_once(small_stack: RunningStack) -> None:
     assert small_stack.left_over() == []
 
 
-def test_a_killed_supervisord_takes_everything_with_it_and_is_told(small_stack: RunningStack) -> None:
-    os.kill(small_stack.supervisord_pid(), signal.SIGKILL)
+def test_what_was_taken_over_is_stopped_like_the_rest(small_stack: RunningStack) -> None:
+    kill(small_stack.process.pid, small_stack.supervisord_pid("data"))
+    before = small_stack.pids()
+    small_stack.process.wait()
+    small_stack.process = small_stack.launch()
+    small_stack.wait_until_ready()
+    assert small_stack.pids() == before
 
-    assert small_stack.process.wait(10) == 1
+    small_stack.process.send_signal(signal.SIGINT)
+
+    assert small_stack.process.wait(15) == 0
     assert small_stack.left_over() == []
-    assert "supervisord ended (killed by SIGKILL)" in small_stack.said
 
 
-def test_a_killed_launcher_leaves_nothing_running(small_stack: RunningStack) -> None:
-    small_stack.process.kill()
+def test_without_a_launcher_the_data_plane_goes_on_and_is_looked_after(small_stack: RunningStack) -> None:
+    before = small_stack.pids()
 
-    eventually(lambda: small_stack.left_over() == [])
+    kill(small_stack.process.pid, before["deaf"])
+
+    small_stack.process.wait()
+    eventually(lambda: small_stack.pids().get("deaf", before["deaf"]) != before["deaf"])
+    assert small_stack.pids("outlives") == {"outlives": before["outlives"]}
+    eventually(lambda: not running.descendants(small_stack.home.control.socket))
 
 
-def test_launcher_and_supervisord_killed_together_leave_no_part(small_stack: RunningStack) -> None:
-    small_stack.process.kill()
-    os.kill(small_stack.supervisord_pid(), signal.SIGKILL)
-
-    # Only `family`'s own children, whom nobody is left to look after, are not known to supervisord.
-    eventually(lambda: all(line.endswith(" child") for line in small_stack.left_over()))
+def kill(*pids: int) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
 
 
 def test_a_closed_terminal_ends_every_process(small_stack: RunningStack) -> None:

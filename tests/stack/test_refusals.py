@@ -35,7 +35,7 @@ def test_a_taken_port_is_named(tmp_path: Path, setting: str) -> None:
         said = refusal(tmp_path, **{setting: str(port)})
 
     assert f"{setting}: port {port} on 127.0.0.1 is taken" in said
-    assert not (tmp_path / "home" / "run" / "supervisord.conf").exists()
+    assert not (tmp_path / "home" / "run" / "control.conf").exists()
 
 
 def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -69,6 +69,7 @@ def test_a_second_start_on_the_same_home_says_so(small_stack: RunningStack) -> N
 
     assert second.returncode == 2
     assert f"already running on {small_stack.home.path} (process {small_stack.process.pid}," in second.stderr
+    assert "bin/up --replace" in second.stderr
     assert small_stack.process.poll() is None
 
 

@@ -65,7 +65,7 @@ class EmbeddedCluster:
         """`ports`: first and last that workers may get. `directory`: where they run, and find `serving`."""
         self._programs_dir = run_dir / "supervisor.d"
         self._wishes = Wishes(run_dir / "deployments")
-        self._supervisor = Supervisor(run_dir / "supervisor.sock", self._programs_dir)
+        self._supervisor = Supervisor(run_dir / "data.sock", self._programs_dir)
         self._log_dir = log_dir / "workers"
         self._ports = ports
         self._directory = directory
@@ -75,8 +75,9 @@ class EmbeddedCluster:
         with self._wishes.lock():
             before = self._guard(spec.name, fence)
             wish = Wish(spec, fence, before.seats if before else {})
-            wish = replace(wish, seats=self._seated(wish, self._processes()))
-            programs = self._programs(wish)
+            alive = {name: process.state in ALIVE for name, process in self._processes().items()}
+            wish = replace(wish, seats=self._seated(wish, alive))
+            programs = self._programs(wish, wish.ordinals)
             self._wishes.save(wish)
             self._carry_out(wish, programs)
 
@@ -90,9 +91,14 @@ class EmbeddedCluster:
             self._wishes.save(wish)
             self._carry_out(wish, {})
 
-    def restore(self) -> list[str]:
-        """Before supervisord starts: put the wishes where it finds them. Returns what cannot run now."""
+    def restore(self, running: Iterable[str] = ()) -> list[str]:
+        """Before supervisord starts: put the wishes where it finds them. Returns what cannot run now.
+
+        `running`: the programs whose processes outlived the last one. Workers among them keep their seats,
+        and those that should not be there are given to it too: `settle` ends them.
+        """
         problems = []
+        alive = dict.fromkeys(running, True)
         with self._wishes.lock():
             self._programs_dir.mkdir(parents=True, exist_ok=True)
             for stale in self._programs_dir.iterdir():
@@ -100,8 +106,8 @@ class EmbeddedCluster:
             self._wishes.forget_old(now=time.time())
             for wish in self._wishes.load_all():
                 try:
-                    seated = replace(wish, seats=self._seated(wish, {}))
-                    programs = self._programs(seated)
+                    seated = replace(wish, seats=self._seated(wish, alive))
+                    programs = self._programs(seated, seated.seats)
                 except CannotRun as error:
                     problems.append(str(error))
                     continue
@@ -109,6 +115,19 @@ class EmbeddedCluster:
                 for program in programs.values():
                     self._supervisor.write(program)
         return problems
+
+    def settle(self) -> None:
+        """Once supervisord has taken over what outlived the last one: end the workers that should not be."""
+        with self._wishes.lock():
+            wanted = {
+                f"{wish.spec.name}-{ordinal}" for wish in self._wishes.load_all() for ordinal in wish.ordinals
+            }
+            try:
+                for name in self._supervisor.processes():
+                    if _seat_of(name) and name not in wanted:
+                        self._supervisor.remove(name)
+            except (SupervisorUnreachable, SupervisorFault) as error:
+                raise ClusterUnreachable(str(error)) from None
 
     def observe(self, deployment: str) -> tuple[WorkerSeen, ...]:
         return self._observe(lambda name: name == deployment).get(deployment, ())
@@ -143,10 +162,11 @@ class EmbeddedCluster:
             raise StaleFence(f"{deployment} was set by {wish.fence}, which is later than {fence}.")
         return wish
 
-    def _seated(self, wish: Wish, processes: Mapping[str, ProcessSeen]) -> dict[int, Seat]:
+    def _seated(self, wish: Wish, alive: Mapping[str, bool]) -> dict[int, Seat]:
         """A seat for every worker that there should be, and those of the ones that still run.
 
-        A worker that has no process gets another port when somebody else has taken its own.
+        `alive`: of every program that there is, whether it has a process. A worker that has none gets
+        another port when somebody else has taken its own.
         """
         others = [
             other
@@ -156,12 +176,11 @@ class EmbeddedCluster:
         taken = {seat.port for other in others for seat in other.seats.values()}
         seats: dict[int, Seat] = {}
         for ordinal in sorted({*wish.seats, *wish.ordinals}):
-            process = processes.get(f"{wish.spec.name}-{ordinal}")
-            if process is None and ordinal not in wish.ordinals:
+            name = f"{wish.spec.name}-{ordinal}"
+            if name not in alive and ordinal not in wish.ordinals:
                 continue
             seat = wish.seats.get(ordinal)
-            alive = process is not None and process.state in ALIVE
-            if seat is None or not (alive or (seat.port not in taken and port_is_free(seat.port))):
+            if seat is None or not (alive.get(name) or (seat.port not in taken and port_is_free(seat.port))):
                 held = {seat.port for seat in (*seats.values(), *wish.seats.values())}
                 seat = Seat(self._free_port(taken | held), seat.gpus if seat else ())
             seats[ordinal] = seat
@@ -193,13 +212,13 @@ class EmbeddedCluster:
                 return port
         raise CannotRun(f"No port from {first} to {last} is free for a worker. Widen SLIPWAY_WORKER_PORTS.")
 
-    def _programs(self, wish: Wish) -> dict[str, Program]:
-        """The programs of the workers that there should be, by name. Raises CannotRun."""
+    def _programs(self, wish: Wish, ordinals: Iterable[int]) -> dict[str, Program]:
+        """The programs of these workers, by name. Raises CannotRun."""
         self._log_dir.mkdir(parents=True, exist_ok=True)
         try:
             return {
                 program.name: program
-                for ordinal in wish.ordinals
+                for ordinal in ordinals
                 for program in (self._program(wish.spec, ordinal, wish.seats[ordinal]),)
             }
         except ValueError as error:  # ProtocolError is one

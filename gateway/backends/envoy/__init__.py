@@ -5,10 +5,18 @@ from pathlib import Path
 from django.conf import settings
 
 from gateway.backends.envoy.backend import EnvoyFiles
-from gateway.backends.envoy.bootstrap import command, write_bootstrap
+from gateway.backends.envoy.bootstrap import command, renew_bootstrap, write_bootstrap
 from gateway.backends.envoy.layout import Layout
 
-__all__ = ["EnvoyFiles", "Layout", "command", "from_settings", "layout_from_settings", "write_bootstrap"]
+__all__ = [
+    "EnvoyFiles",
+    "Layout",
+    "command",
+    "from_settings",
+    "layout_from_settings",
+    "renew_bootstrap",
+    "write_bootstrap",
+]
 
 
 def layout_from_settings() -> Layout:

@@ -1,10 +1,12 @@
 """How Envoy is started: its bootstrap, the files that it finds, and its command line."""
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from common.files import sweep_leftovers
 from gateway.backends.envoy import proof
-from gateway.backends.envoy.files import replace_json
+from gateway.backends.envoy.files import read_json, replace_json
 from gateway.backends.envoy.layout import Layout
 from gateway.backends.envoy.listener import STATS_PREFIX, listener_messages
 from gateway.backends.envoy.messages import extension
@@ -46,8 +48,8 @@ def command(layout: Layout) -> list[str]:
 def write_bootstrap(layout: Layout) -> None:
     """Write all that Envoy needs to start; routes that exist already stay, so that it serves at once.
 
-    Call it before each start of Envoy, never beside a running one. Raises GatewayError when Envoy would
-    refuse what is kept, when the files cannot be written or are damaged.
+    Call it before each start of Envoy, never beside a running one, for which there is `renew_bootstrap`.
+    Raises GatewayError when Envoy would refuse what is kept, when the files cannot be written or are damaged.
     """
     store = Store(layout)
     try:
@@ -75,6 +77,26 @@ def write_bootstrap(layout: Layout) -> None:
             replace_json(layout.bootstrap, render_bootstrap(layout))
     except OSError as error:
         raise GatewayError(f"The gateway's files cannot be written: {error}.") from None
+
+
+def renew_bootstrap(layout: Layout) -> bool:
+    """For an Envoy that runs on: what it is to start with the next time. What it has now stays.
+
+    False, with nothing written, when it cannot go on because it is to listen elsewhere. Raises GatewayError.
+    """
+    fresh, present = render_bootstrap(layout), read_json(layout.bootstrap) or {}
+    listeners = (read_json(layout.listeners) or {}).get("resources", [])
+    if _addresses(fresh, listener_messages(layout)) != _addresses(present, listeners):
+        return False
+    if present != fresh:
+        replace_json(layout.bootstrap, fresh)
+    return True
+
+
+def _addresses(bootstrap: Mapping[str, Any], listeners: Sequence[Mapping[str, Any]]) -> list[object]:
+    """Where Envoy answers, and as whom."""
+    admin = bootstrap.get("admin", {}).get("address")
+    return [bootstrap.get("node"), admin, *(listener["address"] for listener in listeners)]
 
 
 def render_bootstrap(layout: Layout) -> Bootstrap:
