@@ -1,7 +1,12 @@
 """One machine, everything bundled: what `bin/up` runs."""
 
+import os
+
 from controlplane.embedded.home import Home, secret_of
 from controlplane.env import env
 from controlplane.settings.base import *  # noqa: F403
+
+# Whatever is written is its owner's: database, logs, models, what commands of manage.py leave behind.
+os.umask(0o077)
 
 SECRET_KEY = env.secret_key or secret_of(Home(env.home))
