@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +134,21 @@ def referenced(blobs: Collection[str]) -> set[str]:
 def needed(blobs: Collection[str]) -> set[str]:
     """Those that a version needs, or needed until lately: when these go, collections decide."""
     return referenced(blobs) | named_in(UnreferencedBlob.objects.all(), blobs)
+
+
+def keep_unreferenced(key: str, *, since: datetime) -> None:
+    """Publish what an intake holds though no version needs it; collections delete it after the grace time."""
+    held = store().held(key)
+    manifest = Manifest(tuple(ManifestFile(sha256, size, sha256) for sha256, size in held.items()))
+    # Noted before it is published, or the intake would take it along when it is discarded.
+    unneeded = held.keys() - referenced(held)
+    UnreferencedBlob.objects.bulk_create(
+        (UnreferencedBlob(sha256=sha256, size=held[sha256], since=since) for sha256 in unneeded),
+        batch_size=_AT_ONCE,
+        ignore_conflicts=True,
+    )
+    with suppress(BlobMissing):
+        store().publish(key, manifest)
 
 
 def named_in(rows: QuerySet[Any], blobs: Collection[str]) -> set[str]:

@@ -55,7 +55,9 @@ class SyncState(TextChoices):
     PAUSED = "paused"
     """A person paused it; what has come is kept."""
     INTERRUPTED = "interrupted"
-    """The hub gave nothing for too long; what has come is kept, and the next schedule goes on with it."""
+    """The hub gave nothing for too long, or refuses the token; what has come is kept, and the next schedule,
+    or a new token for the source, goes on with it.
+    """
     DONE = "done"
     """The version is ready."""
     CURRENT = "current"
@@ -67,7 +69,7 @@ class SyncState(TextChoices):
 
 
 class Cause(TextChoices):
-    """Why a sync failed, where a program may act on it; the reason says it in full."""
+    """Why a sync failed or was interrupted, where a program may act on it; the reason says it in full."""
 
     GATED = "gated", "The repository is gated."
     NO_REPOSITORY = "no_repository", "There is no such repository, or the token does not open it."

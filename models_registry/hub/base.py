@@ -16,7 +16,11 @@ class HubError(SlipwayError):
     """One of `states.Cause`, where programs have use for it."""
 
 
-class NoSuchRepository(HubError):
+class AccessRefused(HubError):
+    """The hub does not give it to this token, or to nobody without one; it may to another."""
+
+
+class NoSuchRepository(AccessRefused):
     """There is none of this name, or it is private and the token does not open it."""
 
     cause = "no_repository"
@@ -34,13 +38,13 @@ class NoSuchFile(HubError):
     cause = "changed"
 
 
-class Gated(HubError):
+class Gated(AccessRefused):
     """Its owner asks for conditions to be accepted first."""
 
     cause = "gated"
 
 
-class BadToken(HubError):
+class BadToken(AccessRefused):
     """The hub does not accept the token."""
 
     cause = "bad_token"
@@ -72,6 +76,10 @@ class HubUnreachable(HubError):
     """It does not answer, breaks off or has a fault of its own; the same request may succeed later."""
 
     cause = "unreachable"
+
+
+class NameUnresolved(HubUnreachable):
+    """Its name has no address at present: most often it is misspelt, and waiting does not help."""
 
 
 class HubMisbehaves(HubError):

@@ -17,7 +17,7 @@ import httpx2
 import urllib3
 
 from common.addresses import address_of, is_public, true_address
-from models_registry.hub.base import AddressForbidden, HubMisbehaves, HubUnreachable
+from models_registry.hub.base import AddressForbidden, HubMisbehaves, HubUnreachable, NameUnresolved
 
 CONNECT_SECONDS, READ_SECONDS = 10.0, 30.0
 ANSWER_SECONDS = 60.0
@@ -232,12 +232,16 @@ def _addresses(host: str, port: int, *, is_trusted: bool) -> list[str]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise HubUnreachable(f"The name {host} cannot be resolved: {error}.") from None
+        why = getattr(error, "strerror", None) or error
+        raise NameUnresolved(
+            f"The name {host} cannot be resolved: {why}. Check the address, and the DNS of this server."
+        ) from None
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     if not is_trusted and not all(_is_public(address) for address in addresses):
         raise AddressForbidden(
-            f"{host} lies in a private network, and this server talks to such hosts only when its operator "
-            "names them in SLIPWAY_HUB_ENDPOINTS, for exports in SLIPWAY_EXPORT_ENDPOINTS."
+            f"{host}:{port} lies in a private network, and this server talks to such hosts only when its "
+            "operator names them, each with its port, in SLIPWAY_HUB_ENDPOINTS, for exports in "
+            "SLIPWAY_EXPORT_ENDPOINTS."
         )
     return addresses
 

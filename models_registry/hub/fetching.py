@@ -16,7 +16,16 @@ from models_registry import names
 from models_registry.contents import check_name, identify
 from models_registry.contents.reading import Windowed
 from models_registry.errors import QuotaExceeded, Refused, StoreFull, StoreUnavailable
-from models_registry.hub.base import Hub, HubError, HubFile, HubMisbehaves, HubUnreachable, RateLimited
+from models_registry.hub.base import (
+    AccessRefused,
+    Hub,
+    HubError,
+    HubFile,
+    HubMisbehaves,
+    HubUnreachable,
+    NameUnresolved,
+    RateLimited,
+)
 from models_registry.hub.patience import Patience
 from models_registry.hub.source import RepositorySource
 from models_registry.importing.allowance import Allowance
@@ -54,13 +63,26 @@ def fetch_repository(
         result = fetch.run()
     except Refused as refusal:
         result = refused([refusal])
-    except (HubUnreachable, RateLimited, StoreUnavailable) as error:
+    except StoreUnavailable as error:
         result = ImportResult("interrupted", reason=f"{error} {KEPT}")
-    except (HubError, StoreFull, QuotaExceeded) as error:
+    except HubError as error:
+        result = _stopped(error, has_begun=intake.has_begun())
+    except (StoreFull, QuotaExceeded) as error:
         result = ImportResult("failed", reason=str(error), cause=error.cause)
     except OSError as error:
         result = ImportResult("failed", reason=f"The system says: {error.strerror or error}.")
     return replace(result, seconds=round(time.monotonic() - began, 3), commit=fetch.commit)
+
+
+def _stopped(error: HubError, *, has_begun: bool) -> ImportResult:
+    """How a fetch ends that the hub stops: where there is something to keep, what may pass interrupts it."""
+    if isinstance(error, AccessRefused) and has_begun:
+        reason = f"{error} {KEPT} A sync goes on once its source has a token that opens the repository."
+        return ImportResult("interrupted", reason=reason, cause=error.cause)
+    waits = isinstance(error, (HubUnreachable, RateLimited))
+    if waits and (has_begun or not isinstance(error, NameUnresolved)):
+        return ImportResult("interrupted", reason=f"{error} {KEPT}")
+    return ImportResult("failed", reason=str(error), cause=error.cause)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,12 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from models_registry.hub.base import HubUnreachable, RateLimited
+from models_registry.hub.base import HubUnreachable, NameUnresolved, RateLimited
 
 SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 20.0
+
+NAME_SECONDS = 10.0
+"""For a name that does not resolve: that is rarely over soon."""
 
 T = TypeVar("T")
 
@@ -44,7 +47,8 @@ class Patience:
                     self._until = self._not_before + self._seconds
             except HubUnreachable as error:
                 pause = SHORTEST_PAUSE_SECONDS if self._until != began else pause
-                if time.monotonic() + pause > self._until:
+                spared = max(0.0, self._seconds - NAME_SECONDS) if isinstance(error, NameUnresolved) else 0.0
+                if time.monotonic() + pause > self._until - spared:
                     raise
                 self._say(f"{error} Trying again.")
                 self._wait(pause)

@@ -109,7 +109,7 @@ class HubSync(Authored, Reconciled):
     reason = models.TextField(blank=True, editable=False)
     """Why it is where it is, as a sentence."""
     cause = models.CharField(max_length=20, choices=Cause.choices, blank=True, editable=False)
-    """Of a failure, where it is one of these."""
+    """Of a failure or an interruption, where it is one of these."""
     commit = models.CharField(max_length=64, blank=True, editable=False)
     version = models.ForeignKey(
         "models_registry.Version", null=True, blank=True, on_delete=models.PROTECT, related_name="+"

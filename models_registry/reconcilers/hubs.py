@@ -8,7 +8,7 @@ from common import audit
 from common.actor import Actor
 from common.reconcile import Operation, Outcome, Reconciler, Step, proceed, wait
 from common.sealed import CannotUnseal
-from models_registry.hub.base import HubError, HubUnreachable, RateLimited
+from models_registry.hub.base import HubError, HubUnreachable, NameUnresolved, RateLimited
 from models_registry.hub.kinds import hub_at
 from models_registry.models import HubSource, HubSync, Version
 from models_registry.services import hubs, versions
@@ -24,6 +24,8 @@ LOOK_AGAIN_AFTER = timedelta(seconds=10)
 ASK_AGAIN_AFTER = timedelta(seconds=10)
 PATIENCE = timedelta(minutes=5)
 """For a hub that does not say which commit a revision is."""
+NAME_PATIENCE, NAME_AGAIN_AFTER = timedelta(seconds=6), timedelta(seconds=2)
+"""For one whose name does not resolve."""
 
 
 class Schedule(Step[HubSource]):
@@ -105,8 +107,11 @@ class Resolve(Step[HubSync]):
     def settle(self, row: HubSync, seen: Answer, now: datetime) -> Outcome:
         if isinstance(seen.error, RateLimited):
             return wait(timedelta(seconds=seen.error.retry_after_s), save={"reason": str(seen.error)})
-        if isinstance(seen.error, HubUnreachable) and now - row.began_at < PATIENCE:
-            return wait(ASK_AGAIN_AFTER, save={"reason": f"{seen.error} Asking again."})
+        if isinstance(seen.error, HubUnreachable):
+            is_unknown = isinstance(seen.error, NameUnresolved)
+            if now - row.began_at < (NAME_PATIENCE if is_unknown else PATIENCE):
+                after = NAME_AGAIN_AFTER if is_unknown else ASK_AGAIN_AFTER
+                return wait(after, save={"reason": f"{seen.error} Asking again."})
         if seen.error:
             cause = seen.error.cause if isinstance(seen.error, HubError) else ""
             return _moved(row, SyncState.FAILED, now, reason=str(seen.error), cause=cause)
@@ -187,9 +192,10 @@ class Follow(Step[HubSync]):
             reason = seen.reason or f"{seen} is {seen.state}."
             return _moved(row, SyncState.FAILED, now, reason=reason, cause=seen.scan.get("cause", ""))
         if not seen.is_paused and row.state != SyncState.FETCHING:
-            return _moved(row, SyncState.FETCHING, now)
+            return _moved(row, SyncState.FETCHING, now, cause="")
         if seen.is_paused and row.state == SyncState.FETCHING:
-            return _moved(row, SyncState.INTERRUPTED, now, reason=seen.reason)
+            cause = seen.scan.get("cause", "")
+            return _moved(row, SyncState.INTERRUPTED, now, reason=seen.reason, cause=cause)
         return wait(LOOK_AT_PAUSED_EVERY if seen.is_paused else LOOK_EVERY)
 
 

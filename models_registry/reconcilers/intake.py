@@ -140,10 +140,14 @@ class LetGo(Step[Row]):
         if store.is_busy(key):
             store.ask_to_stop(key)
             return
+        self.keep(row, operation)
         with suppress(IntakeBusy):
             store.discard(key, is_referenced=files.needed)
         self.let_go_of_directories(row)
         last_words_path(key).unlink(missing_ok=True)
+
+    def keep(self, row: Row, operation: Operation) -> None:
+        """Give to the store what somebody will want again; the rest goes with the intake."""
 
     def let_go_of_directories(self, row: Row) -> None:
         """Of versions, as far as these are not to be served as they are."""

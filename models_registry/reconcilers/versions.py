@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 ACTOR = Actor.system("importer")
 READ_AGAIN_AFTER = timedelta(hours=1)
 SIGN_AGAIN_AFTER = timedelta(minutes=1)
+NOT_FINISHED = "not finished"
+"""Verdict of the scan of what failed; what somebody cancels has none."""
 TIDY_EVERY = timedelta(milliseconds=500)
 
 
@@ -70,7 +72,7 @@ class Copy(Step[Version]):
             return _paused({**progress, "bytes_per_second": 0, "reason": row.reason})
         if process.has_given_up:
             why = self._process.why_given_up("The importing process")
-            return _moved(row, VersionState.FAILED, reason=why)
+            return _judged(row, ImportResult("failed", reason=why))
         # A process that is told to pause still says how fast it was.
         speed = {"bytes_per_second": 0} if row.is_paused else {}
         return wait(LOOK_EVERY, save={**progress, **speed, **self._process.launched(now)})
@@ -98,7 +100,13 @@ def _paused(columns: dict[str, Any]) -> Outcome:
 def _judged(row: Version, result: ImportResult) -> Outcome:
     if result.outcome == "interrupted":
         return _paused(
-            {"is_paused": True, "bytes_per_second": 0, "reason": result.reason, **_source(row, result)}
+            {
+                "is_paused": True,
+                "bytes_per_second": 0,
+                "reason": result.reason,
+                "scan": {"verdict": NOT_FINISHED, "cause": result.cause},
+                **_source(row, result),
+            }
         )
     formats: dict[str, dict[str, int]] = {}
     for file in result.files:
@@ -106,7 +114,7 @@ def _judged(row: Version, result: ImportResult) -> Outcome:
         total["files"] += 1
         total["bytes"] += file.size
     scan = {
-        "verdict": {"accepted": "passed", "refused": "refused", "failed": "not finished"}[result.outcome],
+        "verdict": {"accepted": "passed", "refused": "refused", "failed": NOT_FINISHED}[result.outcome],
         "cause": result.cause,
         "formats": formats,
         "refusals": [{"path": path, "reason": reason} for path, reason in result.refusals],
@@ -222,6 +230,12 @@ class Publish(Step[Version]):
 
 class LetGoOfVersion(LetGo[Version]):
     look_every = TIDY_EVERY
+
+    def keep(self, row: Version, operation: Operation) -> None:
+        """What was verified of a failed sync: the next one need not fetch it again."""
+        is_failed = row.state == VersionState.FAILED and row.scan.get("verdict") == NOT_FINISHED
+        if is_failed and row.source["kind"] == "hub":
+            files.keep_unreferenced(row.intake_key, since=operation.at)
 
     def let_go_of_directories(self, row: Version) -> None:
         others = Version.objects.ready().filter(digest=row.digest)

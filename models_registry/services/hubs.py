@@ -21,10 +21,12 @@ from models_registry.models.hubs import FORGOTTEN
 from models_registry.onward import onward
 from models_registry.services import checks, versions
 from models_registry.sources import HUB_VARIABLE, check_endpoint
-from models_registry.states import DEFAULT_BRANCHES, SYNC_MOVES, HubKind, SyncState, VersionState
+from models_registry.states import DEFAULT_BRANCHES, SYNC_MOVES, Cause, HubKind, SyncState, VersionState
 
 PURPOSE = "hub"
 """Of `common.sealed`, for tokens."""
+OF_THE_TOKEN = (Cause.BAD_TOKEN, Cause.NO_REPOSITORY, Cause.GATED)
+"""What another token may mend."""
 SHORTEST_EVERY_SECONDS, LONGEST_EVERY_SECONDS = 300, 90 * 86_400
 
 
@@ -117,6 +119,8 @@ def change_hub_source(
             )
             # Wakes a source that is stuck, too.
             kernel.interrupt(source)
+            if given.get("token"):
+                _go_on_with_token(source, actor=actor)
     except IntegrityError:
         raise SourceTaken(f"{source.model} follows that revision already.") from None
     return source
@@ -183,8 +187,15 @@ def go_on(sync: HubSync, *, actor: Actor, reason: str = "") -> None:
     """Resume a paused or interrupted sync, inside the caller's transaction. Raises WrongState."""
     if sync.state not in (SyncState.PAUSED, SyncState.INTERRUPTED):
         raise WrongState(f"The {sync} is {sync.state}; only a paused or interrupted one can go on.")
-    _move(sync, SyncState.FETCHING, actor=actor, wish="resume", reason=reason)
+    _move(sync, SyncState.FETCHING, actor=actor, wish="resume", reason=reason, cause="")
     versions.resume(_version_of(sync))
+
+
+def _go_on_with_token(source: HubSource, *, actor: Actor) -> None:
+    """Resume the sync that the old token interrupted, if there is one."""
+    refused = HubSync.objects.filter(source=source, state=SyncState.INTERRUPTED, cause__in=OF_THE_TOKEN)
+    for sync in refused.select_related("source__model", "version__model"):
+        go_on(sync, actor=actor, reason="The source has a new token.")
 
 
 def cancel_sync(*, actor: Actor, sync: HubSync, reason: str = "") -> HubSync:

@@ -208,7 +208,9 @@ def pause(version: Version) -> None:
 
 def resume(version: Version) -> None:
     """Let a paused import go on with what it holds. Raises WrongState."""
-    fresh = {"is_paused": False, "launches": 0, "launched_at": None, "reason": ""}
+    fresh: dict[str, Any] = {
+        "is_paused": False, "launches": 0, "launched_at": None, "reason": "", "scan": {},
+    }  # fmt: skip
     compare_and_set(version, {**fresh, "attempt": F("attempt") + 1})
 
 
@@ -226,7 +228,14 @@ def stop(version: Version, *, actor: Actor, reason: str) -> None:
         raise WrongState(f"{version} is {version.state}; there is no import to cancel.")
     sentence = f"Cancelled by {actor.name}." + (f" {reason}" if reason else "")
     columns, write = moves.moved(
-        version, VersionState.FAILED, actor=actor, reason=sentence, is_held=True, size_bytes=0, file_count=0
+        version,
+        VersionState.FAILED,
+        actor=actor,
+        reason=sentence,
+        is_held=True,
+        size_bytes=0,
+        file_count=0,
+        scan={},
     )
     with transaction.atomic():
         compare_and_set(version, columns)

@@ -102,6 +102,9 @@ class Intake(Protocol):
     def reserve(self, parts: Mapping[str, int]) -> None:
         """Take the room that parts of these sizes (bytes, by key) still need. Raises StoreFull."""
 
+    def has_begun(self) -> bool:
+        """Whether it holds anything, or a part of anything."""
+
     def part(self, key: str, size: int) -> AbstractContextManager[Part]:
         """The file `key`, begun or continued; `complete` ends it. StoreFull while it is written."""
 
@@ -143,6 +146,9 @@ class Store(Protocol):
     def read_note(self, key: str, name: str) -> bytes | None: ...
 
     def intakes(self) -> list[str]: ...
+
+    def held(self, key: str) -> dict[str, int]:
+        """What an intake holds: sizes in bytes by sha256."""
 
     def publish(self, key: str, manifest: Manifest) -> None:
         """Make the intake's files blobs of the store. Doing it again is no error. Raises BlobMissing."""

@@ -112,6 +112,17 @@ class LocalStore:
             entry.name for entry in os.scandir(self._incoming) if entry.is_dir(follow_symlinks=False)
         )
 
+    def held(self, key: str) -> dict[str, int]:
+        try:
+            with os.scandir(self._incoming / key) as entries:
+                return {
+                    entry.name: entry.stat(follow_symlinks=False).st_size
+                    for entry in entries
+                    if not entry.name.startswith(".")
+                }
+        except FileNotFoundError:
+            return {}
+
     def publish(self, key: str, manifest: Manifest) -> None:
         self._make()
         sizes = {file.sha256: file.size for file in manifest.files}

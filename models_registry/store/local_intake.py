@@ -75,6 +75,10 @@ class LocalIntake(Taking):
             with self.part(key, size) as part:
                 part.reserve()
 
+    def has_begun(self) -> bool:
+        with os.scandir(self._directory) as entries:
+            return any(entry.name.startswith(PREFIX) or not entry.name.startswith(".") for entry in entries)
+
     @contextmanager
     def part(self, key: str, size: int) -> Iterator[LocalPart]:
         part = LocalPart(self._directory / (PREFIX + key), size)

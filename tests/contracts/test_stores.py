@@ -111,6 +111,17 @@ def test_what_an_earlier_process_has_completed_is_held_by_the_next(store, tmp_pa
         assert take(intake, tmp_path, b"content").copied_bytes == 0
 
 
+def test_what_an_intake_holds_can_be_published_by_whoever_knows_only_its_key(store, tmp_path) -> None:
+    assert store.held("1") == {}
+    with store.intake("1") as intake:
+        assert not intake.has_begun()
+        taken = take(intake, tmp_path, b"content")
+        assert intake.has_begun()
+    assert store.held("1") == {taken.sha256: 7}
+    store.publish("1", manifest_of([ManifestFile("a", 7, taken.sha256)]))
+    assert read(store, taken.sha256) == b"content"
+
+
 def test_whoever_writes_an_intake_can_be_asked_to_stop(store) -> None:
     store.ask_to_stop("1")
     assert store.intakes() == []

@@ -39,6 +39,8 @@ class Faults:
     """Where large files lie, instead of the hub's own CDN path."""
     rename: dict[str, str] = field(default_factory=dict)
     """Names of files as listed."""
+    revokes_after: int | None = None
+    """Once it has sent so many bytes of files, the hub knows the token no longer."""
 
 
 @dataclass
@@ -117,6 +119,11 @@ class _Answers(ModelScopeAnswers, TakesUploads, BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def _may_read(self, repo: str) -> bool:
+        if (
+            self.hub.faults.revokes_after is not None
+            and self.hub.sent.total() >= self.hub.faults.revokes_after
+        ):
+            self.hub.tokens[repo] = set()
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
         if token and not self.hub.knows(token):
             self._answer(401, {"X-Error-Message": "Invalid credentials in Authorization header"})

@@ -122,6 +122,9 @@ class BucketIntake(Taking):
     def reserve(self, parts: Mapping[str, int]) -> None:
         """A bucket is never full."""
 
+    def has_begun(self) -> bool:
+        return bool(self._held) or self._bucket.has_any(f"{self._place}parts/")
+
     @contextmanager
     def part(self, key: str, size: int) -> Iterator[BucketPart]:
         piece_bytes = part_bytes_of(size, self._part_bytes)

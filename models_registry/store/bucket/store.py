@@ -74,6 +74,9 @@ class BucketStore:
     def intakes(self) -> list[str]:
         return sorted(self._bucket.folders("intakes/"))
 
+    def held(self, key: str) -> dict[str, int]:
+        return dict(held_in(self._bucket, key).keys())
+
     def publish(self, key: str, manifest: Manifest) -> None:
         held = held_in(self._bucket, key)
         wanted = {(file.sha256, file.size) for file in manifest.files}
