@@ -3,9 +3,10 @@
 import base64
 import hashlib
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from slipway.client import Address, Client, Document, Refused, Unreachable, at
@@ -15,6 +16,8 @@ from slipway.hashing import HashedFile, HashMemory
 Answer = TypeVar("Answer")
 
 JOBS = 4
+REQUEST_SECONDS = 0.25
+"""So long a request may take: what is on its way when the push is killed has to be sent again."""
 ROUNDS = 3
 """So often it is asked what is still missing: what the server held when it was asked first may be gone."""
 PATIENCE_SECONDS = 300.0
@@ -29,6 +32,36 @@ class Part:
     content: HashedFile
     start: int
     stop: int
+
+
+class Runs:
+    """What is missing, handed out in runs of parts that follow one another; safe from several threads."""
+
+    def __init__(self, upload: Document, files: dict[str, HashedFile]) -> None:
+        self._part_bytes: int = upload["part_bytes"]
+        # A server that does not name it takes one part at a time.
+        self._limit = int(upload.get("request_bytes") or self._part_bytes)
+        self._bytes = self._part_bytes
+        self._left = list(_missing(upload, files))[::-1]
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[Part]:
+        while True:
+            with self._lock:
+                if not self._left:
+                    return
+                run = self._left.pop()
+                stop = min(run.start + self._bytes, run.stop)
+                if stop < run.stop:
+                    self._left.append(replace(run, start=stop))
+            yield replace(run, stop=stop)
+
+    def took(self, sent_bytes: int, seconds: float) -> None:
+        """Fit the next runs to what the line carries in a moment, and to what one request may hold."""
+        carried = sent_bytes * REQUEST_SECONDS / max(seconds, 0.001)
+        with self._lock:
+            parts = int(min(carried, 2 * self._bytes, self._limit)) // self._part_bytes
+            self._bytes = max(1, parts) * self._part_bytes
 
 
 class Sender:
@@ -86,7 +119,7 @@ class Sender:
         for _ in range(ROUNDS):
             if not upload["missing"]:
                 break
-            self._send_all(address, list(_parts(upload, self._files)), counted)
+            self._send_all(address, Runs(upload, self._files), counted)
             upload = self._keep(lambda: self._client.get(address))
         return upload
 
@@ -95,24 +128,27 @@ class Sender:
         address = self._uploads.below(upload["id"], "complete")
         return self._keep(lambda: self._client.create(address, body))
 
-    def _send_all(self, address: Address, parts: Sequence[Part], counted: Callable[[int], None]) -> None:
-        def send(part: Part) -> None:
-            self._send(address, part)
-            counted(part.stop - part.start)
+    def _send_all(self, address: Address, runs: Runs, counted: Callable[[int], None]) -> None:
+        def send() -> None:
+            for part in runs:
+                if self._is_over.is_set():
+                    return
+                began = time.monotonic()
+                self._send(address, part)
+                runs.took(part.stop - part.start, time.monotonic() - began)
+                counted(part.stop - part.start)
 
         if self._jobs == 1:
-            for part in parts:
-                send(part)
+            send()
             return
         with ThreadPoolExecutor(self._jobs) as pool:
-            sent = [pool.submit(send, part) for part in parts]
+            senders = [pool.submit(send) for _ in range(self._jobs)]
             try:
-                done, _ = wait(sent, return_when=FIRST_EXCEPTION)
+                done, _ = wait(senders, return_when=FIRST_EXCEPTION)
                 for one in done:
                     one.result()
             except BaseException:
                 self._is_over.set()
-                pool.shutdown(cancel_futures=True)
                 raise
 
     def _send(self, address: Address, part: Part) -> None:
@@ -157,14 +193,14 @@ class Sender:
             return self._waited <= PATIENCE_SECONDS
 
 
-def _parts(upload: Document, files: dict[str, HashedFile]) -> Iterator[Part]:
-    """Those that have not come, the largest contents first."""
-    part_bytes = upload["part_bytes"]
+def _missing(upload: Document, files: dict[str, HashedFile]) -> Iterator[Part]:
+    """The bytes that have not come, as long runs, the largest contents first."""
     for content in sorted(upload["missing"], key=lambda one: -one["size"]):
-        come = [range(first, last + 1) for first, last in content["received"]]
-        for start in range(0, content["size"], part_bytes):
-            if not any(start in one for one in come):
-                yield Part(files[content["sha256"]], start, min(start + part_bytes, content["size"]))
+        start = 0
+        for first, last in [*sorted(content["received"]), (content["size"], None)]:
+            if start < first:
+                yield Part(files[content["sha256"]], start, first)
+            start = last + 1 if last is not None else first
 
 
 def _read(part: Part) -> bytes:

@@ -25,7 +25,7 @@ from models_registry.errors import PartRefused
 from models_registry.models import Upload
 from models_registry.reconcilers.uploads import EXPIRES_AFTER
 from models_registry.selectors import ContentCard, UploadCard
-from models_registry.services.uploads import MAX_ORIGIN
+from models_registry.services.uploads import MAX_ORIGIN, REQUEST_BYTES
 from models_registry.states import UploadState
 
 MAX_MANIFEST_BYTES = 8 * 1024 * 1024
@@ -85,6 +85,9 @@ class UploadSerializer(serializers.Serializer[UploadCard]):
     part_bytes = serializers.IntegerField(
         source="upload.part_bytes", help_text="Of every part but the last of a content."
     )
+    request_bytes = serializers.SerializerMethodField(
+        help_text="Of parts that follow one another and may come in one request, at most."
+    )
     file_count = serializers.IntegerField(source="upload.file_count")
     size_bytes = serializers.IntegerField(source="upload.size_bytes", help_text="Of all files.")
     total_bytes = serializers.IntegerField(help_text="Of all contents, each once; 0 when it has ended.")
@@ -100,6 +103,9 @@ class UploadSerializer(serializers.Serializer[UploadCard]):
     created_at = serializers.DateTimeField(source="upload.created_at")
     expires_at = serializers.SerializerMethodField(help_text="Unless something is sent; null: it does not.")
     ended_at = serializers.DateTimeField(source="upload.ended_at", allow_null=True)
+
+    def get_request_bytes(self, card: UploadCard) -> int:
+        return max(card.upload.part_bytes, REQUEST_BYTES)
 
     @extend_schema_field(serializers.DateTimeField(allow_null=True))
     def get_expires_at(self, card: UploadCard) -> Any:
@@ -135,7 +141,7 @@ class Uploads(Shown, OfModel, Listed, Created, Read):
     }
     outputs: ClassVar = {
         "blob": ContentSerializer,
-        "send_part": ContentSerializer,
+        "send_parts": ContentSerializer,
         "complete": VersionDetailSerializer,
     }
     parser_classes = (ManifestParser,)
@@ -173,25 +179,25 @@ class Uploads(Shown, OfModel, Listed, Created, Read):
                 "Content-Range",
                 OpenApiTypes.STR,
                 OpenApiParameter.HEADER,
-                description="`bytes first-last/size`; not needed for a content of one part.",
+                description="`bytes first-last/size` of one or more parts; not needed where there is one.",
             ),
             OpenApiParameter(
                 "Content-Digest",
                 OpenApiTypes.STR,
                 OpenApiParameter.HEADER,
-                description="`sha-256=:...:` of the part (RFC 9530): what was damaged on the way is refused.",
+                description="`sha-256=:...:` of the body (RFC 9530): what was damaged on the way is refused.",
             ),
         ],
     )
     @blob.mapping.put
-    def send_part(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Send one part of a content: its bytes are the body.
+    def send_parts(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Send one part of a content, or several that follow one another: their bytes are the body.
 
-        Parts may come in any order, several at once, and more than once. The last one that is missing has the
+        They may come in any order, at the same time, and more than once. The last one that is missing has the
         content compared with its sha256; when it differs all of it has to come again (409).
         """
         upload = self.get_object()
-        services.take_part(
+        services.take_parts(
             actor=self.actor,
             upload=upload,
             sha256=self.kwargs["sha256"],

@@ -19,6 +19,8 @@ from models_registry.names import printable
 from models_registry.store.base import Intake
 
 LARGEST_PART_BYTES = 64 * 1024 * 1024
+RUN_BYTES = 4 * 1024 * 1024
+"""Of the parts that go in one request, where they are smaller and the other one takes several at once."""
 """A part is held in memory, one per connection."""
 ROUNDS = 3
 """So often it is asked what is still missing: what was damaged on the way has to come again."""
@@ -92,20 +94,25 @@ class _Handing:
             )
         if not 1 <= int(upload["part_bytes"]) <= LARGEST_PART_BYTES:
             raise HubMisbehaves(f"{self._target.endpoint} wants parts of {upload['part_bytes']:,} bytes.")
+        if not isinstance(upload.get("request_bytes", 1), int):
+            raise HubMisbehaves(f"{self._target.endpoint} does not say how much a request may hold.")
         return upload
 
     def _parts(self, upload: Document) -> Iterator[tuple[int, ManifestFile, int, int]]:
-        """Upload, file, first byte and end of each part that has not come, the largest files first."""
+        """Upload, file, first byte and end of each run of parts to send, the largest files first."""
         ours = {file.sha256: file for file in self._files}
         part_bytes = int(upload["part_bytes"])
+        together = max(1, min(int(upload.get("request_bytes", part_bytes)), RUN_BYTES) // part_bytes)
         for told in sorted(upload["missing"], key=lambda one: -int(one["size"])):
             file = ours.get(told["sha256"])
             if file is None:
                 raise HubMisbehaves(f"{self._target.endpoint} asks for a content that was not announced.")
-            come = [range(first, last + 1) for first, last in told["received"]]
-            for start in range(0, file.size, part_bytes):
-                if not any(start in one for one in come):
-                    yield int(upload["id"]), file, start, min(start + part_bytes, file.size)
+            start = 0
+            for first, last in [*sorted(told["received"]), (file.size, file.size)]:
+                for begin in range(start, min(first, file.size), part_bytes * together):
+                    end = min(begin + part_bytes * together, first, file.size)
+                    yield int(upload["id"]), file, begin, end
+                start = last + 1
 
     def _send(self, one: tuple[int, ManifestFile, int, int]) -> None:
         upload_id, file, start, end = one

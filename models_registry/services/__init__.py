@@ -32,7 +32,7 @@ from models_registry.services.retention import (
 from models_registry.services.shelving import archive_version, restore_version, tag_version
 from models_registry.services.signatures import demand_signatures, distrust_key, trust_key, verify_signatures
 from models_registry.services.storage import retry_repair, start_check, start_collection
-from models_registry.services.uploads import begin_upload, cancel_upload, complete_upload, take_part
+from models_registry.services.uploads import begin_upload, cancel_upload, complete_upload, take_parts
 from models_registry.services.versions import (
     cancel_import,
     delete_version,
@@ -85,7 +85,7 @@ __all__ = [
     "stop_retention",
     "tag_version",
     "take_notice",
-    "take_part",
+    "take_parts",
     "trust_key",
     "verify_signatures",
 ]

@@ -38,7 +38,10 @@ from models_registry.services import checks, versions
 from models_registry.states import UPLOAD_MOVES, UploadState, VersionState
 from models_registry.store.spool import Body, Spool
 
-PART_BYTES = 16 * 1024 * 1024
+PART_BYTES = 256 * 1024
+"""What is taken whole or not at all: so much of a request that breaks off in the middle comes again."""
+REQUEST_BYTES = 16 * 1024 * 1024
+"""Of the parts that come in one request; as many as a client can send in a moment."""
 MOST_LIVE = 20
 """Uploads to one model at a time: each takes room."""
 MOST_BYTES = 2**50
@@ -159,7 +162,7 @@ def _check(file: ManifestFile, sizes: dict[str, int], *, may_run: bool) -> None:
         raise Refused(file.path, "its size and its sha256 do not belong together")
 
 
-def take_part(
+def take_parts(
     *,
     actor: Actor,
     upload: Upload,
@@ -168,9 +171,9 @@ def take_part(
     body: Body,
     digest: bytes | None = None,
 ) -> UploadContent:
-    """Take one part of a content; one that has come before is no harm.
+    """Take parts of a content that follow one another; what has come before is no harm.
 
-    `content_range` is the header of that name, empty for a content of one part; `digest` the part's sha256.
+    `content_range` is the header of that name, empty for a content of one part; `digest` the body's sha256.
     Raises NotAllowed, UnknownUpload, WrongState, PartRefused, ContentDiffers, StoreFull.
     """
     require(actor, Right.MODELS_WRITE, upload.model.team)
@@ -181,13 +184,13 @@ def take_part(
     if content is None:
         raise UnknownUpload(f"The {upload} has no content with the sha256 {sha256[:64]}.")
     spool = spool_of(upload)
-    index = _part_named(upload, spool, content, content_range)
+    parts = _parts_named(upload, spool, content, content_range)
     if upload.state != UploadState.OPEN:
         if not spool.is_missing(sha256):
             return content
         raise closed
     try:
-        spool.write(sha256, content.size, index=index, body=body, digest=digest)
+        spool.write(sha256, content.size, parts=parts, body=body, digest=digest)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -197,29 +200,29 @@ def take_part(
     return content
 
 
-def _part_named(upload: Upload, spool: Spool, content: UploadContent, content_range: str) -> int:
-    """The index of the part. Raises PartRefused."""
+def _parts_named(upload: Upload, spool: Spool, content: UploadContent, content_range: str) -> range:
+    """The indexes of the parts. Raises PartRefused."""
     last = max(0, spool.part_count(content.size) - 1)
     if not content_range:
         if last:
-            raise PartRefused(f"It comes in {last + 1:,} parts: say which one by Content-Range.")
-        return 0
+            raise PartRefused(f"It comes in {last + 1:,} parts: say which by Content-Range.")
+        return range(1)
     named = _RANGE.fullmatch(content_range.strip())
     if named is None:
         raise PartRefused("Content-Range has the form bytes first-last/size.")
     start, stop, size = int(named[1]), int(named[2]) + 1, int(named[3])
     if size != content.size:
         raise PartRefused(f"It has {content.size:,} bytes as announced, not {size:,}.")
-    index = start // upload.part_bytes
-    part = spool.part_range(index, size)
-    if (part.start, part.stop) != (start, stop):
+    indexes = range(start // upload.part_bytes, spool.part_count(min(stop, size)))
+    begins = start == indexes.start * upload.part_bytes
+    if not (indexes and begins and stop == min(indexes.stop * upload.part_bytes, size)):
         parts = (
             f"the {last + 1:,} parts have {upload.part_bytes:,} bytes each, the last one what is left."
             if last
             else f"it comes in one, of {size:,} bytes."
         )
-        raise PartRefused(f"Bytes {start}-{stop - 1} are no part: {parts}")
-    return index
+        raise PartRefused(f"Bytes {start}-{stop - 1} are no part{'s' if last else ''}: {parts}")
+    return indexes
 
 
 def _touch(upload: Upload, spool: Spool) -> None:

@@ -81,6 +81,9 @@ class Spool:
         """The bytes of a part of a content of that size."""
         return range(index * self._part_bytes, min((index + 1) * self._part_bytes, size))
 
+    def _bytes_of(self, parts: range, size: int) -> range:
+        return range(self.part_range(parts[0], size).start, self.part_range(parts[-1], size).stop)
+
     def path(self, sha256: str) -> Path:
         return self.directory / sha256
 
@@ -113,19 +116,26 @@ class Spool:
         done = sum(size for sha256, size in contents.items() if sha256 not in missing)
         return done + sum(len(part) for one in missing for part in self.received(one, contents[one]))
 
-    def write(self, sha256: str, size: int, *, index: int, body: Body, digest: bytes | None = None) -> bool:
-        """Take a part from `body`; False when it had come before, or the content need not come.
+    def write(self, sha256: str, size: int, *, parts: range, body: Body, digest: bytes | None = None) -> bool:
+        """Take parts that follow one another from `body`; False when all of them had come before, or the
+        content need not come.
 
-        `digest`: sha256 of the part, where the client says it. The last part that was missing closes the
-        content. Raises PartRefused, ContentDiffers, UnknownUpload when the spool is gone, OSError.
+        `parts` are their indexes, `digest` is the sha256 of the body, where the client says it. The last part
+        that was missing closes the content. Raises PartRefused, ContentDiffers, UnknownUpload when the spool
+        is gone, OSError.
         """
         is_new = False
         try:
             with self._locked(self._path(sha256, _PART), fcntl.LOCK_SH, flags=os.O_WRONLY) as descriptor:
-                if descriptor is not None and not self._marks(sha256)[index]:
-                    self._pour(descriptor, self.part_range(index, size), body, digest)
-                    self._mark(sha256, index)
-                    is_new = True
+                if descriptor is not None:
+                    marks = self._marks(sha256)
+                    new = [index for index in parts if not marks[index]]
+                    if new:
+                        # What has come is not written again: this body may turn out to be damaged.
+                        wanted = [self.part_range(index, size) for index in new]
+                        self._pour(descriptor, self._bytes_of(parts, size), wanted, body, digest)
+                        self._mark(sha256, new)
+                        is_new = True
             if self.close(sha256) and size <= CHECKED_AT_ONCE_BYTES:
                 self.check(sha256)
         except FileNotFoundError:
@@ -139,19 +149,26 @@ class Spool:
         return UnknownUpload("What has come of this upload is gone. Begin another one.")
 
     @staticmethod
-    def _pour(descriptor: int, wanted: range, body: Body, digest: bytes | None) -> None:
-        found, offset = hashlib.sha256(), wanted.start
+    def _pour(
+        descriptor: int, told: range, wanted: Iterable[range], body: Body, digest: bytes | None
+    ) -> None:
+        """Write the `wanted` bytes of a body that has those that it is `told` to have."""
+        found, offset, left = hashlib.sha256(), told.start, list(wanted)
         while chunk := body.read(CHUNK_BYTES):
-            if offset + len(chunk) > wanted.stop:
-                raise PartRefused(f"The body is longer than the {len(wanted):,} bytes of its range.")
+            if offset + len(chunk) > told.stop:
+                raise PartRefused(f"The body is longer than the {len(told):,} bytes of its range.")
             found.update(chunk)
-            view = memoryview(chunk)
-            while view:
-                written = os.pwrite(descriptor, view, offset)
-                offset, view = offset + written, view[written:]
-        if offset != wanted.stop:
-            came = offset - wanted.start
-            raise PartRefused(f"The body has {came:,} bytes, its range has {len(wanted):,}. Send it again.")
+            came = range(offset, offset + len(chunk))
+            offset = came.stop
+            while left and left[0].start < came.stop:
+                start, stop = max(left[0].start, came.start), min(left[0].stop, came.stop)
+                _write_at(descriptor, memoryview(chunk)[start - came.start : stop - came.start], start)
+                if left[0].stop > came.stop:
+                    break
+                left.pop(0)
+        if offset != told.stop:
+            count = offset - told.start
+            raise PartRefused(f"The body has {count:,} bytes, its range has {len(told):,}. Send it again.")
         if digest is not None and found.digest() != digest:
             raise PartRefused("The body is not what its Content-Digest says: it was damaged on the way.")
 
@@ -160,7 +177,7 @@ class Spool:
         or is not whole.
         """
         with self._locked(self._path(sha256, _PART), fcntl.LOCK_EX) as descriptor:
-            if descriptor is None or not all(self._marks(sha256)):
+            if descriptor is None or 0 in self._marks(sha256):
                 return False
             os.fchmod(descriptor, 0o444)
             self._path(sha256, _PART).rename(self.path(sha256))
@@ -208,10 +225,11 @@ class Spool:
     def _marks(self, sha256: str) -> bytes:
         return self._path(sha256, _MARKS).read_bytes()
 
-    def _mark(self, sha256: str, index: int) -> None:
+    def _mark(self, sha256: str, parts: Iterable[int]) -> None:
         descriptor = os.open(self._path(sha256, _MARKS), os.O_WRONLY | os.O_CLOEXEC)
         try:
-            os.pwrite(descriptor, b"\x01", index)
+            for index in parts:
+                os.pwrite(descriptor, b"\x01", index)
         finally:
             os.close(descriptor)
 
@@ -235,3 +253,9 @@ class Spool:
             yield descriptor if (mine.st_dev, mine.st_ino) == (now.st_dev, now.st_ino) else None
         finally:
             os.close(descriptor)
+
+
+def _write_at(descriptor: int, view: memoryview, offset: int) -> None:
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        offset, view = offset + written, view[written:]

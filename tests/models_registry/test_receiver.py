@@ -43,7 +43,7 @@ def spool(store: LocalStore) -> Spool:
     spool = Spool(store.root / "uploads/one", part_bytes=PART)
     spool.begin(files, {file.sha256: file.size for file in files})
     for file in files:
-        assert spool.write(file.sha256, file.size, index=0, body=BytesIO(contents[file.path]))
+        assert spool.write(file.sha256, file.size, parts=range(1), body=BytesIO(contents[file.path]))
     return spool
 
 

@@ -26,12 +26,16 @@ def spool_of(directory: Path, content: bytes) -> tuple[Spool, str]:
     return spool, sha256
 
 
-def send(spool: Spool, sha256: str, content: bytes, index: int, kind: str = "whole") -> None:
-    part = spool.part_range(index, len(content))
-    good = content[part.start : part.stop]
+def send(
+    spool: Spool, sha256: str, content: bytes, index: int, kind: str = "whole", *, count: int = 1
+) -> None:
+    """The part of that index, and the `count` - 1 next ones as far as there are any."""
+    parts = range(index, min(index + count, spool.part_count(len(content))))
+    good = content[parts.start * PART : parts.stop * PART]
     body = {"cut": good[:-1], "too long": good + b"x", "wrong": bytes(255 - byte for byte in good)}
     digest = hashlib.sha256(b"another").digest() if kind == "damaged" else None
-    spool.write(sha256, len(content), index=index, body=BytesIO(body.get(kind, good)), digest=digest)
+    body_of_kind = BytesIO(body.get(kind, good))
+    spool.write(sha256, len(content), parts=parts, body=body_of_kind, digest=digest)
 
 
 @settings(max_examples=80)
@@ -40,10 +44,10 @@ def test_any_order_any_repetition_and_any_cut_end_in_the_same_bytes(content: byt
     with TemporaryDirectory() as directory:
         spool, sha256 = spool_of(Path(directory), content)
         parts = range(spool.part_count(len(content)))
-        tries = st.lists(st.tuples(st.sampled_from(parts), st.sampled_from(KINDS)), max_size=30)
-        for index, kind in plays.draw(tries):
+        runs = st.tuples(st.sampled_from(parts), st.sampled_from(KINDS), st.integers(1, 5))
+        for index, kind, count in plays.draw(st.lists(runs, max_size=30)):
             with suppress(PartRefused, ContentDiffers):
-                send(spool, sha256, content, index, kind)
+                send(spool, sha256, content, index, kind, count=count)
         for _ in range(2):
             for index in plays.draw(st.permutations(list(parts))):
                 # All parts together may be wrong ones; then they come once more.
@@ -86,7 +90,7 @@ def test_what_is_whole_is_changed_by_nobody(tmp_path: Path) -> None:
 
     def put(body: BytesIO) -> None:
         with suppress(ContentDiffers):
-            spool.write(sha256, 8, index=1, body=body)
+            spool.write(sha256, 8, parts=range(1, 2), body=body)
 
     slow = threading.Thread(target=put, args=(Slow(b"XXXX"),))
     slow.start()
@@ -102,7 +106,7 @@ def test_what_is_whole_is_changed_by_nobody(tmp_path: Path) -> None:
     link = tmp_path / "taken"
     link.hardlink_to(spool.path(sha256))
     spool.restart(sha256)
-    assert spool.write(sha256, 8, index=0, body=BytesIO(b"XXXX")) is False
+    assert spool.write(sha256, 8, parts=range(1), body=BytesIO(b"XXXX")) is False
     assert link.read_bytes() == content
 
 
@@ -116,7 +120,7 @@ def test_the_room_is_taken_at_once_or_nothing_is_left(tmp_path: Path) -> None:
     assert spool._path("a" * 64, ".part").stat().st_blocks * 512 >= 10_000_000
     spool.discard()
     with pytest.raises(UnknownUpload):
-        spool.write("a" * 64, 9, index=0, body=BytesIO(b""))
+        spool.write("a" * 64, 9, parts=range(1), body=BytesIO(b""))
 
 
 def test_a_process_that_dies_after_its_last_mark_has_its_content_closed_by_the_next_one(
@@ -127,8 +131,20 @@ def test_a_process_that_dies_after_its_last_mark_has_its_content_closed_by_the_n
     send(spool, sha256, content, 0)
     with spool._locked(spool._path(sha256, ".part"), 1, flags=1) as descriptor:
         assert descriptor is not None
-        spool._pour(descriptor, range(4, 6), BytesIO(b"56"), None)
-        spool._mark(sha256, 1)
+        spool._pour(descriptor, range(4, 6), [range(4, 6)], BytesIO(b"56"), None)
+        spool._mark(sha256, [1])
     assert spool.is_missing(sha256)
     send(spool, sha256, content, 0)
     assert not spool.is_missing(sha256)
+
+
+def test_a_damaged_run_leaves_what_has_come_as_it_was(tmp_path: Path) -> None:
+    content = b"0123456789abcdef"
+    spool, sha256 = spool_of(tmp_path, content)
+    send(spool, sha256, content, 1)
+    with pytest.raises(PartRefused):
+        damaged = BytesIO(b"x" * 16)
+        spool.write(sha256, 16, parts=range(4), body=damaged, digest=hashlib.sha256(content).digest())
+    assert spool.received(sha256, 16) == [range(4, 8)]
+    send(spool, sha256, content, 0, count=4)
+    assert spool.path(sha256).read_bytes() == content

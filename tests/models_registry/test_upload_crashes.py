@@ -33,7 +33,7 @@ def begun(library, actor, model) -> Callable[[], Upload]:
         listed = announced(b.model_files())["files"]
         upload = services.begin_upload(actor=actor, model=model, files=listed)
         for content, data in CONTENTS.items():
-            services.take_part(
+            services.take_parts(
                 actor=actor, upload=upload, sha256=content, content_range="", body=BytesIO(data)
             )
         return upload

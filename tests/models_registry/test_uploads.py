@@ -122,6 +122,20 @@ def test_an_upload_of_the_same_files_goes_on_where_it_was(uploader, api) -> None
     assert api.call("HEAD", f"{again.path}blobs/{content}/")["X-Received-Bytes"] == str(PART)
 
 
+def test_parts_that_follow_one_another_come_in_one_request(library, uploader, api) -> None:
+    content = max(uploader.contents, key=lambda one: len(uploader.contents[one]))
+    whole = uploader.contents[content]
+    size = len(whole)
+    assert uploader.begun["request_bytes"] > 2 * PART
+    assert uploader.put(content, PART).status_code == 200
+    told = {"Content_Range": f"bytes 0-{3 * PART - 1}/{size}"}
+    assert uploader.put(content, data=whole[: 3 * PART], **told).json()["received"] == [[0, 3 * PART - 1]]
+    told = {"Content_Range": f"bytes {2 * PART}-{size - 1}/{size}"}
+    assert uploader.put(content, data=whole[2 * PART :], **told).json()["is_whole"]
+    uploader.send_all()
+    assert uploader.complete().status_code == 202
+
+
 def test_a_content_that_is_not_what_was_announced_begins_anew(library, uploader) -> None:
     content = max(uploader.contents, key=lambda one: len(uploader.contents[one]))
     others = range(PART, len(uploader.contents[content]), PART)
@@ -183,13 +197,16 @@ def test_what_must_not_enter_is_refused_by_name_before_a_byte_and_by_content_aft
     ("headers", "data", "words"),
     [
         ({"Content_Range": "bytes 0-62/%d"}, b"x" * 63, "are no part"),
+        ({"Content_Range": "bytes 1-64/%d"}, b"x" * 64, "are no part"),
+        ({"Content_Range": "bytes 64-63/%d"}, b"", "are no part"),
+        ({"Content_Range": "bytes 0-6399/%d"}, b"x" * 6400, "are no part"),
         ({"Content_Range": "bytes 0-63/9"}, b"x" * 64, "as announced, not 9"),
         ({"Content_Range": "octets 0-63/9"}, b"x" * 64, "has the form"),
         ({"Content_Range": "bytes 0-63/%d"}, b"x" * 63, "Send it again"),
         ({"Content_Range": "bytes 0-63/%d"}, b"x" * 65, "longer than"),
         ({"Content_Range": "bytes 0-63/%d", "Content_Digest": "sha-256=:x:"}, b"x" * 64, "has the form"),
         ({"Content_Range": "bytes 0-63/%d", "Content_Digest": OF_ZEROS}, b"x" * 64, "damaged on the way"),
-        ({}, b"x", "say which one by Content-Range"),
+        ({}, b"x", "say which by Content-Range"),
     ],
 )  # fmt: skip
 def test_a_part_that_is_not_what_its_headers_say_is_refused(uploader, headers, data, words) -> None:
@@ -232,7 +249,7 @@ def test_what_nobody_touches_for_a_day_is_given_up(library, uploader, actor) -> 
     assert library.stored() == set()
     assert uploader.put(content, 0).status_code == 409
     with pytest.raises(UnknownUpload):
-        files.spool_of(upload).write(content, 9, index=0, body=None)
+        files.spool_of(upload).write(content, 9, parts=range(1), body=None)
 
 
 def test_the_uploads_to_a_model_end_with_it(library, uploader, model, actor) -> None:

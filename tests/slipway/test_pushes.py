@@ -15,6 +15,7 @@ from models_registry.models import Model, Upload, Version, VersionTag
 from slipway.cli import main
 from slipway.cli.context import Outside
 from slipway.hashing import HashMemory, hashed, listed
+from slipway.uploading import Runs
 from tests.cast import person, team, token_of
 from tests.models_registry import builders as b
 from tests.models_registry.conftest import Library, library
@@ -27,6 +28,7 @@ PART = 4096
 @pytest.fixture
 def pushing(terminal: Terminal, library: Library, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.setattr(services.uploads, "PART_BYTES", PART)
+    monkeypatch.setattr("models_registry.api.uploads.REQUEST_BYTES", PART)
     terminal.token = token_of(person("ada", vision=Role.DEVELOPER))
     Model.objects.create(team=team("vision"), name="tiny")
     # What nobody touches expires: the workers' clock must not run ahead.
@@ -191,6 +193,7 @@ def test_several_connections_push_to_a_real_server(
     # The server's threads must not keep connections to a database that is about to go.
     monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 0)
     monkeypatch.setattr(services.uploads, "PART_BYTES", PART)
+    monkeypatch.setattr("models_registry.api.uploads.REQUEST_BYTES", PART)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     token = token_of(person("ada", vision=Role.DEVELOPER))
     lock = threading.Lock()
@@ -204,3 +207,45 @@ def test_several_connections_push_to_a_real_server(
         main([*arguments, "-m", "tiny", "--create"], outside=Outside(sleep=settle))
     assert ended.value.code == 0
     assert Version.objects.get().state == "ready"
+
+
+def missing(*contents: tuple[str, int, list[list[int]]], request_bytes: int = 16 * PART) -> dict:
+    """An upload as the server tells of it."""
+    listed = [{"sha256": sha, "size": size, "received": received} for sha, size, received in contents]
+    return {"part_bytes": PART, "request_bytes": request_bytes, "missing": listed}
+
+
+def runs_of(upload: dict, directory: Path) -> Runs:
+    content = hashed(
+        listed(directory, ignore=())[:1], HashMemory.of_user(), threads=1, counted=lambda count: None
+    )[0]
+    return Runs(upload, {one["sha256"]: content for one in upload["missing"]})
+
+
+def test_a_request_holds_what_the_line_carries_in_a_moment(directory: Path) -> None:
+    runs = runs_of(missing(("a", 400 * PART, [])), directory)
+    sizes = []
+    for number, run in enumerate(runs):
+        sizes.append((run.stop - run.start) // PART)
+        seconds_per_part = 0.001 if number < 10 else 1.0
+        runs.took(run.stop - run.start, sizes[-1] * seconds_per_part)
+    assert sizes[:7] == [1, 2, 4, 8, 16, 16, 16]
+    assert set(sizes[11:]) == {1}
+    assert sum(sizes) == 400
+
+
+def test_what_has_come_is_not_sent_again_and_a_server_without_runs_gets_single_parts(directory: Path) -> None:
+    upload = missing(("a", 5 * PART + 7, [[PART, 2 * PART - 1]]), ("b", 10 * PART, [[0, 9 * PART - 1]]))
+    runs = runs_of(upload, directory)
+    runs.took(99 * PART, 0.0)
+    runs.took(99 * PART, 0.0)
+    found = [(run.start, run.stop) for run in runs]
+    assert found == [
+        (9 * PART, 10 * PART),
+        (0, PART),
+        (2 * PART, 5 * PART + 7),
+    ]
+    del upload["request_bytes"]
+    old = runs_of(upload, directory)
+    old.took(99 * PART, 0.0)
+    assert {run.stop - run.start for run in old} == {PART, 7}

@@ -10,7 +10,7 @@ from django.utils import timezone
 from accounts.states import Right
 from models_registry.models import Check, Collection, Finding, Upload, VersionFile
 from models_registry.selectors import retention_preview
-from models_registry.services import begin_upload, take_part
+from models_registry.services import begin_upload, take_parts
 from models_registry.store.local import LocalStore
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.cast import SYSTEM
@@ -128,7 +128,7 @@ def _upload(scene: Scene) -> Mapping[str, Any]:
 def _whole_upload(scene: Scene) -> Mapping[str, Any]:
     told = _upload(scene)
     upload = Upload.objects.get(pk=told["id"])
-    take_part(actor=SYSTEM, upload=upload, sha256=told["sha256"], content_range="", body=BytesIO(b"{}"))
+    take_parts(actor=SYSTEM, upload=upload, sha256=told["sha256"], content_range="", body=BytesIO(b"{}"))
     return told
 
 
