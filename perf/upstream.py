@@ -1,7 +1,8 @@
 """A worker that costs almost nothing: `python -m perf.upstream NAME [PORT]` prints its port and serves.
 
 `/v1` answers NAME; `/v1/status/503` that status; `/v1/stream?chunks=20&every_ms=100` that many chunks;
-`/v1/slow?ms=500` after a while; `/v1/cut?ms=100` breaks off midway. `/healthz` answers what `/set?health=503`
+`/v1/slow?ms=500` after a while, having said that work on it has begun; `/v1/wait?ms=500` the same without
+saying so; `/v1/cut?ms=100` breaks off midway. `/healthz` answers what `/set?health=503`
 last said, and everything else 500 once `/set?broken=1` was said. `/served` answers how many requests it has
 had, those two and itself left out.
 """
@@ -57,6 +58,10 @@ class Worker:
         elif first == "stream":
             await self.stream(writer, query.get("chunks", 20), query.get("every_ms", 100))
         elif first == "slow":
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            await asyncio.sleep(query.get("ms", 500) / 1000)
+            self.whole(writer, 200)
+        elif first == "wait":
             await asyncio.sleep(query.get("ms", 500) / 1000)
             self.whole(writer, 200)
         elif first == "cut":

@@ -115,9 +115,13 @@ class Desk:
         return self._busy.share(now=self._clock())
 
     @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
-        """Holds one slot; first come, first served. Raises RequestFault (429) when the queue is full."""
-        await self._take()
+    async def slot(self, *, is_retried: bool = False) -> AsyncIterator[None]:
+        """Holds one slot; first come, first served. Raises RequestFault (429) when the queue is full.
+
+        `is_retried`: it has waited at a worker that died. For those the queue is twice as long, or the
+        survivors of a full pair would refuse all that the dead one had taken in.
+        """
+        await self._take(self._queue_limit * (2 if is_retried else 1))
         began = self._clock()
         try:
             yield
@@ -125,12 +129,12 @@ class Desk:
             self._slot_seconds.observe(self._clock() - began, now=self._clock())
             self._give_back()
 
-    async def _take(self) -> None:
+    async def _take(self, queue_limit: int) -> None:
         if self._free > 0:
             self._free -= 1
             self._busy.change(self.in_flight, now=self._clock())
             return
-        if len(self._waiting) >= self._queue_limit:
+        if len(self._waiting) >= queue_limit:
             raise RequestFault.overloaded(
                 f"All {self.slots} slots are at work and {len(self._waiting)} requests wait",
                 retry_after_seconds=self._expected_wait_seconds(),

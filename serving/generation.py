@@ -3,11 +3,13 @@
 import asyncio
 import json
 import logging
+from collections.abc import Callable
 from contextlib import aclosing
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from serving.begun import begin_of, is_retried
 from serving.desk import Desk, Outcome, Progress
 from serving.engines.base import Engine, EngineError
 from serving.faults import FaultInjection
@@ -59,7 +61,7 @@ class Generation(Response):
         self._recorded = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        work = asyncio.create_task(self._work())
+        work = asyncio.create_task(self._work(begin_of(scope), is_retried=is_retried(scope)))
         gone = asyncio.create_task(_disconnected(receive))
         sending = asyncio.create_task(self._send(work, scope, receive, send))
         try:
@@ -76,9 +78,10 @@ class Generation(Response):
                 self._broke_off = self._code == 200  # begun, and cut off by the end of the grace time
                 self._record()
 
-    async def _work(self) -> None:
+    async def _work(self, begin: Callable[[], None], *, is_retried: bool) -> None:
         try:
-            async with self._desk.slot():
+            async with self._desk.slot(is_retried=is_retried):
+                begin()
                 await self._faults.strike()
                 if not self._call.stream:
                     self._outbox.put_nowait(await self._engine.answer(self._call, self._progress))

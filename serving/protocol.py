@@ -284,7 +284,9 @@ class WorkerCommand:
     address: Annotated[str, "address under which the gateway reaches it; empty: the host"] = ""
     machine: Annotated[str, "name of the machine; empty: the host name"] = ""
     slots: Annotated[int, "requests that are worked on at the same time"] = 4
-    queue_limit: Annotated[int, "requests that may wait for a slot; more are answered 429"] = 32
+    queue_limit: Annotated[
+        int, "requests that may wait for a slot; more are answered 429 (twice as many where a worker died)"
+    ] = 32
     device: Annotated[str, f"one of {', '.join(DEVICES)}"] = "auto"
     settings: Annotated[Mapping[str, Any], "engine settings as a JSON object"] = field(default_factory=dict)
     abilities: Annotated[tuple[str, ...], "comma-separated names of what it can do"] = ("chat", "completions")

@@ -21,6 +21,7 @@ from pathlib import Path
 import uvicorn
 
 from serving.app import make_app, served_names
+from serving.begun import tells_begin
 from serving.desk import Desk, Progress
 from serving.engines import make_engine
 from serving.engines.answers import TextAnswers
@@ -70,7 +71,7 @@ class Worker:
         )
         self._server = _Server(
             uvicorn.Config(
-                app,
+                tells_begin(app),
                 access_log=False,
                 lifespan="off",
                 log_config=None,

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from gateway.backends.base import Fence
+from gateway.latency import Histogram, quantile_ms, total
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import Answer, Client, Load
 from perf.upstream import Upstream
@@ -108,6 +109,53 @@ async def test_a_worker_killed_under_load_fails_only_what_was_in_flight_on_it(st
     counts = stack.gateway.counts("chat")[STABLE.name]
     assert counts.errors == len(load.failures)
     assert len(load.answers) > 1000
+
+
+async def test_what_waited_at_a_killed_worker_is_answered_and_what_had_begun_is_not_begun_again(
+    stack: EnvoyStack,
+) -> None:
+    victim, survivor = stack.run_workers(STABLE, 2)
+    stack.run_workers(CANARY)
+    stack.release()
+    eventually(lambda: len(stack.gateway.ready_endpoints(STABLE.name)) == 2)
+
+    async def one(path: str) -> Answer:
+        client = Client(stack.layout.port)
+        answer = await client.get(path)
+        client.close()
+        return answer
+
+    asked = {
+        path: [asyncio.create_task(one(path)) for _ in range(8)]
+        for path in ("/chat/v1/wait?ms=3000", "/chat/v1/slow?ms=3000")
+    }
+    await asyncio.sleep(1)
+    on_the_victim, on_the_survivor = await requests_of(victim), await requests_of(survivor)
+    assert on_the_victim + on_the_survivor == 16
+    victim.kill()
+    waiting, begun = [[answer.status for answer in await asyncio.gather(*asked[path])] for path in asked]
+    assert waiting == [200] * 8
+    assert set(begun) == {200, 502}
+    had_only_waited = on_the_victim - begun.count(502)
+    assert had_only_waited > 0
+    assert await requests_of(survivor) == on_the_survivor + had_only_waited
+
+
+async def test_the_first_byte_is_the_answers_and_not_the_word_that_work_has_begun(stack: EnvoyStack) -> None:
+    for target in (STABLE, CANARY):
+        stack.run_workers(target)
+    stack.release()
+    client = Client(stack.layout.port)
+    assert (await client.get("/chat/v1/slow?ms=500")).status == 200
+    client.close()
+
+    def seen() -> Histogram:
+        return stack.gateway.counts("chat")[STABLE.name].first_byte_ms
+
+    await asyncio.to_thread(eventually, lambda: total(seen()) == 1)
+    first_byte = quantile_ms(seen(), 1)
+    assert first_byte
+    assert first_byte >= 500
 
 
 async def test_a_worker_that_says_it_is_not_ready_gets_nothing_until_it_is(stack: EnvoyStack) -> None:

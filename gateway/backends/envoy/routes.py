@@ -54,6 +54,7 @@ def render_routes(state: State) -> RouteConfiguration:
                 "domains": ["*"],
                 "routes": [*routes, unknown],
                 "response_headers_to_remove": ["x-envoy-upstream-service-time"],
+                "include_request_attempt_count": True,
             }
         ],
     }
@@ -148,8 +149,10 @@ def _action() -> RouteAction:
         "timeout": "0s",
         "idle_timeout": f"{STREAM_IDLE_SECONDS}s",
         "retry_policy": {
-            # Only what no worker can have begun to work on: a generation must not run twice.
-            "retry_on": "connect-failure,refused-stream,reset-before-request",
+            # A worker that begins to work on a request says so (100 Continue: `serving.begun`), and Envoy
+            # then retries no more. So only what no worker has begun goes to another one, also what waited in
+            # the queue of one that died: a generation must not run twice.
+            "retry_on": "connect-failure,refused-stream,reset",
             "num_retries": 3,
             "retry_host_predicate": [
                 extension(
