@@ -39,6 +39,7 @@ from models_registry.models import AliasMove, Version
 from releases.api.serializers import ReleaseSerializer
 from releases.events import ApprovalAsked, ReleaseEnded, ReleaseMoved
 from releases.models import Release
+from releases.succession import with_succession
 
 Ids = Mapping[str, Any]
 
@@ -101,9 +102,11 @@ def declare_all() -> None:
 
 
 def _release(ids: Ids) -> Told | None:
-    rows = Release.objects.select_related(
-        "team", "service__model", "version__model", "from_version__model", "image"
-    ).prefetch_related("steps", "approvals__by")
+    rows = (
+        with_succession(Release.objects.all())
+        .select_related("team", "service__model", "version__model", "from_version__model", "image")
+        .prefetch_related("steps", "approvals__by")
+    )
     release = rows.filter(pk=ids["release_id"]).first()
     if release is None:
         return None

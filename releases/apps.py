@@ -8,9 +8,11 @@ class ReleasesConfig(AppConfig):
         from common import live
         from common.pages import search
         from common.reconcile import kernel
+        from models_registry.history import register_history
         from models_registry.onward import register_onward
         from models_registry.uses import register_fallback_check, register_uses
         from releases import consumers, finders
+        from releases.history import releases_of
         from releases.onward import ReleaseOnward
         from releases.reconcilers import ReleaseReconciler
         from releases.selectors import CANDIDATES, STABLE_VERSIONS, ways_back
@@ -20,6 +22,7 @@ class ReleasesConfig(AppConfig):
         register_uses(CANDIDATES)
         register_fallback_check(ways_back)
         register_onward(ReleaseOnward())
+        register_history(releases_of)
         for topic in (consumers.ReleaseTopic(), consumers.ServiceTopic(), consumers.ReleasesTopic()):
             live.register(topic)
         search.offer("Services", finders.find_services)

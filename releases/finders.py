@@ -9,6 +9,7 @@ from common.pages.looks import look
 from common.pages.search import Hit, Person
 from common.words import occurs_in
 from releases.models import Release, Service
+from releases.succession import with_succession
 
 
 def find_services(person: Person, text: str, limit: int) -> Iterator[Hit]:
@@ -29,8 +30,10 @@ def find_releases(person: Person, text: str, limit: int) -> Iterator[Hit]:
     number = text.removeprefix("#")
     if number.isascii() and number.isdigit() and len(number) < 10:
         mentioned |= Q(pk=int(number))
-    rows = Release.objects.for_user(person).filter(mentioned).select_related("service", "version__model")
-    rows = rows.only("state", "created_at", "service__name", "version__name", "version__model__name")
+    rows = with_succession(Release.objects.for_user(person).filter(mentioned))
+    rows = rows.select_related("service", "version__model").only(
+        "state", "created_at", "service__name", "version__name", "version__model__name"
+    )
     for release in rows.order_by("-pk")[:limit]:
         title = f"#{release.pk} {release.version} to {release.service}"
-        yield Hit(title, f"/releases/{release.pk}/", "rocket", look("release", release.state).word)
+        yield Hit(title, f"/releases/{release.pk}/", "rocket", look("release", release.standing).word)

@@ -1,3 +1,4 @@
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
@@ -154,6 +155,32 @@ class Release(Reconciled):
     @property
     def in_motion(self) -> bool:
         return self.state in IN_MOTION
+
+    @cached_property
+    def superseded_by_id(self) -> int | None:
+        """The next release that was promoted on the service; None while this one's version serves.
+
+        Lists read it, and `undone_by_id`, with their rows: `releases.succession`.
+        """
+        return self._first_promoted(service=self.service_id, pk__gt=self.pk)
+
+    @cached_property
+    def undone_by_id(self) -> int | None:
+        """The promoted release that took this one back."""
+        return self._first_promoted(undoes=self.pk)
+
+    @property
+    def standing(self) -> str:
+        """Its state; of a promoted one whose version was replaced, `superseded` or `undone`."""
+        if self.state != ReleaseState.PROMOTED or self.superseded_by_id is None:
+            return self.state
+        return "undone" if self.undone_by_id is not None else "superseded"
+
+    def _first_promoted(self, **where: Any) -> int | None:
+        if self.state != ReleaseState.PROMOTED:
+            return None
+        rows = Release.objects.filter(state=ReleaseState.PROMOTED, **where).order_by("pk")
+        return rows.values_list("pk", flat=True).first()
 
 
 class ReleaseStep(models.Model):

@@ -20,6 +20,7 @@ from releases.errors import UnknownDeployment, UnknownPlan
 from releases.judge import Evidence, Verdict, verdict
 from releases.models import EvidencePoint, Plan, Release, Service
 from releases.states import IN_MOTION, ReleaseState
+from releases.succession import with_succession
 from releases.summaries import ServiceSummary
 
 SERVICE_STATES = ("starting", "serving", "releasing", "down")
@@ -75,9 +76,8 @@ def summary(plan: Plan) -> list[str]:
 
 
 def releases_for(actor: Actor) -> QuerySet[Release]:
-    return Release.objects.for_actor(actor).select_related(
-        "service", "team", "version__model", "from_version__model"
-    )
+    rows = with_succession(Release.objects.for_actor(actor))
+    return rows.select_related("service", "team", "version__model", "from_version__model")
 
 
 def in_motion(actor: Actor) -> QuerySet[Release]:
@@ -282,7 +282,7 @@ def page_of(release: Release) -> str:
 
 def history(service: Service, *, limit: int = 50) -> QuerySet[Release]:
     return (
-        Release.objects.filter(service=service)
+        with_succession(Release.objects.filter(service=service))
         .select_related("version__model", "from_version__model")
         .order_by("-created_at")[:limit]
     )

@@ -25,6 +25,8 @@ LOOKS: dict[str, dict[str, Look]] = {
         "waiting_approval": Look("Waiting for approval", "ask", "user-question"),
         "paused": Look("Paused", "warn", "player-pause"),
         "promoted": Look("Promoted", "good", "circle-check"),
+        "superseded": Look("Superseded", "idle", "history"),
+        "undone": Look("Rolled back", "warn", "arrow-back-up"),
         "rolling_back": Look("Rolling back", "warn", "arrow-back-up"),
         "rolled_back": Look("Rolled back", "bad", "arrow-back-up"),
         "rejected": Look("Rejected", "bad", "thumb-down"),

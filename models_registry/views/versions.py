@@ -22,6 +22,7 @@ from models_registry.facts import comparison, lineage
 from models_registry.facts.figures import Figure
 from models_registry.facts.readme import Card
 from models_registry.forms import ImportForm, TagForm
+from models_registry.history import history
 from models_registry.models import Model, Version
 from models_registry.states import WHOLE, FindingState, VersionState
 from models_registry.views.models import card_of, frame, is_moving, push_command, visible_model
@@ -90,6 +91,7 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
         "evaluations": list(selectors.evaluations(row)[:EVALUATIONS_SHOWN]),
         "is_gone": is_gone,
         "moves": list(selectors.version_moves(row).order_by("-pk")[:MOVES_SHOWN]),
+        "entries": history(actor, row, limit=MOVES_SHOWN),
         "origins": lineage.origins(row.lineage, hub=next(iter(settings.SLIPWAY_HUB_ENDPOINTS), "")),
         "children": list(selectors.made_from(actor, row)[:CHILDREN_SHOWN]),
         "told": sorted(comparison.flattened(_told(row)).items()),

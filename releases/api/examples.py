@@ -119,6 +119,8 @@ RELEASE_ROW = {
     "outcome": "",
     "created_at": "2026-11-20T09:00:00Z",
     "ended_at": None,
+    "superseded_by": None,
+    "undone_by": None,
     "url": "http://127.0.0.1:8000/releases/12/",
 }
 RELEASE = RELEASE_ROW | {

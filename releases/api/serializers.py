@@ -224,6 +224,14 @@ class ReleaseRowSerializer(serializers.ModelSerializer[Release]):
     from_version = serializers.CharField(default=None, allow_null=True)
     state = serializers.ChoiceField(choices=ReleaseState.choices)
     plan = serializers.SerializerMethodField()
+    superseded_by = serializers.IntegerField(
+        source="superseded_by_id",
+        allow_null=True,
+        help_text="The release that was promoted after this one; null unless promoted, and while it serves.",
+    )
+    undone_by = serializers.IntegerField(
+        source="undone_by_id", allow_null=True, help_text="The promoted release that rolled this one back."
+    )
     url = serializers.SerializerMethodField(help_text="The page in the console.")
 
     class Meta:
@@ -242,6 +250,8 @@ class ReleaseRowSerializer(serializers.ModelSerializer[Release]):
             "outcome",
             "created_at",
             "ended_at",
+            "superseded_by",
+            "undone_by",
             "url",
         )
 

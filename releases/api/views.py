@@ -31,6 +31,7 @@ from releases.api import serializers
 from releases.models import Plan, Release, Service
 from releases.pages.traffic_charts import span_over
 from releases.states import MOVES, ReleaseState
+from releases.succession import with_succession
 
 
 class ServiceFilter(django_filters.FilterSet):  # type: ignore[misc]
@@ -115,7 +116,7 @@ class Services(Listed, Created, Read, Changed):
 class Releases(Listed, Created, Read):
     """Releases: one version on its way to all of a service's traffic."""
 
-    queryset = Release.objects.select_related(
+    queryset = with_succession(Release.objects.all()).select_related(
         "team", "service__model", "version__model", "from_version__model", "image"
     )
     serializer_class = serializers.ReleaseSerializer

@@ -24,6 +24,8 @@ class Notice:
     """When it ends by itself, and what then."""
     lasts: bool = False
     """It goes on since then: `for 40 s`, not `40 s ago`."""
+    follower: int | None = None
+    """The release that took its place: `title` reads on with `by #3`."""
 
 
 def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | None) -> Notice | None:
@@ -38,6 +40,12 @@ def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | Non
             _("Remove the cause below, then retry; or abort, which returns all traffic to stable."),
             release.last_error,
         )
+    if state == ReleaseState.PROMOTED and release.superseded_by_id is not None:
+        drawn = look("release", release.standing)
+        names = {"version": release.version, "service": release.service}
+        text = _("%(version)s was promoted, and served all traffic of %(service)s until then.") % names
+        follower = release.undone_by_id or release.superseded_by_id
+        return Notice(drawn.tone, str(drawn.word), None, text, follower=follower)
     if not release.in_motion:
         drawn = look("release", state)
         return Notice(drawn.tone, _by(str(drawn.word), release), release.ended_at, release.outcome)
