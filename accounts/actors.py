@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from accounts.grants import ALL, Grants
 from accounts.models import ApiToken, User
-from accounts.states import Right
+from accounts.states import MACHINE_RIGHTS, AccountKind, Right
 from common.actor import Actor
 
 
@@ -68,8 +68,10 @@ def read_grants(actor: Actor) -> Grants:
     if actor.user_id is None:
         return Grants()
     found = User.objects.filter(pk=actor.user_id, is_active=True)
-    rows = list(found.values_list("is_superuser", "memberships__team_id", "memberships__role"))
-    return _grants(rows[0][0] if rows else False, [(team_id, role) for _, team_id, role in rows])
+    rows = list(found.values_list("kind", "is_superuser", "memberships__team_id", "memberships__role"))
+    if not rows:
+        return Grants()
+    return _grants(rows[0][0], rows[0][1], [(team_id, role) for _, _, team_id, role in rows])
 
 
 def _grants_of_token(token_id: int) -> Grants:
@@ -78,6 +80,7 @@ def _grants_of_token(token_id: int) -> Grants:
     )
     rows = list(
         found.values_list(
+            "owner__kind",
             "owner__is_superuser",
             "owner__memberships__team_id",
             "owner__memberships__role",
@@ -87,13 +90,15 @@ def _grants_of_token(token_id: int) -> Grants:
     )
     if not rows:
         return Grants()
-    superuser, _, _, scopes, only_team_id = rows[0]
+    kind, superuser, _, _, scopes, only_team_id = rows[0]
     known = frozenset(Right(scope) for scope in scopes if scope in Right.values)
-    owners = _grants(superuser, [(team_id, role) for _, team_id, role, _, _ in rows])
+    owners = _grants(kind, superuser, [(team_id, role) for _, _, team_id, role, _, _ in rows])
     return owners.narrowed(known, team_id=only_team_id)
 
 
-def _grants(superuser: bool, roles: list[tuple[int | None, str | None]]) -> Grants:
+def _grants(kind: str, superuser: bool, roles: list[tuple[int | None, str | None]]) -> Grants:
+    if kind != AccountKind.PERSON:
+        return Grants(everywhere=MACHINE_RIGHTS)
     if superuser:
         return Grants(everywhere=ALL)
     return Grants.of_roles({team_id: role for team_id, role in roles if team_id is not None and role})

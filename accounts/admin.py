@@ -11,8 +11,8 @@ admin.site.unregister(Group)
 
 @admin.register(User)
 class UserAdmin(ReadOnly):
-    list_display = ("username", "email", "is_active", "is_superuser", "last_login")
-    list_filter = ("is_active", "is_superuser")
+    list_display = ("username", "kind", "email", "is_active", "is_superuser", "last_login")
+    list_filter = ("kind", "is_active", "is_superuser")
     search_fields = ("username", "email", "first_name", "last_name")
     exclude = ("password", "groups", "user_permissions")
 

@@ -1,15 +1,16 @@
 """What happens at the door: nobody signs up, single sign-on brings people without a team, failures lock."""
 
-from typing import Any
+from typing import Any, cast
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account.auth_backends import AuthenticationBackend
 from allauth.account.signals import password_changed
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from axes.helpers import get_cool_off
 from django.contrib.auth.signals import user_logged_in
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 
 from accounts import actors
 from accounts.models import User
@@ -18,9 +19,23 @@ from common.audit import record
 from common.sessions import SessionStore
 
 
+class PasswordBackend(AuthenticationBackend):  # type: ignore[misc]
+    """By name and password; a session, however it came to be, is no machine's."""
+
+    def user_can_authenticate(self, user: User | None) -> bool:
+        return super().user_can_authenticate(user) and not (user is not None and user.is_machine)
+
+
 class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False
+
+    def pre_login(self, request: HttpRequest, user: User, **kwargs: Any) -> HttpResponse | None:
+        """By password and by single sign-on alike: a response instead of a session."""
+        if user.is_machine:
+            request.session.flush()
+            return redirect("account_inactive")
+        return cast("HttpResponse | None", super().pre_login(request, user, **kwargs))
 
 
 class SingleSignOnAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]

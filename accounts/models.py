@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from accounts.states import OPEN_DELIVERIES, DeliveryState, Right, Role, TokenState
+from accounts.states import OPEN_DELIVERIES, AccountKind, DeliveryState, Right, Role, TokenState
 from common.reconcile import Reconciled
 from common.revisions import Revised
 
@@ -38,7 +38,11 @@ def known_time_zone(name: str) -> None:
 
 
 class User(AbstractUser, Revised):
-    """A person, or a robot that holds tokens. The email is optional; teams say what they may do."""
+    """A person, whose teams say what they may do, or a machine, which only holds tokens."""
+
+    kind = models.CharField(
+        max_length=10, choices=AccountKind.choices, default=AccountKind.PERSON, editable=False
+    )
 
     language = models.CharField(
         gettext_lazy("Language"), max_length=16, blank=True, choices=settings.LANGUAGES
@@ -54,8 +58,18 @@ class User(AbstractUser, Revised):
             # Two names that differ in case only are one name to the eye, to the login and to the lockout.
             models.UniqueConstraint(
                 Lower("username"), name="user_name_any_case", violation_error_message="This name is taken."
-            )
+            ),
+            models.CheckConstraint(
+                condition=Q(kind=AccountKind.PERSON)
+                | Q(kind=AccountKind.MACHINE, is_superuser=False, is_staff=False),
+                name="machine_administers_nothing",
+            ),
         ]
+
+    @property
+    def is_machine(self) -> bool:
+        """It cannot sign in, and may do `MACHINE_RIGHTS` by its tokens, nothing else."""
+        return self.kind == AccountKind.MACHINE
 
 
 class Team(Revised):

@@ -1,8 +1,11 @@
+from allauth.socialaccount.models import SocialAccount
+from django.conf import settings
+from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.db.models import Q, QuerySet
 
 from accounts.actors import grants_of
 from accounts.models import ApiToken, Membership, Team, User, WebhookDelivery, WebhookEndpoint
-from accounts.states import RIGHTS, Right
+from accounts.states import RIGHTS, AccountKind, Right
 from common.actor import Actor
 from common.errors import Invalid
 from common.models import AuditRecord
@@ -44,6 +47,14 @@ def people(actor: Actor) -> QuerySet[User]:
         return User.objects.all()
     colleagues = Membership.objects.filter(team__in=teams_where(actor, Right.READ)).values("user")
     return User.objects.filter(Q(pk=actor.user_id) | Q(pk__in=colleagues))
+
+
+def administrators() -> QuerySet[User]:
+    """The people who can sign in and administer the whole installation."""
+    can_sign_in = ~Q(password="") & ~Q(password__startswith=UNUSABLE_PASSWORD_PREFIX)
+    if settings.SOCIALACCOUNT_PROVIDERS:
+        can_sign_in |= Q(pk__in=SocialAccount.objects.values("user"))
+    return User.objects.filter(can_sign_in, kind=AccountKind.PERSON, is_superuser=True, is_active=True)
 
 
 def members(actor: Actor, team_name: str) -> QuerySet[Membership]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from django.db.models import TextChoices
+from django.utils.translation import gettext_lazy as _
 
 
 class Right(TextChoices):
@@ -23,6 +24,11 @@ class Right(TextChoices):
     CODE_EXEMPT = "code.exempt", "exempt models whose versions carry code"
     SIGNATURES_ADMIN = "signatures.admin", "say whose signatures the team trusts and requires"
     WEBHOOKS_WRITE = "webhooks.write", "see and change webhooks"
+
+
+class AccountKind(TextChoices):
+    PERSON = "person", _("Person")
+    MACHINE = "machine", _("Machine")
 
 
 class Role(TextChoices):
@@ -63,3 +69,6 @@ RIGHTS: Mapping[Role, frozenset[Right]] = {
     ),
     Role.ADMIN: frozenset(Right),
 }
+
+MACHINE_RIGHTS = frozenset({Right.FLEET_REPORT})
+"""What machine accounts may do, everywhere, by their tokens; they are in no team."""

@@ -5,6 +5,7 @@ PERSON = {
     "first_name": "Ada",
     "last_name": "Lovelace",
     "email": "ada@example.org",
+    "kind": "person",
     "is_active": True,
     "is_superuser": False,
     "last_login": "2026-11-20T08:30:00Z",

@@ -29,6 +29,7 @@ class PersonSerializer(serializers.ModelSerializer[User]):
             "first_name",
             "last_name",
             "email",
+            "kind",
             "is_active",
             "is_superuser",
             "last_login",

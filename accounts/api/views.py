@@ -31,7 +31,7 @@ class People(Listed, Created, Read, Changed):
     lookup_value_converter = "str"
     sort = ("username", "-date_joined")
     search_fields = ("username", "first_name", "last_name", "email")
-    filterset_fields = ("is_active",)
+    filterset_fields = ("is_active", "kind")
 
     def visible(self, rows: QuerySet[User]) -> QuerySet[User]:
         shared = Prefetch("memberships", queryset=self.memberships(), to_attr="shared_memberships")

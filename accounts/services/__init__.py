@@ -2,6 +2,7 @@
 
 from accounts.services.people import (
     change_user,
+    create_machine,
     create_user,
     set_password,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "change_team",
     "change_user",
     "change_webhook",
+    "create_machine",
     "create_team",
     "create_token",
     "create_user",

@@ -6,10 +6,11 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
+from accounts import selectors
 from accounts.errors import LastAdmin
 from accounts.models import Membership, Team, User
 from accounts.services.rights import require, require_everywhere
-from accounts.states import Right, Role
+from accounts.states import AccountKind, Right, Role
 from common.actor import Actor
 from common.audit import record
 from common.errors import Conflict, Invalid
@@ -68,19 +69,39 @@ def create_user(
     return user
 
 
+def create_machine(*, actor: Actor, username: str, label: str = "") -> User:
+    """An account that only holds tokens for a part of the system: nobody signs in as it.
+
+    It may do `MACHINE_RIGHTS`. Raises NotAdministrator, ValidationError, Conflict when the name is taken.
+    """
+    require_everywhere(actor, Right.PEOPLE_ADMIN)
+    machine = User(username=User.normalize_username(username), first_name=label, kind=AccountKind.MACHINE)
+    machine.set_unusable_password()
+    machine.full_clean(validate_unique=False, validate_constraints=False)
+    try:
+        with transaction.atomic():
+            machine.save(force_insert=True)
+            record(actor, "user.create", subject=machine, detail={"kind": machine.kind})
+    except IntegrityError:
+        raise Conflict(f"There is a person named {username} already.") from None
+    return machine
+
+
 def change_user(
     *, actor: Actor, user: User, expected: int | None = None, reason: str = "", **changes: Any
 ) -> User:
     """Change `email`, `first_name`, `last_name`, `language`, `time_zone` (one's own, too), `is_active`,
     `is_superuser`.
 
-    Raises NotAllowed, Stale, ValidationError, LastAdmin when no active administrator would be left.
+    Raises NotAllowed, Stale, ValidationError, Conflict for a machine, LastAdmin when nobody would be left
+    who can sign in and administer the installation.
     """
     oneself = actor.user_id == user.pk and actor.token_id is None
     if not (oneself and changes.keys() <= _OWN_FIELDS):
         require_everywhere(actor, Right.PEOPLE_ADMIN)
     if unknown := changes.keys() - _OWN_FIELDS - {"is_active", "is_superuser"}:
         raise Invalid(fields={name: ["This cannot be changed."] for name in sorted(unknown)})
+    _require_person(user)
     changed = copy(user)
     for name, value in changes.items():
         setattr(changed, name, value)
@@ -89,12 +110,15 @@ def change_user(
         changes["is_staff"] = changes["is_superuser"]
     with transaction.atomic():
         steps_down = not (changed.is_active and changed.is_superuser)
-        administrators = User.objects.filter(is_superuser=True, is_active=True)
+        administrators = selectors.administrators()
         if steps_down and administrators.filter(pk=user.pk).exists():
             # Locks every administrator's row, so that two who remove each other meet here.
             administrators.update(is_staff=F("is_superuser"))
             if not administrators.exclude(pk=user.pk).exists():
-                raise LastAdmin("At least one active administrator must remain. Make another one first.")
+                raise LastAdmin(
+                    f"Nobody but {user} can sign in and administer this installation. "
+                    "Make another person an administrator first."
+                )
         user.change(expected=expected, **changes)
         shown = {name: value for name, value in changes.items() if name != "is_staff"}
         record(actor, "user.change", subject=user, reason=reason, detail=shown)
@@ -104,10 +128,18 @@ def change_user(
 def set_password(*, actor: Actor, user: User, password: str) -> None:
     """Give someone a new password: an administrator's help for who has forgotten it. Ends their sessions."""
     require_everywhere(actor, Right.PEOPLE_ADMIN)
+    _require_person(user)
     _set(user, password)
     with transaction.atomic():
         user.change(password=user.password)
         record(actor, "user.set_password", subject=user)
+
+
+def _require_person(user: User) -> None:
+    if user.is_machine:
+        raise Conflict(
+            f"{user} is a machine account: Slipway itself looks after it. Revoke its tokens instead."
+        )
 
 
 def _set(user: User, password: str | None) -> None:

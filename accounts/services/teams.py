@@ -63,9 +63,11 @@ def set_role(
     """Put someone into a team, or change the role there.
 
     Raises NotAllowed, Stale when the membership has not the `expected` revision, ValidationError for an
-    unknown role, LastAdmin when the team would be left without one.
+    unknown role, Conflict for a machine, LastAdmin when the team would be left without one.
     """
     require(actor, Right.PEOPLE_ADMIN, team)
+    if user.is_machine:
+        raise Conflict(f"{user} is a machine account: it is in no team. Name a person.")
     membership = Membership(user=user, team=team, role=role)
     membership.full_clean(validate_unique=False, validate_constraints=False)
     with transaction.atomic():

@@ -11,7 +11,7 @@ from accounts import keys
 from accounts.errors import BadToken, OutOfScope
 from accounts.models import ApiToken, Team, User
 from accounts.services.rights import require_everywhere
-from accounts.states import Right, TokenState
+from accounts.states import MACHINE_RIGHTS, Right, TokenState
 from common.actor import Actor
 from common.audit import record
 from common.errors import Invalid, Missing, NotAllowed
@@ -55,6 +55,8 @@ def create_token(
     if owner.pk != actor.user_id:
         require_everywhere(actor, Right.PEOPLE_ADMIN)
     _validate(name=name, scopes=scopes, expires_at=expires_at, now=now)
+    if owner.is_machine and (beyond := sorted(set(scopes) - MACHINE_RIGHTS)):
+        raise Invalid(fields={"scopes": [f"A machine account has no right to {', '.join(beyond)}."]})
     if parent is not None:
         _keep_within(parent, scopes=scopes, expires_at=expires_at, team=team)
     key = keys.new_key()

@@ -71,7 +71,7 @@ def new_person(request: HttpRequest) -> HttpResponse:
 def person(request: HttpRequest, username: str) -> HttpResponse:
     actor = actors.of_request(request)
     shown = _person(actor, username)
-    may_change = selectors.may_everywhere(actor, Right.PEOPLE_ADMIN)
+    may_change = selectors.may_everywhere(actor, Right.PEOPLE_ADMIN) and not shown.is_machine
     initial = {
         name: getattr(shown, name)
         for name in ("first_name", "last_name", "email", "is_superuser", "revision")

@@ -186,7 +186,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
-    "allauth.account.auth_backends.AuthenticationBackend",
+    "accounts.login.PasswordBackend",
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
@@ -284,6 +284,7 @@ SPECTACULAR_SETTINGS = {
         "common.api.schema.with_exact_alternatives",
     ],
     "ENUM_NAME_OVERRIDES": {
+        "AccountKind": "accounts.states.AccountKind",
         "Right": "accounts.states.Right",
         "Role": "accounts.states.Role",
         "TokenState": "accounts.states.TokenState",

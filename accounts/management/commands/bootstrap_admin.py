@@ -3,6 +3,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from axes.utils import reset as forgive_failed_logins
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
@@ -24,37 +25,46 @@ TOKEN_DAYS = 365
 class Command(BaseCommand):
     help = (
         "Make the first administrator and their token, once: the password goes to HOME/admin-password, the "
-        "token to HOME/admin-token, both readable by you alone. Run again, it changes nothing."
+        "token to HOME/admin-token, both readable by you alone. Run again, it changes nothing. With --reset "
+        "it is the way back in when nobody can sign in and administer any more."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--home", type=Path, default=settings.SLIPWAY_HOME, help="where the files go")
         parser.add_argument(
-            "--reset", action="store_true", help="give the administrator a new password and a new token"
+            "--reset",
+            action="store_true",
+            help="give the administrator their rights, a new password and a new token, and end a lockout",
+        )
+        parser.add_argument(
+            "--username",
+            default=USERNAME,
+            help=f"the administrator to make or reset; `{USERNAME}` unless given",
         )
 
-    def handle(self, *args: Any, home: Path, reset: bool, **options: Any) -> None:
+    def handle(self, *args: Any, home: Path, reset: bool, username: str, **options: Any) -> None:
         actor = Actor.system("bootstrap")
         secret_files = (home / "admin-password", home / "admin-token")
-        admin = User.objects.filter(username=USERNAME).first()
+        admin = User.objects.filter(username__iexact=username).first()
+        if admin and admin.is_machine:
+            raise CommandError(f"`{admin}` is a machine account. Name a person, or somebody new.")
         if admin and not reset:
-            self._check(secret_files)
+            self._check(admin, secret_files)
             return
         password = secrets.token_urlsafe(18)
         # Files first: a commit without them would lock everyone out, files without a commit are written anew.
         with transaction.atomic():
-            text = self._reset(actor, admin, password) if admin else self._create(actor, password)
+            text = self._reset(actor, admin, password) if admin else self._create(actor, username, password)
             for file, secret in zip(secret_files, (password, text), strict=True):
                 _write_private(file, secret)
-        self.stdout.write(
-            f"Administrator `{USERNAME}`: password in {secret_files[0]}, API token in {secret_files[1]}."
-        )
+        told = f"password in {secret_files[0]}, API token in {secret_files[1]}."
+        self.stdout.write(f"Administrator `{admin or username}`: {told}")
 
-    def _check(self, secret_files: tuple[Path, Path]) -> None:
+    def _check(self, admin: User, secret_files: tuple[Path, Path]) -> None:
         password_file, token_file = secret_files
         again = "To get a new password and token, run: manage.py bootstrap_admin --reset"
         if not token_file.exists():
-            self.stdout.write(f"The administrator `{USERNAME}` exists, but {token_file} does not. {again}")
+            self.stdout.write(f"The administrator `{admin}` exists, but {token_file} does not. {again}")
             return
         try:
             services.use_token(token_file.read_text().strip())
@@ -62,18 +72,18 @@ class Command(BaseCommand):
             self.stdout.write(f"The token in {token_file} does not work: {error} {again}")
             return
         if password_file.exists():
-            self.stdout.write(f"The administrator `{USERNAME}` exists; nothing to do.")
+            self.stdout.write(f"The administrator `{admin}` exists; nothing to do.")
         else:
             # Who has changed the password does well to delete the file.
-            self.stdout.write(f"The administrator `{USERNAME}` exists; the token in {token_file} works.")
+            self.stdout.write(f"The administrator `{admin}` exists; the token in {token_file} works.")
 
-    def _create(self, actor: Actor, password: str) -> str:
+    def _create(self, actor: Actor, username: str, password: str) -> str:
         team = Team.objects.filter(name=TEAM).first()
         if team is None:
             team = services.create_team(actor=actor, name=TEAM, description="The first team.")
         admin = services.create_user(
             actor=actor,
-            username=USERNAME,
+            username=username,
             password=password,
             is_superuser=True,
             team=team,
@@ -86,6 +96,7 @@ class Command(BaseCommand):
         services.set_password(actor=actor, user=admin, password=password)
         for token in ApiToken.objects.filter(owner=admin, name=TOKEN_NAME, revoked_at=None):
             services.revoke_token(actor=actor, token=token, reason="bootstrap_admin --reset")
+        forgive_failed_logins(username=admin.username.casefold())
         return self._token(actor, admin)
 
     def _token(self, actor: Actor, admin: User) -> str:

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts.errors import BadToken
 from accounts.models import ApiToken, User
-from accounts.services import create_token, create_user, revoke_token, use_token
+from accounts.services import create_machine, create_token, revoke_token, use_token
 from accounts.states import Right
 from clusters.errors import NameTaken
 from clusters.services import register_cluster
@@ -44,10 +44,8 @@ class Command(BaseCommand):
         with transaction.atomic():
             robot = User.objects.filter(username=ROBOT).first()
             if robot is None:
-                robot = create_user(
-                    actor=actor, username=ROBOT, first_name="Model workers", is_superuser=True
-                )
-            elif robot.has_usable_password():
+                robot = create_machine(actor=actor, username=ROBOT, label="Model workers")
+            elif not robot.is_machine:
                 raise CommandError(
                     f"The name {ROBOT} is that of the account by which workers report, but a person has it. "
                     "Rename that person, then start again."
@@ -57,7 +55,6 @@ class Command(BaseCommand):
                 actor=actor,
                 owner=robot,
                 name=TOKEN_NAME,
-                # The robot may do anything anywhere; its one token may report heartbeats, and nothing else.
                 scopes=[Right.FLEET_REPORT],
                 expires_at=timezone.now() + TOKEN_LIFE,
             )
