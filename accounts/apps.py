@@ -1,4 +1,18 @@
+from typing import Any
+
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+
+
+def plant_audit_export(sender: AppConfig, using: str, **_: Any) -> None:
+    from datetime import timedelta
+
+    from django.conf import settings
+    from django.utils import timezone
+
+    soon = timezone.now() + timedelta(seconds=settings.SLIPWAY_AUDIT_EXPORT_SECONDS)
+    rows = sender.get_model("AuditExport")._default_manager.using(using)
+    rows.get_or_create(pk=1, defaults={"next_at": soon})
 
 
 class AccountsConfig(AppConfig):
@@ -7,9 +21,11 @@ class AccountsConfig(AppConfig):
     def ready(self) -> None:
         from accounts import login
         from accounts.api import authentication  # noqa: F401  (registers how the schema shows it)
-        from accounts.reconcilers import EndpointReconciler, EventReconciler
+        from accounts.reconcilers import AuditExportReconciler, EndpointReconciler, EventReconciler
         from common.reconcile import kernel
 
+        post_migrate.connect(plant_audit_export, sender=self)
         login.connect()
+        kernel.register(AuditExportReconciler())
         kernel.register(EventReconciler())
         kernel.register(EndpointReconciler())

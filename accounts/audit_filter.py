@@ -36,6 +36,6 @@ def shown_columns(row: AuditRecord) -> dict[str, Any]:
     """Everything of a row, for exports; `at` in UTC."""
     names = (
         "seq", "at", "actor", "via", "address", "action", "subject_kind", "subject_id", "subject_label",
-        "team_id", "reason", "detail", "token_id", "previous_hash", "hash",
+        "team_id", "reason", "detail", "token_id", "previous_hash", "hash", "key_id", "signature",
     )  # fmt: skip
     return {name: getattr(row, name) for name in names}

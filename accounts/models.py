@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from accounts.states import OPEN_DELIVERIES, AccountKind, DeliveryState, Right, Role, TokenState
+from accounts.states import ONLY_BY_NAME, OPEN_DELIVERIES, AccountKind, DeliveryState, Right, Role, TokenState
 from common.reconcile import Reconciled
 from common.revisions import Revised
 
@@ -141,7 +141,7 @@ class WebhookEndpoint(Reconciled, Revised):
     url = models.CharField(max_length=2000)
     description = models.CharField(max_length=300, blank=True)
     events = models.JSONField(default=list)
-    """Names of event types, sorted; empty: every one."""
+    """Names of event types, sorted; empty: every one except those that must be asked for by name."""
     sealed_secret = models.TextField(editable=False)
     sealed_former_secret = models.TextField(blank=True, editable=False)
     former_secret_until = models.DateTimeField(null=True, editable=False)
@@ -190,7 +190,21 @@ class WebhookEndpoint(Reconciled, Revised):
         return "failing" if self.failing_since else "enabled"
 
     def wants(self, event_type: str) -> bool:
-        return not self.events or event_type in self.events
+        return event_type in self.events or (not self.events and event_type not in ONLY_BY_NAME)
+
+
+class AuditExport(Reconciled):
+    """The one row by which the heads of the audit record leave the database, and the last that did."""
+
+    seq = models.PositiveBigIntegerField(default=0, editable=False)
+    hash = models.CharField(max_length=64, blank=True, editable=False)
+    exported_at = models.DateTimeField(null=True, editable=False)
+
+    class Meta(Reconciled.Meta):
+        pass
+
+    def __str__(self) -> str:
+        return f"head {self.seq} of the audit record"
 
 
 class WebhookEvent(Reconciled):

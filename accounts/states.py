@@ -52,6 +52,10 @@ class DeliveryState(TextChoices):
     GIVEN_UP = "given_up", "Given up"
 
 
+AUDIT_HEAD = "audit.head"
+ONLY_BY_NAME = frozenset({AUDIT_HEAD})
+"""Events that come as often as a clock ticks: only endpoints that name them are told."""
+
 OPEN_DELIVERIES = (DeliveryState.PENDING, DeliveryState.FAILED)
 
 _DEVELOPER = frozenset(

@@ -25,6 +25,10 @@ class AuditRecord(models.Model):
     detail = models.JSONField(default=dict)
     previous_hash = models.CharField(max_length=64)
     hash = models.CharField(max_length=64, unique=True)
+    signature = models.CharField(max_length=64, blank=True, default="")
+    """Of the hash; empty: written before entries were signed."""
+    key_id = models.CharField(max_length=12, blank=True, default="")
+    """Which key signed."""
 
     class Meta:
         indexes: ClassVar = [models.Index(fields=["subject_kind", "subject_id", "seq"], name="audit_subject")]

@@ -138,6 +138,22 @@ class Environment(BaseSettings):
         description="Comma-separated former values of SLIPWAY_SECRET_KEY: sessions and stored secrets of "
         "then still open. Take a value out once what it protected was stored anew.",
     )
+    audit_key: str = Field(
+        "",
+        description="Secret of at least 32 characters that signs the audit record; keep it out of the "
+        "database and its backups. Required in production; the embedded stack makes one in its home.",
+    )
+    audit_key_fallbacks: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Comma-separated former values of SLIPWAY_AUDIT_KEY: what they signed still counts.",
+    )
+    audit_export_seconds: int = Field(
+        60,
+        ge=1,
+        le=86_400,
+        description="Seconds between two exports of the audit record's head: to `audit/heads.jsonl` in the "
+        "home, the log and the webhook event `audit.head`.",
+    )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         ("127.0.0.1", "localhost"), description="Comma-separated host names that the console answers to."
     )
@@ -201,6 +217,7 @@ class Environment(BaseSettings):
     @field_validator(
         "allowed_hosts",
         "secret_key_fallbacks",
+        "audit_key_fallbacks",
         "webhook_allowed_hosts",
         "hub_endpoints",
         "export_endpoints",
@@ -290,7 +307,7 @@ class Environment(BaseSettings):
             raise ValueError("must be first-last, both between 1 and 65535")
         return ports
 
-    @field_validator("secret_key")
+    @field_validator("secret_key", "audit_key")
     @classmethod
     def _long_secret(cls, secret: str) -> str:
         if secret and len(secret) < 32:

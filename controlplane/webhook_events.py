@@ -96,6 +96,12 @@ def declare_all() -> None:
             "Slipway gave something up and waits for a person. Told to no team's endpoint.",
             _installation,
         ),
+        (
+            "audit.head",
+            "The signed head of the audit record: kept elsewhere, it proves what was recorded. Told to no "
+            "team's endpoint.",
+            _installation,
+        ),
         ("webhook.disabled", "An endpoint failed for too long, or wants no more.", _endpoint),
     ):
         declare(EventType(name, says, tell))

@@ -21,7 +21,7 @@ class AuditRecordSerializer(serializers.ModelSerializer[AuditRecord]):
         model = AuditRecord
         fields = (
             "seq", "at", "actor", "via", "address", "action", "subject_kind", "subject_id", "subject_label",
-            "team_id", "reason", "detail", "previous_hash", "hash",
+            "team_id", "reason", "detail", "previous_hash", "hash", "key_id", "signature",
         )  # fmt: skip
 
 
@@ -29,7 +29,13 @@ class AuditRecordSerializer(serializers.ModelSerializer[AuditRecord]):
 class AuditVerdictSerializer(serializers.Serializer[Any]):
     intact = serializers.BooleanField()
     checked = serializers.IntegerField(help_text="Rows whose hash was computed again and found right.")
+    proven = serializers.CharField(help_text="What is certain, and what is not, in sentences.")
     head_hash = serializers.CharField(help_text="Of the last row that holds; note it elsewhere to be sure.")
+    anchored_seq = serializers.IntegerField(
+        allow_null=True, help_text="The last row whose exported head agrees; null: no head was compared."
+    )
+    anchored_at = serializers.DateTimeField(allow_null=True, help_text="When that head was exported.")
+    signed_until = serializers.IntegerField(help_text="The last row that holds and is signed; 0: none is.")
     broken_seq = serializers.IntegerField(allow_null=True, help_text="The first row that does not hold.")
     broken_reason = serializers.CharField()
 
@@ -53,12 +59,16 @@ class AuditVerdict(Endpoint):
     pagination_class = None
 
     def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Compute the whole chain again: altered, missing, reordered and cut-off rows are all found."""
+        """Compute the whole chain again, check its signatures, and compare it with the exported heads."""
         services.require(self.actor, Right.AUDIT_READ)
         found = audit.verify()
         shown = {
             "intact": found.intact,
             "checked": found.checked,
+            "proven": found.proven,
+            "anchored_seq": found.anchor.seq if found.anchor else None,
+            "anchored_at": found.anchor.at if found.anchor else None,
+            "signed_until": found.signed_until,
             "head_hash": found.head_hash,
             "broken_seq": found.broken.seq if found.broken else None,
             "broken_reason": found.broken.reason if found.broken else "",

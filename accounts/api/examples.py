@@ -72,11 +72,17 @@ AUDIT_RECORD = {
     "detail": {"step": 6},
     "previous_hash": "fd34a0688ef7662a6814d81b76dc0dc0c1efca3556975069dd9ccfeb4df23338",
     "hash": "1eac1334c372968a39cbf39f8e59cd946913abf3227b151844ad9acb06cec48d",
+    "key_id": "5d1c6bd0f0b3",
+    "signature": "8d0c4bb8de7f4f3f0f1f5a43a1c1c7a0e3b7d1c5a9e2f6b4d8c0a1b2c3d4e5f6",
 }
 AUDIT_VERDICT = {
     "intact": True,
     "checked": 178,
+    "proven": "Entries 1 to 178 are unchanged since their head was exported on 2026-11-20 09:12:30 UTC.",
     "head_hash": AUDIT_RECORD["hash"],
+    "anchored_seq": 178,
+    "anchored_at": "2026-11-20T09:12:30Z",
+    "signed_until": 178,
     "broken_seq": None,
     "broken_reason": "",
 }

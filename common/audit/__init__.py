@@ -1,8 +1,10 @@
-"""The record of who did what: an append-only hash chain, written in the transaction of the deed."""
+"""The record of who did what: an append-only, signed hash chain, written in the transaction of the deed."""
 
-from common.audit.chain import Broken, Verdict, length, record, verify
+from common.audit.chain import length, record
+from common.audit.heads import Head
+from common.audit.verification import Broken, Verdict, verify
 
 MAX_REASON = 2_000
 """Characters of the words that say why."""
 
-__all__ = ["MAX_REASON", "Broken", "Verdict", "length", "record", "verify"]
+__all__ = ["MAX_REASON", "Broken", "Head", "Verdict", "length", "record", "verify"]

@@ -98,6 +98,10 @@ class Home:
     def secret_key(self) -> Path:
         return self.path / "secret-key"
 
+    @property
+    def audit_key(self) -> Path:
+        return self.path / "audit-key"
+
     def make(self) -> list[str]:
         """Create what is missing, and see to it that nobody but the owner may look into it.
 
@@ -178,13 +182,22 @@ def _refuse_unwritable(directory: Path) -> None:
 
 
 def secret_of(home: Home) -> str:
-    """The home's own secret, made on first use, mode 600. Exit status 2 with one line when it cannot be."""
-    path = home.secret_key
+    """Signs sessions. Exit status 2 with one line when it cannot be made."""
+    return _secret_in(home.secret_key, "Remove it: a new one is made, and everybody logs in again.")
+
+
+def audit_key_of(home: Home) -> str:
+    """Signs the audit record. Exit status 2 with one line when it cannot be made."""
+    return _secret_in(home.audit_key, "Put it back from a backup: it proves what the audit record holds.")
+
+
+def _secret_in(path: Path, advice: str) -> str:
+    """A secret of the home's own, made on first use, mode 600."""
     try:
-        home.path.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             # Linked into place whole: of two processes that make one, both read the same.
-            with tempfile.NamedTemporaryFile("w", dir=home.path, prefix=".secret-") as fresh:
+            with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".secret-") as fresh:
                 fresh.write(secrets.token_urlsafe(48))
                 fresh.flush()
                 with suppress(FileExistsError):
@@ -193,7 +206,7 @@ def secret_of(home: Home) -> str:
     except OSError as error:
         raise refuse(f"{path}: {error.strerror}. Make it readable and its directory writable.") from None
     if len(secret) < 32:
-        raise refuse(f"{path} is not whole. Remove it: a new one is made, and everybody logs in again.")
+        raise refuse(f"{path} is not whole. {advice}")
     return secret
 
 

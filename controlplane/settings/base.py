@@ -43,6 +43,9 @@ SLIPWAY_VERSION = "0.1.0"
 
 SECRET_KEY = env.secret_key
 SECRET_KEY_FALLBACKS = list(env.secret_key_fallbacks)
+SLIPWAY_AUDIT_KEY = env.audit_key
+SLIPWAY_AUDIT_KEY_FALLBACKS = env.audit_key_fallbacks
+SLIPWAY_AUDIT_EXPORT_SECONDS = env.audit_export_seconds
 DEBUG = False
 ALLOWED_HOSTS = list(env.allowed_hosts)
 ROOT_URLCONF = "controlplane.urls"

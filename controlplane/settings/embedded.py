@@ -2,7 +2,7 @@
 
 import os
 
-from controlplane.embedded.home import Home, secret_of
+from controlplane.embedded.home import Home, audit_key_of, secret_of
 from controlplane.env import env
 from controlplane.settings.base import *  # noqa: F403
 
@@ -10,3 +10,4 @@ from controlplane.settings.base import *  # noqa: F403
 os.umask(0o077)
 
 SECRET_KEY = env.secret_key or secret_of(Home(env.home))
+SLIPWAY_AUDIT_KEY = env.audit_key or audit_key_of(Home(env.home))

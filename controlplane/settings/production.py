@@ -3,4 +3,4 @@
 from controlplane.env import require
 from controlplane.settings.base import *  # noqa: F403
 
-require("secret_key", "database_url", "redis_url")
+require("secret_key", "audit_key", "database_url", "redis_url")

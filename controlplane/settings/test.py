@@ -3,6 +3,9 @@
 from controlplane.settings.base import *  # noqa: F403
 
 SECRET_KEY = "only-for-tests-" + "x" * 40
+SLIPWAY_AUDIT_KEY = "only-for-tests-too-" + "x" * 40
+# Heads of one test's record would condemn the next one's: who wants one exports it to a home of its own.
+SLIPWAY_AUDIT_EXPORT_SECONDS = 86_400
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 STORAGES = {**STORAGES, "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}  # noqa: F405
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}

@@ -78,7 +78,7 @@ def test_filters_narrow_the_page_and_the_rest_list_alike(root, deeds, query, fou
 def test_verifying_says_that_the_chain_holds_or_where_it_breaks(root, deeds):
     client = client_of(root)
     count = AuditRecord.objects.count()
-    assert f"{count} entries are in order" in client.post("/audit/verify/").content.decode()
+    assert f"{count} entries verified" in client.post("/audit/verify/").content.decode()
     assert orjson.loads(cast.api(root).get("audit/verify/").content)["intact"] is True
     AuditRecord.objects.filter(action="member.add").update(reason="forged")
     broken = AuditRecord.objects.get(action="member.add").seq

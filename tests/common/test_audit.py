@@ -51,13 +51,16 @@ def test_an_altered_row_is_found(change: dict[str, object]) -> None:
 
 
 @pytest.mark.django_db
-def test_a_row_rewritten_with_a_fitting_hash_is_found_at_the_next_one() -> None:
-    from common.audit.chain import _hash
+def test_a_row_rewritten_with_a_fitting_hash_and_signature_is_found_at_the_next_one() -> None:
+    from common.audit.chain import hash_of
+    from common.audit.signing import sign
 
     write(5)
     row = AuditRecord.objects.get(seq=3)
     row.reason = "a kinder one"
-    AuditRecord.objects.filter(seq=3).update(reason=row.reason, hash=_hash(row))
+    row.hash = hash_of(row)
+    row.key_id, row.signature = sign(row.hash)
+    row.save()
     verdict = audit.verify()
     assert verdict.broken is not None
     assert verdict.broken.seq == 4

@@ -46,6 +46,7 @@ def test_production_names_each_setting_that_it_misses(tmp_path: Path) -> None:
     assert ended.returncode == 2
     assert [line.split()[0] for line in ended.stderr.splitlines()] == [
         "SLIPWAY_SECRET_KEY",
+        "SLIPWAY_AUDIT_KEY",
         "SLIPWAY_DATABASE_URL",
         "SLIPWAY_REDIS_URL",
     ]
@@ -57,6 +58,7 @@ def test_production_starts_with_its_settings(tmp_path: Path) -> None:
         *("manage.py", "check"),
         DJANGO_SETTINGS_MODULE="controlplane.settings.production",
         SLIPWAY_SECRET_KEY="s" * 32,
+        SLIPWAY_AUDIT_KEY="a" * 32,
         SLIPWAY_DATABASE_URL="postgresql://slipway:pw@127.0.0.1/slipway",
         SLIPWAY_REDIS_URL="redis://127.0.0.1:6379/0",
     )

@@ -96,7 +96,7 @@ def test_every_announced_type_is_declared():
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(webhook_events, "announce", lambda name, **ids: noted.append(name))
             announce(event_type(**fields))
-    assert set(noted) | {"webhook.disabled"} == set(catalogue.known())
+    assert set(noted) | {"webhook.disabled", "audit.head"} == set(catalogue.known())
 
 
 def test_what_is_gone_meanwhile_is_not_told(scene):

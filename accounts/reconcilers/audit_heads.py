@@ -1,0 +1,54 @@
+"""The heads of the audit record on their way out of the database, where who rewrites it cannot reach them."""
+
+import logging
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from django.conf import settings
+
+from accounts.models import AuditExport
+from accounts.services import webhooks
+from accounts.states import AUDIT_HEAD
+from common.audit import Head, heads
+from common.reconcile import Operation, Outcome, Reconciler, Step, wait
+
+logger = logging.getLogger("slipway.audit")
+
+
+class ExportHead(Step[AuditExport]):
+    """A crash after the file was written only writes the same head again."""
+
+    name = "export head"
+
+    def observe(self, row: AuditExport, operation: Operation) -> Head | None:
+        """The head that was added to the file; None when it is the last one still, or the file refuses it."""
+        head = heads.current()
+        if head is None or (head.seq, head.hash) == (row.seq, row.hash):
+            return None
+        try:
+            heads.append(head)
+        except OSError as error:
+            logger.error("The head of the audit record cannot be written: %s. Trying again.", error)
+            return None
+        logger.info("Head %s", head.text)
+        return head
+
+    def settle(self, row: AuditExport, seen: Head | None, now: datetime) -> Outcome:
+        again = timedelta(seconds=settings.SLIPWAY_AUDIT_EXPORT_SECONDS)
+        if seen is None:
+            return wait(again)
+        return wait(
+            again,
+            save={"seq": seen.seq, "hash": seen.hash, "exported_at": seen.at},
+            write=lambda: webhooks.announce(AUDIT_HEAD, **seen.document),
+        )
+
+
+class AuditExportReconciler(Reconciler[AuditExport]):
+    kind = "audit-export"
+    model = AuditExport
+    max_attempts: ClassVar[int] = 30_000
+    """It does not give up: at a minute each these are three weeks."""
+
+    def next_step(self, row: AuditExport, now: datetime) -> Step[AuditExport] | None:
+        return ExportHead()
