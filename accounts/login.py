@@ -17,6 +17,7 @@ from accounts.models import User
 from common.actor import Actor
 from common.audit import record
 from common.sessions import SessionStore
+from common.texts import without_hidden
 
 
 class PasswordBackend(AuthenticationBackend):  # type: ignore[misc]
@@ -43,6 +44,10 @@ class SingleSignOnAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
         return True
+
+    def populate_user(self, request: HttpRequest, sociallogin: Any, data: dict[str, Any]) -> User:
+        told = {name: without_hidden(said) if isinstance(said, str) else said for name, said in data.items()}
+        return cast("User", super().populate_user(request, sociallogin, told))
 
     def save_user(self, request: HttpRequest, sociallogin: Any, form: Any = None) -> User:
         with transaction.atomic():

@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy
 from accounts.states import ONLY_BY_NAME, OPEN_DELIVERIES, AccountKind, DeliveryState, Right, Role, TokenState
 from common.reconcile import Reconciled
 from common.revisions import Revised
+from common.texts import hidden, hidden_fault
 
 _SHORT = 8
 """Characters of a word in a path that are too few for a secret."""
@@ -65,6 +66,16 @@ class User(AbstractUser, Revised):
                 name="machine_administers_nothing",
             ),
         ]
+
+    def clean(self) -> None:
+        super().clean()
+        faults = {
+            name: hidden_fault(found)
+            for name in ("first_name", "last_name")
+            if (found := hidden(getattr(self, name)))
+        }
+        if faults:
+            raise ValidationError(faults)
 
     @property
     def is_machine(self) -> bool:

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 
+from common.texts import HIDDEN_CATEGORIES
 from models_registry.errors import InvalidName, Refused
 
 MODEL_PATTERN = r"[a-z0-9][a-z0-9._-]{0,94}"
@@ -20,10 +21,6 @@ REVISION = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._/+-]{0,199}")
 MAX_PATH_BYTES = 1_024
 MAX_COMPONENT_BYTES = 255
 MAX_DEPTH = 32
-
-# Invisible or reordering characters let one file name look like another (Unicode TR 36, bidirectional
-# text spoofing).
-_DECEPTIVE_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 
 
 def check_model_name(name: str) -> str:
@@ -83,7 +80,7 @@ def printable(name: str | bytes) -> str:
     text = name.encode("utf-8", "surrogateescape") if isinstance(name, str) else name
     decoded = text.decode("utf-8", "backslashreplace")
     return "".join(
-        c if unicodedata.category(c) not in _DECEPTIVE_CATEGORIES else f"\\u{ord(c):04x}" for c in decoded
+        c if unicodedata.category(c) not in HIDDEN_CATEGORIES else f"\\u{ord(c):04x}" for c in decoded
     )
 
 
@@ -116,7 +113,7 @@ def _check_component(part: str, shown: str) -> None:
         raise Refused(shown, "its path has an empty, '.' or '..' part")
     if len(part.encode()) > MAX_COMPONENT_BYTES:
         raise Refused(shown, f"a part of its path is longer than {MAX_COMPONENT_BYTES} bytes")
-    if any(unicodedata.category(character) in _DECEPTIVE_CATEGORIES for character in part):
+    if any(unicodedata.category(character) in HIDDEN_CATEGORIES for character in part):
         raise Refused(shown, "its name has control, invisible or text-reordering characters")
     if "\\" in part:
         raise Refused(shown, "its name has a backslash, which is a directory separator elsewhere")

@@ -15,6 +15,7 @@ from accounts.states import MACHINE_RIGHTS, Right, TokenState
 from common.actor import Actor
 from common.audit import record
 from common.errors import Invalid, Missing, NotAllowed
+from common.texts import hidden, hidden_fault
 
 logger = logging.getLogger(__name__)
 
@@ -144,6 +145,8 @@ def _validate(*, name: str, scopes: Collection[str], expires_at: datetime, now: 
     faults: dict[str, list[str]] = {}
     if not name.strip():
         faults["name"] = ["Name what the token is for."]
+    elif found := hidden(name):
+        faults["name"] = [hidden_fault(found)]
     if not scopes:
         faults["scopes"] = ["Give at least one scope."]
     if unknown := sorted(set(scopes) - set(Right.values)):

@@ -1,6 +1,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from accounts.models import Team
@@ -12,6 +13,7 @@ from clusters.states import ClusterKind
 from common import audit, live
 from common.actor import Actor
 from common.reconcile import kernel
+from common.texts import hidden, hidden_fault
 
 
 def register_cluster(
@@ -60,6 +62,8 @@ def change_cluster(
     changes = {}
     if region is not None:
         changes["region"] = cluster.region = region.strip()
+        if found := hidden(cluster.region):
+            raise ValidationError({"region": hidden_fault(found)})
         cluster.clean_fields()
     with transaction.atomic():
         cluster.change(expected=expected, **changes)

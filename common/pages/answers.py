@@ -19,6 +19,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from common.errors import Invalid, SlipwayError
 from common.pages.looks import Tone
+from common.texts import marked
 
 P = ParamSpec("P")
 UNPROCESSABLE = 422
@@ -71,7 +72,7 @@ def done(request: HttpRequest, text: str, *, to: str | None = None, tone: Tone =
     if to is not None:
         messages.add_message(request, messages.INFO, text, extra_tags=tone)
         return HttpResponse(status=204, headers={"HX-Redirect": to})
-    event = {"slipway:done": {"text": text, "tone": tone}}
+    event = {"slipway:done": {"text": marked(text), "tone": tone}}
     return HttpResponse(status=204, headers={"HX-Trigger": json.dumps(event)})
 
 

@@ -110,6 +110,7 @@ MIDDLEWARE = [
     "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "axes.middleware.AxesMiddleware",
+    "common.pages.hidden_text.hidden_text_middleware",
 ]
 
 TEMPLATES = [

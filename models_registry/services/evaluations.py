@@ -88,7 +88,7 @@ def _checked(figures: Sequence[Measured]) -> list[Measured]:
 
 
 def _checked_one(figure: Measured) -> Measured:
-    name = checks.text("figures", figure.name, limit=MAX_NAME)
+    name = checks.name("figures", figure.name, limit=MAX_NAME)
     if not name:
         raise Invalid(fields={"figures": ["A figure needs a name, such as accuracy."]})
     if figure.value is not None and not math.isfinite(figure.value):
@@ -99,8 +99,8 @@ def _checked_one(figure: Measured) -> Measured:
     return Measured(
         name=name,
         value=figure.value,
-        dataset=checks.text("figures", figure.dataset, limit=MAX_DATASET),
-        unit=None if figure.unit is None else checks.text("figures", figure.unit, limit=MAX_UNIT),
+        dataset=checks.name("figures", figure.dataset, limit=MAX_DATASET),
+        unit=None if figure.unit is None else checks.name("figures", figure.unit, limit=MAX_UNIT),
         is_higher_better=figure.is_higher_better,
         link=link,
     )

@@ -24,7 +24,7 @@ def trust_key(*, actor: Actor, team: Team, name: str, pem: str, reason: str) -> 
     Raises NotAllowed, Invalid for a key that cannot be used, NameTaken.
     """
     require(actor, Right.SIGNATURES_ADMIN, team)
-    why, called = checks.demanded_reason(reason), checks.text("name", name, limit=63)
+    why, called = checks.demanded_reason(reason), checks.name("name", name, limit=63)
     if not called:
         raise Invalid(fields={"name": ["Give it a name that people know it by."]})
     try:

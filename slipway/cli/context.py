@@ -28,6 +28,10 @@ class OutputFormat(StrEnum):
 
 _CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "\N{REPLACEMENT CHARACTER}")
 """What other people wrote must not steer the terminal of whoever reads it."""
+_HIDDEN = [0x61C, 0x180E, 0x200B, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF]
+_TAGS = range(0xE0000, 0xE0080)
+_CONTROLS |= {code: f"[U+{code:04X}]" for code in (*_HIDDEN, *_TAGS)}
+"""Nor show another text than the one that is there, by what is invisible or turns the order round."""
 WIDE_COLUMNS = 1000
 """What no row reaches: a pipe has no edge at which to break a line."""
 
