@@ -133,7 +133,7 @@ def test_robots_of_before_become_machines_and_people_stay_people():
     for owner in (robot, namesake):
         token_of(owner)
         owner.tokens.update(name="heartbeats")
-    import_module("accounts.migrations.0003_account_kind").turn_robots_into_machines(apps, None)
+    import_module("accounts.migrations.0004_account_kind").turn_robots_into_machines(apps, None)
     robot.refresh_from_db(), namesake.refresh_from_db()
     assert (robot.kind, robot.is_superuser, robot.is_staff) == (AccountKind.MACHINE, False, False)
     assert not robot.memberships.exists()

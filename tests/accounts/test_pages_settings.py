@@ -135,7 +135,7 @@ def test_deactivating_needs_a_reason_and_can_be_undone(root, ada):
 def test_the_last_administrator_stays(root):
     answer = client_of(root).post("/settings/people/root/active/", {"reason": "bye"}, headers=PART)
     assert answer.status_code == 422
-    assert "At least one active administrator" in text_of(answer)
+    assert "Nobody but root can sign in" in text_of(answer)
 
 
 def test_a_role_is_given_changed_and_taken(ada):

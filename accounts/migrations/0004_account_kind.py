@@ -13,7 +13,7 @@ def turn_robots_into_machines(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('accounts', '0002_webhooks'),
+        ('accounts', '0003_language_and_time_zone'),
     ]
 
     operations = [

@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('accounts', '0003_account_kind'),
+        ('accounts', '0004_account_kind'),
     ]
 
     operations = [

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('accounts', '0004_machine_administers_nothing'),
+        ('accounts', '0005_machine_administers_nothing'),
     ]
 
     operations = [
