@@ -21,7 +21,9 @@ class AccountsConfig(AppConfig):
     def ready(self) -> None:
         from accounts import login
         from accounts.api import authentication  # noqa: F401  (registers how the schema shows it)
+        from accounts.finder import find_people
         from accounts.reconcilers import AuditExportReconciler, EndpointReconciler, EventReconciler
+        from common.pages import search
         from common.reconcile import kernel
 
         post_migrate.connect(plant_audit_export, sender=self)
@@ -29,3 +31,4 @@ class AccountsConfig(AppConfig):
         kernel.register(AuditExportReconciler())
         kernel.register(EventReconciler())
         kernel.register(EndpointReconciler())
+        search.offer("People", find_people)

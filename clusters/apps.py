@@ -6,9 +6,11 @@ class ClustersConfig(AppConfig):
 
     def ready(self) -> None:
         from clusters.consumers import FleetTopic
+        from clusters.finder import find_deployments, find_workers
         from clusters.reconcilers import ClusterReconciler, DeploymentReconciler
         from clusters.selectors import VERSIONS_IN_USE, deployments_running
         from common import live
+        from common.pages import search
         from common.reconcile import kernel
         from images import uses as images
         from models_registry.uses import register_uses
@@ -18,3 +20,5 @@ class ClustersConfig(AppConfig):
         live.register(FleetTopic())
         register_uses(VERSIONS_IN_USE)
         images.register_use_check(deployments_running)
+        search.offer("Workers", find_workers)
+        search.offer("Deployments", find_deployments)

@@ -7,11 +7,13 @@ from clusters.events import WorkersChanged
 from clusters.selectors import deployment_name
 from clusters.services import lay_out_again
 from common import tasks as doorbell
+from common.audit import Recorded
 from common.errors import Missing
 from common.events import subscribe, witness
 from common.live import touch
 from common.reconcile import Due
 from controlplane import webhook_events
+from controlplane.changes import show_changes
 from gateway import services as gateway
 from gateway.errors import GatewayError
 from models_registry.events import BlobRepaired
@@ -29,6 +31,7 @@ def connect() -> None:
     subscribe(BlobRepaired, lay_out_repaired)
     subscribe(ReleaseMoved, show_release)
     subscribe(ServiceChanged, show_service)
+    subscribe(Recorded, show_changes)
     webhook_events.declare_all()
     for event_type, announce in webhook_events.ANNOUNCED.items():
         witness(event_type, announce)

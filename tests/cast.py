@@ -32,6 +32,13 @@ def team(name: str) -> Team:
     return Team.objects.get_or_create(name=name)[0]
 
 
+def client_of(user: User) -> Client:
+    """The browser of somebody who is logged in."""
+    client = Client()
+    client.force_login(user)
+    return client
+
+
 def token_of(owner: User, *, scopes: Any = None, only_team: Team | None = None, **fields: Any) -> str:
     """The whole text of a new token, with every scope unless told otherwise."""
     key = keys.new_key()

@@ -1,10 +1,10 @@
 """The record of who did what: an append-only, signed hash chain, written in the transaction of the deed."""
 
-from common.audit.chain import length, record
+from common.audit.chain import Recorded, length, record
 from common.audit.heads import Head
 from common.audit.verification import Broken, Verdict, verify
 
 MAX_REASON = 2_000
 """Characters of the words that say why."""
 
-__all__ = ["MAX_REASON", "Broken", "Head", "Verdict", "length", "record", "verify"]
+__all__ = ["MAX_REASON", "Broken", "Head", "Recorded", "Verdict", "length", "record", "verify"]

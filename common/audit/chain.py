@@ -1,5 +1,6 @@
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -8,11 +9,21 @@ from django.db import connection, transaction
 from django.db.models import F, Model
 from django.utils import timezone
 
+from common import events
 from common.actor import Actor
 from common.audit.signing import sign
 from common.models import AuditHead, AuditRecord
 
 GENESIS = "0" * 64
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Something was done and written down."""
+
+    seq: int
+    subject_kind: str
+    """Of what it was done to, such as `models_registry.version`; empty for what has no row."""
 
 
 def record(
@@ -59,6 +70,7 @@ def record(
     row.key_id, row.signature = sign(row.hash)
     row.save(force_insert=True)
     AuditHead.objects.filter(pk=1).update(hash=row.hash)
+    events.publish(Recorded(row.seq, kind))
     return row
 
 

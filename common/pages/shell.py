@@ -29,6 +29,15 @@ PLACES = (
 )
 
 
+LIVE_TOPICS = {
+    "/models/": "changes:models",
+    "/images/": "changes:images",
+    "/audit/": "changes:audit",
+    "/settings/": "changes:settings",
+}
+"""What pages follow that name no topic of their own: they look again when something was done there."""
+
+
 def current_place(path: str) -> Place | None:
     """The place that `path` lies in; Home only by its exact path."""
     for place in PLACES:
@@ -47,9 +56,11 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     """Context processor."""
     user = getattr(request, "user", None)
     name = str(user) if user is not None and user.is_authenticated else ""
+    here = current_place(request.path)
     return {
         "places": PLACES,
-        "here": current_place(request.path),
+        "here": here,
+        "live_topic": LIVE_TOPICS.get(here.path, "") if here and name else "",
         "person": name,
         "person_initials": initials(name) if name else "",
         "slipway_version": settings.SLIPWAY_VERSION,

@@ -268,13 +268,15 @@ def confirm(
     fields: Any = None,
     fields_from: str = "",
     id: str = "",
+    key: str = "",
 ) -> dict[str, Any]:
     """A button that first says what will happen and asks why, then posts to `action`.
 
     `{% confirm action=url label="Abort" title="Abort release 12?" says="All traffic returns ..." %}`
     `tone`: `bad` destroys, `good` and `plain` do not. `reason`: `required`, `optional` or `none`.
     `fields`: a bound form whose fields stand above the reason; `fields_from`: the address that they come from
-    when the dialog is opened. The view answers with `answers.done` or `answers.refused`.
+    when the dialog is opened. `key` presses the button from anywhere on the page. The view answers with
+    `answers.done` or `answers.refused`.
 
     Two of one page differ in `action`, `label` or `title`, or have an `id` each. It is the same whenever the
     page is drawn: the button that a refresh replaces keeps the focus.
@@ -295,6 +297,7 @@ def confirm(
         "css": css,
         "fields": fields,
         "fields_from": fields_from,
+        "key": key,
         "csrf_token": context.get("csrf_token", ""),
     }
 

@@ -14,6 +14,9 @@ from releases.states import ReleaseState
 
 Reason = Literal["required", "optional", "none"]
 
+KEYS = {"approve": "a", "reject": "r", "pause": "p", "resume": "p", "abort": "x", "rollback": "b"}
+"""What presses the button of an action."""
+
 
 @dataclass(frozen=True, slots=True)
 class Action:
@@ -35,6 +38,10 @@ class Action:
     @property
     def url(self) -> str:
         return f"/releases/{self.release_id}/{self.name}/"
+
+    @property
+    def key(self) -> str:
+        return KEYS.get(self.name, "")
 
     @property
     def id(self) -> str:

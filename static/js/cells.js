@@ -84,9 +84,10 @@ function put(topic, values) {
   if (due.size && !frame) frame = requestAnimationFrame(flush);
 }
 
-// `release:12` is told as `live:release` and as `live:release:12`.
+// `release:12` is told as `live:release` and as `live:release:12`; `changes:models` asks all parts to look again.
 function tell(topic) {
   const kind = topic.split(":")[0];
+  if (kind === "changes") return document.body.dispatchEvent(new CustomEvent("live:refresh", { bubbles: true }));
   for (const name of new Set([kind, topic])) {
     document.body.dispatchEvent(new CustomEvent(`live:${name}`, { bubbles: true, detail: { topic } }));
   }

@@ -18,9 +18,43 @@ function moveRow(step) {
   return true;
 }
 
+// Ctrl+Enter (on a Mac Cmd+Enter) sends the form that one types in, as its main button would.
+function submits(event) {
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.isComposing || !isTyping(event.target)) return false;
+  const form = event.target.form;
+  const button = form?.querySelector("[type=submit].btn-primary, [type=submit].btn-danger") ?? form?.querySelector("[type=submit]");
+  if (!form || form.method !== "post" || !button || button.disabled) return false;
+  form.requestSubmit(button);
+  return true;
+}
+
+// The buttons of this page that have a key: `data-shortcut="a"`.
+function pressed(key) {
+  const button = document.querySelector(`[data-shortcut="${CSS.escape(key)}"]:not(:disabled)`);
+  button?.click();
+  return Boolean(button);
+}
+
+function tellKeysOfThePage() {
+  const list = document.querySelector("#keys [data-page-keys]");
+  const entries = [...document.querySelectorAll("main [data-shortcut]")].map((button) => {
+    const entry = document.createElement("div");
+    const what = document.createElement("dt");
+    const key = document.createElement("dd");
+    what.textContent = button.textContent.trim();
+    key.append(Object.assign(document.createElement("kbd"), { textContent: button.dataset.shortcut }));
+    entry.append(what, key);
+    return entry;
+  });
+  list?.replaceChildren(...entries);
+}
+
 export function start() {
   let chordUntil = 0;
+  // Opened from the menu, too.
+  document.getElementById("keys")?.addEventListener("dialog:open", tellKeysOfThePage);
   document.addEventListener("keydown", (event) => {
+    if (submits(event)) return event.preventDefault();
     if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
     if (event.key === "Escape") {
       for (const menu of document.querySelectorAll("details.menu[open]")) {
@@ -51,7 +85,9 @@ export function start() {
       box.select();
     } else if (event.key === "?") {
       event.preventDefault();
+      tellKeysOfThePage();
       document.getElementById("keys")?.showModal();
-    } else if ((event.key === "j" && moveRow(1)) || (event.key === "k" && moveRow(-1))) event.preventDefault();
+    } else if (pressed(event.key)) event.preventDefault();
+    else if ((event.key === "j" && moveRow(1)) || (event.key === "k" && moveRow(-1))) event.preventDefault();
   });
 }

@@ -8,16 +8,10 @@ from django.test import Client
 from accounts.models import ApiToken, Membership, Team, User
 from common.models import AuditRecord
 from tests import cast
-from tests.cast import Api
+from tests.cast import Api, client_of
 
 PART = {"HX-Request": "true"}
 pytestmark = pytest.mark.django_db
-
-
-def client_of(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def text_of(answer) -> str:

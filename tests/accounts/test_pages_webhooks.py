@@ -7,21 +7,15 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from accounts.models import User, WebhookDelivery, WebhookEndpoint
+from accounts.models import WebhookDelivery, WebhookEndpoint
 from accounts.services import create_webhook, send_test
 from common.models import AuditRecord
 from tests import cast
-from tests.cast import SYSTEM
+from tests.cast import SYSTEM, client_of
 
 pytestmark = pytest.mark.django_db
 PART = {"HX-Request": "true"}
 URL = "https://hooks.example.org/secret-path"
-
-
-def client_of(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def text_of(answer) -> str:

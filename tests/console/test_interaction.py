@@ -38,6 +38,20 @@ def test_g_and_a_letter_go_to_a_place(tab: Tab, key: str, path: str) -> None:
     tab.page.wait_for_url(tab.url + path)
 
 
+def test_a_key_presses_a_button_of_the_page_and_ctrl_enter_sends_its_dialog(tab: Tab) -> None:
+    tab.open("/styleguide/")
+    tab.page.keyboard.press("?")
+    expect(tab.page.locator("#keys [data-page-keys]")).to_contain_text("Abort")
+    tab.page.keyboard.press("Escape")
+    tab.page.keyboard.press("x")
+    dialog = tab.page.locator("#ask-abort")
+    expect(dialog.locator("textarea")).to_be_focused()
+    tab.page.keyboard.type("x is a letter here")
+    tab.page.keyboard.press("Control+Enter")
+    expect(dialog).not_to_be_visible()
+    expect(tab.page.locator("#toasts")).to_contain_text("x is a letter here")
+
+
 def test_shortcuts_are_silent_while_one_types(tab: Tab) -> None:
     tab.open("/styleguide/")
     box = tab.page.locator("[data-find] input")

@@ -1,0 +1,38 @@
+"""What the search box finds of the fleet: workers and deployments that there are, by name or service."""
+
+from collections.abc import Iterator
+
+from django.db.models import QuerySet
+
+from accounts.actors import of_user
+from accounts.models import User
+from clusters.models import Deployment, Worker
+from clusters.states import DeploymentState
+from common.pages.looks import look
+from common.pages.search import Hit, Person
+from common.words import occurs_in
+
+
+def find_workers(person: Person, text: str, limit: int) -> Iterator[Hit]:
+    if not isinstance(person, User):
+        return
+    living = _deployments(person)
+    mentioned = occurs_in(("name", "deployment__service"), text)
+    rows = Worker.objects.filter(mentioned, deployment__in=living).select_related("deployment")
+    for worker in rows.order_by("name")[:limit]:
+        detail = f"{worker.deployment.version_label}, {look('worker', worker.state).word}"
+        yield Hit(worker.name, f"/fleet/workers/{worker.name}/", "cpu", detail)
+
+
+def find_deployments(person: Person, text: str, limit: int) -> Iterator[Hit]:
+    if not isinstance(person, User):
+        return
+    mentioned = occurs_in(("name", "service", "version_label"), text)
+    for row in _deployments(person).filter(mentioned).order_by("name")[:limit]:
+        detail = f"{row.version_label}, {look('deployment', row.state).word}"
+        yield Hit(row.name, f"/fleet/deployments/{row.name}/", "stack-2", detail)
+
+
+def _deployments(person: User) -> QuerySet[Deployment]:
+    rows = Deployment.objects.for_actor(of_user(person))
+    return rows.exclude(state=DeploymentState.REMOVED)
