@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import accumulate, pairwise
 from typing import Any
 
-from gateway.latency import BOUNDS_MS, Histogram
+from gateway.latency import BOUNDS_MS, Histogram, since
 from gateway.traffic import TargetCounts, TargetTraffic, rates
 
 Counts = Mapping[str, TargetCounts]
@@ -115,3 +115,31 @@ def _packed(histogram: Histogram) -> list[list[float | int | None]]:
 def _unpacked(buckets: Sequence[Sequence[Any]]) -> Histogram:
     held = {math.inf if bound is None else float(bound): int(count) for bound, count in buckets}
     return tuple(zip(BOUNDS, accumulate(held.get(bound, 0) for bound in BOUNDS), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What one target answered between two readings."""
+
+    requests: int
+    errors: int
+    latency_ms: Histogram
+
+
+def answered(readings: Sequence[Counts], target: str) -> list[Answered]:
+    """Between each two neighbours of `readings`, oldest first, in which the target's counters only rose.
+
+    With a single reading, all that it counts.
+    """
+    known = [reading[target] for reading in readings if target in reading]
+    if len(known) == 1:
+        return [Answered(known[0].requests, known[0].errors, known[0].latency_ms)]
+    return [
+        Answered(
+            after.requests - before.requests,
+            after.errors - before.errors,
+            since(before.latency_ms, after.latency_ms),
+        )
+        for before, after in pairwise(known)
+        if before.epoch == after.epoch and after.requests > before.requests and after.errors >= before.errors
+    ]

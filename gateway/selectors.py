@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from gateway.backends import backend
 from gateway.backends.base import Health
 from gateway.errors import UnknownRoute
-from gateway.history import Stretch, minute_of, stretches, unpacked
+from gateway.history import Answered, Stretch, answered, minute_of, stretches, unpacked
 from gateway.models import Route, TrafficReading, Watch
 from gateway.routes import Endpoint, Fence
 from gateway.traffic import TargetCounts, TargetTraffic, rates
@@ -88,13 +88,30 @@ def traffic_history(
 
     Two queries, and as many rows read whole as there are stretches.
     """
-    first, last = minute_of(since - step), minute_of(until)
-    kept = TrafficReading.objects.filter(route__service=service, minute__gte=first, minute__lte=last)
+    return stretches(
+        _readings(service, since - step, until, step), expected_seconds=max(step.total_seconds(), 60.0)
+    )
+
+
+def _readings(
+    service: str, since: datetime, until: datetime, step: timedelta
+) -> list[tuple[datetime, Mapping[str, TargetCounts]]]:
+    """The last reading of each step: what lies between two of them was counted, whoever slept."""
+    kept = TrafficReading.objects.filter(
+        route__service=service, minute__gte=minute_of(since), minute__lte=minute_of(until)
+    )
     minutes = max(int(step / timedelta(minutes=1)), 1)
-    # The last reading of a step stands at its end: what lies between two of them was counted, whoever slept.
     ends = {minute // minutes: pk for pk, minute in kept.order_by("minute").values_list("pk", "minute")}
     rows = TrafficReading.objects.filter(pk__in=ends.values()).order_by("minute").values_list("at", "counts")
-    return stretches([(at, unpacked(counts)) for at, counts in rows], expected_seconds=60.0 * minutes)
+    return [(at, unpacked(counts)) for at, counts in rows]
+
+
+def answered_lately(
+    service: str, target: str, *, since: datetime, until: datetime, now: TargetCounts
+) -> list[Answered]:
+    """What the target answered, five minutes by five minutes, up to the reading `now`."""
+    readings = [counts for _, counts in _readings(service, since, until, timedelta(minutes=5))]
+    return answered([*readings, {target: now}], target)
 
 
 def last_reading(service: str, *, since: datetime) -> tuple[datetime, Mapping[str, TargetCounts]] | None:

@@ -9,7 +9,7 @@ from django.utils import timezone
 from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
 from common.revisions import Revised
-from releases.states import IN_MOTION, Decision, Halt, ReleaseState, StepState
+from releases.states import IN_MOTION, Decision, Halt, ReleaseState, StepState, ThresholdSource
 
 if TYPE_CHECKING:
     from releases.summaries import ServiceSummary
@@ -268,3 +268,24 @@ class EvidencePoint(models.Model):
 
     def __str__(self) -> str:
         return f"{self.at:%H:%M:%S}"
+
+
+class SlowThreshold(models.Model):
+    """From when on an answer of the service is slow: its newest row. Learnt, or set by a person."""
+
+    service = models.ForeignKey(Service, on_delete=models.CASCADE, related_name="+")
+    release = models.ForeignKey(Release, on_delete=models.SET_NULL, null=True, related_name="+")
+    """In which it was learnt; None: a person has set it."""
+    milliseconds = models.FloatField()
+    source = models.CharField(max_length=10, choices=ThresholdSource.choices)
+    requests = models.PositiveIntegerField(default=0)
+    """Healthy answers of stable that it was learnt from."""
+    by = models.CharField(max_length=200)
+    reason = models.TextField(blank=True)
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering: ClassVar = ["-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.milliseconds:g} ms"

@@ -14,17 +14,23 @@ from accounts.selectors import teams_where
 from accounts.states import Right
 from common.actor import Actor
 from gateway import selectors as gateway
+from gateway.traffic import TargetCounts
 from models_registry.uses import Uses
 from releases import plans
 from releases.errors import UnknownDeployment, UnknownPlan
-from releases.judge import Evidence, Verdict, verdict
-from releases.models import EvidencePoint, Plan, Release, Service
-from releases.states import IN_MOTION, ReleaseState
+from releases.judge import Evidence, Threshold, Verdict, threshold, verdict
+from releases.judge.threshold import Kept, Stretch
+from releases.models import EvidencePoint, Plan, Release, Service, SlowThreshold
+from releases.states import IN_MOTION, ReleaseState, ThresholdSource
 from releases.succession import with_succession
 from releases.summaries import ServiceSummary
 
 SERVICE_STATES = ("starting", "serving", "releasing", "down")
 """First release under way; stable serves; another release is in motion; nothing serves."""
+
+
+LEARNT_FROM = timedelta(hours=6)
+"""How far back stable's traffic says what is usual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +158,39 @@ def decision_of(release: Release, verdict: Verdict | None) -> str:
         return str(verdict.decision)
     has_canary = any(isinstance(step, plans.Weight) for step in plan_of(release).steps)
     return "none" if release.in_motion and release.from_version_id and has_canary else "never"
+
+
+def slow_threshold(release: Release, *, at: datetime, counts: TargetCounts) -> Threshold | None:
+    """From when on an answer is slow in this release, as known at this look; `counts` are stable's now."""
+    objective = plan_of(release).judge.slow_above_ms
+    if objective is not None:
+        return threshold(objective, None, ())
+    row = SlowThreshold.objects.filter(service=release.service_id).order_by("-pk").first()
+    kept = (
+        Kept(row.milliseconds, "person" if row.source == ThresholdSource.PERSON else "learnt")
+        if row
+        else None
+    )
+    history = gateway.answered_lately(
+        release.service.name, release.stable_deployment, since=at - LEARNT_FROM, until=at, now=counts
+    )
+    stretches = [Stretch(one.requests, one.errors, one.latency_ms) for one in history]
+    return threshold(None, kept, stretches)
+
+
+def threshold_of(release: Release) -> Threshold | None:
+    """The one that this release is judged by; None before it has one."""
+    known = release.baseline.get("threshold")
+    if known is None:
+        # Releases of before thresholds had a source.
+        milliseconds = release.evidence.get("slow_threshold_ms")
+        return None if milliseconds is None else Threshold(milliseconds, "learnt")
+    return Threshold.from_dict(known)
+
+
+def slow_thresholds(service: Service) -> QuerySet[SlowThreshold]:
+    """The service's, newest first: what was learnt, and what people have set."""
+    return SlowThreshold.objects.filter(service=service).order_by("-pk")
 
 
 def curve_of(release: Release) -> list[dict[str, Any]]:

@@ -38,6 +38,11 @@ class Halt(TextChoices):
     FAIL = "fail", "Fail"
 
 
+class ThresholdSource(TextChoices):
+    LEARNT = "learnt", "Learnt"
+    PERSON = "person", "Set by a person"
+
+
 class Decision(TextChoices):
     APPROVE = "approve", "Approve"
     REJECT = "reject", "Reject"

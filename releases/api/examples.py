@@ -59,6 +59,16 @@ TRAFFIC = {
         {"began_at": "2026-11-20T09:01:00Z", "at": "2026-11-20T09:06:00Z", "versions": None},
     ],
 }
+SLOW_THRESHOLD = {
+    "milliseconds": 800.0,
+    "source": "person",
+    "requests": 0,
+    "release": None,
+    "by": "nina",
+    "reason": "v5 is the 70B model; 800 ms is our objective for it.",
+    "at": "2026-11-20T09:30:00Z",
+}
+NEW_SLOW_THRESHOLD = {"milliseconds": 800, "reason": "v5 is the 70B model; 800 ms is our objective for it."}
 NEW_SERVICE = {
     "name": "chat",
     "model": "chat-small",
@@ -148,6 +158,14 @@ RELEASE = RELEASE_ROW | {
     ],
     "weights": WEIGHTS,
     "verdict": {"decision": "promote", "reason": "Errors and slow answers are as rare as on stable."},
+    "slow_threshold": {
+        "milliseconds": 320.0,
+        "source": "learnt",
+        "requests": 4210,
+        "measured_ms": 320.0,
+        "previous_ms": 320.0,
+        "is_held": False,
+    },
     "waiting_for": {
         "kind": "approval",
         "right": "releases.approve",

@@ -11,7 +11,7 @@ from common.api.examples import example
 from common.audit import MAX_REASON
 from releases import selectors
 from releases.api import examples
-from releases.models import Plan, Release, ReleaseMove, ReleaseStep, Service
+from releases.models import Plan, Release, ReleaseMove, ReleaseStep, Service, SlowThreshold
 from releases.states import Decision, ReleaseState, StepState
 from serving.protocol import DEVICES, ENGINES
 
@@ -139,6 +139,39 @@ class TrafficSerializer(serializers.Serializer[Any]):
     until = serializers.DateTimeField()
     step_seconds = serializers.IntegerField()
     points = TrafficPointSerializer(many=True)
+
+
+class ThresholdSerializer(serializers.Serializer[Any]):
+    milliseconds = serializers.FloatField()
+    source = serializers.ChoiceField(  # type: ignore[assignment]
+        choices=["plan", "learnt", "person"],
+        help_text="The plan's objective; learnt from stable's healthy traffic; set by a person.",
+    )
+    requests = serializers.IntegerField(help_text="Healthy answers of stable that were looked at.")
+    measured_ms = serializers.FloatField(allow_null=True, help_text="What they show; null: they are too few.")
+    previous_ms = serializers.FloatField(allow_null=True, help_text="The service's threshold before.")
+    is_held = serializers.BooleanField(
+        help_text="Stable is much slower than it; it stays as it was until a person sets another."
+    )
+
+
+@example(examples.SLOW_THRESHOLD)
+class SlowThresholdSerializer(serializers.ModelSerializer[SlowThreshold]):
+    release = serializers.IntegerField(
+        source="release_id", allow_null=True, help_text="In which it was learnt; null: a person has set it."
+    )
+
+    class Meta:
+        model = SlowThreshold
+        fields = ("milliseconds", "source", "requests", "release", "by", "reason", "at")
+
+
+@example(examples.NEW_SLOW_THRESHOLD)
+class NewSlowThresholdSerializer(serializers.Serializer[Any]):
+    milliseconds = serializers.FloatField(
+        min_value=1, max_value=320_000, help_text="Becomes the gateway's bound at or above it."
+    )
+    reason = serializers.CharField(max_length=MAX_REASON)
 
 
 class _ServiceFields(serializers.Serializer[Any]):
@@ -271,6 +304,9 @@ class ReleaseSerializer(ReleaseRowSerializer):
     verdict = serializers.SerializerMethodField(
         help_text="The judge's, as of the last look; null before the first."
     )
+    slow_threshold = serializers.SerializerMethodField(
+        help_text="From when on its judge calls an answer slow, and how that is known; null before it is."
+    )
     waiting_for = serializers.SerializerMethodField(help_text="What a person must do; null when nobody must.")
     approvals = ApprovalSerializer(many=True)
     halted_by = serializers.CharField(help_text="Who gave it up; empty: nobody has.")
@@ -291,6 +327,7 @@ class ReleaseSerializer(ReleaseRowSerializer):
             "steps",
             "weights",
             "verdict",
+            "slow_threshold",
             "waiting_for",
             "approvals",
             "halted_by",
@@ -308,6 +345,11 @@ class ReleaseSerializer(ReleaseRowSerializer):
     def get_verdict(self, release: Release) -> Any:
         verdict = selectors.verdict_of(release)
         return None if verdict is None else verdict.to_dict()
+
+    @extend_schema_field(ThresholdSerializer(allow_null=True))
+    def get_slow_threshold(self, release: Release) -> Any:
+        found = selectors.threshold_of(release)
+        return None if found is None else ThresholdSerializer(found).data
 
     @extend_schema_field(WaitingForSerializer(allow_null=True))
     def get_waiting_for(self, release: Release) -> Any:

@@ -55,6 +55,7 @@ class Services(Listed, Created, Read, Changed):
     inputs = {
         "create": serializers.NewServiceSerializer,
         "partial_update": serializers.ServiceChangeSerializer,
+        "set_slow_threshold": serializers.NewSlowThresholdSerializer,
     }
     parameters = {"traffic": ("since", "until", "step_seconds")}
     created_status = 202
@@ -111,6 +112,20 @@ class Services(Listed, Created, Read, Changed):
         told = selectors.traffic_of(service, since=given["since"], until=given["until"], step=step)
         shown = {"service": service.name, **given, "step_seconds": int(step.total_seconds()), "points": told}
         return Response(serializers.TrafficSerializer(shown).data)
+
+    @extend_schema(responses=serializers.SlowThresholdSerializer(many=True), filters=False)
+    @action(detail=True, methods=["get"], url_path="slow-thresholds")
+    def slow_thresholds(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """From when on an answer of this service is slow: the newest first, and those before it."""
+        rows = selectors.slow_thresholds(self.get_object())[:100]
+        return Response(serializers.SlowThresholdSerializer(rows, many=True).data)
+
+    @extend_schema(responses={201: serializers.SlowThresholdSerializer})
+    @slow_thresholds.mapping.post
+    def set_slow_threshold(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Call slower than that slow, from the next release on."""
+        row = services.set_slow_threshold(self.get_object(), actor=self.actor, **self.given())
+        return Response(serializers.SlowThresholdSerializer(row).data, status=201)
 
 
 class Releases(Listed, Created, Read):

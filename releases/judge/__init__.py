@@ -4,11 +4,12 @@ A release reads the gateway's counts every few seconds, turns two readings into 
 (`increments_between`), adds it to its stored `Evidence` (`evidence.after`) and asks for a `verdict`.
 """
 
-from releases.judge.counts import CountsLike, increments_between, slow_threshold_ms
+from releases.judge.counts import CountsLike, increments_between
 from releases.judge.curve import CurvePoint, Limits, curve_point, extend_curve, limits
 from releases.judge.evidence import Evidence, Increment, IndicatorEvidence, Sides, Tally
 from releases.judge.progress import IndicatorProgress
 from releases.judge.rules import IndicatorName, IndicatorRules, JudgeRules
+from releases.judge.threshold import Threshold, threshold
 from releases.judge.verdict import Decision, Verdict, verdict
 
 __all__ = [
@@ -25,11 +26,12 @@ __all__ = [
     "Limits",
     "Sides",
     "Tally",
+    "Threshold",
     "Verdict",
     "curve_point",
     "extend_curve",
     "increments_between",
     "limits",
-    "slow_threshold_ms",
+    "threshold",
     "verdict",
 ]

@@ -82,8 +82,15 @@ class JudgeRules(BaseModel):
     slow: IndicatorRules | None = Field(
         default=IndicatorRules(roll_back_above_ratio=1.5, promote_below_ratio=2.0),
         description=(
-            "Answers slower than about 95 % of stable's own earlier answers; null to ignore latency. "
-            "One in twenty is frequent enough to certify by."
+            "Answers slower than `slow_above_ms`, or else than about 95 % of stable's own; null to ignore "
+            "latency. One in twenty is frequent enough to certify by."
+        ),
+    )
+    slow_above_ms: Annotated[int, Field(strict=True, ge=1, le=320_000)] | None = Field(
+        default=None,
+        description=(
+            "The latency objective: an answer that takes longer is slow. Empty: learnt from stable's own "
+            "healthy traffic, and kept for the service."
         ),
     )
     false_roll_back_percent: Annotated[float, Field(ge=0.01, le=20.0, allow_inf_nan=False)] = Field(

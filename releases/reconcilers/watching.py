@@ -19,14 +19,15 @@ from releases.judge import (
     Decision,
     Evidence,
     JudgeRules,
+    Threshold,
     Verdict,
     curve_point,
     increments_between,
-    slow_threshold_ms,
     verdict,
 )
 from releases.models import EvidencePoint, Release
 from releases.reconcilers.base import PlanStep, Spec, halt
+from releases.services.threshold import keep_threshold
 
 POINTS = 300
 """About how many points of the judge's curve one stretch of time keeps, however long it lasts."""
@@ -40,6 +41,8 @@ class Sight:
     counts: Mapping[str, TargetCounts] | None
     """None: the gateway did not answer, or knows no route yet."""
     candidate: DeploymentStatus
+    threshold: Threshold | None = None
+    """From when on answers are slow; looked for only while the release has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,14 @@ def look(release: Release, at: datetime) -> Sight:
         counts = gateway.counts(gateway.route(release.service.name))
     except (GatewayUnreachable, UnknownRoute):
         counts = None
-    return Sight(at, counts, fleet.deployment_status(release.candidate_deployment))
+    threshold = None
+    if counts is not None and release.stable_deployment in counts and _needs_threshold(release):
+        threshold = selectors.slow_threshold(release, at=at, counts=counts[release.stable_deployment])
+    return Sight(at, counts, fleet.deployment_status(release.candidate_deployment), threshold)
+
+
+def _needs_threshold(release: Release) -> bool:
+    return bool(release.stable_deployment) and release.evidence.get("slow_threshold_ms") is None
 
 
 def judged(release: Release, sight: Sight, rules: JudgeRules) -> Judged:
@@ -65,6 +75,7 @@ def judged(release: Release, sight: Sight, rules: JudgeRules) -> Judged:
     evidence = Evidence.from_dict(release.evidence) if release.evidence else Evidence.start(rules)
     baseline = dict(release.baseline)
     before = _unpacked(baseline["counts"]) if "counts" in baseline else None
+    learnt: Threshold | None = None
     if sight.counts is not None:
         stable, candidate = release.stable_deployment, release.candidate_deployment
         if before and candidate in before:
@@ -78,11 +89,11 @@ def judged(release: Release, sight: Sight, rules: JudgeRules) -> Judged:
                 slow_threshold_ms=evidence.slow_threshold_ms,
             )
             evidence = evidence.after(increment, rules)
-        if evidence.slow_threshold_ms is None and stable in sight.counts:
+        if evidence.slow_threshold_ms is None and sight.threshold is not None:
             # From what stable has answered up to now; only later answers are judged by it.
-            threshold = slow_threshold_ms(sight.counts[stable].latency_ms)
-            if threshold is not None:
-                evidence = evidence.with_slow_threshold(threshold)
+            evidence = evidence.with_slow_threshold(sight.threshold.milliseconds)
+            baseline["threshold"] = sight.threshold.to_dict()
+            learnt = sight.threshold if sight.threshold.is_news else None
         baseline["counts"] = _packed({n: c for n, c in sight.counts.items() if n in (stable, candidate)})
         baseline["at"] = sight.at.isoformat()
     verdict_now = verdict(evidence, rules)
@@ -94,6 +105,8 @@ def judged(release: Release, sight: Sight, rules: JudgeRules) -> Judged:
         baseline.setdefault("first_point_at", sight.at.isoformat())
 
     def write() -> None:
+        if learnt is not None:
+            keep_threshold(release, learnt)
         if keeps_point:
             drawn = curve_point(evidence, rules, at=sight.at.timestamp())
             EvidencePoint.objects.create(release=release, at=sight.at, curve=drawn.to_dict())

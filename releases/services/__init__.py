@@ -7,6 +7,7 @@ from releases.services.approval import approve, reject
 from releases.services.plan import delete_plan, save_plan
 from releases.services.release import abort, pause, resume, rollback, start_release
 from releases.services.service import change_service, create_service
+from releases.services.threshold import set_slow_threshold
 
 __all__ = [
     "abort",
@@ -19,5 +20,6 @@ __all__ = [
     "resume",
     "rollback",
     "save_plan",
+    "set_slow_threshold",
     "start_release",
 ]

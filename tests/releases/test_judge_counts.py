@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.backends.base import TargetCounts
-from releases.judge import Sides, Tally, increments_between, slow_threshold_ms
+from releases.judge import Sides, Tally, increments_between
+from releases.judge.counts import slow_threshold_ms
 
 INF = math.inf
 

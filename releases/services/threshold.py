@@ -1,0 +1,74 @@
+from django.db import transaction
+
+from accounts.services import require
+from accounts.states import Right
+from common import audit
+from common.actor import Actor
+from common.reconcile import kernel
+from releases.errors import InvalidService
+from releases.judge import Threshold
+from releases.judge.threshold import at_bound
+from releases.models import Release, Service, SlowThreshold
+from releases.states import ThresholdSource
+
+LONGEST_MS = 320_000
+
+
+def keep_threshold(release: Release, learnt: Threshold) -> None:
+    """What a release has learnt of its service; call it inside the transaction of the look that learnt it."""
+    was = "" if learnt.previous_ms is None else f" instead of {learnt.previous_ms:g} ms"
+    reason = f"Learnt from {learnt.requests:,} healthy answers of stable{was}."
+    _keep(
+        release.service,
+        learnt.milliseconds,
+        ThresholdSource.LEARNT,
+        "slipway",
+        reason,
+        release,
+        learnt.requests,
+    )
+
+
+def set_slow_threshold(service: Service, *, actor: Actor, milliseconds: float, reason: str) -> SlowThreshold:
+    """Call slower than that slow, from the next release of the service on.
+
+    It becomes the gateway's bound at or above it. Raises NotAllowed, InvalidService.
+    """
+    require(actor, Right.RELEASES_APPROVE, service.team)
+    if not 1 <= milliseconds <= LONGEST_MS:
+        raise InvalidService(fields={"milliseconds": [f"Give 1 to {LONGEST_MS:,} ms."]})
+    if not reason.strip():
+        raise InvalidService(fields={"reason": ["Say why this is the service's usual speed."]})
+    with transaction.atomic():
+        before = SlowThreshold.objects.filter(service=service).first()
+        row = _keep(service, at_bound(milliseconds), ThresholdSource.PERSON, actor.name, reason)
+        audit.record(
+            actor,
+            "service.slow_threshold",
+            subject=service,
+            team_id=service.team_id,
+            reason=reason,
+            detail={"from_ms": before.milliseconds if before else None, "to_ms": row.milliseconds},
+        )
+    return row
+
+
+def _keep(
+    service: Service,
+    milliseconds: float,
+    source: ThresholdSource,
+    by: str,
+    reason: str,
+    release: Release | None = None,
+    requests: int = 0,
+) -> SlowThreshold:
+    return SlowThreshold.objects.create(
+        service=service,
+        release=release,
+        milliseconds=milliseconds,
+        source=source,
+        requests=requests,
+        by=by,
+        reason=reason,
+        at=kernel.clock(),
+    )
