@@ -8,6 +8,7 @@ from perf.judge.certificates import compare_certificates
 from perf.judge.eprocesses import disagreement
 from perf.judge.late_defects import compare_late_defects
 from perf.judge.rules import compare_rules
+from perf.judge.sessions import compare_sessions
 from perf.judge.whole import cost_of_a_look, show_quick_plan
 
 
@@ -24,6 +25,7 @@ def main() -> int:
     compare_rules(rng, options.runs)
     compare_certificates(rng, options.runs)
     compare_late_defects(rng, max(options.runs // 10, 50))
+    compare_sessions(rng, max(options.runs // 4, 50))
     show_quick_plan(rng, max(options.runs // 40, 20))
     cost_of_a_look()
     return 0

@@ -6,7 +6,9 @@ from perf.judge.traffic import RAMP, Floats, Traffic, traffic
 from releases.judge import Evidence, Increment, IndicatorRules, JudgeRules, Sides, Tally, eprocess
 
 
-def log_reject(seen: Traffic, *, tolerated: float, reserve: float = eprocess.RESERVE) -> Floats:
+def log_reject(
+    seen: Traffic, *, tolerated: float, reserve: float = eprocess.RESERVE, per_session: int = 1
+) -> Floats:
     """`IndicatorEvidence.log_reject` at every look; `reserve=0` is the plain mixture of arXiv 2205.14762."""
     runs, looks = seen.shape
     ratios = np.array(eprocess.reject_ratios(tolerated))
@@ -14,7 +16,7 @@ def log_reject(seen: Traffic, *, tolerated: float, reserve: float = eprocess.RES
     bad = np.zeros(runs)
     path = np.empty((runs, looks))
     for look in range(looks):
-        bets += _settlement(seen, look, null_ratio=tolerated, ratios=ratios)
+        bets += _settlement(seen, look, null_ratio=tolerated, ratios=ratios) / per_session
         both = (seen.candidate[:, look] > 0) & (seen.stable[:, look] > 0)
         bad_after = bad + np.where(both, seen.candidate_bad[:, look] + seen.stable_bad[:, look], 0)
         held = reserve * eprocess.RESERVE_SPAN / (eprocess.RESERVE_SPAN + bad_after)

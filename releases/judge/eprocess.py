@@ -21,6 +21,15 @@ even independence of the requests is needed: the gateway deals them out at rando
 bad, k is hypergeometric, and the mean of a convex function such as C**k D**(m-k) is then at most that under
 the binomial (Hoeffding 1963, Theorem 4). An outage that hits both sides blames nobody.
 
+Where the requests of a session stay on one side, at most m of them, the bets are raised to the power 1 / m. A
+session of the candidate with k bad requests, k <= m, then multiplies the capital by C**(k/m). As C**x is
+convex, that is at most 1 + (k/m) (C - 1): only E[k] counts, however its requests hang together. So with
+sessions that are alike on both sides the first bound above holds again, with n_c p_c / m and n_b p_b / m in
+the exponent, and its sign is as before. For a bet on a rate, Hoelder's inequality gives the same. Requests of
+one session that fall into several increments are covered when it ends; until then a session of stable's that
+goes wrong has cost the capital less than it will, by a part of one bad answer (perf/judge/sessions.py). Where
+the gateway deals out every request by itself, m is 1 whatever belongs together: see above.
+
 By Ville's inequality capital that starts at 1 ever reaches x with probability at most 1 / x. So it may be
 looked at after every increment, and once it has crossed its limit it has crossed it for good (Howard, Ramdas
 et al., arXiv 1810.08240 and 1906.09712). A mixture of bets is a bet.

@@ -62,7 +62,7 @@ class Sides:
 class Increment:
     """What both sides answered in the same stretch of time, at one weight.
 
-    An indicator that could not be counted is left out. Where sessions stick to a side, requests are sessions.
+    An indicator that could not be counted is left out.
     """
 
     seconds: float
@@ -96,7 +96,7 @@ class IndicatorEvidence:
     reject_peak: float = 0.0
     accept_peak: float = 0.0
     recent: tuple[Recent, ...] = ()
-    """The latest stretches, just long enough to hold `abort_min_requests` of the candidate."""
+    """The latest stretches, just long enough to hold `guarded_requests` of the candidate."""
 
     @classmethod
     def start(cls, rules: IndicatorRules) -> Self:
@@ -131,18 +131,29 @@ class IndicatorEvidence:
             sum((stretch.sides for stretch in self.recent), Sides()),
         )
 
-    def after(self, sides: Sides, *, seconds: float, rules: IndicatorRules, recent_requests: int) -> Self:
-        """The evidence with one more increment in it."""
+    def after(
+        self,
+        sides: Sides,
+        *,
+        seconds: float,
+        rules: IndicatorRules,
+        recent_requests: int,
+        per_session: int = 1,
+    ) -> Self:
+        """The evidence with one more increment in it; `per_session` requests at most belong together."""
         after = replace(
             self,
             totals=self.totals + sides,
             recent=_recent_after(self.recent, Recent(seconds, sides), requests=recent_requests),
         )
         if sides.candidate.requests and sides.stable.requests:
-            after = after._with_comparison(sides, rules)
+            after = after._with_comparison(sides, rules, per_session)
         if self.accept_rate_bets:
             after = replace(
-                after, accept_rate_bets=_settled_rate_bets(self.accept_rate_bets, sides.candidate, rules)
+                after,
+                accept_rate_bets=_settled_rate_bets(
+                    self.accept_rate_bets, sides.candidate, rules, per_session=per_session
+                ),
             )
         return replace(
             after,
@@ -150,10 +161,14 @@ class IndicatorEvidence:
             accept_peak=max(self.accept_peak, after.log_accept),
         )
 
-    def _with_comparison(self, sides: Sides, rules: IndicatorRules) -> Self:
+    def _with_comparison(self, sides: Sides, rules: IndicatorRules, per_session: int) -> Self:
         null_ratio = rules.roll_back_above_ratio
         bets = _settled_ratio_bets(
-            self.reject_bets, eprocess.reject_ratios(null_ratio), sides, null_ratio=null_ratio
+            self.reject_bets,
+            eprocess.reject_ratios(null_ratio),
+            sides,
+            null_ratio=null_ratio,
+            per_session=per_session,
         )
         compared_bad = self.compared_bad + sides.both.bad
         bets = eprocess.after_reserve_entered(bets, bad_before=self.compared_bad, bad_after=compared_bad)
@@ -161,7 +176,11 @@ class IndicatorEvidence:
         ratio = rules.promote_below_ratio
         if ratio is not None and not self._outage(sides.both):
             accept_bets = _settled_ratio_bets(
-                accept_bets, eprocess.accept_ratios(ratio), sides, null_ratio=ratio
+                accept_bets,
+                eprocess.accept_ratios(ratio),
+                sides,
+                null_ratio=ratio,
+                per_session=per_session,
             )
         return replace(self, compared_bad=compared_bad, reject_bets=bets, accept_ratio_bets=accept_bets)
 
@@ -245,7 +264,8 @@ class Evidence:
                     seen.get(name, Sides()),
                     seconds=increment.seconds,
                     rules=rules.indicators[name],
-                    recent_requests=rules.abort_min_requests,
+                    recent_requests=rules.guarded_requests,
+                    per_session=rules.requests_per_session,
                 )
                 for name, evidence in self.indicators.items()
             },
@@ -289,7 +309,7 @@ class Evidence:
 
 
 def _settled_ratio_bets(
-    bets: tuple[float, ...], ratios: tuple[float, ...], sides: Sides, *, null_ratio: float
+    bets: tuple[float, ...], ratios: tuple[float, ...], sides: Sides, *, null_ratio: float, per_session: int
 ) -> tuple[float, ...]:
     settled = []
     for bet, ratio in zip(bets, ratios, strict=True):
@@ -299,18 +319,21 @@ def _settled_ratio_bets(
             null_ratio=null_ratio,
             bet_ratio=ratio,
         )
-        settled.append(bet + sides.candidate.bad * log_c + sides.stable.bad * log_d)
+        settled.append(bet + (sides.candidate.bad * log_c + sides.stable.bad * log_d) / per_session)
     return tuple(settled)
 
 
-def _settled_rate_bets(bets: tuple[float, ...], candidate: Tally, rules: IndicatorRules) -> tuple[float, ...]:
+def _settled_rate_bets(
+    bets: tuple[float, ...], candidate: Tally, rules: IndicatorRules, *, per_session: int
+) -> tuple[float, ...]:
     if rules.promote_below_percent is None:
         return bets
     limit = rules.promote_below_percent / 100
     settled = []
     for bet, factor in zip(bets, eprocess.RATE_FACTORS, strict=True):
         log_bad, log_good = eprocess.log_rate_factors(limit=limit, bet_rate=factor * limit)
-        settled.append(bet + candidate.bad * log_bad + (candidate.requests - candidate.bad) * log_good)
+        good = candidate.requests - candidate.bad
+        settled.append(bet + (candidate.bad * log_bad + good * log_good) / per_session)
     return tuple(settled)
 
 

@@ -55,7 +55,7 @@ def requests_to_certify(
     evidence: Evidence, rules: JudgeRules, told: Sequence[IndicatorProgress]
 ) -> int | None:
     """Candidate requests until every indicator is certified; None when one of them never would be."""
-    needed = [rules.min_requests - evidence.indicators["errors"].totals.candidate.requests, 0]
+    needed = [rules.least_requests - evidence.indicators["errors"].totals.candidate.requests, 0]
     for progress in told:
         if progress.requests_to_certify is None:
             return None
@@ -79,6 +79,7 @@ def _indicator_forecast(part: IndicatorEvidence, indicator: IndicatorRules, rule
     """Candidate requests until one bet alone certifies, if both sides go on at their pooled rate."""
     pooled = part.totals.both.share
     split = part.lately.sides
+    per_session = rules.requests_per_session
     growths: list[tuple[float, float]] = []
     if indicator.promote_below_ratio is not None and split.candidate.requests:
         stable_per_candidate = split.stable.requests / split.candidate.requests
@@ -90,12 +91,12 @@ def _indicator_forecast(part: IndicatorEvidence, indicator: IndicatorRules, rule
                 null_ratio=indicator.promote_below_ratio,
                 bet_ratio=ratio,
             )
-            growths.append((bet, pooled * (log_c + stable_per_candidate * log_d)))
+            growths.append((bet, pooled * (log_c + stable_per_candidate * log_d) / per_session))
     if indicator.promote_below_percent is not None and split.candidate.requests:
         limit = indicator.promote_below_percent / 100
         for bet, factor in zip(part.accept_rate_bets, eprocess.RATE_FACTORS, strict=True):
             log_bad, log_good = eprocess.log_rate_factors(limit=limit, bet_rate=factor * limit)
-            growths.append((bet, pooled * log_bad + (1 - pooled) * log_good))
+            growths.append((bet, (pooled * log_bad + (1 - pooled) * log_good) / per_session))
     # Slower than this, it would take more requests than any release sees.
     needed = [(rules.log_accept_limit - bet) / growth for bet, growth in growths if growth > 1e-9]
     return max(math.ceil(min(needed)), 1) if needed else None

@@ -6,6 +6,10 @@ and two indicators each limit is 1 / 0.025 = 40. Comparing the average of the e-
 valid too and never later, but it gains at most a factor of two in evidence and takes away what an approver
 needs most: one curve, one limit and one culprit per indicator.
 
+Sessions. Where the requests of a session stay on one side together, they are no independent answers: the unit
+is the session. Nobody counts sessions, so every bet is raised to the power 1 / `requests_per_session` instead
+(eprocess.py): a whole bad session counts as one bad answer.
+
 Promoting. Every indicator that has to be certified must be certified, so a bad candidate must fool the judge
 on its worst indicator; that has probability at most `false_promote_percent` whatever the others do (an
 intersection-union test). Nothing is split.
@@ -101,8 +105,15 @@ class JudgeRules(BaseModel):
         default=10.0,
         description="The most often that a worse candidate is certified, however often one looks.",
     )
+    requests_per_session: Annotated[int, Field(strict=True, ge=1, le=1000)] = Field(
+        default=1,
+        description=(
+            "How many requests of one session at most stay on one version. 1 where each request is sent by "
+            "itself, as Slipway's gateway does; more where something in front of it keeps sessions on a side."
+        ),
+    )
     min_requests: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = Field(
-        default=100, description="Candidate requests below which nothing is certified."
+        default=100, description="Candidate requests (sessions, where they stick) below which nothing passes."
     )
     abort_above_percent: Percent = Field(
         default=50.0,
@@ -127,6 +138,16 @@ class JudgeRules(BaseModel):
         return judged
 
     @property
+    def least_requests(self) -> int:
+        """Candidate requests below which nothing is certified."""
+        return self.min_requests * self.requests_per_session
+
+    @property
+    def guarded_requests(self) -> int:
+        """The candidate's latest requests that the absolute guard looks at, at least."""
+        return self.abort_min_requests * self.requests_per_session
+
+    @property
     def log_reject_limit(self) -> float:
         """Natural log of the e-value at which one indicator rolls the candidate back."""
         return math.log(100.0 * len(self.indicators) / self.false_roll_back_percent)
@@ -143,4 +164,6 @@ class JudgeRules(BaseModel):
             f"{name}:{rules.roll_back_above_ratio!r},{rules.promote_below_ratio!r},{rules.promote_below_percent!r}"
             for name, rules in self.indicators.items()
         )
+        if self.requests_per_session != 1:
+            text += f"|sessions of {self.requests_per_session}"
         return hashlib.sha256(text.encode()).hexdigest()[:12]

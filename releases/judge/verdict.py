@@ -68,7 +68,7 @@ def verdict(evidence: Evidence, rules: JudgeRules) -> Verdict:
     if guilty:
         worst = max(guilty, key=lambda name: parts[name].reject_peak)
         return decided(Decision.ROLL_BACK, words.roll_back_reason(worst, evidence, rules), worst)
-    enough = parts["errors"].totals.candidate.requests >= rules.min_requests
+    enough = parts["errors"].totals.candidate.requests >= rules.least_requests
     if not (enough and all(progress.certified for progress in told)):
         reason = words.insufficient_reason(evidence, rules, told, requests=requests)
         return decided(Decision.INSUFFICIENT, reason)
@@ -82,7 +82,7 @@ def _must_abort(errors: IndicatorEvidence, rules: JudgeRules) -> bool:
     """The absolute guard. It waits for no comparison, but an outage that stable shares blames nobody."""
     lately = errors.lately.sides
     return (
-        lately.candidate.requests >= rules.abort_min_requests
+        lately.candidate.requests >= rules.guarded_requests
         and lately.candidate.share > rules.abort_above_percent / 100
         and lately.stable.share <= lately.candidate.share / 2
     )
@@ -94,4 +94,6 @@ def _is_guilty(part: IndicatorEvidence, indicator: IndicatorRules, rules: JudgeR
     least = indicator.roll_back_min_percent / 100
     # Hours of good answers must not hide what began a minute ago.
     lately = part.lately.sides.candidate
-    return part.totals.candidate.share >= least or (lately.bad >= LATE_BAD and lately.share >= least)
+    return part.totals.candidate.share >= least or (
+        lately.bad >= LATE_BAD * rules.requests_per_session and lately.share >= least
+    )

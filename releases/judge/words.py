@@ -71,7 +71,7 @@ def insufficient_reason(
         f"{_NOUNS[progress.name]} {_whole_percent(progress.accept_progress)} of the way to certified"
         for progress in told
         if not progress.certified
-    ] or [f"{rules.min_requests:,} are asked for"]
+    ] or [f"{rules.least_requests:,} are asked for"]
     so_far = (
         f"Not enough evidence after {_count(candidate.requests, 'candidate request')}: {', '.join(missing)}."
     )

@@ -8,6 +8,7 @@ from perf.judge.certificates import requests_to_certify
 from perf.judge.eprocesses import disagreement, log_accept, log_reject
 from perf.judge.late_defects import minutes_to_catch
 from perf.judge.rules import RATES, e_process, shipped, z_test
+from perf.judge.sessions import PER_SESSION, rolled_back, sessions
 from perf.judge.traffic import NEVER, RAMP, Traffic, caught, first_look, traffic
 from releases.judge import Evidence, Increment, IndicatorRules, JudgeRules, Sides, Tally, eprocess, verdict
 
@@ -119,6 +120,59 @@ def test_the_whole_judge_wrongs_few_equal_candidates(rng):
         promoted += "promote" in decisions
     assert wronged <= 0.05 * runs
     assert promoted >= 0.3 * runs
+
+
+def test_sessions_that_stick_are_judged_by_session(rng):
+    """Eight requests that all fail or none: by request a good candidate is wronged in half of the trials."""
+    equal, worse = (
+        sessions(
+            rng,
+            runs=300,
+            requests_per_second=2.0,
+            candidate_bad=candidate_bad,
+            stable_bad=0.02,
+            sticky=True,
+        )
+        for candidate_bad in (0.02, 0.08)
+    )
+    assert rolled_back(equal, per_session=1)[0] > 30
+    assert rolled_back(equal, per_session=PER_SESSION)[0] <= 2.5, "half of alpha: there are two indicators"
+    share, when = rolled_back(worse, per_session=PER_SESSION)
+    assert share > 60
+    assert when < 45
+
+
+@pytest.mark.parametrize("together", [0.5, 1.0])
+def test_sessions_that_are_dealt_out_request_by_request_need_no_correction(rng, together):
+    seen = sessions(
+        rng,
+        runs=300,
+        requests_per_second=2.0,
+        candidate_bad=0.02,
+        stable_bad=0.02,
+        sticky=False,
+        together=together,
+    )
+    assert rolled_back(seen, per_session=1)[0] <= 2.5
+
+
+def test_a_session_of_eight_counts_as_much_as_one_request_does_without_sessions():
+    by_session = JudgeRules(slow=None, requests_per_session=8)
+    one = Evidence.start(by_session).after(Increment(5.0, {"errors": _sides(8, 80, 0, 320)}), by_session)
+    by_request = JudgeRules(slow=None)
+    other = Evidence.start(by_request).after(Increment(5.0, {"errors": _sides(1, 10, 0, 40)}), by_request)
+    parts = [evidence.indicators["errors"] for evidence in (one, other)]
+    assert parts[0].log_accept == pytest.approx(parts[1].log_accept)
+    # The reserve enters by requests: a little earlier.
+    assert parts[0].log_reject == pytest.approx(parts[1].log_reject, abs=0.01)
+    alarm = Evidence.start(by_session).after(Increment(5.0, {"errors": _sides(24, 24, 0, 24)}), by_session)
+    assert verdict(alarm, by_session).culprit is None, "three sessions are not yet twenty"
+    assert by_session.least_requests == 800
+    assert by_session.fingerprint != by_request.fingerprint
+
+
+def _sides(candidate_bad: int, candidate: int, stable_bad: int, stable: int) -> Sides:
+    return Sides(Tally(candidate, candidate_bad), Tally(stable, stable_bad))
 
 
 def _events(rng, *, runs: int, events: int, theta: float) -> np.ndarray:
