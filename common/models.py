@@ -74,10 +74,20 @@ class Intent(models.Model):
 
 
 class Pulse(models.Model):
-    """The last sign of life of a part that serves no port, such as the sweeper."""
+    """The last sign of life of a process that takes due rows; see `common.reconcile.pulses`."""
 
-    name = models.CharField(max_length=60, primary_key=True)
+    name = models.CharField(max_length=200, primary_key=True)
+    """`role@host:pid`; the role alone for the sum of those that have ended."""
+    role = models.CharField(max_length=20, default="")
+    host = models.CharField(max_length=150, blank=True)
+    pid = models.PositiveIntegerField(default=0)
+    """0: the sum of those that have ended."""
     at = models.DateTimeField()
+    """When it was last proven to take what is due."""
+    taken = models.PositiveBigIntegerField(default=0)
+    """Steps."""
+    lost = models.PositiveBigIntegerField(default=0)
+    """Of those that have ended, how many did so without a word."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.at:%H:%M:%S}"

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime
 from threading import Lock
 from typing import Any
 
@@ -13,34 +13,44 @@ from django.conf import settings
 from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 from django.views.decorators.cache import never_cache
 
-from common.models import Pulse
+from common.reconcile.pulses import Takers, takers
 from controlplane.celery import app
 from controlplane.heartbeats import living_workers
 from gateway.backends import backend
 from models_registry import files
 
 LIMIT_SECONDS = 1.0
-SWEEPER_SILENT_AFTER = timedelta(seconds=10)
+
+Words = str | Promise
+"""Lazy where people read them in their own language."""
 
 
 class Unhealthy(Exception):
     """The part does not do its work; the message says what is seen, for people."""
+
+    def __init__(self, words: Words) -> None:
+        super().__init__(words)
+        self.words = words
 
 
 @dataclass(frozen=True, slots=True)
 class PartHealth:
     ok: bool
     vital: bool
-    detail: str
+    detail: Words
     took_ms: float
 
 
 class Probe:
     """A question to one part. A question that hangs is asked once, however often it is waited for."""
 
-    def __init__(self, name: str, ask: Callable[[], str], *, vital: bool) -> None:
+    def __init__(self, name: str, ask: Callable[[], Words], *, vital: bool) -> None:
         """`ask` returns what it saw, or raises. Without a vital part this process cannot do its own work."""
         self.name = name
         self._ask = ask
@@ -66,8 +76,11 @@ class Probe:
 
     def _run(self) -> PartHealth:
         begun = time.monotonic()
+        detail: Words
         try:
             ok, detail = True, self._ask()
+        except Unhealthy as error:
+            ok, detail = False, error.words
         except Exception as error:
             ok, detail = False, str(error) or type(error).__name__
         finally:
@@ -95,21 +108,59 @@ def _broker() -> str:
     return "connected"
 
 
-def _worker() -> str:
+def _worker() -> Words:
     names = living_workers()
     if not names:
-        raise Unhealthy("no Celery worker was heard of in the last 10 s")
-    return ", ".join(names)
+        raise Unhealthy(_("no Celery worker was heard of in the last 10 s"))
+    return format_lazy("{}; {}", ", ".join(names), _taking(takers()["worker"]))
 
 
-def _sweeper() -> str:
-    at = Pulse.objects.filter(name="sweeper").values_list("at", flat=True).first()
-    if at is None:
-        raise Unhealthy("has never swept")
-    age = timezone.now() - at
-    if age > SWEEPER_SILENT_AFTER:
-        raise Unhealthy(f"last swept {age.total_seconds():.0f} s ago")
-    return f"swept {age.total_seconds():.1f} s ago"
+def _sweeper() -> Words:
+    return _taking(takers()["sweeper"])
+
+
+def _reconcilers() -> Words:
+    """Whether due rows are taken by anybody at all: without, no release moves and no judge looks."""
+    found = takers()
+    alive = [one for one in found.values() if one.alive]
+    if not alive:
+        last = max((one.last_at for one in found.values() if one.last_at), default=None)
+        if last is None:
+            raise Unhealthy(_("nothing takes due work: neither sweeper nor Celery worker has begun"))
+        raise Unhealthy(
+            format_lazy(
+                _("nothing has taken due work for {seconds} s: neither sweeper nor Celery worker"),
+                seconds=f"{_age(last):.0f}",
+            )
+        )
+    return ", ".join(f"{one.alive} {one.role}" for one in alive)
+
+
+def _taking(found: Takers) -> Words:
+    """How the processes of one role fare. Raises Unhealthy when one hangs, or none is there."""
+    if found.hung_since is not None:
+        raise Unhealthy(
+            format_lazy(
+                ngettext_lazy(
+                    "{number} process has not taken due work for {seconds} s",
+                    "{number} processes have not taken due work for {seconds} s",
+                    found.silent,
+                ),
+                number=found.silent,
+                seconds=f"{_age(found.hung_since):.0f}",
+            )
+        )
+    if found.last_at is None:
+        raise Unhealthy(_("takes no due work"))
+    return format_lazy(
+        _("{steps} steps taken, last look {seconds} s ago"),
+        steps=f"{found.taken:,}",
+        seconds=f"{_age(found.last_at):.1f}",
+    )
+
+
+def _age(at: datetime) -> float:
+    return (timezone.now() - at).total_seconds()
 
 
 def _gateway() -> str:
@@ -128,6 +179,7 @@ PROBES = (
     Probe("database", _database, vital=True),
     Probe("redis", _redis, vital=True),
     Probe("broker", _broker, vital=True),
+    Probe("reconcilers", _reconcilers, vital=True),
     Probe("gateway", _gateway, vital=False),
     Probe("store", _store, vital=False),
     Probe("worker", _worker, vital=False),
@@ -151,7 +203,7 @@ def healthz(_: HttpRequest) -> HttpResponse:
 def readyz(_: HttpRequest) -> JsonResponse:
     """200 `{ready, healthy, parts: {name: {ok, vital, detail, took_ms}}}`; 503 when a vital part is down.
 
-    `ready`: this process can do its work. `healthy`: every part is.
+    `ready`: this process can do its work, and what is due is taken by somebody. `healthy`: every part is.
     """
     parts = parts_health()
     ready = all(part.ok for part in parts.values() if part.vital)
@@ -159,7 +211,7 @@ def readyz(_: HttpRequest) -> JsonResponse:
         "ready": ready,
         "healthy": all(part.ok for part in parts.values()),
         "parts": {
-            name: {"ok": part.ok, "vital": part.vital, "detail": part.detail, "took_ms": part.took_ms}
+            name: {"ok": part.ok, "vital": part.vital, "detail": str(part.detail), "took_ms": part.took_ms}
             for name, part in parts.items()
         },
     }

@@ -14,6 +14,7 @@ from asgiref.sync import iscoroutinefunction
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.utils import timezone
 from django.utils.decorators import sync_and_async_middleware
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -27,6 +28,7 @@ from clusters.fleet import ClusterNow
 from clusters.states import Alert, WorkerState
 from common import audit
 from common.reconcile.backlog import backlogs
+from common.reconcile.pulses import takers
 from controlplane.health import parts_health
 from models_registry import selectors as registry
 from releases import selectors as releases
@@ -80,7 +82,7 @@ class StateOfThings(Collector):
         if "database" in parts and not parts["database"].ok:
             return
         try:
-            yield from [*_releases(), *_rows(), *_fleet(), *_store(), *_record()]
+            yield from [*_releases(), *_rows(), *_takers(), *_fleet(), *_store(), *_record()]
         except DatabaseError as error:
             # A scrape that fails would hide which part is down.
             logger.warning("The state of things cannot be read: %s", error)
@@ -102,6 +104,35 @@ def _rows() -> Iterator[Metric]:
     ):
         samples = [((kind,), float(getattr(one, column))) for kind, one in found.items()]
         yield _gauge(name, help_text, ("kind",), samples)
+
+
+def _takers() -> Iterator[Metric]:
+    found = takers().values()
+    now = timezone.now()
+    yield _gauge(
+        "takers",
+        "Processes by role and by whether they have taken due rows in the last seconds.",
+        ("role", "state"),
+        [((one.role, state), float(getattr(one, state))) for one in found for state in ("alive", "silent")],
+    )
+    yield _gauge(
+        "taker_silent_seconds",
+        "For how long the one that hangs has taken nothing; 0 when none does.",
+        ("role",),
+        [((one.role,), (now - one.hung_since).total_seconds() if one.hung_since else 0.0) for one in found],
+    )
+    for name, help_text, column in (
+        ("steps_taken", "Steps of rows, by the role of the process that took them.", "taken"),
+        (
+            "takers_lost",
+            "Processes that ended without a word: killed, or replaced because they hung.",
+            "lost",
+        ),
+    ):
+        family = CounterMetricFamily(f"slipway_{name}", help_text, labels=("role",))
+        for one in found:
+            family.add_metric((one.role,), getattr(one, column))
+        yield family
 
 
 def _fleet() -> Iterator[Metric]:

@@ -4,6 +4,7 @@ A long-lived thing is a `Reconciled` row; its app writes a `Reconciler` that nam
 worker may take any row's next step at any time, after any crash: `engine.Kernel` holds the order of things.
 """
 
+from common.reconcile.due import DueRow
 from common.reconcile.engine import Due, Kernel, StuckRow, kernel
 from common.reconcile.rows import EPOCH, KERNEL_COLUMNS, Reconciled
 from common.reconcile.steps import (
@@ -22,6 +23,7 @@ __all__ = [
     "EPOCH",
     "KERNEL_COLUMNS",
     "Due",
+    "DueRow",
     "Effect",
     "Kernel",
     "LeaseLost",

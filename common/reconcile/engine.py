@@ -1,17 +1,18 @@
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Case, DateTimeField, F, Value, When
+from django.db.models import F
 from django.utils import timezone
 
 from common import audit, events
 from common.actor import Actor
 from common.errors import SlipwayError, Unavailable
 from common.models import Intent
+from common.reconcile.due import DueRow, due_rows
 from common.reconcile.rows import EPOCH, Reconciled
 from common.reconcile.steps import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, UnknownEffect
 
@@ -23,6 +24,9 @@ IN_A_ROW = timedelta(seconds=10)
 
 MOST_ATTEMPTS = 1_000
 """They are counted no further; the column holds 32,767."""
+
+DIED = "The process that took this step ended in its midst."
+"""What `last_error` says when a lease ran out: deaths in a row are counted like failures in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,38 +74,46 @@ class Kernel:
     def kind_of(self, row: Reconciled) -> str:
         return next(kind for kind, one in self._reconcilers.items() if isinstance(row, one.model))
 
-    def due(self, *, limit: int = 100) -> Iterator[tuple[str, int]]:
-        """(kind, id) of rows whose next step is due and unclaimed, longest overdue first within a kind."""
-        now = self.clock()
-        for kind, reconciler in self._reconcilers.items():
-            rows = reconciler.model._default_manager.filter(
-                next_at__lte=now, lease_until__lte=now, stuck_at__isnull=True
-            )
-            for pk in rows.order_by("next_at").values_list("pk", flat=True)[:limit]:
-                yield kind, pk
+    def due(self, *, limit: int = 100, own_for: timedelta = timedelta(0)) -> list[DueRow]:
+        """Rows whose next step is due and unclaimed, at most `limit` of each kind, longest overdue first.
+
+        Those that have been due for longer than `own_for` are anybody's. One query.
+        """
+        models = {kind: reconciler.model for kind, reconciler in self._reconcilers.items()}
+        return due_rows(models, self.clock(), limit=limit, own_for=own_for)
 
     def sweep(self, *, limit: int = 100) -> int:
         """Advance all that is due; returns how many rows were. One poisoned row never stops the rest."""
-        swept = 0
-        for kind, pk in list(self.due(limit=limit)):
-            swept += 1
+        due = self.due(limit=limit)
+        for row in due:
             try:
-                self.advance(kind, pk)
+                self.advance(row.kind, row.id, fence=row.fence)
             except Exception:
-                logger.exception("Sweeping %s %s failed", kind, pk)
-        return swept
+                logger.exception("Sweeping %s %s failed", row.kind, row.id)
+        return len(due)
 
-    def advance(self, kind: str, pk: int) -> int:
+    def advance(self, kind: str, pk: int, *, fence: int | None = None) -> int:
         """Take the row's steps for as long as the next one is due at once; returns how many were taken.
 
         Safe to call at any time by anybody: a row that is not due, or that another worker has claimed, is
-        left alone.
+        left alone. `fence`: the row's when it was found due; whoever knows it saves a query.
         """
+        reconciler = self._reconcilers[kind]
         until = self.clock() + IN_A_ROW
         steps = 0
-        while self._advance_once(self._reconcilers[kind], pk):
+        while (row := self._claim(reconciler, pk, fence)) is not None:
             steps += 1
-            if self.clock() >= until:
+            self.checkpoint("claimed")
+            is_due = True
+            fence = row.fence
+            try:
+                is_due = self._take_step(reconciler, row)
+            except LeaseLost:
+                logger.info("%s %s was taken over at fence %s", kind, pk, row.fence)
+                fence = None
+            except Exception as error:
+                is_due = self._fail(reconciler, row, error)
+            if not is_due or self.clock() >= until:
                 break
         return steps
 
@@ -145,39 +157,46 @@ class Kernel:
         events.publish(Due(self.kind_of(row), row.pk))
         return True
 
-    def _advance_once(self, reconciler: Reconciler[Any], pk: int) -> bool:
-        row = self._claim(reconciler, pk)
-        if row is None:
-            return False
-        self.checkpoint("claimed")
-        try:
-            self._take_step(reconciler, row)
-        except LeaseLost:
-            logger.info("%s %s was taken over at fence %s", reconciler.kind, pk, row.fence)
-        except Exception as error:
-            self._fail(reconciler, row, error)
-        return True
-
-    def _claim(self, reconciler: Reconciler[Any], pk: int) -> Any | None:
-        rows = reconciler.model._default_manager
-        row = rows.filter(pk=pk).first()
+    def _claim(self, reconciler: Reconciler[Any], pk: int, fence: int | None) -> Any | None:
+        """The row, if it is due and ours from now on."""
+        rows = reconciler.model._default_manager.filter(pk=pk, stuck_at__isnull=True)
         now = self.clock()
-        if row is None or row.stuck_at or row.next_at is None or row.next_at > now or row.lease_until > now:
-            return None
-        claimed = rows.filter(pk=pk, fence=row.fence, stuck_at__isnull=True).update(
-            fence=F("fence") + 1, lease_until=now + reconciler.lease
-        )
-        if not claimed:
-            return None
-        held = rows.get(pk=pk)
+        if fence is None:
+            due = rows.filter(next_at__lte=now, lease_until__lte=now)
+            fence = due.values_list("fence", flat=True).first()
+            if fence is None:
+                return None
+        ours = {"fence": fence + 1, "lease_until": now + reconciler.lease}
+        if not rows.filter(fence=fence, next_at__lte=now, lease_until=EPOCH).update(**ours):
+            return self._claim_from_the_dead(reconciler, pk, fence)
         # Read after the claim: wishes may have come in between; a higher fence means an interruption did.
-        return held if held.fence == row.fence + 1 else None
+        held = reconciler.rows().filter(pk=pk).first()
+        return held if held is not None and held.fence == fence + 1 else None
 
-    def _take_step(self, reconciler: Reconciler[Any], row: Any) -> None:
+    def _claim_from_the_dead(self, reconciler: Reconciler[Any], pk: int, fence: int) -> Any | None:
+        """As `_claim`, for a row whose last holder let its lease run out. It may be the step that kills."""
+        rows = reconciler.model._default_manager.filter(pk=pk, fence=fence, stuck_at__isnull=True)
+        now = self.clock()
+        left = rows.filter(next_at__lte=now, lease_until__gt=EPOCH, lease_until__lte=now).first()
+        if left is None:
+            return None
+        attempts = left.attempts + 1 if left.last_error == DIED else 1
+        ours = {"fence": fence + 1, "lease_until": now + reconciler.lease}
+        if not rows.filter(lease_until=left.lease_until).update(**ours, attempts=attempts, last_error=DIED):
+            return None
+        held = reconciler.rows().filter(pk=pk).first()
+        if held is None or held.fence != fence + 1:
+            return None
+        if attempts < reconciler.max_attempts:
+            return held
+        self._stick(reconciler, held, f"{DIED} {attempts} times in a row: the step may be what ends it.")
+        return None
+
+    def _take_step(self, reconciler: Reconciler[Any], row: Any) -> bool:
+        """Whether the row is due again at once."""
         step = reconciler.next_step(row, self.clock())
         if step is None:
-            self._settle(reconciler, row, Outcome(next_in=None, ends_step=False))
-            return
+            return self._settle(reconciler, row, Outcome(next_in=None, ends_step=False))
         operation = Operation(
             op_key=f"{reconciler.kind}:{row.pk}:{row.turn}:{step.name}", fence=row.fence, at=self.clock()
         )
@@ -185,7 +204,7 @@ class Kernel:
             self._make(reconciler, row, step, operation)
         seen = step.observe(row, operation)
         self.checkpoint("observed")
-        self._settle(reconciler, row, step.settle(row, seen, self.clock()))
+        return self._settle(reconciler, row, step.settle(row, seen, self.clock()))
 
     def _make(self, reconciler: Reconciler[Any], row: Any, step: Step[Any], operation: Operation) -> None:
         with transaction.atomic():
@@ -232,26 +251,25 @@ class Kernel:
         if not rows.update(lease_until=self.clock() + reconciler.lease):
             raise LeaseLost
 
-    def _settle(self, reconciler: Reconciler[Any], row: Any, outcome: Outcome) -> None:
+    def _settle(self, reconciler: Reconciler[Any], row: Any, outcome: Outcome) -> bool:
+        """Whether the row is due again at once."""
+        columns = {
+            **outcome.save,
+            "turn": row.turn + (1 if outcome.ends_step else 0),
+            "attempts": 0,
+            "last_error": "",
+        }
         planned = None if outcome.next_in is None else self.clock() + outcome.next_in
         with transaction.atomic():
-            self._write(
-                reconciler,
-                row,
-                {
-                    **outcome.save,
-                    "turn": row.turn + (1 if outcome.ends_step else 0),
-                    "attempts": 0,
-                    "last_error": "",
-                    "next_at": self._unless_woken(row, planned),
-                },
-            )
+            next_at = self._release(reconciler, row, columns, planned)
             if outcome.write:
                 outcome.write()
             self.checkpoint("writing")
         self.checkpoint("settled")
+        return next_at is not None and next_at <= self.clock()
 
-    def _fail(self, reconciler: Reconciler[Any], row: Any, error: Exception) -> None:
+    def _fail(self, reconciler: Reconciler[Any], row: Any, error: Exception) -> bool:
+        """Whether the row is due again at once, because of a wish."""
         attempts = min(row.attempts + 1, MOST_ATTEMPTS)
         reason = str(error) if isinstance(error, SlipwayError) else f"{type(error).__name__}: {error}"
         logger.warning(
@@ -264,25 +282,30 @@ class Kernel:
         )
         # What does not answer now will: no person could do more than wait for it, too.
         is_given_up = attempts >= reconciler.max_attempts and not isinstance(error, Unavailable)
-        is_stuck = is_given_up or isinstance(error, UnknownEffect)
         now = self.clock()
+        next_at: datetime | None = None
         try:
-            with transaction.atomic():
-                self._write(
-                    reconciler,
-                    row,
-                    {
-                        "attempts": attempts,
-                        "last_error": reason[:4000],
-                        "stuck_at": now if is_stuck else None,
-                        "next_at": self._unless_woken(row, now + reconciler.backoff(attempts)),
-                    },
-                )
-                if is_stuck:
-                    self._give_up(reconciler, row, reason)
+            if is_given_up or isinstance(error, UnknownEffect):
+                self._stick(reconciler, row, reason, attempts=attempts)
+            else:
+                columns = {"attempts": attempts, "last_error": reason[:4000], "stuck_at": None}
+                next_at = self._release(reconciler, row, columns, now + reconciler.backoff(attempts))
         except LeaseLost:
             logger.info("%s %s was taken over at fence %s", reconciler.kind, row.pk, row.fence)
         self.checkpoint("failed")
+        return next_at is not None and next_at <= now
+
+    def _stick(
+        self, reconciler: Reconciler[Any], row: Any, reason: str, *, attempts: int | None = None
+    ) -> None:
+        """The row waits for a person from now on."""
+        now = self.clock()
+        columns = {"last_error": reason[:4000], "stuck_at": now, "next_at": now}
+        if attempts is not None:
+            columns["attempts"] = attempts
+        with transaction.atomic():
+            self._write(reconciler, row, columns)
+            self._give_up(reconciler, row, reason)
 
     def _give_up(self, reconciler: Reconciler[Any], row: Any, reason: str) -> None:
         columns = reconciler.on_stuck(row, reason)
@@ -291,13 +314,19 @@ class Kernel:
         audit.record(ACTOR, f"{reconciler.kind}.stuck", subject=row, reason=reason)
         events.publish(StuckRow(reconciler.kind, row.pk))
 
-    def _unless_woken(self, row: Any, planned: datetime | None) -> Case:
-        """`planned`, or now if a wish has arrived since the claim."""
-        return Case(
-            When(wakes=row.wakes, then=Value(planned)),
-            default=Value(self.clock()),
-            output_field=DateTimeField(),
+    def _release(
+        self, reconciler: Reconciler[Any], row: Any, columns: Mapping[str, Any], planned: datetime | None
+    ) -> datetime | None:
+        """Write the columns and let go of the row. When it is due: as planned, or now if a wish has arrived
+        since the claim."""
+        rows = reconciler.model._default_manager.filter(
+            pk=row.pk, fence=row.fence, turn=row.turn, wakes=row.wakes
         )
+        if rows.update(**columns, next_at=planned, lease_until=EPOCH):
+            return planned
+        now = self.clock()
+        self._write(reconciler, row, {**columns, "next_at": now})
+        return now
 
     def _write(self, reconciler: Reconciler[Any], row: Any, columns: Mapping[str, Any]) -> None:
         rows = reconciler.model._default_manager.filter(pk=row.pk, fence=row.fence, turn=row.turn)

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, ClassVar, Generic, TypeVar
 
+from django.db.models import QuerySet
+
 from common.errors import SlipwayError
 from common.reconcile.rows import Reconciled
 
@@ -117,6 +119,10 @@ class Reconciler(ABC, Generic[Row]):
     waits_for_strangers: ClassVar[bool] = False
     """Its steps wait for servers that are not ours: only the sweeper takes them, on threads of their own, so
     that a slow one never holds up what is ours."""
+
+    def rows(self) -> QuerySet[Row]:
+        """How a claimed row is read: with what its steps need anyway, in the same query."""
+        return self.model._default_manager.all()
 
     @abstractmethod
     def next_step(self, row: Row, now: datetime) -> Step[Row] | None:

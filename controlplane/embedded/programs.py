@@ -42,7 +42,7 @@ def programs(env: Environment, home: Home) -> Programs:
     valkey = part("valkey", _valkey(), *_valkey_options(home), priority=BROKER, stop_within_seconds=5)
     envoy = envoy_command(gateway_layout(env, home))
     uvicorn = ("-m", "uvicorn", "controlplane.asgi:application", "--host", env.bind, "--port", str(env.port))
-    celery = ("-m", "celery", "-A", "controlplane", "worker", "--pool", "prefork", "--concurrency", "2")
+    celery = ("-m", "controlplane.worker", "--pool", "prefork", "--concurrency", "2")
     gateway = part(GATEWAY_NAME, *envoy, priority=GATEWAY, stop_within_seconds=5)
     parts = [
         *([] if env.redis_url else [valkey]),

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
+from django.utils.functional import Promise
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from controlplane.embedded.parts import TITLES, PartsReport, PartStatus, parts_status
 from controlplane.health import PartHealth, parts_health
@@ -21,14 +24,15 @@ ANSWERS: Mapping[str, tuple[str, ...]] = {
     "sweeper": ("sweeper",),
 }
 """Which questions of `controlplane.health` tell whether a supervised part does its work."""
-ALONE = {
+ALONE: Mapping[str, str | Promise] = {
     "database": "Database",
     "store": "Store",
     "redis": "Live layer (Redis)",
     "broker": "Broker",
     "gateway": "Gateway",
     "worker": "Celery worker",
-    "sweeper": "Sweeper",
+    "sweeper": _("Sweeper"),
+    "reconcilers": _("Reconcile loops"),
 }
 """Names of the questions, where nothing is supervised here."""
 STATES = {
@@ -44,10 +48,10 @@ STATES = {
 @dataclass(frozen=True, slots=True)
 class PartRow:
     name: str
-    title: str
+    title: str | Promise
     state: str
     """One of `looks.LOOKS["part"]`."""
-    detail: str
+    detail: str | Promise
     """What it says of itself, or why it does not work."""
     since: datetime | None = None
     """When its process started; None: not known, or there is none."""
@@ -128,7 +132,8 @@ def _supervised(part: PartStatus, health: Mapping[str, PartHealth]) -> PartRow:
     state = STATES.get(part.state, "unknown")
     answers = [health[name] for name in ANSWERS.get(part.name, ()) if name in health]
     wrong = [answer.detail for answer in answers if not answer.ok]
-    detail = "; ".join(wrong or [answer.detail for answer in answers])
+    told = wrong or [answer.detail for answer in answers]
+    detail = format_lazy("; ".join(["{}"] * len(told)), *told)
     if state == "up" and wrong:
         state = "down"
     return PartRow(

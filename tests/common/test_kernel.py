@@ -11,7 +11,7 @@ from common.errors import Unavailable
 from common.models import AuditRecord, Intent
 from common.reconcile import Kernel, Operation, proceed
 from common.reconcile import kernel as process_kernel
-from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Clock, Crash, die, run_until_rest, worker
+from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Clock, Crash, die, dies, run_until_rest, worker
 from tests.toys.models import Parcel, ParcelHistory
 from tests.toys.parcels import Label, ParcelReconciler, World
 
@@ -307,6 +307,42 @@ def test_an_irreversible_effect_in_doubt_is_asked_of_a_person_and_never_repeated
     scene.parcel.refresh_from_db()
     assert scene.parcel.state == "posted"
     assert len(scene.world.postings) == 1
+
+
+def test_a_step_that_ends_its_process_each_time_is_stuck_in_the_end() -> None:
+    scene = Scene()
+    deaths = 0
+    while deaths < 20 and dies(scene.worker(Checkpoints(at=2, then=die)), scene.clock):
+        deaths += 1
+    scene.parcel.refresh_from_db()
+    assert deaths == ParcelReconciler.max_attempts
+    assert scene.parcel.stuck_at is not None
+    assert "ended in its midst" in scene.parcel.last_error
+    assert AuditRecord.objects.filter(action="parcel.stuck").count() == 1
+
+    scene.worker().revive(scene.parcel)
+    scene.finish()
+    scene.parcel.refresh_from_db()
+    assert scene.parcel.state == "posted"
+
+
+def test_deaths_are_counted_in_a_row_only() -> None:
+    scene = Scene()
+    for _ in range(ParcelReconciler.max_attempts - 1):
+        assert dies(scene.worker(Checkpoints(at=2, then=die)), scene.clock)
+    scene.finish()
+    scene.parcel.refresh_from_db()
+    assert (scene.parcel.stuck_at, scene.parcel.attempts, scene.parcel.last_error) == (None, 0, "")
+
+
+def test_who_knows_an_old_fence_claims_nothing() -> None:
+    scene = Scene()
+    (due,) = scene.worker().due()
+    with pytest.raises(Crash):
+        scene.worker(Checkpoints(at=1, then=die)).sweep()
+    scene.clock.pass_(LEASE_AND_A_BIT)
+    assert scene.worker().advance(due.kind, due.id, fence=due.fence) == 0
+    assert scene.worker().advance(due.kind, due.id) == 3
 
 
 def test_the_kernel_of_the_process_knows_no_toys() -> None:

@@ -23,8 +23,8 @@ from tests.clusters.world import version_of
 
 pytestmark = pytest.mark.django_db
 
-QUERIES = 1 + len(kernel.kinds) + 4 + 1 + 1
-"""Releases, each kind of rows, the fleet, the store, the audit record; however much there is of each."""
+QUERIES = 1 + len(kernel.kinds) + 1 + 4 + 1 + 1
+"""Releases, each kind of rows, who takes them, the fleet, the store, the record; however much there is."""
 
 
 @pytest.fixture(autouse=True)

@@ -35,7 +35,16 @@ def test_every_part_tells_its_real_health(stack: RunningStack) -> None:
     report = readiness(stack)
 
     assert report["healthy"] is True
-    assert set(report["parts"]) == {"database", "redis", "broker", "gateway", "worker", "sweeper", "store"}
+    assert set(report["parts"]) == {
+        "database",
+        "redis",
+        "broker",
+        "gateway",
+        "worker",
+        "sweeper",
+        "store",
+        "reconcilers",
+    }
     assert report["parts"]["gateway"]["detail"] == f"Envoy serves on 127.0.0.1 port {stack.gateway_port}."
 
 
@@ -84,6 +93,25 @@ def test_a_part_that_is_away_is_told_and_the_others_go_on(stack: RunningStack) -
     assert report["parts"]["gateway"]["ok"] is False
     assert report["ready"] is True
     eventually(lambda: readiness(stack)["healthy"] is True)
+
+
+def test_when_all_that_take_due_work_hang_it_is_told_and_they_are_replaced(stack: RunningStack) -> None:
+    def takers() -> list[psutil.Process]:
+        parts = [stack.supervisor.processes()[name] for name in ("sweeper", "worker")]
+        return [child for part in parts for child in psutil.Process(part.pid).children(recursive=True)]
+
+    # The sweeper, Celery's main process and its two.
+    eventually(lambda: len(takers()) == 4 and readiness(stack).get("healthy"))
+    watchdogs = [stack.supervisor.processes()[name] for name in ("sweeper", "worker")]
+    hung = takers()
+    for process in hung:
+        process.suspend()
+
+    eventually(lambda: readiness(stack).get("ready") is False, seconds=20, every=0.2)
+    eventually(lambda: not [process for process in hung if process.is_running()], seconds=30)
+    eventually(lambda: readiness(stack).get("healthy") is True, seconds=60, every=0.2)
+    # Nobody else had to do it.
+    assert [stack.supervisor.processes()[one.name].pid for one in watchdogs] == [one.pid for one in watchdogs]
 
 
 def test_the_parts_are_shown_with_state_and_restarts(stack: RunningStack, settings: Settings) -> None:

@@ -1,0 +1,127 @@
+"""Signs of life of the processes that take due rows, in the database: what they share is the work in it."""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import psutil
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from common.models import Pulse
+from common.reconcile.due import DueRow
+
+EVERY_SECONDS = 2.0
+SILENT_AFTER = timedelta(seconds=6)
+MISSED = timedelta(seconds=3)
+"""A sign of life is overdue."""
+GONE_AFTER = timedelta(minutes=1)
+"""So long a silent process of another machine is told of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """Whose it is."""
+
+    role: str
+    host: str
+    pid: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.role}@{self.host}:{self.pid}"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Which rows one of several processes takes first."""
+
+    index: int
+    of: int
+
+    def holds(self, row: DueRow) -> bool:
+        return zlib.crc32(f"{row.kind}:{row.id}".encode()) % self.of == self.index
+
+
+@dataclass(frozen=True, slots=True)
+class Takers:
+    """The processes of one role."""
+
+    role: str
+    alive: int
+    """How many have taken what was due in the last seconds."""
+    silent: int
+    """How many have not, and have not said that they end."""
+    last_at: datetime | None
+    """When one of them was last proven to take what is due."""
+    hung_since: datetime | None
+    """Of those that are silent, since when the first is."""
+    taken: int
+    """Steps, of all that there ever were."""
+    lost: int
+    """Processes, of all that there ever were, that ended without a word: killed, or replaced."""
+
+
+def give(sign: Sign, *, at: datetime, taken: int) -> Share:
+    """Note that the process took what was due at that moment, and its `taken` steps so far.
+
+    Returns its share of the work among all that are alive.
+    """
+    rows = Pulse.objects.filter(name=sign.name)
+    if not rows.update(at=at, taken=taken):
+        Pulse.objects.create(name=sign.name, role=sign.role, host=sign.host, pid=sign.pid, at=at, taken=taken)
+    alive: list[str] = []
+    for other in Pulse.objects.exclude(pid=0).order_by("name"):
+        age = timezone.now() - other.at
+        if other.name != sign.name and _is_gone(other, age, host=sign.host):
+            _take_leave(other, lost=1)
+        elif other.name == sign.name or age < SILENT_AFTER:
+            alive.append(other.name)
+    return Share(alive.index(sign.name), len(alive)) if sign.name in alive else Share(0, 1)
+
+
+def leave(sign: Sign, taken: int) -> None:
+    """The process ends as it should."""
+    Pulse.objects.filter(name=sign.name).update(taken=taken)
+    for row in Pulse.objects.filter(name=sign.name):
+        _take_leave(row, lost=0)
+
+
+def takers(*, roles: Sequence[str] = ("sweeper", "worker")) -> dict[str, Takers]:
+    """By role. One query."""
+    since = timezone.now() - SILENT_AFTER
+    rows = list(Pulse.objects.all())
+    found = {}
+    for role in sorted({*roles, *(row.role for row in rows if row.role)}):
+        of_role = [row for row in rows if row.role == role]
+        living = [row for row in of_role if row.pid]
+        silent = [row.at for row in living if row.at <= since]
+        found[role] = Takers(
+            role=role,
+            alive=len(living) - len(silent),
+            silent=len(silent),
+            last_at=max((row.at for row in living), default=None),
+            hung_since=min(silent, default=None),
+            taken=sum(row.taken for row in of_role),
+            lost=sum(row.lost for row in of_role),
+        )
+    return found
+
+
+def _is_gone(row: Pulse, age: timedelta, *, host: str) -> bool:
+    # Machines may share a name, but then each of their processes has given a sign just now.
+    is_dead = age > MISSED and row.host == host and not psutil.pid_exists(row.pid)
+    return is_dead or age > GONE_AFTER
+
+
+def _take_leave(row: Pulse, *, lost: int) -> None:
+    """Its row goes, what it did is added to that of its role's former processes (`pid` 0)."""
+    with transaction.atomic():
+        if not Pulse.objects.filter(name=row.name).delete()[0]:
+            return  # someone was first
+        former, _ = Pulse.objects.get_or_create(name=row.role, defaults={"role": row.role, "at": row.at})
+        Pulse.objects.filter(name=former.name).update(
+            role=row.role, taken=F("taken") + row.taken, lost=F("lost") + lost
+        )
