@@ -4,6 +4,7 @@ from typing import Any
 
 import django_filters
 from django.db.models import QuerySet
+from django.utils.translation import gettext_lazy as _
 
 from common.models import AuditRecord
 from common.pages.forms import MomentInput, SearchInput
@@ -13,16 +14,16 @@ from common.words import mentioning
 class AuditFilter(django_filters.FilterSet):  # type: ignore[misc]
     q = django_filters.CharFilter(
         method="mentioning",
-        label="Words that must occur in actor, action, subject, reason or address.",
-        widget=SearchInput("Any word"),
+        label=_("Words that must occur in actor, action, resource, reason or address."),
+        widget=SearchInput(_("Any word")),
     )
-    actor = django_filters.CharFilter("actor", "iexact", label="Actor")
+    actor = django_filters.CharFilter("actor", "iexact", label=_("Actor"))
     action = django_filters.CharFilter(
-        "action", "istartswith", label="Action", help_text="Such as release.approve, or release."
+        "action", "istartswith", label=_("Action"), help_text=_("Such as release.approve, or release.")
     )
-    subject = django_filters.CharFilter("subject_label", "icontains", label="Subject")
-    since = django_filters.IsoDateTimeFilter("at", "gte", label="Since", widget=MomentInput)
-    until = django_filters.IsoDateTimeFilter("at", "lt", label="Until", widget=MomentInput)
+    subject = django_filters.CharFilter("subject_label", "icontains", label=_("Resource"))
+    since = django_filters.IsoDateTimeFilter("at", "gte", label=_("Since"), widget=MomentInput)
+    until = django_filters.IsoDateTimeFilter("at", "lt", label=_("Until"), widget=MomentInput)
 
     class Meta:
         model = AuditRecord

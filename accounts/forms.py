@@ -11,10 +11,11 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from accounts import token_presets
 from accounts.models import ApiToken, Team, User, WebhookDelivery
-from accounts.selectors import may_everywhere, teams_where
+from accounts.selectors import may_everywhere, rights_held, teams_where
 from accounts.services.tokens import LONGEST, USUAL
-from accounts.states import DeliveryState, Right, Role
+from accounts.states import DeliveryState, Right, Role, TokenState
 from common.actor import Actor
 from common.pages.forms import SearchInput
 from common.webhooks import catalogue
@@ -24,9 +25,14 @@ LIVES = (7, 30, USUAL.days, 180, LONGEST.days)
 
 
 class PersonFilter(django_filters.FilterSet):  # type: ignore[misc]
-    q = django_filters.CharFilter(method="mentioning", label="Search", widget=SearchInput("Name, email"))
+    q = django_filters.CharFilter(
+        method="mentioning", label=_("Search"), widget=SearchInput(_("Name, email"))
+    )
     is_active = django_filters.ChoiceFilter(
-        label="Active", empty_label="Any", choices=[("true", "Yes"), ("false", "No")], method="being_active"
+        label=_("Active"),
+        empty_label=_("Any"),
+        choices=[("true", _("Yes")), ("false", _("No"))],
+        method="being_active",
     )
 
     class Meta:
@@ -41,11 +47,13 @@ class PersonFilter(django_filters.FilterSet):  # type: ignore[misc]
 
 
 class TokenFilter(django_filters.FilterSet):  # type: ignore[misc]
-    q = django_filters.CharFilter(method="mentioning", label="Search", widget=SearchInput("Name, owner"))
+    q = django_filters.CharFilter(
+        method="mentioning", label=_("Search"), widget=SearchInput(_("Name, owner"))
+    )
     state = django_filters.ChoiceFilter(
-        label="State",
-        empty_label="Any",
-        choices=[("active", "Active"), ("expired", "Expired"), ("revoked", "Revoked")],
+        label=_("State"),
+        empty_label=_("Any"),
+        choices=TokenState.choices,
         method="in_state",
     )
 
@@ -65,9 +73,9 @@ class TokenFilter(django_filters.FilterSet):  # type: ignore[misc]
 
 
 class AccountForm(forms.Form):
-    first_name = forms.CharField(required=False, max_length=150)
-    last_name = forms.CharField(required=False, max_length=150)
-    email = forms.EmailField(required=False)
+    first_name = forms.CharField(required=False, max_length=150, label=_("First name"))
+    last_name = forms.CharField(required=False, max_length=150, label=_("Last name"))
+    email = forms.EmailField(required=False, label=_("Email"))
 
 
 def time_zones() -> list[tuple[str, object]]:
@@ -90,24 +98,31 @@ class OwnAccountForm(AccountForm):
 
 class PersonForm(AccountForm):
     is_superuser = forms.BooleanField(
-        required=False, label="Administrator", help_text="May do everything in every team."
+        required=False, label=_("Administrator"), help_text=_("Has every right in every team.")
     )
     revision = forms.IntegerField(widget=forms.HiddenInput)
 
 
 class NewPersonForm(AccountForm):
-    username = forms.CharField(max_length=150, widget=forms.TextInput(attrs={"autofocus": True}))
+    username = forms.CharField(
+        max_length=150, label=_("Username"), widget=forms.TextInput(attrs={"autofocus": True})
+    )
     password = forms.CharField(
         required=False,
+        label=_("Password"),
         strip=False,
         max_length=1_000,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="Without one, only single sign-on opens the account.",
+        help_text=_("Without a password this person cannot sign in until one is set."),
     )
     team = forms.ModelChoiceField(
-        Team.objects.none(), to_field_name="name", required=False, empty_label="No team yet"
+        Team.objects.none(),
+        to_field_name="name",
+        required=False,
+        label=_("Team"),
+        empty_label=_("No team yet"),
     )
-    role = forms.ChoiceField(choices=Role.choices, initial=Role.VIEWER)
+    role = forms.ChoiceField(label=_("Role"), choices=Role.choices, initial=Role.VIEWER)
     field_order = ("username", "first_name", "last_name", "email", "password", "team", "role")
 
     def __init__(self, *args: Any, actor: Actor, everywhere: bool, **options: Any) -> None:
@@ -122,52 +137,74 @@ class PasswordForm(forms.Form):
     password = forms.CharField(
         strip=False,
         max_length=1_000,
-        label="New password",
+        label=_("New password"),
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
 
 
 class TeamForm(forms.Form):
-    description = forms.CharField(required=False, max_length=2_000, widget=forms.Textarea(attrs={"rows": 2}))
+    description = forms.CharField(
+        required=False, max_length=2_000, label=_("Description"), widget=forms.Textarea(attrs={"rows": 2})
+    )
 
 
 class NewTeamForm(TeamForm):
     name = forms.CharField(
         max_length=63,
+        label=_("Name"),
         widget=forms.TextInput(attrs={"autofocus": True}),
-        help_text="Lower-case letters, digits and hyphens. It stays.",
+        help_text=_("Lower-case letters, digits and hyphens. It cannot be changed later."),
     )
     field_order = ("name", "description")
 
 
 class MemberForm(forms.Form):
-    username = forms.CharField(max_length=150, label="Person")
-    role = forms.ChoiceField(choices=Role.choices)
+    username = forms.CharField(max_length=150, label=_("Person"))
+    role = forms.ChoiceField(label=_("Role"), choices=Role.choices)
 
 
 class TokenForm(forms.Form):
     name = forms.CharField(
-        max_length=100, help_text="What it is for.", widget=forms.TextInput(attrs={"autofocus": True})
+        max_length=100,
+        label=_("Name"),
+        help_text=_("What the token is for."),
+        widget=forms.TextInput(attrs={"autofocus": True}),
     )
     scopes = forms.MultipleChoiceField(
-        choices=[(right.value, right.label[0].upper() + right.label[1:]) for right in Right],
+        label=_("Scopes"),
         widget=forms.CheckboxSelectMultiple,
-        help_text="It may do what you may, and of that only these.",
+        help_text=_("Limited to selected scopes you hold."),
     )
     team = forms.ModelChoiceField(
         Team.objects.none(),
         to_field_name="name",
         required=False,
-        empty_label="Every team of mine",
-        help_text="The only team that it works in.",
+        label=_("Team"),
+        empty_label=_("All my teams"),
+        help_text=_("Limits the token to one team."),
     )
     days = forms.TypedChoiceField(
-        label="Lives for", coerce=int, initial=USUAL.days, choices=[(days, f"{days} days") for days in LIVES]
+        label=_("Expires in"),
+        coerce=int,
+        initial=USUAL.days,
+        choices=lambda: [(days, _("%(days)s days") % {"days": days}) for days in LIVES],
     )
 
     def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:
         super().__init__(*args, **options)
         self.fields["team"].queryset = teams_where(actor, Right.READ).order_by("name")  # type: ignore[attr-defined]
+        held = rights_held(actor)
+        self.presets = token_presets.offered(held)
+        self._groups = token_presets.grouped(held)
+        scopes: Any = self.fields["scopes"]
+        scopes.choices = [
+            (right.value, _sentence(right)) for _group, rights in self._groups for right in rights
+        ]
+
+    def scope_groups(self) -> list[tuple[str, list[Any]]]:
+        """Boxes to tick, by what they are about."""
+        boxes = iter(self["scopes"].subwidgets)
+        return [(label, [next(boxes) for _right in rights]) for label, rights in self._groups]
 
     def wishes(self) -> dict[str, Any]:
         """As `services.create_token` takes them."""
@@ -179,9 +216,9 @@ class TokenForm(forms.Form):
 
 class DeliveryFilter(django_filters.FilterSet):  # type: ignore[misc]
     type = django_filters.CharFilter(
-        "event__type", "icontains", label="Event", widget=SearchInput("release.ended")
+        "event__type", "icontains", label=_("Event"), widget=SearchInput("release.ended")
     )
-    state = django_filters.ChoiceFilter(label="State", empty_label="Any", choices=DeliveryState.choices)
+    state = django_filters.ChoiceFilter(label=_("State"), empty_label=_("Any"), choices=DeliveryState.choices)
 
     class Meta:
         model = WebhookDelivery
@@ -191,13 +228,16 @@ class DeliveryFilter(django_filters.FilterSet):  # type: ignore[misc]
 class WebhookForm(forms.Form):
     url = forms.CharField(
         max_length=2_000,
-        label="Address",
+        label=_("URL"),
         widget=forms.URLInput(attrs={"placeholder": "https://hooks.example.org/slipway"}),
-        help_text="Of the public internet, by https, unless the installation allows others.",
+        help_text=_("A public https address, unless the installation allows others."),
     )
-    description = forms.CharField(required=False, max_length=300)
+    description = forms.CharField(required=False, max_length=300, label=_("Description"))
     events = forms.MultipleChoiceField(
-        required=False, widget=forms.CheckboxSelectMultiple, help_text="None ticked: every event."
+        required=False,
+        label=_("Events"),
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("None selected: every event but audit.head."),
     )
     revision = forms.IntegerField(widget=forms.HiddenInput)
 
@@ -209,7 +249,7 @@ class WebhookForm(forms.Form):
 
 class NewWebhookForm(WebhookForm):
     team = forms.ModelChoiceField(
-        Team.objects.none(), to_field_name="name", help_text="Whose events it hears of."
+        Team.objects.none(), to_field_name="name", label=_("Team"), help_text=_("Whose events it receives.")
     )
     revision = None  # type: ignore[assignment]
     field_order = ("url", "team", "description", "events")
@@ -221,6 +261,11 @@ class NewWebhookForm(WebhookForm):
         team: Any = self.fields["team"]
         team.queryset = teams_where(actor, Right.WEBHOOKS_WRITE).order_by("name")
         if may_everywhere(actor, Right.WEBHOOKS_WRITE):
-            team.required, team.empty_label = False, "The whole installation"
+            team.required, team.empty_label = False, _("The whole installation")
         else:
             team.empty_label = None
+
+
+def _sentence(right: Right) -> str:
+    label = str(right.label)
+    return label[:1].upper() + label[1:]

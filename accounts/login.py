@@ -7,10 +7,13 @@ from allauth.account.auth_backends import AuthenticationBackend
 from allauth.account.signals import password_changed
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from axes.helpers import get_cool_off
+from axes.models import AccessAttempt
+from django.conf import settings
 from django.contrib.auth.signals import user_logged_in
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 
 from accounts import actors
 from accounts.models import User
@@ -71,9 +74,16 @@ def lockout_name(request: HttpRequest, credentials: dict[str, Any] | None = None
 
 def locked_out(request: HttpRequest, *_: Any) -> HttpResponse:
     """The answer to every login from an address that failed too often with this name."""
-    minutes = round(get_cool_off(request).total_seconds() / 60)
-    response = render(request, "account/locked_out.html", {"minutes": minutes}, status=429)
-    response["Retry-After"] = str(minutes * 60)
+    name, address = lockout_name(request), getattr(request, "axes_ip_address", None)
+    attempts = AccessAttempt.objects.filter(username=name, ip_address=address).order_by("-attempt_time")
+    began, failures = attempts.values_list("attempt_time", "failures_since_start").first() or (
+        timezone.now(),
+        settings.AXES_FAILURE_LIMIT,
+    )
+    until = began + get_cool_off(request)
+    context = {"name": name, "until": until, "failures": failures}
+    response = render(request, "account/locked_out.html", context, status=429)
+    response["Retry-After"] = str(max(1, round((until - timezone.now()).total_seconds())))
     return response
 
 

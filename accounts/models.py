@@ -26,7 +26,7 @@ _PLAIN = re.compile(r"[A-Za-z_.-]{1,24}", re.ASCII)
 
 team_name = RegexValidator(
     r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$",
-    "Use lower-case letters, digits and hyphens; start and end with a letter or digit.",
+    gettext_lazy("Use lower-case letters, digits and hyphens; start and end with a letter or digit."),
 )
 
 

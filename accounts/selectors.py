@@ -1,7 +1,10 @@
+from collections.abc import Collection, Mapping
+
 from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
 
 from accounts.actors import grants_of
 from accounts.models import ApiToken, Membership, Team, User, WebhookDelivery, WebhookEndpoint
@@ -37,7 +40,7 @@ def team_named(actor: Actor, name: str) -> Team:
     """One that the actor may see. Raises Invalid, which blames the field `team`."""
     found = teams_where(actor, Right.READ).filter(name=name).first()
     if found is None:
-        raise Invalid(fields={"team": ["There is no such team, or none that you may see."]})
+        raise Invalid(fields={"team": [_("There is no such team, or none that you may see.")]})
     return found
 
 
@@ -67,6 +70,16 @@ def tokens(actor: Actor) -> QuerySet[ApiToken]:
     """One's own tokens; administrators of the installation see all of them."""
     found = ApiToken.objects.select_related("owner", "team")
     return found if may_everywhere(actor, Right.PEOPLE_ADMIN) else found.filter(owner_id=actor.user_id)
+
+
+def token_names(pks: Collection[int]) -> Mapping[int, str]:
+    """What their owners called them, for those who may read the log of what was done with them."""
+    return dict(ApiToken.objects.filter(pk__in=pks).values_list("pk", "name")) if pks else {}
+
+
+def rights_held(actor: Actor) -> list[Right]:
+    """Those that the actor has anywhere."""
+    return [right for right in Right if may(actor, right)]
 
 
 def webhooks(actor: Actor, right: Right = Right.WEBHOOKS_WRITE) -> QuerySet[WebhookEndpoint]:

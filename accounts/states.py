@@ -9,21 +9,21 @@ from django.utils.translation import gettext_lazy as _
 class Right(TextChoices):
     """The label completes the sentence "You may not ..."."""
 
-    READ = "read", "see this team's models, services and releases"
-    MODELS_WRITE = "models.write", "create and change models, versions and aliases"
-    MODELS_EXPORT = "models.export", "publish versions elsewhere"
-    ALIASES_PROTECTED = "aliases.protected", "protect aliases, or move protected ones"
-    SERVICES_WRITE = "services.write", "create and change services"
-    RELEASES_START = "releases.start", "start releases"
-    RELEASES_APPROVE = "releases.approve", "approve or reject releases"
-    RELEASES_OPERATE = "releases.operate", "pause, resume, abort or roll back releases"
-    FLEET_OPERATE = "fleet.operate", "operate the fleet"
-    FLEET_REPORT = "fleet.report", "report heartbeats for workers"
-    PEOPLE_ADMIN = "people.admin", "manage people and roles"
-    AUDIT_READ = "audit.read", "read the audit record"
-    CODE_EXEMPT = "code.exempt", "exempt models whose versions carry code"
-    SIGNATURES_ADMIN = "signatures.admin", "say whose signatures the team trusts and requires"
-    WEBHOOKS_WRITE = "webhooks.write", "see and change webhooks"
+    READ = "read", _("see this team's models, services and releases")
+    MODELS_WRITE = "models.write", _("create and change models, versions and aliases")
+    MODELS_EXPORT = "models.export", _("export versions")
+    ALIASES_PROTECTED = "aliases.protected", _("protect aliases, or move protected ones")
+    SERVICES_WRITE = "services.write", _("create and change services")
+    RELEASES_START = "releases.start", _("start releases")
+    RELEASES_APPROVE = "releases.approve", _("approve or reject releases")
+    RELEASES_OPERATE = "releases.operate", _("pause, resume, abort or roll back releases")
+    FLEET_OPERATE = "fleet.operate", _("operate the fleet")
+    FLEET_REPORT = "fleet.report", _("report heartbeats for workers")
+    PEOPLE_ADMIN = "people.admin", _("manage people and roles")
+    AUDIT_READ = "audit.read", _("read the audit log")
+    CODE_EXEMPT = "code.exempt", _("exempt models from the custom-code policy")
+    SIGNATURES_ADMIN = "signatures.admin", _("manage trusted signing keys and the signature policy")
+    WEBHOOKS_WRITE = "webhooks.write", _("see and change webhooks")
 
 
 class AccountKind(TextChoices):
@@ -32,24 +32,24 @@ class AccountKind(TextChoices):
 
 
 class Role(TextChoices):
-    VIEWER = "viewer", "Viewer"
-    DEVELOPER = "developer", "Developer"
-    APPROVER = "approver", "Approver"
-    OPERATOR = "operator", "Operator"
-    ADMIN = "admin", "Admin"
+    VIEWER = "viewer", _("Viewer")
+    DEVELOPER = "developer", _("Developer")
+    APPROVER = "approver", _("Approver")
+    OPERATOR = "operator", _("Operator")
+    ADMIN = "admin", _("Admin")
 
 
 class TokenState(TextChoices):
-    ACTIVE = "active", "Active"
-    EXPIRED = "expired", "Expired"
-    REVOKED = "revoked", "Revoked"
+    ACTIVE = "active", _("Active")
+    EXPIRED = "expired", _("Expired")
+    REVOKED = "revoked", _("Revoked")
 
 
 class DeliveryState(TextChoices):
-    PENDING = "pending", "Pending"
-    FAILED = "failed", "Failed, to be tried again"
-    DELIVERED = "delivered", "Delivered"
-    GIVEN_UP = "given_up", "Given up"
+    PENDING = "pending", _("Pending")
+    FAILED = "failed", _("Failed, to be tried again")
+    DELIVERED = "delivered", _("Delivered")
+    GIVEN_UP = "given_up", _("Given up")
 
 
 AUDIT_HEAD = "audit.head"

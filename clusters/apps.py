@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class ClustersConfig(AppConfig):
@@ -10,7 +11,7 @@ class ClustersConfig(AppConfig):
         from clusters.reconcilers import ClusterReconciler, DeploymentReconciler
         from clusters.selectors import VERSIONS_IN_USE, deployments_running
         from common import live
-        from common.pages import search
+        from common.pages import search, subjects
         from common.reconcile import kernel
         from images import uses as images
         from models_registry.uses import register_uses
@@ -18,6 +19,8 @@ class ClustersConfig(AppConfig):
         kernel.register(DeploymentReconciler())
         kernel.register(ClusterReconciler())
         live.register(FleetTopic())
+        subjects.offer("clusters.cluster", _("Cluster"))
+        subjects.offer("clusters.deployment", _("Deployment"), "/fleet/deployments/{name}/")
         register_uses(VERSIONS_IN_USE)
         images.register_use_check(deployments_running)
         search.offer("Workers", find_workers)

@@ -2,6 +2,7 @@ from typing import Any
 
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate
+from django.utils.translation import gettext_lazy as _
 
 
 def post_keeper(sender: AppConfig, using: str, **_: Any) -> None:
@@ -24,7 +25,7 @@ class ModelsRegistryConfig(AppConfig):
     verbose_name = "Models"
 
     def ready(self) -> None:
-        from common.pages import search
+        from common.pages import search, subjects
         from common.reconcile import kernel
         from models_registry.finder import find_models
         from models_registry.reconcilers.checks import CheckReconciler
@@ -49,3 +50,10 @@ class ModelsRegistryConfig(AppConfig):
         kernel.register(UploadReconciler())
         post_migrate.connect(post_keeper, sender=self)
         search.offer("Models", find_models)
+        subjects.offer("models_registry.model", _("Model"), "/models/{name}/")
+        subjects.offer("models_registry.version", _("Version"), "/models/{model__name}/{name}/")
+        subjects.offer("models_registry.alias", _("Alias"), "/models/{model__name}/+aliases/")
+        subjects.offer("models_registry.hubsource", _("Hub source"), "/models/{model__name}/+hub/{pk}/")
+        subjects.offer(
+            "models_registry.trustedkey", _("Trusted key"), "/settings/teams/{team__name}/signatures/"
+        )

@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class ReleasesConfig(AppConfig):
@@ -6,7 +7,7 @@ class ReleasesConfig(AppConfig):
 
     def ready(self) -> None:
         from common import live
-        from common.pages import search
+        from common.pages import search, subjects
         from common.reconcile import kernel
         from models_registry.history import register_history
         from models_registry.onward import register_onward
@@ -25,5 +26,8 @@ class ReleasesConfig(AppConfig):
         register_history(releases_of)
         for topic in (consumers.ReleaseTopic(), consumers.ServiceTopic(), consumers.ReleasesTopic()):
             live.register(topic)
+        subjects.offer("releases.release", _("Release"), "/releases/{pk}/")
+        subjects.offer("releases.service", _("Service"), "/services/{name}/")
+        subjects.offer("releases.plan", _("Release plan"), "/settings/plans/{team__name}/{name}/")
         search.offer("Services", finders.find_services)
         search.offer("Releases", finders.find_releases)

@@ -6,6 +6,7 @@ from rest_framework import serializers
 from accounts.api import examples
 from accounts.models import ApiToken, Membership, Team, User, team_name
 from accounts.states import Right, Role, TokenState
+from accounts.token_presets import PRESETS
 from common.api.examples import example
 from common.audit import MAX_REASON
 
@@ -139,7 +140,14 @@ class TokenSerializer(serializers.ModelSerializer[ApiToken]):
 @example(examples.NEW_TOKEN)
 class NewTokenSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(max_length=100)
-    scopes = serializers.ListField(child=serializers.ChoiceField(choices=Right.choices), allow_empty=False)
+    scopes = serializers.ListField(
+        child=serializers.ChoiceField(choices=Right.choices), allow_empty=False, required=False
+    )
+    preset = serializers.ChoiceField(
+        choices=[(preset.name, preset.label) for preset in PRESETS.values()],
+        required=False,
+        help_text="Scopes that belong together, instead of `scopes` or besides them.",
+    )
     expires_at = serializers.DateTimeField(
         required=False, help_text="At most 366 days from now; 90 days unless given."
     )

@@ -13,6 +13,7 @@ from accounts import actors, selectors, services
 from accounts.api import serializers
 from accounts.models import ApiToken, Membership, Team, User
 from accounts.states import Right
+from accounts.token_presets import PRESETS
 from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, Read
 from common.errors import Invalid
 
@@ -142,6 +143,8 @@ class Tokens(Listed, Created, Read, Deleted):
         return selectors.tokens(self.actor)
 
     def create_one(self, given: dict[str, Any]) -> ApiToken:
+        preset = given.pop("preset", None)
+        given["scopes"] = {*given.get("scopes", ()), *(PRESETS[preset].scopes if preset else ())}
         if "team" in given:
             given["team"] = selectors.team_named(self.actor, given["team"])
         if "owner" in given:

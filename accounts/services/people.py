@@ -1,10 +1,12 @@
 from copy import copy
 from typing import Any
 
+from axes.utils import reset as forgive_failed_logins
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import F
+from django.utils.translation import gettext as _
 
 from accounts import selectors
 from accounts.errors import LastAdmin
@@ -65,7 +67,7 @@ def create_user(
                     team_id=team.pk,
                 )
     except IntegrityError:
-        raise Conflict(f"There is a person named {username} already.") from None
+        raise Conflict(_("There is a person named %(name)s already.") % {"name": username}) from None
     return user
 
 
@@ -83,7 +85,7 @@ def create_machine(*, actor: Actor, username: str, label: str = "") -> User:
             machine.save(force_insert=True)
             record(actor, "user.create", subject=machine, detail={"kind": machine.kind})
     except IntegrityError:
-        raise Conflict(f"There is a person named {username} already.") from None
+        raise Conflict(_("There is a person named %(name)s already.") % {"name": username}) from None
     return machine
 
 
@@ -100,7 +102,7 @@ def change_user(
     if not (oneself and changes.keys() <= _OWN_FIELDS):
         require_everywhere(actor, Right.PEOPLE_ADMIN)
     if unknown := changes.keys() - _OWN_FIELDS - {"is_active", "is_superuser"}:
-        raise Invalid(fields={name: ["This cannot be changed."] for name in sorted(unknown)})
+        raise Invalid(fields={name: [_("This cannot be changed.")] for name in sorted(unknown)})
     _require_person(user)
     changed = copy(user)
     for name, value in changes.items():
@@ -116,8 +118,11 @@ def change_user(
             administrators.update(is_staff=F("is_superuser"))
             if not administrators.exclude(pk=user.pk).exists():
                 raise LastAdmin(
-                    f"Nobody but {user} can sign in and administer this installation. "
-                    "Make another person an administrator first."
+                    _(
+                        "Nobody but %(name)s can sign in and administer this installation. "
+                        "Make another person an administrator first."
+                    )
+                    % {"name": user}
                 )
         user.change(expected=expected, **changes)
         shown = {name: value for name, value in changes.items() if name != "is_staff"}
@@ -126,19 +131,24 @@ def change_user(
 
 
 def set_password(*, actor: Actor, user: User, password: str) -> None:
-    """Give someone a new password: an administrator's help for who has forgotten it. Ends their sessions."""
+    """Give someone a new password: an administrator's help for who has forgotten it, or is locked out.
+
+    Ends their sessions, and a lockout. Raises NotAdministrator, Invalid, Conflict for a machine.
+    """
     require_everywhere(actor, Right.PEOPLE_ADMIN)
     _require_person(user)
     _set(user, password)
     with transaction.atomic():
         user.change(password=user.password)
+        forgive_failed_logins(username=user.username.casefold())
         record(actor, "user.set_password", subject=user)
 
 
 def _require_person(user: User) -> None:
     if user.is_machine:
         raise Conflict(
-            f"{user} is a machine account: Slipway itself looks after it. Revoke its tokens instead."
+            _("%(name)s is a machine account, which Slipway manages. Revoke its tokens instead.")
+            % {"name": user}
         )
 
 

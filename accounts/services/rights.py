@@ -1,3 +1,5 @@
+from django.utils.translation import gettext as _
+
 from accounts import selectors
 from accounts.actors import read_grants
 from accounts.errors import NotAdministrator, NotAllowed, OutOfScope
@@ -11,16 +13,17 @@ def require(actor: Actor, right: Right, team: Team | int | None = None) -> None:
     if selectors.may(actor, right, team):
         return
     _blame_token(actor, right, team)
-    where = f"in team {team.name}" if isinstance(team, Team) else "in that team" if team else "in any team"
-    raise NotAllowed(
-        f"You may not {right.label} {where}. That takes the right {right.value}, which {_holders(right)}. "
-        "Ask an admin of the team."
-    )
+    if isinstance(team, Team):
+        said = _("You may not %(deed)s in team %(team)s.")
+    else:
+        said = _("You may not %(deed)s in that team.") if team else _("You may not %(deed)s in any team.")
+    refusal = said % {"deed": right.label, "team": team}
+    needed = _("That takes the right %(right)s, which these roles have: %(roles)s. Ask an admin of the team.")
+    raise NotAllowed(f"{refusal} {needed % {'right': right.value, 'roles': _holders(right)}}")
 
 
 def _holders(right: Right) -> str:
-    *others, last = [role.label.lower() for role, rights in RIGHTS.items() if right in rights]
-    return f"the roles {', '.join(others)} and {last} have" if others else f"the role {last} has"
+    return ", ".join(str(role.label).lower() for role, rights in RIGHTS.items() if right in rights)
 
 
 def require_everywhere(actor: Actor, right: Right) -> None:
@@ -29,7 +32,8 @@ def require_everywhere(actor: Actor, right: Right) -> None:
         return
     _blame_token(actor, right, None, everywhere=True)
     raise NotAdministrator(
-        f"You may not {right.label} of the whole installation. Ask one of its administrators."
+        _("You may not %(deed)s of the whole installation. Ask one of its administrators.")
+        % {"deed": right.label}
     )
 
 
@@ -47,7 +51,8 @@ def _blame_token(actor: Actor, right: Right, team: Team | int | None, *, everywh
     owner = read_grants(Actor(name=actor.name, user_id=actor.user_id, via=actor.via))
     team_id = team.pk if isinstance(team, Team) else team
     if right in owner.everywhere or (not everywhere and owner.may(right, team_id)):
-        raise OutOfScope(
-            f"This token may not {right.label} here, though its owner may: it lacks the scope {right.value}, "
-            "or is limited to another team. Use a token that has it."
+        said = _(
+            "This token may not %(deed)s here, though its owner may: it lacks the scope %(scope)s, or is "
+            "limited to another team. Use a token that has it."
         )
+        raise OutOfScope(said % {"deed": right.label, "scope": right.value})

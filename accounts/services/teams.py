@@ -1,5 +1,6 @@
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError, RestrictedError
+from django.utils.translation import gettext as _
 
 from accounts.errors import LastAdmin, TeamInUse
 from accounts.models import Membership, Team, User
@@ -20,7 +21,7 @@ def create_team(*, actor: Actor, name: str, description: str = "") -> Team:
             team.save(force_insert=True)
             record(actor, "team.create", subject=team, team_id=team.pk)
     except IntegrityError:
-        raise Conflict(f"There is a team named {name} already.") from None
+        raise Conflict(_("There is a team named %(name)s already.") % {"name": name}) from None
     return team
 
 
@@ -47,7 +48,8 @@ def delete_team(*, actor: Actor, team: Team, expected: int | None = None, reason
         owned = error.protected_objects if isinstance(error, ProtectedError) else error.restricted_objects
         kinds = sorted({str(row._meta.verbose_name_plural) for row in owned})
         raise TeamInUse(
-            f"Team {team.name} still owns {', '.join(kinds)}. Delete or move them first."
+            _("Team %(name)s still owns %(kinds)s. Delete or move them first.")
+            % {"name": team.name, "kinds": ", ".join(kinds)}
         ) from None
 
 
@@ -67,7 +69,9 @@ def set_role(
     """
     require(actor, Right.PEOPLE_ADMIN, team)
     if user.is_machine:
-        raise Conflict(f"{user} is a machine account: it is in no team. Name a person.")
+        raise Conflict(
+            _("%(name)s is a machine account, which is in no team. Name a person.") % {"name": user}
+        )
     membership = Membership(user=user, team=team, role=role)
     membership.full_clean(validate_unique=False, validate_constraints=False)
     with transaction.atomic():
@@ -76,7 +80,7 @@ def set_role(
         present = Membership.objects.filter(user=user, team=team).first()
         if present is None:
             if expected is not None:
-                raise Missing(f"{user} is not in team {team} any more.")
+                raise Missing(_("%(name)s is no longer in team %(team)s.") % {"name": user, "team": team})
             membership.save(force_insert=True)
         else:
             was_admin = present.role == Role.ADMIN
@@ -114,4 +118,5 @@ def remove_member(
 
 def _keep_an_admin(team: Team) -> None:
     if not Membership.objects.filter(team=team, role=Role.ADMIN, user__is_active=True).exists():
-        raise LastAdmin(f"Team {team.name} would be left without an admin. Make another member one first.")
+        said = _("Team %(name)s would be left without an admin. Make another member an admin first.")
+        raise LastAdmin(said % {"name": team.name})

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from django.db import DatabaseError, transaction
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from accounts import keys
 from accounts.errors import BadToken, OutOfScope
@@ -52,12 +53,16 @@ def create_token(
     if owner is None and actor.user_id is not None:
         owner = User.objects.filter(pk=actor.user_id, is_active=True).first()
     if owner is None:
-        raise NotAllowed("Sign in to make a token.")
+        raise NotAllowed(_("Sign in to create a token."))
     if owner.pk != actor.user_id:
         require_everywhere(actor, Right.PEOPLE_ADMIN)
     _validate(name=name, scopes=scopes, expires_at=expires_at, now=now)
     if owner.is_machine and (beyond := sorted(set(scopes) - MACHINE_RIGHTS)):
-        raise Invalid(fields={"scopes": [f"A machine account has no right to {', '.join(beyond)}."]})
+        raise Invalid(
+            fields={
+                "scopes": [_("A machine account has no right to %(scopes)s.") % {"scopes": ", ".join(beyond)}]
+            }
+        )
     if parent is not None:
         _keep_within(parent, scopes=scopes, expires_at=expires_at, team=team)
     key = keys.new_key()
@@ -89,7 +94,7 @@ def revoke_token(*, actor: Actor, token: ApiToken, reason: str = "") -> None:
     if token.owner_id != actor.user_id:
         require_everywhere(actor, Right.PEOPLE_ADMIN)
     elif actor.token_id not in (None, token.pk) and not set(token.scopes) <= (actor.scopes or frozenset()):
-        raise OutOfScope("A token cannot revoke one that may do more than itself.")
+        raise OutOfScope(_("A token cannot revoke one that has more scopes than itself."))
     with transaction.atomic():
         now = timezone.now()
         if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
@@ -109,11 +114,13 @@ def use_token(text: str) -> ApiToken:
     key = keys.parse(text)
     token = key and ApiToken.objects.select_related("owner").filter(prefix=key.prefix).first()
     if not (key and token and key.proves(token.secret_hash)):
-        raise BadToken("This token is unknown. Check that it was copied whole.")
+        raise BadToken(_("This token is unknown. Check that it was copied whole."))
     if token.state is not TokenState.ACTIVE:
-        raise BadToken(f"This token is {token.state}. Make a new one.")
+        raise BadToken(
+            _("This token is %(state)s. Create a new one.") % {"state": str(token.state.label).lower()}
+        )
     if not token.owner.is_active:
-        raise BadToken("The owner of this token is not active any more.")
+        raise BadToken(_("The owner of this token is no longer active."))
     _mark_use(token)
     return token
 
@@ -137,22 +144,25 @@ def _means(actor: Actor) -> ApiToken | None:
         return None
     parent = ApiToken.objects.filter(pk=actor.token_id).first()
     if parent is None:
-        raise Missing("The token that you use is gone.")
+        raise Missing(_("The token that you use is gone."))
     return parent
 
 
 def _validate(*, name: str, scopes: Collection[str], expires_at: datetime, now: datetime) -> None:
     faults: dict[str, list[str]] = {}
     if not name.strip():
-        faults["name"] = ["Name what the token is for."]
+        faults["name"] = [_("Name what the token is for.")]
     elif found := hidden(name):
         faults["name"] = [hidden_fault(found)]
     if not scopes:
-        faults["scopes"] = ["Give at least one scope."]
+        faults["scopes"] = [_("Select at least one scope.")]
     if unknown := sorted(set(scopes) - set(Right.values)):
-        faults["scopes"] = [f"Unknown: {', '.join(unknown)}. Known: {', '.join(Right.values)}."]
+        faults["scopes"] = [
+            _("Unknown: %(unknown)s. Known: %(known)s.")
+            % {"unknown": ", ".join(unknown), "known": ", ".join(Right.values)}
+        ]
     if not now < expires_at <= now + LONGEST:
-        faults["expires_at"] = [f"Choose a time within the next {LONGEST.days} days."]
+        faults["expires_at"] = [_("Choose a time within the next %(days)s days.") % {"days": LONGEST.days}]
     if faults:
         raise Invalid(fields=faults)
 
@@ -161,8 +171,9 @@ def _keep_within(
     parent: ApiToken, *, scopes: Collection[str], expires_at: datetime, team: Team | None
 ) -> None:
     if beyond := sorted(set(scopes) - set(parent.scopes)):
-        raise OutOfScope(f"A token cannot make one with more scopes than its own: {', '.join(beyond)}.")
+        said = _("A token cannot create one with more scopes than its own: %(scopes)s.")
+        raise OutOfScope(said % {"scopes": ", ".join(beyond)})
     if parent.team_id is not None and (team is None or team.pk != parent.team_id):
-        raise OutOfScope("A token that is limited to a team can only make tokens for that team.")
+        raise OutOfScope(_("A token that is limited to a team can only create tokens for that team."))
     if expires_at > parent.expires_at:
-        raise OutOfScope("A token cannot make one that lives longer than itself.")
+        raise OutOfScope(_("A token cannot create one that expires later than itself."))

@@ -9,6 +9,7 @@ import orjson
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from accounts.models import Team, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from accounts.services.rights import require_for_owner
@@ -83,7 +84,7 @@ def change_webhook(
     what was still to be sent. Raises NotAllowed, Stale, Invalid."""
     require_for_owner(actor, Right.WEBHOOKS_WRITE, endpoint.team)
     if unknown := sorted(set(changes) - CHANGEABLE):
-        raise Invalid(fields={name: ["It cannot be changed."] for name in unknown})
+        raise Invalid(fields={name: [_("This cannot be changed.")] for name in unknown})
     if "events" in changes:
         changes["events"] = sorted(set(changes["events"]))
     changed = WebhookEndpoint(**{name: getattr(endpoint, name) for name in CHANGEABLE} | changes)
@@ -156,7 +157,7 @@ def replay_delivery(*, actor: Actor, delivery: WebhookDelivery) -> WebhookDelive
         _hurry(endpoint)
         closed = WebhookDelivery.objects.filter(pk=delivery.pk).exclude(state__in=OPEN_DELIVERIES)
         if not closed.update(state=DeliveryState.PENDING, tries=0, due_at=timezone.now()):
-            raise Conflict("It is still on its way. Wait until it is delivered or given up.")
+            raise Conflict(_("It is still on its way. Wait until it is delivered or given up."))
         _record(
             actor, "webhook.replay", endpoint, detail={"delivery": delivery.pk, "event": delivery.event.key}
         )
@@ -182,7 +183,7 @@ def written_out(event_type: str, occurred_at: datetime, data: Mapping[str, Any])
 def _hurry(endpoint: WebhookEndpoint) -> None:
     """A person waits for what it is sent next: no pause is kept. Raises Conflict while it is disabled."""
     if not kernel.wake(endpoint, where={"enabled": True}, quiet_until=None):
-        raise Conflict("It is disabled, and nothing is sent. Enable it first.")
+        raise Conflict(_("This webhook is disabled. Enable it first."))
     endpoint.quiet_until = None
 
 
@@ -197,7 +198,10 @@ def _validate(
             faults |= error.fields
     known = set(catalogue.known())
     if "events" in fields and (unknown := sorted(set(endpoint.events) - known)):
-        faults["events"] = [f"Unknown: {', '.join(unknown)}. Known: {', '.join(sorted(known))}."]
+        faults["events"] = [
+            _("Unknown: %(unknown)s. Known: %(known)s.")
+            % {"unknown": ", ".join(unknown), "known": ", ".join(sorted(known))}
+        ]
     if "description" in fields and len(endpoint.description) > 300:
         faults["description"] = ["Use at most 300 characters."]
     if faults:

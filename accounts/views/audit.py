@@ -18,6 +18,7 @@ from accounts.audit_filter import AuditFilter, shown_columns
 from accounts.states import Right
 from common import audit
 from common.models import AuditRecord
+from common.pages import subjects
 from common.pages.access import signed_in
 from common.pages.answers import page
 from common.pages.listing import list_page
@@ -42,8 +43,19 @@ def audit_page(request: HttpRequest) -> HttpResponse:
         filters=AuditFilter,
         counted=False,
     )
+    pages_of = subjects.addresses(listing.rows)
+    tokens = selectors.token_names({row.token_id for row in listing.rows if row.token_id})
     context = {
         "listing": listing,
+        "entries": [
+            {
+                "row": row,
+                "noun": subjects.noun_of(row.subject_kind) if row.subject_kind else "",
+                "url": pages_of.get((row.subject_kind, row.subject_id), ""),
+                "token": tokens.get(row.token_id or 0, ""),
+            }
+            for row in listing.rows
+        ],
         "sees_all": selectors.may_everywhere(actor, Right.AUDIT_READ),
         "query": request.GET.urlencode(),
     }

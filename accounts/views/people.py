@@ -5,6 +5,8 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db.models import Prefetch
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts import actors, selectors, services
@@ -20,11 +22,13 @@ from common.pages.forms import blame, filled, reason_of
 from common.pages.listing import list_page
 
 NEW_PERSON = NewPage(
-    "Add a person",
-    room="People",
+    gettext_lazy("Add person"),
+    room=gettext_lazy("People"),
     room_url="/settings/people/",
-    submit="Add person",
-    who="Admins of a team add people to it, administrators of the installation to every one.",
+    submit=gettext_lazy("Add person"),
+    who=gettext_lazy(
+        "Admins of a team add people to it; administrators of the installation add them to any team."
+    ),
 )
 SORTS = {"name": "username", "email": "email", "joined": "date_joined", "login": "last_login"}
 
@@ -51,9 +55,10 @@ def _people(actor: Actor) -> Any:
 @signed_in
 def new_person(request: HttpRequest) -> HttpResponse:
     actor = actors.of_request(request)
+    is_open = selectors.may(actor, Right.PEOPLE_ADMIN)
     everywhere = selectors.may_everywhere(actor, Right.PEOPLE_ADMIN)
     form = NewPersonForm(
-        request.POST if request.method == "POST" else None, actor=actor, everywhere=everywhere
+        request.POST if request.method == "POST" and is_open else None, actor=actor, everywhere=everywhere
     )
     if form.is_bound and form.is_valid():
         given = form.cleaned_data
@@ -62,8 +67,10 @@ def new_person(request: HttpRequest) -> HttpResponse:
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
-            return done(request, f"{user} may sign in now.", to=f"/settings/people/{user}/")
-    return NEW_PERSON.with_form(request, form, is_open=selectors.may(actor, Right.PEOPLE_ADMIN))
+            return done(
+                request, _("%(name)s can sign in now.") % {"name": user}, to=f"/settings/people/{user}/"
+            )
+    return NEW_PERSON.with_form(request, form, is_open=is_open)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -84,7 +91,7 @@ def person(request: HttpRequest, username: str) -> HttpResponse:
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
-            return done(request, "Saved.", to=f"/settings/people/{username}/")
+            return done(request, _("Saved."), to=f"/settings/people/{username}/")
     context = {
         "shown": shown,
         "form": form,
@@ -102,7 +109,8 @@ def password(request: HttpRequest, username: str) -> HttpResponse:
     actor = actors.of_request(request)
     given = filled(PasswordForm(request.POST)).cleaned_data
     services.set_password(actor=actor, user=_person(actor, username), **given)
-    return done(request, f"{username} has a new password; every session of theirs has ended.")
+    said = _("%(name)s has a new password. All of their sessions have ended, and a lockout is lifted.")
+    return done(request, said % {"name": username})
 
 
 @require_POST
@@ -114,12 +122,16 @@ def activate(request: HttpRequest, username: str) -> HttpResponse:
     is_active = request.POST.get("active") == "yes"
     why = reason_of(request, is_demanded=not is_active)
     services.change_user(actor=actor, user=_person(actor, username), is_active=is_active, reason=why)
-    words = "may sign in again" if is_active else "can no longer sign in, and their tokens open nothing"
-    return done(request, f"{username} {words}.")
+    said = (
+        _("%(name)s can sign in again.")
+        if is_active
+        else _("%(name)s can no longer sign in, and their tokens no longer work.")
+    )
+    return done(request, said % {"name": username})
 
 
 def _person(actor: Actor, username: str) -> User:
     found: User | None = _people(actor).filter(username=username).first()
     if found is None:
-        raise Http404("There is no such person, or you share no team.")
+        raise Http404(_("There is no such person, or you share no team."))
     return found

@@ -3,6 +3,8 @@
 from django.core.exceptions import ValidationError
 from django.db.models import Count
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts import actors, selectors, services
@@ -19,11 +21,11 @@ from common.pages.forms import blame, filled, reason_of
 from common.pages.listing import list_page
 
 NEW_TEAM = NewPage(
-    "New team",
-    room="Teams",
+    gettext_lazy("New team"),
+    room=gettext_lazy("Teams"),
     room_url="/settings/teams/",
-    submit="Create team",
-    who="Administrators of the installation create teams.",
+    submit=gettext_lazy("Create team"),
+    who=gettext_lazy("Administrators of the installation create teams."),
 )
 SORTS = {"name": "name", "members": "member_count", "created": "created_at"}
 MEMBER_SORTS = {"name": "user__username", "role": "role", "since": "created_at"}
@@ -48,15 +50,17 @@ def team_list(request: HttpRequest) -> HttpResponse:
 @signed_in
 def new_team(request: HttpRequest) -> HttpResponse:
     actor = actors.of_request(request)
-    form = NewTeamForm(request.POST if request.method == "POST" else None)
+    is_open = selectors.may_everywhere(actor, Right.PEOPLE_ADMIN)
+    form = NewTeamForm(request.POST if request.method == "POST" and is_open else None)
     if form.is_bound and form.is_valid():
         try:
             made = services.create_team(actor=actor, **form.cleaned_data)
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
-            return done(request, f"Team {made} is there. Add its first admin.", to=f"/settings/teams/{made}/")
-    return NEW_TEAM.with_form(request, form, is_open=selectors.may_everywhere(actor, Right.PEOPLE_ADMIN))
+            said = _("Team %(name)s is created. Add its first admin.") % {"name": made}
+            return done(request, said, to=f"/settings/teams/{made}/")
+    return NEW_TEAM.with_form(request, form, is_open=is_open)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -73,7 +77,7 @@ def team(request: HttpRequest, name: str) -> HttpResponse:
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
-            return done(request, "Saved.", to=f"/settings/teams/{name}/")
+            return done(request, _("Saved."), to=f"/settings/teams/{name}/")
     members = selectors.members(actor, name)
     listing = list_page(request, members, sorts=MEMBER_SORTS, default_sort="name")
     context = {
@@ -101,10 +105,12 @@ def set_member(request: HttpRequest, name: str) -> HttpResponse:
     # Whom one adds is no colleague yet: an admin may name anybody who has an account.
     user = User.objects.filter(username=given["username"]).first()
     if user is None:
-        return refused(request, f"There is no person named {given['username']}.")
+        return refused(request, _("There is no person named %(name)s.") % {"name": given["username"]})
     reason = request.POST.get("reason", "").strip()[:MAX_REASON]
     services.set_role(actor=actor, user=user, team=shown, role=given["role"], reason=reason)
-    return done(request, f"{user} is {Role(given['role']).label.lower()} of {shown} now.")
+    said = _("%(name)s is now %(role)s of %(team)s.")
+    role = str(Role(given["role"]).label).lower()
+    return done(request, said % {"name": user, "role": role, "team": shown})
 
 
 @require_POST
@@ -114,9 +120,9 @@ def remove_member(request: HttpRequest, name: str, username: str) -> HttpRespons
     actor = actors.of_request(request)
     membership = selectors.members(actor, name).filter(user__username=username).first()
     if membership is None:
-        raise Http404("There is no such member.")
+        raise Http404(_("There is no such member."))
     services.remove_member(actor=actor, membership=membership, reason=reason_of(request))
-    return done(request, f"{username} is no longer in {name}.")
+    return done(request, _("%(name)s is no longer in %(team)s.") % {"name": username, "team": name})
 
 
 @require_POST
@@ -125,11 +131,11 @@ def remove_member(request: HttpRequest, name: str, username: str) -> HttpRespons
 def delete_team(request: HttpRequest, name: str) -> HttpResponse:
     actor = actors.of_request(request)
     services.delete_team(actor=actor, team=_team(actor, name))
-    return done(request, f"Team {name} is deleted.", to="/settings/teams/")
+    return done(request, _("Team %(name)s is deleted.") % {"name": name}, to="/settings/teams/")
 
 
 def _team(actor: Actor, name: str) -> Team:
     found = selectors.teams_where(actor, Right.READ).filter(name=name).first()
     if found is None:
-        raise Http404("There is no such team, or you are not in it.")
+        raise Http404(_("There is no such team, or you are not in it."))
     return found

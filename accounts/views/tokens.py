@@ -4,6 +4,8 @@ from typing import cast
 
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts import actors, selectors, services
@@ -17,7 +19,13 @@ from common.pages.answers import done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
 
-NEW_TOKEN = NewPage("New API token", room="API tokens", room_url="/settings/tokens/", submit="Make token")
+NEW_TOKEN = NewPage(
+    gettext_lazy("New API token"),
+    room=gettext_lazy("API tokens"),
+    room_url="/settings/tokens/",
+    submit=gettext_lazy("Create token"),
+    template="accounts/new_token.html",
+)
 SORTS = {"name": "name", "owner": "owner__username", "created": "created_at", "expires": "expires_at",
          "used": "last_used_at"}  # fmt: skip
 
@@ -59,6 +67,6 @@ def revoke(request: HttpRequest, pk: int) -> HttpResponse:
     actor = actors.of_request(request)
     token = selectors.tokens(actor).filter(pk=pk).first()
     if token is None:
-        raise Http404("There is no such token, or it is not yours.")
+        raise Http404(_("There is no such token, or it is not yours."))
     services.revoke_token(actor=actor, token=token, reason=reason_of(request, is_demanded=False))
-    return done(request, f"{token.name} is revoked: from now on it opens nothing.")
+    return done(request, _("%(name)s is revoked: it no longer works.") % {"name": token.name})

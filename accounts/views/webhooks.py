@@ -5,6 +5,8 @@ from datetime import datetime
 import orjson
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts import actors, selectors, services
@@ -21,7 +23,12 @@ from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
 
-NEW_WEBHOOK = NewPage("New webhook", room="Webhooks", room_url="/settings/webhooks/", submit="Make webhook")
+NEW_WEBHOOK = NewPage(
+    gettext_lazy("New webhook"),
+    room=gettext_lazy("Webhooks"),
+    room_url="/settings/webhooks/",
+    submit=gettext_lazy("Create webhook"),
+)
 SORTS = {"url": "url", "team": "team__name", "delivered": "delivered_at", "created": "created_at"}
 DELIVERY_SORTS = {"type": "event__type", "sent": "created_at"}
 
@@ -67,7 +74,7 @@ def webhook(request: HttpRequest, pk: int) -> HttpResponse:
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
-            return done(request, "Saved.", to=f"/settings/webhooks/{pk}/")
+            return done(request, _("Saved."), to=f"/settings/webhooks/{pk}/")
     listing = list_page(
         request,
         selectors.deliveries(shown),
@@ -106,7 +113,7 @@ def rotate(request: HttpRequest, pk: int) -> HttpResponse:
 def test(request: HttpRequest, pk: int) -> HttpResponse:
     actor = actors.of_request(request)
     services.send_test(actor=actor, endpoint=_endpoint(actor, pk))
-    return done(request, "A webhook.test is on its way.", tone="idle")
+    return done(request, _("A webhook.test is on its way."), tone="idle")
 
 
 @require_POST
@@ -119,7 +126,7 @@ def enable(request: HttpRequest, pk: int) -> HttpResponse:
     enabled = request.POST.get("enabled") == "yes"
     why = reason_of(request, is_demanded=not enabled)
     services.change_webhook(actor=actor, endpoint=shown, reason=why, enabled=enabled)
-    words = "Enabled: what happens from now on is sent." if enabled else "Disabled: nothing more is sent."
+    words = _("Enabled: events from now on are sent.") if enabled else _("Disabled: nothing more is sent.")
     return done(request, words, to=f"/settings/webhooks/{pk}/")
 
 
@@ -130,7 +137,9 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     actor = actors.of_request(request)
     shown = _endpoint(actor, pk)
     services.delete_webhook(actor=actor, endpoint=shown, reason=reason_of(request))
-    return done(request, f"The webhook to {shown.place} is deleted.", to="/settings/webhooks/")
+    return done(
+        request, _("The webhook to %(place)s is deleted.") % {"place": shown.place}, to="/settings/webhooks/"
+    )
 
 
 @require_safe
@@ -149,7 +158,7 @@ def delivery(request: HttpRequest, pk: int, delivery_pk: int) -> HttpResponse:
 def replay(request: HttpRequest, pk: int, delivery_pk: int) -> HttpResponse:
     actor = actors.of_request(request)
     shown = services.replay_delivery(actor=actor, delivery=_delivery(actor, pk, delivery_pk))
-    return done(request, f"{shown.event.type} is on its way again.", tone="idle")
+    return done(request, _("%(event)s is on its way again.") % {"event": shown.event.type}, tone="idle")
 
 
 def _issued(request: HttpRequest, issued: IssuedWebhook, *, is_first: bool = True) -> HttpResponse:
@@ -162,12 +171,12 @@ def _issued(request: HttpRequest, issued: IssuedWebhook, *, is_first: bool = Tru
 def _endpoint(actor: Actor, pk: int) -> WebhookEndpoint:
     found: WebhookEndpoint | None = selectors.webhooks(actor).filter(pk=pk).first()
     if found is None:
-        raise Http404("There is no such webhook, or none that you may see.")
+        raise Http404(_("There is no such webhook, or none that you may see."))
     return found
 
 
 def _delivery(actor: Actor, pk: int, delivery_pk: int) -> WebhookDelivery:
     found: WebhookDelivery | None = selectors.deliveries(_endpoint(actor, pk)).filter(pk=delivery_pk).first()
     if found is None:
-        raise Http404("There is no such delivery; what was sent is kept for 30 days.")
+        raise Http404(_("There is no such delivery; deliveries are kept for 30 days."))
     return found

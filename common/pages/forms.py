@@ -8,6 +8,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.forms.utils import flatatt
 from django.http import HttpRequest
+from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -22,7 +23,7 @@ PLAIN = {"autocomplete": "off", "spellcheck": "false"}
 class SearchInput(forms.SearchInput):
     """Drawn without a template: through one it takes longer than a row."""
 
-    def __init__(self, placeholder: str) -> None:
+    def __init__(self, placeholder: str | Promise) -> None:
         super().__init__(attrs={"placeholder": placeholder, **PLAIN})
 
     def _render(self, template_name: str, context: Any, renderer: Any = None) -> SafeString:

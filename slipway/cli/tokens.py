@@ -14,7 +14,13 @@ app = typer.Typer(help="API tokens.", no_args_is_help=True)
 def create(
     typer_context: typer.Context,
     name: str,
-    scope: Annotated[list[str], typer.Option("--scope", help="A right, such as releases.start; repeat it.")],
+    scope: Annotated[
+        list[str] | None, typer.Option("--scope", help="A right, such as releases.start; repeat it.")
+    ] = None,
+    preset: Annotated[
+        str,
+        typer.Option("--preset", help="Scopes by purpose: read-only, ci, approver, operator or heartbeats."),
+    ] = "",
     team: Annotated[str, typer.Option("--team", help="Limit it to this team.")] = "",
     expires_in_days: Annotated[
         int | None,
@@ -23,7 +29,8 @@ def create(
 ) -> None:
     """Make a token; its secret is shown once, on stdout."""
     context = context_of(typer_context)
-    body: dict[str, Any] = {"name": name, "scopes": scope} | ({"team": team} if team else {})
+    body: dict[str, Any] = {"name": name, "preset": preset, "scopes": scope, "team": team}
+    body = {key: value for key, value in body.items() if value}
     if expires_in_days is not None:
         body["expires_at"] = (datetime.now(UTC) + timedelta(days=expires_in_days)).isoformat()
     # No retry under an idempotency key: a secret is never told twice.

@@ -22,6 +22,18 @@ function copyButtons() {
   });
 }
 
+// `data-ticks="read models.write "`: ticks these boxes of its fieldset, and no others.
+function tickingButtons() {
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-ticks]");
+    if (!button) return;
+    const ticked = new Set(button.dataset.ticks.split(" "));
+    for (const box of button.closest("fieldset").querySelectorAll("input[type=checkbox]")) {
+      box.checked = ticked.has(box.value);
+    }
+  });
+}
+
 function themeChoice() {
   const current = document.documentElement.dataset.theme;
   for (const choice of document.querySelectorAll("[data-theme-choice]")) {
@@ -139,6 +151,7 @@ keys.start();
 dialogs.start();
 find.start();
 copyButtons();
+tickingButtons();
 themeChoice();
 menus();
 answers();

@@ -5,13 +5,17 @@ import io
 
 import orjson
 import pytest
+from django.db import transaction
 from django.test import AsyncClient, Client
 
 from accounts import services
 from accounts.actors import of_user
+from accounts.models import ApiToken
 from accounts.states import Role
+from common.audit import record
 from common.models import AuditRecord
 from tests import cast
+from tests.cast import Api
 
 pytestmark = pytest.mark.django_db
 
@@ -42,9 +46,27 @@ def deeds(root):
 def test_an_administrator_sees_everything_and_a_team_its_part(root, deeds):
     assert "speech" in client_of(root).get("/audit/").content.decode()
     page = client_of(deeds).get("/audit/").content.decode()
-    assert "of your teams" in page
+    assert "your teams" in page
     assert "vision" in page
     assert "speech" not in page
+
+
+def test_an_entry_names_its_resource_links_its_page_and_names_the_token(root, deeds):
+    text = cast.token_of(root, scopes=["read", "people.admin"])
+    ApiToken.objects.update(name="nightly")
+    Api(text).patch("teams/vision/", {"description": "Images"})
+    with transaction.atomic():
+        record(of_user(root), "release.approve", subject=root)
+        AuditRecord.objects.filter(action="release.approve").update(
+            subject_kind="releases.release", subject_label="chat to v2", subject_id="404"
+        )
+    client = client_of(root)
+    page = client.get("/audit/").content.decode()
+    assert '<a class="row-link" href="/settings/teams/vision/">vision</a>' in page
+    assert "API token nightly" in page
+    assert '<div class="cell-sub">Release</div>' in page
+    assert "releases.release" not in page
+    assert "<td>chat to v2<div" in page, "what is gone has a name and no link"
 
 
 def test_who_may_not_read_it_is_told_who_may(db):
@@ -52,7 +74,7 @@ def test_who_may_not_read_it_is_told_who_may(db):
     for path in ("/audit/", "/audit/export.csv", "/audit/export.json"):
         answer = viewer.get(path)
         assert answer.status_code == 403
-        assert "not open to you" in answer.content.decode()
+        assert "You don't have permission to read the audit log" in answer.content.decode()
     assert viewer.post("/audit/verify/").status_code == 403
 
 

@@ -167,7 +167,7 @@ def test_a_change_over_someone_elses_is_refused(ada, endpoint):
 
 def test_an_endpoint_that_fails_says_so(ada, endpoint):
     WebhookEndpoint.objects.update(failing_since=timezone.now() - timedelta(hours=2), failures=3)
-    assert "Nothing reaches it at present" in text_of(ada.get(f"/settings/webhooks/{endpoint.pk}/"))
+    assert "Deliveries are failing" in text_of(ada.get(f"/settings/webhooks/{endpoint.pk}/"))
     assert "Failing" in text_of(ada.get("/settings/webhooks/"))
 
 
@@ -182,13 +182,13 @@ def test_longer_lists_ask_no_more_questions(ada, endpoint, django_assert_max_num
 
 def test_what_refreshes_tells_when_it_was_last_reached_and_that_nothing_reaches_it(ada, endpoint):
     place = f"/settings/webhooks/{endpoint.pk}/"
-    assert "last success never" in text_of(ada.get(place, headers=PART))
+    assert "Last success: never" in text_of(ada.get(place, headers=PART))
     WebhookEndpoint.objects.filter(pk=endpoint.pk).update(
         delivered_at=timezone.now() - timedelta(hours=1), failing_since=timezone.now()
     )
     part = text_of(ada.get(place, headers=PART))
-    assert "last success never" not in part
-    assert "Nothing reaches it at present." in part
+    assert "Last success: never" not in part
+    assert "Deliveries are failing." in part
 
 
 def test_the_admin_of_one_team_need_not_choose_it(ada):

@@ -110,7 +110,7 @@ def test_a_refusal_names_the_right_and_who_has_it():
         )
     assert str(refused.value) == (
         "You may not approve or reject releases in team vision. That takes the right releases.approve, "
-        "which the roles approver and admin have. Ask an admin of the team."
+        "which these roles have: approver, admin. Ask an admin of the team."
     )
 
 

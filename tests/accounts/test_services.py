@@ -296,7 +296,7 @@ def test_why_a_token_is_refused_is_told_only_to_who_has_its_secret():
             services.use_token(text)
     text = token_of(ada)
     User.objects.update(is_active=False)
-    with pytest.raises(BadToken, match="not active"):
+    with pytest.raises(BadToken, match="no longer active"):
         services.use_token(text)
 
 

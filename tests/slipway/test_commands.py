@@ -195,7 +195,7 @@ def test_a_token_does_not_outlive_the_one_that_makes_it(terminal: Terminal, deve
     said = terminal(*create, "--expires-in-days", 30)
 
     assert said.status == 7
-    assert "longer than itself" in said.err
+    assert "later than itself" in said.err
     assert terminal(*create).status == 0
     assert len(set(ApiToken.objects.values_list("expires_at", flat=True))) == 1
 
@@ -220,6 +220,8 @@ def test_a_revoked_token_opens_nothing_more(terminal: Terminal, developer: str) 
 
 
 def test_a_token_with_a_right_that_does_not_exist_makes_no_sense(terminal: Terminal, developer: str) -> None:
+    said = terminal(*JSON, "token", "create", "bot", "--preset", "approver")
+    assert said.document["scopes"] == ["read", "releases.approve"]
     said = terminal("token", "create", "ci", "--scope", "everything")
 
     assert said.status == 2

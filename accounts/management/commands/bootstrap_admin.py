@@ -3,7 +3,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from axes.utils import reset as forgive_failed_logins
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
@@ -96,7 +95,6 @@ class Command(BaseCommand):
         services.set_password(actor=actor, user=admin, password=password)
         for token in ApiToken.objects.filter(owner=admin, name=TOKEN_NAME, revoked_at=None):
             services.revoke_token(actor=actor, token=token, reason="bootstrap_admin --reset")
-        forgive_failed_logins(username=admin.username.casefold())
         return self._token(actor, admin)
 
     def _token(self, actor: Actor, admin: User) -> str:
