@@ -14,6 +14,8 @@ from pathlib import Path
 from controlplane.embedded.running import CONTROL, DATA
 from controlplane.env import Environment, refuse, variable
 
+PROBE_BYTES = 2**20
+"""Room for the first writes: without it nothing could be prepared."""
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -122,8 +124,14 @@ class Home:
             for directory in directories:
                 directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             for directory in directories:
-                _refuse_unwritable(directory)
+                with tempfile.TemporaryFile(dir=directory) as probe:
+                    probe.write(bytes(PROBE_BYTES))
         except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise Refusal(
+                    f"{variable('home')}: the disk of {directory} is full. Free some space and start again. "
+                    "What answers model traffic already goes on."
+                ) from None
             raise Refusal(
                 f"{variable('home')}: cannot write to {directory} ({error.strerror}). "
                 "Give its owner the right, or name another directory."
@@ -169,16 +177,6 @@ class Home:
         for place in (self.run, self.logs, self.valkey_data):
             for directory, names, files in os.walk(place):
                 yield from (Path(directory, name) for name in (*names, *files))
-
-
-def _refuse_unwritable(directory: Path) -> None:
-    """Raises OSError when no file can be made in it. A full disk is none of its business."""
-    try:
-        with tempfile.TemporaryFile(dir=directory):
-            pass
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
 
 
 def secret_of(home: Home) -> str:

@@ -189,7 +189,7 @@ class Launcher:
     def _wait_until_ready(self) -> None:
         workers = [name for name in self._there if name != GATEWAY_NAME]
         if self._there:
-            say(f"Taking over what runs: the gateway and {len(workers)} workers.")
+            say(f"Taking over what answers model traffic; processes: {len(self._there)}.")
         say("Starting the parts.")
         report: Mapping[str, Any] = {}
         is_settled = not workers

@@ -15,6 +15,8 @@ from controlplane.env import variable
 ABANDONED_STACK_ENDS_WITHIN_SECONDS = 30.0
 HANDED_OVER_WITHIN_SECONDS = 40.0
 """More than a launcher gives its control plane to stop."""
+CLOCK_SHIFTS_SECONDS = 5.0
+"""The start of a process is told in the time of a clock that may be set meanwhile."""
 
 
 class HomeLock:
@@ -67,9 +69,10 @@ class HomeLock:
         words = os.pread(self.fd, 300, 0).decode(errors="replace").split()
         if len(words) != 3 or not words[0].isdecimal():
             return None, "starting"
-        with suppress(psutil.Error):
+        with suppress(psutil.Error, ValueError):
             process = psutil.Process(int(words[0]))
-            if str(process.create_time()) == words[1] and process.status() != psutil.STATUS_ZOMBIE:
+            is_same = abs(process.create_time() - float(words[1])) < CLOCK_SHIFTS_SECONDS
+            if is_same and process.status() != psutil.STATUS_ZOMBIE:
                 return process, words[2]
         return None, words[2]
 

@@ -5,6 +5,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,11 @@ def test_ports_that_a_gateway_of_ours_holds_are_not_taken() -> None:
         with pytest.raises(Refusal, match="SLIPWAY_PORT: port"):
             check_ports(env)
         check_ports(env, held=("port", "gateway_port", "gateway_admin_port"))
+
+
+def test_a_full_disk_is_told_before_anything_is_started(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = Path("/dev/full").open("wb", buffering=0)  # noqa: SIM115 - closed by the probe
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: full)
+
+    with pytest.raises(Refusal, match=r"is full\. Free some space"):
+        Home(home).make()

@@ -52,7 +52,12 @@ class Requests(threading.Thread):
 
 @pytest.fixture
 def stack(tmp_path: Path) -> Iterator[RunningStack]:
-    """Two workers behind the gateway, of which no row of a database knows."""
+    """Two workers behind the gateway, of which no row of a database knows; all logs on a full disk."""
+    logs = tmp_path / "home" / "logs"
+    (logs / "workers").mkdir(parents=True)
+    programs = ("gateway", "gateway-access", "supervisord-data", "supervisord-control", "first", "family")
+    for name in (*programs, *(f"workers/{worker}" for worker in WORKERS)):
+        (logs / f"{name}.log").symlink_to("/dev/full")
     spec = DeploymentSpec(
         name=DEPLOYMENT,
         service="chat",
@@ -97,6 +102,7 @@ def test_no_request_fails_while_everything_but_the_data_plane_dies_and_is_replac
         former.kill()
         eventually(lambda plane=plane, former=former: set(running.supervisords(plane.conf)) - {former})
     requests.go_on()
+    assert (stack.home.logs / "gateway-access.log").resolve() == Path("/dev/full")
     stack.process.kill()
     os.kill(stack.supervisord_pid("data"), signal.SIGKILL)
     stack.process.wait()
@@ -106,7 +112,7 @@ def test_no_request_fails_while_everything_but_the_data_plane_dies_and_is_replac
     stack.process = stack.launch()
     stack.wait_until_ready()
     requests.go_on()
-    assert f"Taking over what runs: the gateway and {len(WORKERS)} workers." in stack.said
+    assert f"Taking over what answers model traffic; processes: {len(before)}." in stack.said
     first, stack.process = stack.process, stack.launch("--replace")
     assert first.wait(30) == 0
     stack.wait_until_ready()
