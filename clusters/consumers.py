@@ -1,6 +1,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from clusters import selectors
 from clusters.fleet import values_of
 from clusters.station import current_station
@@ -17,10 +19,10 @@ class FleetTopic(Topic):
 
     def audience(self, actor: Actor, key: str) -> Audience:
         if key:
-            raise Missing("There is one fleet only.")
+            raise Missing(_("There is one fleet only."))
         audience = selectors.audience_of(actor)
         if audience == frozenset():
-            raise NotAllowed("You may not see the fleet: no team lets you read.")
+            raise NotAllowed(_("You may not see the fleet: no team lets you read."))
         return audience
 
     async def read(self, key: str) -> Mapping[Shard, Mapping[str, Any]]:

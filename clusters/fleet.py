@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from clusters.states import Alert, WorkerState
 from common.live import PUBLIC, Audience, Shard
 from serving.protocol import LOST_AFTER_SECONDS
@@ -329,10 +331,17 @@ def _worker_now(
 
 def _reason(row: WorkerRow, beat: Beat | None, alert: Alert) -> str:
     if alert == Alert.LOST:
-        heard = f"No heartbeat for {beat.age_seconds:.0f} s" if beat else "No heartbeat yet"
-        return f"{heard}, although its process runs."
+        heard = (
+            _("No heartbeat for %(0f)s s") % {"0f": f"{beat.age_seconds:.0f}"}
+            if beat
+            else _("No heartbeat yet")
+        )
+        return _("%(heard)s, although its process runs.") % {"heard": heard}
     if alert == Alert.STUCK and beat:
-        return f"All of its {beat.slots} slots have been busy for {beat.full_seconds:.0f} s and more."
+        return _("All of its %(slots)s slots have been busy for %(0f)s s and more.") % {
+            "slots": beat.slots,
+            "0f": f"{beat.full_seconds:.0f}",
+        }
     if row.state != WorkerState.READY:
         return row.reason or (beat.reason if beat else "")
     return ""

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from accounts.models import Team
 from clusters.errors import NoImageFits
 from clusters.models import Cluster, Deployment, Gpu, Node
@@ -36,21 +38,32 @@ def pick_image(wanted: Deployment, *, named: RuntimeImage | None = None) -> Pick
     if named is not None:
         return _named(wanted, named, wish)
     choice = catalogue.chosen(catalogue.usable_by(wanted.team), wish)
-    where = f"on cluster {wanted.cluster.name}"
+    where = _("on cluster %(cluster)s") % {"cluster": wanted.cluster.name}
     if choice.best is not None:
         image = RuntimeImage.objects.get(pk=choice.best.image.key)
         return _picked(wanted, image, f"{choice.best.image.name}: {choice.best.why}")
     if wanted.cluster.kind in WITHOUT_IMAGES:
-        processes = "workers are processes of its machine, which need none."
+        processes = _("workers are processes of its machine, which need none.")
         return Picked(
-            None, "", f"No image of the catalogue was picked {where}: {processes} {_told(choice)}".strip()
+            None,
+            "",
+            (
+                _("No image of the catalogue was picked %(where)s: %(processes)s %(choice)s")
+                % {"where": where, "processes": processes, "choice": _told(choice)}
+            ).strip(),
         )
     if not choice.others:
         raise NoImageFits(
-            f"The catalogue has no image of {wanted.engine} that team {wanted.team.name} may use {where}. "
-            "Add one: slipway images add."
+            _(
+                "The catalogue has no image of %(engine)s that team %(team)s may use %(where)s. Add "
+                "one: slipway images add."
+            )
+            % {"engine": wanted.engine, "team": wanted.team.name, "where": where}
         )
-    raise NoImageFits(f"No image runs {wanted.version} with {wanted.engine} {where}. {_told(choice)}")
+    raise NoImageFits(
+        _("No image runs %(version)s with %(engine)s %(where)s. %(choice)s")
+        % {"version": wanted.version, "engine": wanted.engine, "where": where, "choice": _told(choice)}
+    )
 
 
 def foresee_image(
@@ -91,30 +104,39 @@ def gpus_of(cluster: Cluster) -> tuple[rules.Gpu, ...] | None:
 
 def _named(wanted: Deployment, image: RuntimeImage, wish: Wish) -> Picked:
     if image.team_id not in (None, wanted.team_id):
-        raise NoImageFits(f"Team {wanted.team.name} may not use image {image}: it belongs to another team.")
+        raise NoImageFits(
+            _("Team %(team)s may not use image %(image)s: it belongs to another team.")
+            % {"team": wanted.team.name, "image": image}
+        )
     judged = judge(catalogue.facts_of(image), wish)
     # Whoever names a deprecated one means it.
     obstacles = [one.sentence for one in judged.refusals if one.fact != Fact.DEPRECATED]
     if obstacles:
-        raise NoImageFits(f"Image {image} does not run {wanted.version}: it {'; it '.join(obstacles)}.")
+        raise NoImageFits(
+            _("Image %(image)s does not run %(version)s: it %(obstacles)s.")
+            % {"image": image, "version": wanted.version, "obstacles": "; it ".join(obstacles)}
+        )
     doubted = f" Open: {'; '.join(judged.doubts)}." if judged.doubts else ""
     deprecated = catalogue.deprecation(image)
     return _picked(
-        wanted, image, f"{image} was named{f', though it {deprecated}' if deprecated else ''}.{doubted}"
+        wanted,
+        image,
+        _("%(image)s was named%(else)s.%(doubted)s")
+        % {"image": image, "else": f", though it {deprecated}" if deprecated else "", "doubted": doubted},
     )
 
 
 def _picked(wanted: Deployment, image: RuntimeImage, reason: str) -> Picked:
     region = wanted.cluster.region
     if region in image.mirrors:
-        reason += f" From the mirror of region {region}."
+        reason += _(" From the mirror of region %(region)s.") % {"region": region}
     if wanted.cluster.kind in WITHOUT_IMAGES:
-        reason += (
-            f" Cluster {wanted.cluster.name} runs workers as processes of its machine: it pulls nothing."
-        )
+        reason += _(" Cluster %(cluster)s runs workers as processes of its machine: it pulls nothing.") % {
+            "cluster": wanted.cluster.name
+        }
     return Picked(image, image.reference_in(region), reason)
 
 
 def _told(choice: Choice) -> str:
     shown, rest = choice.sentences[:SHOWN], choice.sentences[SHOWN:]
-    return " ".join([*shown, f"{len(rest)} more do not fit either."] if rest else shown)
+    return " ".join([*shown, _("%(rest)s more do not fit either.") % {"rest": len(rest)}] if rest else shown)

@@ -3,6 +3,7 @@ from typing import ClassVar
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from accounts.querysets import TeamOrShared, TeamOwned
 from clusters.states import Alert, ClusterKind, DeploymentState, Group, NodeState, WorkerState
@@ -11,7 +12,7 @@ from common.revisions import Revised
 
 slug = RegexValidator(
     r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?\Z",
-    "Use lower-case letters, digits and hyphens; start and end with a letter or digit.",
+    gettext_lazy("Use lower-case letters, digits and hyphens; start and end with a letter or digit."),
 )
 MAX_REPLICAS = 256
 MAX_SLOTS = 4_096

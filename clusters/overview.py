@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from clusters.fleet import ClusterNow, DeploymentNow, Fleet, NodeNow, WorkerNow
 from clusters.states import Alert, DeploymentState, Group, NodeState, WorkerState
 
@@ -101,10 +103,10 @@ def words_of(node: NodeNow) -> str:
         return "unreachable"
     load = node.load
     if not load.workers:
-        return "no workers"
-    parts = [f"{load.ready} of {load.workers} workers ready"]
-    parts += [f"{load.lost} lost"] if load.lost else []
-    parts += [f"{load.stuck} stuck"] if load.stuck else []
+        return _("no workers")
+    parts = [_("%(ready)s of %(workers)s workers ready") % {"ready": load.ready, "workers": load.workers}]
+    parts += [_("%(lost)s lost") % {"lost": load.lost}] if load.lost else []
+    parts += [_("%(stuck)s stuck") % {"stuck": load.stuck}] if load.stuck else []
     return ", ".join(parts)
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from accounts.actors import grants_of
 from accounts.states import Right
@@ -67,7 +68,7 @@ def cluster(name: str) -> Cluster:
     """Raises ClusterMissing."""
     found = Cluster.objects.filter(name=name).first()
     if found is None:
-        raise ClusterMissing(f"There is no cluster {name}.")
+        raise ClusterMissing(_("There is no cluster %(name)s.") % {"name": name})
     return found
 
 
@@ -75,7 +76,7 @@ def deployment(name: str) -> Deployment:
     """Raises DeploymentMissing."""
     found = Deployment.objects.select_related("cluster").filter(name=name).first()
     if found is None:
-        raise DeploymentMissing(f"There is no deployment {name}.")
+        raise DeploymentMissing(_("There is no deployment %(name)s.") % {"name": name})
     return found
 
 
@@ -83,7 +84,9 @@ def deployment_name(deployment_id: int) -> str:
     """Raises DeploymentMissing."""
     name = Deployment.objects.filter(pk=deployment_id).values_list("name", flat=True).first()
     if name is None:
-        raise DeploymentMissing(f"There is no deployment {deployment_id}.")
+        raise DeploymentMissing(
+            _("There is no deployment %(deployment_id)s.") % {"deployment_id": deployment_id}
+        )
     return name
 
 

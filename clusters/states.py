@@ -1,11 +1,12 @@
 from django.db.models import TextChoices
+from django.utils.translation import gettext_lazy as _
 
 from common.transitions import Machine
 
 
 class ClusterKind(TextChoices):
-    EMBEDDED = "embedded"
-    KUBERNETES = "kubernetes"
+    EMBEDDED = "embedded", _("Embedded")
+    KUBERNETES = "kubernetes", _("Kubernetes")
 
 
 WITHOUT_IMAGES = frozenset({ClusterKind.EMBEDDED})
@@ -15,45 +16,45 @@ WITHOUT_IMAGES = frozenset({ClusterKind.EMBEDDED})
 class Group(TextChoices):
     """What a machine is for at the moment."""
 
-    ONLINE = "online"
+    ONLINE = "online", _("Online")
     """Serves requests."""
-    OFFLINE = "offline"
+    OFFLINE = "offline", _("Offline")
     """Works off batches."""
 
 
 class NodeState(TextChoices):
-    READY = "ready"
-    UNREACHABLE = "unreachable"
+    READY = "ready", _("Ready")
+    UNREACHABLE = "unreachable", _("Unreachable")
 
 
 class DeploymentState(TextChoices):
-    STARTING = "starting"
+    STARTING = "starting", _("Starting")
     """Not all of the wanted workers have been ready since the last change."""
-    READY = "ready"
-    DEGRADED = "degraded"
+    READY = "ready", _("Ready")
+    DEGRADED = "degraded", _("Degraded")
     """All were ready once; some are not now, and are being restarted."""
-    FAILING = "failing"
+    FAILING = "failing", _("Failing")
     """A worker cannot run: it keeps crashing, or was given up. `reason` says why."""
-    REMOVING = "removing"
-    REMOVED = "removed"
+    REMOVING = "removing", _("Removing")
+    REMOVED = "removed", _("Removed")
 
 
 class WorkerState(TextChoices):
-    STARTING = "starting"
-    READY = "ready"
+    STARTING = "starting", _("Starting")
+    READY = "ready", _("Ready")
     """Answers requests."""
-    DRAINING = "draining"
-    FAILED = "failed"
+    DRAINING = "draining", _("Draining")
+    FAILED = "failed", _("Failed")
     """Keeps crashing, or was given up."""
 
 
 class Alert(TextChoices):
     """What the heartbeats of a worker say against it."""
 
-    NONE = "", "none"
-    LOST = "lost"
+    NONE = "", _("none")
+    LOST = "lost", _("Lost")
     """Silent, although its process runs."""
-    STUCK = "stuck"
+    STUCK = "stuck", _("Stuck")
     """All of its slots have been busy for the whole of the last 10 s and more: it takes no new request."""
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from accounts.actors import of_request
@@ -87,16 +88,16 @@ def workers(request: HttpRequest) -> HttpResponse:
     rows = overview.mentioning(overview.workers_of(fleet), request.GET.get("q", ""))
     node, state = request.GET.get("node", ""), request.GET.get("state", "")
     nodes = {one.row.pk: one.row.name for cluster in fleet.clusters for one in cluster.nodes}
-    states = [("trouble", "In trouble"), *WorkerState.choices]
+    states = [("trouble", _("In trouble")), *WorkerState.choices]
     faults = []
     if node in map(str, nodes):
         rows = [worker for worker in rows if str(worker.row.node_id) == node]
     elif node:
-        faults.append(("Machine", "There is no such machine, or you may not see it."))
+        faults.append((_("Machine"), _("There is no such machine, or you may not see it.")))
     if state in dict(states):
         rows = [worker for worker in rows if _is_in(worker, state)]
     elif state:
-        faults.append(("State", "There is no such state."))
+        faults.append((_("State"), _("There is no such state.")))
     listing = row_page(request, rows, sorts=WORKER_SORTS, default_sort="trouble", size=50, faults=faults)
     context = _frame(fleet) | {
         "listing": listing,
@@ -128,7 +129,7 @@ def worker(request: HttpRequest, name: str) -> HttpResponse:
     fleet = selectors.fleet(actor)
     found = next((one for one in fleet.workers if one.row.name == name), None)
     if found is None:
-        raise Http404(f"There is no worker {name}, or you may not see it.")
+        raise Http404(_("There is no worker %(name)s, or you may not see it.") % {"name": name})
     log, problem = "", ""
     try:
         log = services.worker_log(actor=actor, worker=name, lines=LOG_LINES)
@@ -151,7 +152,7 @@ def deployment(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     row = selectors.visible_deployment(actor, name)
     if row is None:
-        raise Http404(f"There is no deployment {name}, or you may not see it.")
+        raise Http404(_("There is no deployment %(name)s, or you may not see it.") % {"name": name})
     fleet = selectors.fleet(actor)
     now = next((one for one in overview.deployments_of(fleet) if one.row.pk == row.pk), None)
     context = {"fleet": fleet, "row": row, "now": now}

@@ -4,10 +4,19 @@ import json
 from functools import lru_cache
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.utils.translation import get_language
 from django.utils.translation.trans_real import DjangoTranslation
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+    Text = StrOrPromise
+else:
+    Text = str
+"""What may be translated only when it is shown (`gettext_lazy`)."""
 
 SOURCE = "en"
 """The language that the strings in the code are written in: it has no catalogue."""

@@ -1,6 +1,7 @@
 from typing import ClassVar
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 
 class AuditRecord(models.Model):
@@ -51,9 +52,9 @@ class Intent(models.Model):
     """The kernel's journal: what a step was about to do, committed before it was done."""
 
     class State(models.TextChoices):
-        INTENDED = "intended"
-        ACTED = "acted"
-        UNKNOWN = "unknown"
+        INTENDED = "intended", _("Intended")
+        ACTED = "acted", _("Acted")
+        UNKNOWN = "unknown", _("Unknown")
 
     op_key = models.CharField(max_length=200, primary_key=True)
     kind = models.CharField(max_length=50)

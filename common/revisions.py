@@ -2,6 +2,7 @@ from typing import Any
 
 from django.db import models
 from django.db.models import F
+from django.utils.translation import gettext as _
 
 from common.errors import Stale
 
@@ -25,6 +26,7 @@ class Revised(models.Model):
             rows = rows.filter(revision=expected)
         if not rows.update(revision=F("revision") + 1, **values):
             raise Stale(
-                f"{self} was changed by someone else meanwhile. Read it again, then repeat the change."
+                _("%(self)s was changed by someone else meanwhile. Read it again, then repeat the change.")
+                % {"self": self}
             )
         self.refresh_from_db(fields=["revision", *values])

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Set
 from typing import Generic, TypeVar
 
+from django.utils.translation import gettext as _
+
 from common.errors import SlipwayError
 
 State = TypeVar("State", bound=str)
@@ -26,7 +28,7 @@ class Machine(Generic[State]):
 
     def check(self, current: State, to: State) -> None:
         if not self.allows(current, to):
-            raise IllegalMove(f"Cannot go from {current} to {to}.")
+            raise IllegalMove(_("Cannot go from %(current)s to %(to)s.") % {"current": current, "to": to})
 
     def is_final(self, state: State) -> bool:
         return not self._moves[state]

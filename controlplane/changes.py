@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+from django.utils.translation import gettext as _
+
 from common.actor import Actor
 from common.audit import Recorded
 from common.errors import Missing, NotAllowed
@@ -25,9 +27,9 @@ class ChangesTopic(Topic):
 
     def audience(self, actor: Actor, key: str) -> Audience:
         if key != AUDIT and key not in AREAS.values():
-            raise Missing("There is no such part of the console.")
+            raise Missing(_("There is no such part of the console."))
         if actor.user_id is None:
-            raise NotAllowed("Sign in to see it.")
+            raise NotAllowed(_("Sign in to see it."))
         return frozenset({PUBLIC})
 
 

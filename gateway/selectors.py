@@ -3,6 +3,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 
 from gateway.backends import backend
 from gateway.backends.base import Health
@@ -34,7 +35,7 @@ def route(service: str) -> Route:
     """Raises UnknownRoute."""
     found = routes().filter(service=service).first()
     if found is None:
-        raise UnknownRoute(f"{service} has no route.")
+        raise UnknownRoute(_("%(service)s has no route.") % {"service": service})
     return found
 
 

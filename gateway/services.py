@@ -11,6 +11,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from clusters import selectors as fleet
 from common import audit, events
@@ -42,7 +43,7 @@ def set_weights(
     """Make the candidate's share be `candidate_percent`. Raises as `set_route`, and UnknownRoute."""
     before = Route.objects.filter(service=service, removed_at__isnull=True).first()
     if before is None:
-        raise UnknownRoute(f"{service} has no route.")
+        raise UnknownRoute(_("%(service)s has no route.") % {"service": service})
     checks.check_percent(service, before.spec.candidate, candidate_percent)
     spec = replace(before.spec, candidate_percent=candidate_percent)
     row = _wish(before, spec, fence=fence, actor=actor, reason=reason)
@@ -102,7 +103,7 @@ def observe_split(service: str, *, since: Mapping[str, TargetCounts]) -> Observe
     """
     row = Route.objects.filter(service=service, removed_at__isnull=True).first()
     if row is None:
-        raise UnknownRoute(f"{service} has no route.")
+        raise UnknownRoute(_("%(service)s has no route.") % {"service": service})
     seen = backend().observed_weights(service, since=since)
     Route.objects.filter(pk=row.pk).update(
         observed_requests=seen.total,
@@ -155,7 +156,9 @@ def _create(service: str, columns: Mapping[str, Any]) -> Route:
         with transaction.atomic():
             return Route.objects.create(service=service, **columns)
     except IntegrityError:
-        raise StaleFence(f"Another writer has just created the route {service}; look again.") from None
+        raise StaleFence(
+            _("Another writer has just created the route %(service)s; look again.") % {"service": service}
+        ) from None
 
 
 def _write(row: Route, columns: Mapping[str, Any], fence: Fence) -> Route:
@@ -164,7 +167,9 @@ def _write(row: Route, columns: Mapping[str, Any], fence: Fence) -> Route:
     if not Route.objects.filter(earlier, pk=row.pk, changed_at=row.changed_at).update(**columns):
         now = Route.objects.get(pk=row.pk)
         checks.refuse_stale(row.service, last=now.fence, fence=fence)
-        raise StaleFence(f"Another writer has just changed the route {row.service}; look again.")
+        raise StaleFence(
+            _("Another writer has just changed the route %(service)s; look again.") % {"service": row.service}
+        )
     return Route.objects.get(pk=row.pk)
 
 

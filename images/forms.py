@@ -5,6 +5,8 @@ from typing import Any
 import django_filters
 from django import forms
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from accounts.actors import of_request
 from accounts.models import Team
@@ -37,19 +39,26 @@ def _plain(placeholder: str = "") -> forms.TextInput:
 
 class ImageFilter(django_filters.FilterSet):  # type: ignore[misc]
     q = django_filters.CharFilter(
-        method="mentioning", label="Search", widget=SearchInput("Name, engine, version, repository, digest")
+        method="mentioning",
+        label=gettext_lazy("Search"),
+        widget=SearchInput(gettext_lazy("Name, engine, version, repository, digest")),
     )
-    engine = django_filters.ChoiceFilter(label="Engine", empty_label="Any", choices=ENGINE_CHOICES)
+    engine = django_filters.ChoiceFilter(
+        label=gettext_lazy("Engine"), empty_label=gettext_lazy("Any"), choices=ENGINE_CHOICES
+    )
     state = django_filters.ChoiceFilter(
-        method="in_state", label="State", empty_label="Any", choices=ImageState.choices
+        method="in_state",
+        label=gettext_lazy("State"),
+        empty_label=gettext_lazy("Any"),
+        choices=ImageState.choices,
     )
     team = django_filters.ModelChoiceFilter(
         field_name="team",
         to_field_name="name",
         queryset=lambda request: teams_where(of_request(request), Right.READ).order_by("name"),
-        label="Team",
-        empty_label="Any",
-        null_label="The whole installation",
+        label=gettext_lazy("Team"),
+        empty_label=gettext_lazy("Any"),
+        null_label=gettext_lazy("The whole installation"),
     )
 
     def mentioning(self, rows: QuerySet[RuntimeImage], _name: str, words: str) -> QuerySet[RuntimeImage]:
@@ -65,7 +74,7 @@ class MirrorsField(forms.CharField):
     def __init__(self) -> None:
         super().__init__(
             required=False,
-            help_text="One per line: a region and the repository that holds the same digest there.",
+            help_text=_("One per line: a region and the repository that holds the same digest there."),
             widget=forms.Textarea(
                 attrs={
                     "rows": 2,
@@ -84,11 +93,13 @@ class MirrorsField(forms.CharField):
     def clean(self, value: Any) -> dict[str, str]:
         found: dict[str, str] = {}
         for line in str(super().clean(value)).splitlines():
-            region, _, repository = line.strip().partition(" ")
+            region, _space, repository = line.strip().partition(" ")
             if region and not repository.strip():
-                raise forms.ValidationError(f"'{line.strip()[:80]}' names no repository after the region.")
+                raise forms.ValidationError(
+                    _("'%(strip)s' names no repository after the region.") % {"strip": line.strip()[:80]}
+                )
             if region in found:
-                raise forms.ValidationError(f"The region {region} stands twice.")
+                raise forms.ValidationError(_("The region %(region)s stands twice.") % {"region": region})
             if region:
                 found[region] = repository.strip()
         return found
@@ -100,13 +111,15 @@ class Changeable(forms.Form):
     description = forms.CharField(max_length=500, required=False)
     mirrors = MirrorsField()
     acceleration = forms.ChoiceField(
-        choices=Acceleration.choices, required=False, help_text="How a cluster should get it sooner."
+        choices=Acceleration.choices,
+        required=False,
+        help_text=gettext_lazy("How a cluster should get it sooner."),
     )
     acceleration_why = forms.CharField(
         max_length=500,
         required=False,
-        label="Why so",
-        help_text="In a sentence; needed with an acceleration.",
+        label=gettext_lazy("Why so"),
+        help_text=gettext_lazy("In a sentence; needed with an acceleration."),
     )
 
 
@@ -115,49 +128,59 @@ class ImageChangeForm(Changeable):
 
 
 class NewImageForm(Changeable):
-    name = forms.CharField(max_length=95, widget=_plain("vllm-0.10.2"), help_text="Unique over all teams.")
+    name = forms.CharField(
+        max_length=95, widget=_plain("vllm-0.10.2"), help_text=gettext_lazy("Unique over all teams.")
+    )
     team = forms.ModelChoiceField(
-        Team.objects.none(), to_field_name="name", help_text="Whose releases may use it."
+        Team.objects.none(), to_field_name="name", help_text=gettext_lazy("Whose releases may use it.")
     )
     engine = forms.ChoiceField(choices=ENGINE_CHOICES)
     engine_version = forms.CharField(max_length=50, widget=_plain("0.10.2"))
     reference = forms.CharField(
         max_length=MAX_REFERENCE + 80,
         widget=_plain("registry.example.org/serving/vllm@sha256:..."),
-        help_text="With its digest, as crane digest REPOSITORY:TAG prints it. A tag can be moved.",
+        help_text=gettext_lazy(
+            "With its digest, as crane digest REPOSITORY:TAG prints it. A tag can be moved."
+        ),
     )
     cuda_version = forms.CharField(
-        max_length=20, required=False, label="CUDA", widget=_plain("12.8"), help_text="Empty: it brings none."
+        max_length=20,
+        required=False,
+        label="CUDA",
+        widget=_plain("12.8"),
+        help_text=gettext_lazy("Empty: it brings none."),
     )
     least_driver = forms.CharField(
         max_length=20,
         required=False,
-        label="Least driver",
+        label=gettext_lazy("Least driver"),
         widget=_plain("550.54.14"),
-        help_text="Empty: what its CUDA needs.",
+        help_text=gettext_lazy("Empty: what its CUDA needs."),
     )
     code = forms.CharField(
         required=False,
         max_length=500,
-        label="Compute capabilities",
+        label=gettext_lazy("Compute capabilities"),
         widget=_plain("8.0 9.0 10.0+PTX"),
-        help_text="That it was compiled for; as torch.cuda.get_arch_list() prints them will do.",
+        help_text=gettext_lazy(
+            "That it was compiled for; as torch.cuda.get_arch_list() prints them will do."
+        ),
     )
     formats = forms.MultipleChoiceField(
         choices=WEIGHT_FORMATS,
         required=False,
-        label="Loads",
+        label=gettext_lazy("Loads"),
         widget=forms.CheckboxSelectMultiple,
-        help_text="None: not known.",
+        help_text=gettext_lazy("None: not known."),
     )
     size = forms.IntegerField(
         min_value=0,
         max_value=2**40,
         required=False,
-        label="Size in MB",
-        help_text="Compressed, as it is pulled.",
+        label=gettext_lazy("Size in MB"),
+        help_text=gettext_lazy("Compressed, as it is pulled."),
     )
-    runs_on_cpu = forms.BooleanField(required=False, label="Runs without a GPU, too")
+    runs_on_cpu = forms.BooleanField(required=False, label=gettext_lazy("Runs without a GPU, too"))
 
     field_order = (
         "name", "team", "engine", "engine_version", "reference", "cuda_version", "least_driver", "code",
@@ -169,7 +192,7 @@ class NewImageForm(Changeable):
         field: Any = self.fields["team"]
         field.queryset = teams_where(actor, Right.FLEET_OPERATE).order_by("name")
         if may_everywhere(actor, Right.FLEET_OPERATE):
-            field.required, field.empty_label = False, "The whole installation"
+            field.required, field.empty_label = False, _("The whole installation")
         else:
             field.empty_label = None
 
@@ -185,8 +208,8 @@ class DeprecationForm(forms.Form):
         RuntimeImage.objects.none(),
         to_field_name="name",
         required=False,
-        empty_label="Nothing",
-        label="Replaced by",
+        empty_label=gettext_lazy("Nothing"),
+        label=gettext_lazy("Replaced by"),
     )
 
     def __init__(self, *args: Any, image: RuntimeImage, actor: Actor, **options: Any) -> None:
@@ -201,16 +224,16 @@ class TrialForm(forms.Form):
     architecture = forms.CharField(
         max_length=200,
         required=False,
-        label="Architecture of the model",
+        label=gettext_lazy("Architecture of the model"),
         widget=_plain("LlamaForCausalLM"),
-        help_text="Empty: it is the same for any.",
+        help_text=gettext_lazy("Empty: it is the same for any."),
     )
     outcome = forms.ChoiceField(choices=Outcome.choices)
     words = forms.CharField(
         max_length=MAX_REASON,
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="How it fails, if it does: it keeps releases from this image.",
+        help_text=gettext_lazy("How it fails, if it does: it keeps releases from this image."),
     )
 
 
@@ -219,21 +242,24 @@ class FitForm(forms.Form):
 
     engine = forms.ChoiceField(choices=ENGINE_CHOICES)
     engine_version = forms.CharField(
-        max_length=50, required=False, widget=_plain(">=0.10"), label="Engine's version"
+        max_length=50, required=False, widget=_plain(">=0.10"), label=gettext_lazy("Engine's version")
     )
     gpu = forms.CharField(
         max_length=100,
         required=False,
         label="GPU",
         widget=_plain("NVIDIA H100 80GB HBM3"),
-        help_text="As nvidia-smi names it, or none.",
+        help_text=gettext_lazy("As nvidia-smi names it, or none."),
     )
     driver = forms.CharField(max_length=20, required=False, widget=_plain("550.54.14"))
     model = forms.ModelChoiceField(
-        Model.objects.none(), to_field_name="name", required=False, empty_label="Any"
+        Model.objects.none(), to_field_name="name", required=False, empty_label=gettext_lazy("Any")
     )
     version = forms.CharField(
-        max_length=95, required=False, widget=_plain("v1"), help_text="Of the model; empty: the newest."
+        max_length=95,
+        required=False,
+        widget=_plain("v1"),
+        help_text=gettext_lazy("Of the model; empty: the newest."),
     )
 
     def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:

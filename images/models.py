@@ -5,6 +5,8 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from accounts.querysets import TeamOrShared
 from common.revisions import Revised
@@ -14,7 +16,9 @@ from images.states import Acceleration, ImageState, Outcome
 
 image_name = RegexValidator(
     r"^[a-z0-9]([a-z0-9._-]{0,93}[a-z0-9])?\Z",
-    "Use 1 to 95 lower-case letters, digits, '.', '_' and '-'; start and end with a letter or digit.",
+    gettext_lazy(
+        "Use 1 to 95 lower-case letters, digits, '.', '_' and '-'; start and end with a letter or digit."
+    ),
 )
 FROZEN_FIELDS = frozenset(
     {
@@ -28,11 +32,11 @@ _FROZEN_COLUMNS = FROZEN_FIELDS | {"team"}
 class RuntimeImages(TeamOrShared["RuntimeImage"]):
     def update(self, **columns: Any) -> int:
         if _FROZEN_COLUMNS & columns.keys():
-            raise Frozen("What an image contains never changes. Add another one.")
+            raise Frozen(_("What an image contains never changes. Add another one."))
         return super().update(**columns)
 
     def delete(self) -> tuple[int, dict[str, int]]:
-        raise Frozen("Images stay, since deployments name them. Deprecate it.")
+        raise Frozen(_("Images stay, since deployments name them. Deprecate it."))
 
 
 class RuntimeImage(Revised):
@@ -111,11 +115,11 @@ class RuntimeImage(Revised):
         if frozen and not self._state.adding:
             stored = RuntimeImage.objects.filter(pk=self.pk).first()
             if stored and any(getattr(stored, name) != getattr(self, name) for name in FROZEN_FIELDS):
-                raise Frozen("What an image contains never changes. Add another one.")
+                raise Frozen(_("What an image contains never changes. Add another one."))
         super().save(*args, update_fields=update_fields, **options)
 
     def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:
-        raise Frozen("Images stay, since deployments name them. Deprecate it.")
+        raise Frozen(_("Images stay, since deployments name them. Deprecate it."))
 
 
 class ImageTrial(models.Model):

@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from common.errors import Invalid
 
 MAX_REFERENCE = 500
@@ -36,13 +38,18 @@ def reference_of(text: str, *, field: str = "reference") -> Reference:
         raise Invalid(
             fields={
                 field: [
-                    "A tag can be moved to other content: give the digest as well, REPOSITORY@sha256:..., "
-                    f"as `crane digest {text or 'REPOSITORY:TAG'}` prints it."
+                    _(
+                        "A tag can be moved to other content: give the digest as well, "
+                        "REPOSITORY@sha256:..., as `crane digest %(TAG)s` prints it."
+                    )
+                    % {"TAG": text or "REPOSITORY:TAG"}
                 ]
             }
         )
     if not _DIGEST.fullmatch(digest):
-        raise Invalid(fields={field: ["After the @ stands sha256: and 64 hexadecimal digits in lower case."]})
+        raise Invalid(
+            fields={field: [_("After the @ stands sha256: and 64 hexadecimal digits in lower case.")]}
+        )
     return Reference(repository_of(repository, field=field), digest)
 
 
@@ -52,8 +59,11 @@ def repository_of(text: str, *, field: str) -> str:
         raise Invalid(
             fields={
                 field: [
-                    f"'{text[:80]}' is no repository: give one such as registry.example.org/team/vllm, "
-                    "in lower case and without a scheme."
+                    _(
+                        "'%(text)s' is no repository: give one such as registry.example.org/team/vllm, in "
+                        "lower case and without a scheme."
+                    )
+                    % {"text": text[:80]}
                 ]
             }
         )

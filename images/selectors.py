@@ -1,6 +1,7 @@
 """Named reads of the catalogue of images."""
 
 from django.db.models import Prefetch, Q, QuerySet
+from django.utils.translation import gettext as _
 
 from accounts.models import Team
 from common import words
@@ -29,7 +30,9 @@ def image_named(actor: Actor, name: str) -> RuntimeImage:
     """Raises UnknownImage."""
     found = images(actor).filter(name=name).first()
     if found is None:
-        raise UnknownImage(f"There is no image '{name[:95]}', or you may not see it.")
+        raise UnknownImage(
+            _("There is no image '%(name95)s', or you may not see it.") % {"name95": name[:95]}
+        )
     return found
 
 
@@ -70,8 +73,11 @@ def deprecation(row: RuntimeImage) -> str:
     """`is deprecated since 3 March 2026, use vllm-0.10`; empty while it is not."""
     if row.deprecated_at is None:
         return ""
-    instead = f", use {row.replaced_by.name}" if row.replaced_by else ""
-    return f"is deprecated since {row.deprecated_at:%-d %B %Y}{instead}"
+    instead = _(", use %(replaced_by)s") % {"replaced_by": row.replaced_by.name} if row.replaced_by else ""
+    return _("is deprecated since %(Y)s%(instead)s") % {
+        "Y": f"{row.deprecated_at:%-d %B %Y}",
+        "instead": instead,
+    }
 
 
 def model_of(version: Version | None) -> rules.Model:

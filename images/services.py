@@ -6,6 +6,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from accounts.models import Team
 from accounts.services import require_for_owner
@@ -76,9 +77,13 @@ def add_image(
     except IntegrityError:
         same = RuntimeImage.objects.filter(team=team, digest=named.digest).first()
         what = (
-            f"This content is in the catalogue already, as {same}." if same else f"The name {name} is taken."
+            _("This content is in the catalogue already, as %(same)s.") % {"same": same}
+            if same
+            else _("The name %(name)s is taken.") % {"name": name}
         )
-        raise NameTaken(f"{what} An image never changes; what differs gets a name of its own.") from None
+        raise NameTaken(
+            _("%(what)s An image never changes; what differs gets a name of its own.") % {"what": what}
+        ) from None
     return image
 
 
@@ -148,7 +153,7 @@ def reinstate_image(
     """Releases may pick it again. Raises NotAllowed, Stale, WrongState when it is not deprecated."""
     require_for_owner(actor, Right.FLEET_OPERATE, image.team)
     if image.deprecated_at is None:
-        raise WrongState(f"{image} is not deprecated.")
+        raise WrongState(_("%(image)s is not deprecated.") % {"image": image})
     with transaction.atomic():
         image.change(
             expected=expected, deprecated_at=None, deprecated_by="", deprecated_why="", replaced_by=None
@@ -187,7 +192,7 @@ def note_trial(
     except ValidationError as error:
         raise InvalidImage(fields=error.message_dict) from None
     if trial.outcome == Outcome.FAILS and not trial.words:
-        raise InvalidImage(fields={"words": ["Say how it fails: it keeps releases from this image."]})
+        raise InvalidImage(fields={"words": [_("Say how it fails: it keeps releases from this image.")]})
     with transaction.atomic():
         trial.save(force_insert=True)
         detail = {"gpu": trial.gpu, "architecture": trial.architecture, "outcome": trial.outcome}
@@ -200,17 +205,25 @@ def note_trial(
 def _check(image: RuntimeImage) -> None:
     faults: dict[str, list[str]] = {}
     if image.engine not in ENGINES:
-        faults["engine"] = [f"There is no '{image.engine[:30]}'; use one of {', '.join(ENGINES)}."]
+        faults["engine"] = [
+            _("There is no '%(engine)s'; use one of %(ENGINES)s.")
+            % {"engine": image.engine[:30], "ENGINES": ", ".join(ENGINES)}
+        ]
     if unknown := [one for one in image.formats if one not in FORMATS]:
-        faults["formats"] = [f"'{unknown[0][:30]}' is none; use {', '.join(FORMATS)}."]
+        faults["formats"] = [
+            _("'%(unknown)s' is none; use %(FORMATS)s.")
+            % {"unknown": unknown[0][:30], "FORMATS": ", ".join(FORMATS)}
+        ]
     if not versions.numbers(image.engine_version):
-        faults["engine_version"] = ["Give it as the engine does, such as 0.10.2."]
+        faults["engine_version"] = [_("Give it as the engine does, such as 0.10.2.")]
     if not image.cuda_version and (image.code or image.least_driver):
-        faults["cuda_version"] = ["An image for GPUs says which CUDA it brings, such as 12.8."]
+        faults["cuda_version"] = [_("An image for GPUs says which CUDA it brings, such as 12.8.")]
     if not image.cuda_version and not image.runs_on_cpu:
-        faults["runs_on_cpu"] = ["Without CUDA it runs on the CPU or nowhere: say so, or say which CUDA."]
+        faults["runs_on_cpu"] = [_("Without CUDA it runs on the CPU or nowhere: say so, or say which CUDA.")]
     if image.name in RESERVED:
-        faults["name"] = [f"'{image.name}' is part of an address; choose another name."]
+        faults["name"] = [
+            _("'%(image)s' is part of an address; choose another name.") % {"image": image.name}
+        ]
     try:
         image.clean_fields(exclude=["engine", "team"])
     except ValidationError as error:
@@ -223,29 +236,47 @@ def _check_replacement(image: RuntimeImage, other: RuntimeImage | None) -> None:
     if other is None:
         return
     if other.pk == image.pk or other.engine != image.engine:
-        raise InvalidImage(fields={"replaced_by": [f"Name another image of {image.engine}."]})
+        raise InvalidImage(
+            fields={"replaced_by": [_("Name another image of %(engine)s.") % {"engine": image.engine}]}
+        )
     if other.deprecated_at is not None:
-        raise InvalidImage(fields={"replaced_by": [f"{other} is deprecated itself."]})
+        raise InvalidImage(fields={"replaced_by": [_("%(other)s is deprecated itself.") % {"other": other}]})
     if other.team_id not in (None, image.team_id):
-        raise InvalidImage(fields={"replaced_by": [f"{other} is of a team; {image} is for others too."]})
+        raise InvalidImage(
+            fields={
+                "replaced_by": [
+                    _("%(other)s is of a team; %(image)s is for others too.")
+                    % {"other": other, "image": image}
+                ]
+            }
+        )
 
 
 def _version(field: str, text: str) -> str:
     text = text.strip()
     if text and not versions.numbers(text):
-        raise InvalidImage(fields={field: [f"'{text[:20]}' is no version; give one such as 550.54.14."]})
+        raise InvalidImage(
+            fields={field: [_("'%(text)s' is no version; give one such as 550.54.14.") % {"text": text[:20]}]}
+        )
     return text
 
 
 def _code(listed: Sequence[str]) -> list[str]:
     if len(listed) > MAX_CODE:
-        raise InvalidImage(fields={"code": [f"At most {MAX_CODE}."]})
+        raise InvalidImage(fields={"code": [_("At most %(MAX_CODE)s.") % {"MAX_CODE": MAX_CODE}]})
     found = []
     for text in listed:
         code = cuda.code_of(text)
         if code is None:
-            hint = "write 9.0, 9.0a or 9.0+PTX, or sm_90 as torch.cuda.get_arch_list() prints it"
-            raise InvalidImage(fields={"code": [f"'{text[:20]}' is no compute capability: {hint}."]})
+            hint = _("write 9.0, 9.0a or 9.0+PTX, or sm_90 as torch.cuda.get_arch_list() prints it")
+            raise InvalidImage(
+                fields={
+                    "code": [
+                        _("'%(text)s' is no compute capability: %(hint)s.")
+                        % {"text": text[:20], "hint": hint}
+                    ]
+                }
+            )
         found.append(code)
     ordered = sorted(set(found), key=lambda one: (one.major, one.minor, one.only, one.has_ptx))
     return [str(code) for code in ordered]
@@ -254,14 +285,24 @@ def _code(listed: Sequence[str]) -> list[str]:
 def _mirrors(given: Mapping[str, str], digest: str) -> dict[str, str]:
     """Repositories by region, each alone or with the image's own digest."""
     if len(given) > MAX_MIRRORS:
-        raise InvalidImage(fields={"mirrors": [f"At most {MAX_MIRRORS} regions."]})
+        raise InvalidImage(
+            fields={"mirrors": [_("At most %(MAX_MIRRORS)s regions.") % {"MAX_MIRRORS": MAX_MIRRORS}]}
+        )
     found = {}
     for region, repository in given.items():
         if not 0 < len(region) <= MAX_REGION or not region.isprintable() or region != region.strip():
-            raise InvalidImage(fields={"mirrors": [f"'{region[:MAX_REGION]}' cannot name a region."]})
+            raise InvalidImage(
+                fields={
+                    "mirrors": [
+                        _("'%(MAX_REGION)s' cannot name a region.") % {"MAX_REGION": region[:MAX_REGION]}
+                    ]
+                }
+            )
         repository, at, named = repository.strip().partition("@")
         if at and named != digest:
-            sentence = f"{region}: a mirror holds the same content, {digest}; {named[:71]} is other content."
+            sentence = _(
+                "%(region)s: a mirror holds the same content, %(digest)s; %(named)s is other content."
+            ) % {"region": region, "digest": digest, "named": named[:71]}
             raise InvalidImage(fields={"mirrors": [sentence]})
         found[region] = repository_of(repository, field="mirrors")
     return found
@@ -271,7 +312,14 @@ def _acceleration(kind: str, why: str) -> dict[str, str]:
     why = why.strip()
     if kind not in Acceleration.values:
         known = ", ".join(value for value in Acceleration.values if value)
-        raise InvalidImage(fields={"acceleration": [f"There is no '{kind[:20]}'; use {known}, or nothing."]})
+        raise InvalidImage(
+            fields={
+                "acceleration": [
+                    _("There is no '%(kind)s'; use %(known)s, or nothing.")
+                    % {"kind": kind[:20], "known": known}
+                ]
+            }
+        )
     if kind and not why:
-        raise InvalidImage(fields={"acceleration_why": ["Say in a sentence why a cluster should do so."]})
+        raise InvalidImage(fields={"acceleration_why": [_("Say in a sentence why a cluster should do so.")]})
     return {"acceleration": kind, "acceleration_why": why if kind else ""}

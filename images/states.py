@@ -1,6 +1,7 @@
 """What images are of, and what can be said about them."""
 
 from django.db.models import TextChoices
+from django.utils.translation import gettext_lazy as _
 
 from serving.protocol import ENGINES as SERVED_ENGINES
 
@@ -13,23 +14,23 @@ ENGINES = (
 class Acceleration(TextChoices):
     """How a cluster gets the image onto a machine sooner than by pulling all of it first."""
 
-    NONE = "", "None: it is pulled as a whole"
-    LAZY_STARGZ = "lazy-stargz", "Lazy loading with stargz snapshotter"
-    LAZY_NYDUS = "lazy-nydus", "Lazy loading with Nydus"
-    LAZY_SOCI = "lazy-soci", "Lazy loading with SOCI"
-    P2P_DRAGONFLY = "p2p-dragonfly", "From machine to machine with Dragonfly"
-    P2P_SPEGEL = "p2p-spegel", "From machine to machine with Spegel"
-    PREPULL = "prepull", "Pulled onto every machine beforehand"
-    NODE_IMAGE = "node-image", "Part of the machines' own disk image"
+    NONE = "", _("None: it is pulled as a whole")
+    LAZY_STARGZ = "lazy-stargz", _("Lazy loading with stargz snapshotter")
+    LAZY_NYDUS = "lazy-nydus", _("Lazy loading with Nydus")
+    LAZY_SOCI = "lazy-soci", _("Lazy loading with SOCI")
+    P2P_DRAGONFLY = "p2p-dragonfly", _("From machine to machine with Dragonfly")
+    P2P_SPEGEL = "p2p-spegel", _("From machine to machine with Spegel")
+    PREPULL = "prepull", _("Pulled onto every machine beforehand")
+    NODE_IMAGE = "node-image", _("Part of the machines' own disk image")
 
 
 class Outcome(TextChoices):
     """What came of running an image."""
 
-    WORKS = "works", "Works"
-    FAILS = "fails", "Fails"
+    WORKS = "works", _("Works")
+    FAILS = "fails", _("Fails")
 
 
 class ImageState(TextChoices):
-    CURRENT = "current", "Current"
-    DEPRECATED = "deprecated", "Deprecated"
+    CURRENT = "current", _("Current")
+    DEPRECATED = "deprecated", _("Deprecated")

@@ -2,6 +2,7 @@
 
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
@@ -52,7 +53,7 @@ def new_image(request: HttpRequest) -> HttpResponse:
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
-            return done(request, f"{image} is in the catalogue.", to=_url_of(image))
+            return done(request, _("%(image)s is in the catalogue.") % {"image": image}, to=_url_of(image))
     status = UNPROCESSABLE if form.is_bound else 200
     context = {"form": form, "may_add": may(actor, Right.FLEET_OPERATE)}
     return page(request, "images/new_image.html", context, status=status)
@@ -111,7 +112,7 @@ def image_settings(request: HttpRequest, name: str) -> HttpResponse:
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
-            return done(request, "Saved.", to=_url_of(image))
+            return done(request, _("Saved."), to=_url_of(image))
     status = UNPROCESSABLE if form.is_bound else 200
     context = {"image": image, "form": form, "may_change": _may_change(actor, image)}
     return page(request, "images/image_settings.html", context, status=status)
@@ -125,7 +126,7 @@ def deprecate(request: HttpRequest, name: str) -> HttpResponse:
     image = _image(actor, name)
     given = filled(DeprecationForm(request.POST, image=image, actor=actor)).cleaned_data
     services.deprecate_image(actor=actor, image=image, reason=reason_of(request), **given)
-    return done(request, f"{image} is deprecated.", to=_url_of(image))
+    return done(request, _("%(image)s is deprecated.") % {"image": image}, to=_url_of(image))
 
 
 @require_POST
@@ -135,7 +136,7 @@ def reinstate(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     image = _image(actor, name)
     services.reinstate_image(actor=actor, image=image, reason=reason_of(request))
-    return done(request, f"Releases may pick {image} again.", to=_url_of(image))
+    return done(request, _("Releases may pick %(image)s again.") % {"image": image}, to=_url_of(image))
 
 
 @require_POST
@@ -146,7 +147,7 @@ def note_trial(request: HttpRequest, name: str) -> HttpResponse:
     image = _image(actor, name)
     given = filled(TrialForm(request.POST)).cleaned_data
     services.note_trial(actor=actor, image=image, **given)
-    return done(request, f"Noted for {image}.", to=_url_of(image))
+    return done(request, _("Noted for %(image)s.") % {"image": image}, to=_url_of(image))
 
 
 def _image(actor: Actor, name: str) -> RuntimeImage:

@@ -1,5 +1,7 @@
 """What somebody asks about, in words, as the rules take it."""
 
+from django.utils.translation import gettext as _
+
 from common.actor import Actor
 from common.errors import Invalid
 from images import rules, selectors, versions
@@ -23,9 +25,15 @@ def wish_of(
 ) -> rules.Wish:
     """`gpu` is a name, a compute capability, or `none`; empty: not known. Raises Invalid."""
     if engine not in ENGINES:
-        raise Invalid(fields={"engine": [f"Say which: {', '.join(ENGINES)}."]})
+        raise Invalid(fields={"engine": [_("Say which: %(ENGINES)s.") % {"ENGINES": ", ".join(ENGINES)}]})
     if driver and not versions.numbers(driver):
-        raise Invalid(fields={"driver": [f"'{driver[:20]}' is no version; give one such as 550.54.14."]})
+        raise Invalid(
+            fields={
+                "driver": [
+                    _("'%(driver)s' is no version; give one such as 550.54.14.") % {"driver": driver[:20]}
+                ]
+            }
+        )
     gpus: tuple[rules.Gpu, ...] | None = (rules.Gpu(gpu.strip(), driver.strip()),) if gpu.strip() else None
     if gpu.strip().lower() in NO_GPU:
         gpus = ()
@@ -41,7 +49,7 @@ def _version(actor: Actor, model: str, version: str) -> Version | None:
     """The newest ready one unless another is asked for."""
     if not model:
         if version:
-            raise Invalid(fields={"model": ["Say which model the version is of."]})
+            raise Invalid(fields={"model": [_("Say which model the version is of.")]})
         return None
     try:
         return registry.resolve(actor, f"{model}:{version}") if version else _latest(actor, model)
@@ -54,5 +62,5 @@ def _version(actor: Actor, model: str, version: str) -> Version | None:
 def _latest(actor: Actor, model: str) -> Version:
     latest = registry.model_named(actor, model).latest
     if latest is None:
-        raise UnknownVersion(f"{model} has no ready version yet.")
+        raise UnknownVersion(_("%(model)s has no ready version yet.") % {"model": model})
     return latest

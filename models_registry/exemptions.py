@@ -5,6 +5,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from accounts.states import Right
 from common.actor import Actor
@@ -24,7 +25,7 @@ def code_of(version: Version) -> list[dict[str, str]]:
     if "code" in scan:
         return list(scan["code"])
     if version.config.get("auto_map"):
-        return [{"path": "config.json", "reason": "Its auto_map names code."}]
+        return [{"path": "config.json", "reason": _("Its auto_map names code.")}]
     return []
 
 
@@ -65,12 +66,21 @@ def check_code(version: Version, *, at: datetime | None = None) -> None:
     if not code or exemption_of(version, at=at):
         return
     paths = [one["path"] for one in code]
-    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
-    formats = ", with formats that run code," if runnable_formats_of(version) else ""
+    more = _(" and %(NAMED)s more") % {"NAMED": len(paths) - _NAMED} if len(paths) > _NAMED else ""
+    formats = _(", with formats that run code,") if runnable_formats_of(version) else ""
     raise CodeNotAllowed(
-        f"{version} carries code that loaders may run: {', '.join(paths[:_NAMED])}{more}. Import it again "
-        f"without, or ask an admin of team {version.model.team.name} to exempt its model{formats} for a "
-        "while."
+        _(
+            "%(version)s carries code that loaders may run: %(NAMED)s%(more)s. Import it again "
+            "without, or ask an admin of team %(team)s to exempt its model%(formats)s for a "
+            "while."
+        )
+        % {
+            "version": version,
+            "NAMED": ", ".join(paths[:_NAMED]),
+            "more": more,
+            "team": version.model.team.name,
+            "formats": formats,
+        }
     )
 
 

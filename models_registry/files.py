@@ -10,6 +10,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
 
 from models_registry import uses
 from models_registry.errors import BlobMissing, IntakeBusy, NotFetched, OnItsWay, WrongState
@@ -77,20 +78,32 @@ def materialise(version: Version) -> Path:
     one is damaged, OnItsWay as long as they are being fetched to this node, and NotFetched when that fails.
     """
     if version.state != VersionState.READY:
-        raise WrongState(f"{version} is {version.state}, not ready: it has no files to serve.")
+        raise WrongState(
+            _("%(version)s is %(state)s, not ready: it has no files to serve.")
+            % {"version": version, "state": version.state}
+        )
     _refuse_damaged(version)
     place, manifest = store(), manifest_of(version)
     if not place.is_at_hand(manifest):
         _let_go_of_unused(place, manifest)
         said = bringer.start(place, manifest, log_dir=Path(settings.SLIPWAY_LOG_DIR))
         if said:
-            raise NotFetched(f"The files of {version} cannot be fetched to this node: {said}")
+            raise NotFetched(
+                _("The files of %(version)s cannot be fetched to this node: %(said)s")
+                % {"version": version, "said": said}
+            )
         here = place.come_bytes(manifest)
         if here == manifest.size_bytes:
-            raise OnItsWay(f"The files of {version} are read and compared with their hashes first.")
+            raise OnItsWay(
+                _("The files of %(version)s are read and compared with their hashes first.")
+                % {"version": version}
+            )
         raise OnItsWay(
-            f"The files of {version} are on their way to this node: "
-            f"{here:,} of {manifest.size_bytes:,} bytes are here."
+            _(
+                "The files of %(version)s are on their way to this node: %(here)s of %(size_bytes)s "
+                "bytes are here."
+            )
+            % {"version": version, "here": f"{here:,}", "size_bytes": f"{manifest.size_bytes:,}"}
         )
     return place.materialise(manifest)
 
@@ -101,11 +114,14 @@ def _refuse_damaged(version: Version) -> None:
     if wrong is not None:
         file = VersionFile.objects.filter(version=version, sha256=wrong.sha256).first()
         what_now = (
-            "It could not be fetched again: see the findings of the model store."
+            _("It could not be fetched again: see the findings of the model store.")
             if wrong.state == FindingState.LOST
-            else "It is being fetched again."
+            else _("It is being fetched again.")
         )
-        raise BlobMissing(f"The stored content of {file} of {version} is damaged. {what_now}")
+        raise BlobMissing(
+            _("The stored content of %(file)s of %(version)s is damaged. %(what_now)s")
+            % {"file": file, "version": version, "what_now": what_now}
+        )
 
 
 def _let_go_of_unused(place: Store, wanted: Manifest) -> None:

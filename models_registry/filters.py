@@ -8,6 +8,8 @@ from typing import Any, ClassVar, TypeVar
 import django_filters
 from django import forms
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from drf_spectacular.utils import extend_schema_field
 
 from accounts.actors import of_request
@@ -36,7 +38,7 @@ class CountField(forms.CharField):
         found = _COUNT.fullmatch(text)
         count = int(Decimal(found[1]) * _UNITS[found[2].lower()]) if found else None
         if count is None or count > _LARGEST:
-            raise forms.ValidationError("Give a number, such as 7000000000 or 7B.")
+            raise forms.ValidationError(_("Give a number, such as 7000000000 or 7B."))
         return count
 
 
@@ -80,7 +82,7 @@ def _beginning(label: str, help_text: str, placeholder: str = "") -> django_filt
 
 def _choice(label: str, help_text: str, choices: Any) -> django_filters.ChoiceFilter:
     made = django_filters.ChoiceFilter(
-        method="where", label=label, empty_label="Any", choices=choices, widget=Choice
+        method="where", label=label, empty_label=_("Any"), choices=choices, widget=Choice
     )
     return _told(made, help_text, enum=[value for value, _ in choices])
 
@@ -113,10 +115,10 @@ class ModelFilter(django_filters.FilterSet):  # type: ignore[misc]
             method="where",
             to_field_name="name",
             queryset=_visible_teams,
-            label="Team",
-            empty_label="Any",
+            label=gettext_lazy("Team"),
+            empty_label=gettext_lazy("Any"),
             widget=Choice,
-            error_messages={"invalid_choice": "There is no such team, or you may not see it."},
+            error_messages={"invalid_choice": gettext_lazy("There is no such team, or you may not see it.")},
         ),
         "Its owner.",
     )
@@ -149,7 +151,10 @@ class VersionFilter(django_filters.FilterSet):  # type: ignore[misc]
     )
     state = _told(
         django_filters.MultipleChoiceFilter(
-            method="where", label="State", choices=STATES, widget=AnyOf(otherwise="All but archived")
+            method="where",
+            label=gettext_lazy("State"),
+            choices=STATES,
+            widget=AnyOf(otherwise="All but archived"),
         ),
         "Archived ones are left out unless they are asked for.",
         enum=[value for value, _ in STATES],

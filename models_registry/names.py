@@ -3,6 +3,8 @@
 import re
 import unicodedata
 
+from django.utils.translation import gettext as _
+
 from common.texts import HIDDEN_CATEGORIES
 from models_registry.errors import InvalidName, Refused
 
@@ -27,9 +29,11 @@ def check_model_name(name: str) -> str:
     """`name`, or InvalidName."""
     if not re.fullmatch(MODEL_PATTERN, name):
         raise InvalidName(
-            "name",
-            "A model's name has 1 to 95 characters of a-z, 0-9, '.', '_' and '-', "
-            "and starts with a letter or digit.",
+            _("name"),
+            _(
+                "A model's name has 1 to 95 characters of a-z, 0-9, '.', '_' and '-', and starts "
+                "with a letter or digit."
+            ),
         )
     return name
 
@@ -38,13 +42,17 @@ def check_alias_name(name: str) -> str:
     """`name`, or InvalidName. An alias never looks like a version, so that `model:name` means one thing."""
     if not re.fullmatch(ALIAS_PATTERN, name):
         raise InvalidName(
-            "alias",
-            "An alias has 1 to 63 characters of a-z, 0-9, '.', '_' and '-', "
-            "and starts with a letter or digit.",
+            _("alias"),
+            _(
+                "An alias has 1 to 63 characters of a-z, 0-9, '.', '_' and '-', and starts with a "
+                "letter or digit."
+            ),
         )
     if NUMBER.fullmatch(name) or DIGEST_PREFIX.fullmatch(name):
         raise InvalidName(
-            "alias", f"'{name}' reads like a version; choose another alias, such as 'production'."
+            _("alias"),
+            _("'%(name)s' reads like a version; choose another alias, such as 'production'.")
+            % {"name": name},
         )
     return name
 
@@ -53,14 +61,21 @@ def check_version_name(name: str) -> str:
     """`name`, or InvalidName; `v7` is allowed here and asks for that number."""
     if not re.fullmatch(VERSION_PATTERN, name):
         raise InvalidName(
-            "version",
-            "A version's name has 1 to 95 characters of letters, digits, '.', '_', '+' and '-', "
-            "and starts with a letter or digit.",
+            _("version"),
+            _(
+                "A version's name has 1 to 95 characters of letters, digits, '.', '_', '+' and '-', "
+                "and starts with a letter or digit."
+            ),
         )
     if DIGEST_PREFIX.fullmatch(name):
-        raise InvalidName("version", f"'{name}' reads like a digest; choose another name.")
+        raise InvalidName(
+            _("version"), _("'%(name)s' reads like a digest; choose another name.") % {"name": name}
+        )
     if re.fullmatch(r"[vV][0-9]+", name) and not NUMBER.fullmatch(name):
-        raise InvalidName("version", f"'{name}' reads like a version number; those are v1 to v999999.")
+        raise InvalidName(
+            _("version"),
+            _("'%(name)s' reads like a version number; those are v1 to v999999.") % {"name": name},
+        )
     return name
 
 
@@ -68,9 +83,12 @@ def check_tag(name: str) -> str:
     """`name`, or InvalidName."""
     if not re.fullmatch(TAG_PATTERN, name):
         raise InvalidName(
-            "add",
-            f"'{name[:80]}' is no tag: one has 1 to 63 characters of letters, digits, '.', '_', ':', '=', "
-            "'/', '+' and '-', and starts with a letter or digit.",
+            _("add"),
+            _(
+                "'%(name80)s' is no tag: one has 1 to 63 characters of letters, digits, '.', '_', "
+                "':', '=', '/', '+' and '-', and starts with a letter or digit."
+            )
+            % {"name80": name[:80]},
         )
     return name
 
@@ -93,16 +111,18 @@ def check_file_path(path: str) -> str:
     try:
         encoded = path.encode("utf-8")
     except UnicodeEncodeError:
-        raise Refused(shown, "its name is not valid UTF-8") from None
+        raise Refused(shown, _("its name is not valid UTF-8")) from None
     if not path:
-        raise Refused("(empty)", "a file needs a name")
+        raise Refused(_("(empty)"), _("a file needs a name"))
     if path.startswith("/") or re.match(r"[A-Za-z]:", path):
-        raise Refused(shown, "its path is absolute; only paths inside the version are allowed")
+        raise Refused(shown, _("its path is absolute; only paths inside the version are allowed"))
     if len(encoded) > MAX_PATH_BYTES:
-        raise Refused(shown, f"its path is longer than {MAX_PATH_BYTES} bytes")
+        raise Refused(
+            shown, _("its path is longer than %(MAX_PATH_BYTES)s bytes") % {"MAX_PATH_BYTES": MAX_PATH_BYTES}
+        )
     parts = path.split("/")
     if len(parts) > MAX_DEPTH:
-        raise Refused(shown, f"it lies more than {MAX_DEPTH} directories deep")
+        raise Refused(shown, _("it lies more than %(MAX_DEPTH)s directories deep") % {"MAX_DEPTH": MAX_DEPTH})
     for part in parts:
         _check_component(part, shown)
     return path
@@ -110,19 +130,23 @@ def check_file_path(path: str) -> str:
 
 def _check_component(part: str, shown: str) -> None:
     if part in ("", ".", ".."):
-        raise Refused(shown, "its path has an empty, '.' or '..' part")
+        raise Refused(shown, _("its path has an empty, '.' or '..' part"))
     if len(part.encode()) > MAX_COMPONENT_BYTES:
-        raise Refused(shown, f"a part of its path is longer than {MAX_COMPONENT_BYTES} bytes")
+        raise Refused(
+            shown,
+            _("a part of its path is longer than %(MAX_COMPONENT_BYTES)s bytes")
+            % {"MAX_COMPONENT_BYTES": MAX_COMPONENT_BYTES},
+        )
     if any(unicodedata.category(character) in HIDDEN_CATEGORIES for character in part):
-        raise Refused(shown, "its name has control, invisible or text-reordering characters")
+        raise Refused(shown, _("its name has control, invisible or text-reordering characters"))
     if "\\" in part:
-        raise Refused(shown, "its name has a backslash, which is a directory separator elsewhere")
+        raise Refused(shown, _("its name has a backslash, which is a directory separator elsewhere"))
     if any(character in '<>:"|?*' for character in part):
-        raise Refused(shown, 'its name has one of < > : " | ? *, which other systems cannot store')
+        raise Refused(shown, _('its name has one of < > : " | ? *, which other systems cannot store'))
     if part != part.strip() or part.endswith("."):
-        raise Refused(shown, "its name begins or ends with a space, or ends with a dot")
+        raise Refused(shown, _("its name begins or ends with a space, or ends with a dot"))
     if unicodedata.normalize("NFC", part) != part:
-        raise Refused(shown, "its name is not in Unicode's composed form (NFC)")
+        raise Refused(shown, _("its name is not in Unicode's composed form (NFC)"))
 
 
 def collision_key(path: str) -> str:

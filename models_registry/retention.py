@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.utils.translation import gettext as _
+
 from models_registry.models import Version
 
 
@@ -53,16 +55,23 @@ def judged(
     One reason is enough to stay: among the last, ready for less than so many days, needed.
     """
     young = timedelta(days=keep_days)
-    goes = [f"older than {_last(keep_last)}", "no alias, service or release needs it"]
+    goes = [
+        _("older than %(keep_last)s") % {"keep_last": _last(keep_last)},
+        _("no alias, service or release needs it"),
+    ]
     if keep_days:
-        goes.insert(1, f"ready for {_days(keep_days)} or more")
+        goes.insert(1, _("ready for %(keep_days)s or more") % {"keep_days": _days(keep_days)})
     verdicts = []
     for place, version in enumerate(versions):
         stays = []
         if place < keep_last:
-            stays.append("the newest" if place == 0 else f"among the last {keep_last}")
+            stays.append(
+                _("the newest")
+                if place == 0
+                else _("among the last %(keep_last)s") % {"keep_last": keep_last}
+            )
         if keep_days and version.ready_at and now - version.ready_at < young:
-            stays.append(f"ready for less than {_days(keep_days)}")
+            stays.append(_("ready for less than %(keep_days)s") % {"keep_days": _days(keep_days)})
         stays += needed.get(version.pk, ())
         verdicts.append(Verdict(version, goes=not stays, reasons=tuple(stays or goes)))
     return tuple(verdicts)
@@ -75,14 +84,14 @@ def fingerprint_of(verdicts: Sequence[Verdict], *, keep_last: int, keep_days: in
 
 def in_words(keep_last: int, keep_days: int) -> str:
     """The rule as the end of a sentence: `keeps the last 3, and what is younger than 30 days`."""
-    return f"keeps {_last(keep_last)}" + (
-        f", and what is younger than {_days(keep_days)}" if keep_days else ""
+    return _("keeps %(keep_last)s") % {"keep_last": _last(keep_last)} + (
+        _(", and what is younger than %(keep_days)s") % {"keep_days": _days(keep_days)} if keep_days else ""
     )
 
 
 def _last(number: int) -> str:
-    return "the newest version" if number == 1 else f"the last {number} versions"
+    return _("the newest version") if number == 1 else _("the last %(number)s versions") % {"number": number}
 
 
 def _days(number: int) -> str:
-    return "a day" if number == 1 else f"{number} days"
+    return _("a day") if number == 1 else _("%(number)s days") % {"number": number}

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from models_registry import files, names
 from models_registry.errors import SourceNotAllowed
@@ -116,8 +117,17 @@ def _checked(endpoint: str, allowed: Sequence[str], does: tuple[str, str], varia
     plain, (verb, way) = endpoint.strip().rstrip("/"), does
     if plain not in allowed:
         raise SourceNotAllowed(
-            f"This server does not {verb} {way} {printable(plain)[:200]}. It {verb}s {way} the hubs of "
-            f"{variable}: {', '.join(allowed) or 'none'}."
+            _(
+                "This server does not %(verb)s %(way)s %(plain)s. It %(verb)ss %(way)s the hubs of "
+                "%(variable)s: %(none)s."
+            )
+            % {
+                "verb": verb,
+                "way": way,
+                "plain": printable(plain)[:200],
+                "variable": variable,
+                "none": ", ".join(allowed) or "none",
+            }
         )
     return plain
 
@@ -129,7 +139,9 @@ def export_target(export: Export) -> RepositoryTarget | SlipwayTarget:
         return SlipwayTarget(
             endpoint=export.endpoint,
             model=export.repo_id,
-            message=export.version.message or f"{export.version} of {settings.SLIPWAY_PUBLIC_URL}",
+            message=export.version.message
+            or _("%(version)s of %(SLIPWAY_PUBLIC_URL)s")
+            % {"version": export.version, "SLIPWAY_PUBLIC_URL": settings.SLIPWAY_PUBLIC_URL},
             origin=f"{settings.SLIPWAY_PUBLIC_URL} {export.version}"[:300],
             lineage={"exported_from": f"{settings.SLIPWAY_PUBLIC_URL} {export.version} sha256:{digest}"},
             task=export.version.model.task,
@@ -143,7 +155,8 @@ def export_target(export: Export) -> RepositoryTarget | SlipwayTarget:
         repo_id=export.repo_id,
         branch=export.branch,
         title=f"{export.version} (sha256:{digest[:12]})",
-        description=f"Version: {export.version}\nDigest: sha256:{digest}\n{marker}",
+        description=_("Version: %(version)s\nDigest: sha256:%(digest)s\n%(marker)s")
+        % {"version": export.version, "digest": digest, "marker": marker},
         marker=marker,
         creates=export.creates,
         is_private=export.is_private,
@@ -171,7 +184,9 @@ def upload_named(source: str) -> int | None:
         return None
     number = source.strip()[len("upload://") :]
     if not re.fullmatch(r"[0-9]{1,18}", number):
-        raise SourceNotAllowed("An upload is named upload://<id>, with the id that its beginning answered.")
+        raise SourceNotAllowed(
+            _("An upload is named upload://<id>, with the id that its beginning answered.")
+        )
     return int(number)
 
 
@@ -183,9 +198,13 @@ def repository_named(source: str) -> AllowedRepository:
     """The repository of `hf://org/name@revision` on the default hub. Raises SourceNotAllowed."""
     repo_id, at, revision = source.strip()[len("hf://") :].partition("@")
     if not settings.SLIPWAY_HUB_ENDPOINTS:
-        raise SourceNotAllowed(f"This server reads from no hub: {HUB_VARIABLE} is empty.")
+        raise SourceNotAllowed(
+            _("This server reads from no hub: %(HUB_VARIABLE)s is empty.") % {"HUB_VARIABLE": HUB_VARIABLE}
+        )
     if not names.REPOSITORY.fullmatch(repo_id) or (at and not names.REVISION.fullmatch(revision)):
-        raise SourceNotAllowed("A repository is named hf://org/name@revision, such as hf://acme/tiny@main.")
+        raise SourceNotAllowed(
+            _("A repository is named hf://org/name@revision, such as hf://acme/tiny@main.")
+        )
     return AllowedRepository(settings.SLIPWAY_HUB_ENDPOINTS[0], repo_id, revision or "main")
 
 
@@ -198,19 +217,25 @@ def allowed_directory(source: str, *, roots: Sequence[Path], store: Path) -> All
     path = _path_of(source)
     if not roots:
         raise SourceNotAllowed(
-            f"This server imports from no directory: {VARIABLE} is empty. Its operator sets it to the "
-            "directories that imports may read."
+            _(
+                "This server imports from no directory: %(VARIABLE)s is empty. Its operator sets it "
+                "to the directories that imports may read."
+            )
+            % {"VARIABLE": VARIABLE}
         )
     real = Path(os.path.realpath(path))
     inside = [root for root in (Path(os.path.realpath(root)) for root in roots) if real.is_relative_to(root)]
     if not inside:
         named = ", ".join(str(root) for root in roots)
-        raise SourceNotAllowed(f"{printable(path)} is not inside an import root ({VARIABLE}: {named}).")
+        raise SourceNotAllowed(
+            _("%(path)s is not inside an import root (%(VARIABLE)s: %(named)s).")
+            % {"path": printable(path), "VARIABLE": VARIABLE, "named": named}
+        )
     home = Path(os.path.realpath(store))
     if real.is_relative_to(home) or home.is_relative_to(real):
-        raise SourceNotAllowed(f"{printable(path)} overlaps the model store itself.")
+        raise SourceNotAllowed(_("%(path)s overlaps the model store itself.") % {"path": printable(path)})
     if not real.is_dir():
-        what = "is a file, not a directory" if real.exists() else "is not there"
+        what = _("is a file, not a directory") if real.exists() else _("is not there")
         raise SourceNotAllowed(f"{printable(path)} {what}.")
     root = max(inside, key=lambda root: len(root.parts))
     return AllowedDirectory(root, real.relative_to(root).as_posix())
@@ -219,22 +244,25 @@ def allowed_directory(source: str, *, roots: Sequence[Path], store: Path) -> All
 def _path_of(source: str) -> str:
     text = source.strip()
     if not text or len(text) > MAX_LENGTH or "\x00" in text:
-        raise SourceNotAllowed("Give the absolute path of a directory on the server.")
+        raise SourceNotAllowed(_("Give the absolute path of a directory on the server."))
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
     if scheme is None:
         path = text
     elif scheme[1].lower() == "file":
         address = urlsplit(text)
         if address.netloc not in ("", "localhost") or address.query or address.fragment:
-            raise SourceNotAllowed("A file address has the form file:///directory, without host, ? and #.")
+            raise SourceNotAllowed(_("A file address has the form file:///directory, without host, ? and #."))
         path = unquote(address.path, errors="strict") if _decodes(address.path) else ""
     else:
         raise SourceNotAllowed(
-            f"This server does not import from {scheme[1].lower()}:// addresses. "
-            "Give hf://org/name@revision, or the absolute path of a directory on the server."
+            _(
+                "This server does not import from %(lower)s:// addresses. Give "
+                "hf://org/name@revision, or the absolute path of a directory on the server."
+            )
+            % {"lower": scheme[1].lower()}
         )
     if not path.startswith("/") or "\x00" in path:
-        raise SourceNotAllowed("Give an absolute path; it begins with '/'.")
+        raise SourceNotAllowed(_("Give an absolute path; it begins with '/'."))
     return path
 
 

@@ -1,20 +1,21 @@
 """The states of a version and the moves between them."""
 
 from django.db.models import TextChoices
+from django.utils.translation import gettext_lazy as _
 
 from common.transitions import Machine
 
 
 class VersionState(TextChoices):
-    IMPORTING = "importing"
-    READY = "ready"
-    ARCHIVED = "archived"
+    IMPORTING = "importing", _("Importing")
+    READY = "ready", _("Ready")
+    ARCHIVED = "archived", _("Archived")
     """Set aside: it keeps its files, but lists leave it out and no alias or release may name it."""
-    FAILED = "failed"
+    FAILED = "failed", _("Failed")
     """Something stood in the way; the same import may succeed later."""
-    REFUSED = "refused"
+    REFUSED = "refused", _("Refused")
     """Its files must not enter the registry."""
-    DELETED = "deleted"
+    DELETED = "deleted", _("Deleted")
     """Its files are gone; the row stays, so that history keeps its meaning and its name is not used again."""
 
 
@@ -48,40 +49,40 @@ DEFAULT_BRANCHES = {HubKind.HUGGINGFACE: "main", HubKind.MODELSCOPE: "master"}
 
 
 class SyncState(TextChoices):
-    RESOLVING = "resolving"
+    RESOLVING = "resolving", _("Resolving")
     """The hub is asked which commit the revision is."""
-    FETCHING = "fetching"
+    FETCHING = "fetching", _("Fetching")
     """A version of that commit is being imported."""
-    PAUSED = "paused"
+    PAUSED = "paused", _("Paused")
     """A person paused it; what has come is kept."""
-    INTERRUPTED = "interrupted"
+    INTERRUPTED = "interrupted", _("Interrupted")
     """The hub gave nothing for too long, or refuses the token; what has come is kept, and the next schedule,
     or a new token for the source, goes on with it.
     """
-    DONE = "done"
+    DONE = "done", _("Done")
     """The version is ready."""
-    CURRENT = "current"
+    CURRENT = "current", _("Current")
     """Nothing to do: there is a version of this commit."""
-    FAILED = "failed"
-    REFUSED = "refused"
+    FAILED = "failed", _("Failed")
+    REFUSED = "refused", _("Refused")
     """The repository holds what must not enter the registry."""
-    CANCELLED = "cancelled"
+    CANCELLED = "cancelled", _("Cancelled")
 
 
 class Cause(TextChoices):
     """Why a sync failed or was interrupted, where a program may act on it; the reason says it in full."""
 
-    GATED = "gated", "The repository is gated."
-    NO_REPOSITORY = "no_repository", "There is no such repository, or the token does not open it."
-    NO_REVISION = "no_revision", "The repository has no such revision."
-    BAD_TOKEN = "bad_token", "The hub does not accept the token."
-    CHANGED = "changed", "The repository changed while it was fetched."
-    MISBEHAVES = "misbehaves", "What the hub sends is not what it promises."
-    UNREACHABLE = "unreachable", "The hub cannot be reached."
-    RATE_LIMITED = "rate_limited", "The hub asks for fewer requests."
-    ADDRESS_FORBIDDEN = "address_forbidden", "The hub leads to an address that is not allowed."
-    STORE_FULL = "store_full", "The model store is full."
-    QUOTA = "quota", "The team has no room left."
+    GATED = "gated", _("The repository is gated.")
+    NO_REPOSITORY = "no_repository", _("There is no such repository, or the token does not open it.")
+    NO_REVISION = "no_revision", _("The repository has no such revision.")
+    BAD_TOKEN = "bad_token", _("The hub does not accept the token.")
+    CHANGED = "changed", _("The repository changed while it was fetched.")
+    MISBEHAVES = "misbehaves", _("What the hub sends is not what it promises.")
+    UNREACHABLE = "unreachable", _("The hub cannot be reached.")
+    RATE_LIMITED = "rate_limited", _("The hub asks for fewer requests.")
+    ADDRESS_FORBIDDEN = "address_forbidden", _("The hub leads to an address that is not allowed.")
+    STORE_FULL = "store_full", _("The model store is full.")
+    QUOTA = "quota", _("The team has no room left.")
 
 
 _Y = SyncState
@@ -107,21 +108,21 @@ FETCHING_SYNCS = OPEN_SYNCS - {_Y.RESOLVING}
 class ExportKind(TextChoices):
     """What a version is exported to."""
 
-    HUGGINGFACE = "huggingface", "Hugging Face repository"
-    SLIPWAY = "slipway", "Another Slipway"
+    HUGGINGFACE = "huggingface", _("Hugging Face repository")
+    SLIPWAY = "slipway", _("Another Slipway")
 
 
 class ExportState(TextChoices):
-    SENDING = "sending"
+    SENDING = "sending", _("Sending")
     """Its process looks at the repository, sends what is missing there, and commits."""
-    PAUSED = "paused"
+    PAUSED = "paused", _("Paused")
     """A person paused it; what the hub has got it keeps for a while."""
-    INTERRUPTED = "interrupted"
+    INTERRUPTED = "interrupted", _("Interrupted")
     """The hub gave nothing for too long; a person resumes it."""
-    DONE = "done"
+    DONE = "done", _("Done")
     """One commit of the repository holds the version."""
-    FAILED = "failed"
-    CANCELLED = "cancelled"
+    FAILED = "failed", _("Failed")
+    CANCELLED = "cancelled", _("Cancelled")
 
 
 _X = ExportState
@@ -140,14 +141,14 @@ OPEN_EXPORTS = frozenset({_X.SENDING, _X.PAUSED, _X.INTERRUPTED})
 
 
 class FindingState(TextChoices):
-    FOUND = "found"
+    FOUND = "found", _("Found")
     """A damaged file still lies among the blobs."""
-    ASIDE = "aside"
+    ASIDE = "aside", _("Aside")
     """It is moved aside, or was never there; it is fetched from where its versions came from."""
-    LOST = "lost"
+    LOST = "lost", _("Lost")
     """No source of its versions gives it any more."""
-    REPAIRED = "repaired"
-    UNNEEDED = "unneeded"
+    REPAIRED = "repaired", _("Repaired")
+    UNNEEDED = "unneeded", _("Unneeded")
     """No version needs it."""
 
 
@@ -156,42 +157,42 @@ OPEN_FINDINGS = frozenset({FindingState.FOUND, FindingState.ASIDE, FindingState.
 
 
 class SignatureVerdict(TextChoices):
-    VALID = "valid"
+    VALID = "valid", _("Valid")
     """A key that the team trusted then has signed just the files of the version."""
-    UNKNOWN = "unknown"
+    UNKNOWN = "unknown", _("Unknown")
     """Nobody whom the team trusts has made it."""
-    INVALID = "invalid"
+    INVALID = "invalid", _("Invalid")
     """It is broken, or was made for other files."""
-    MISSING = "missing"
+    MISSING = "missing", _("Missing")
     """Slipway is to sign the version and could not yet."""
 
 
 class SignatureOrigin(TextChoices):
-    FILES = "files"
+    FILES = "files", _("Files")
     """It came with the version's files."""
-    SLIPWAY = "slipway"
+    SLIPWAY = "slipway", _("Slipway")
     """This installation has made it."""
 
 
 class SignatureDemand(TextChoices):
     """What becomes of a version without a signature that its team trusts, when it is to be served."""
 
-    OFF = "off", "nothing is asked"
-    WARN = "warn", "it is served, with a warning"
-    REQUIRE = "require", "it is not served"
+    OFF = "off", _("nothing is asked")
+    WARN = "warn", _("it is served, with a warning")
+    REQUIRE = "require", _("it is not served")
 
 
 class UploadState(TextChoices):
-    OPEN = "open"
+    OPEN = "open", _("Open")
     """Parts are taken."""
-    IMPORTING = "importing"
+    IMPORTING = "importing", _("Importing")
     """All of it has come; a version is made of it."""
-    DONE = "done"
+    DONE = "done", _("Done")
     """The version is ready."""
-    REFUSED = "refused"
+    REFUSED = "refused", _("Refused")
     """It holds what must not enter the registry."""
-    CANCELLED = "cancelled"
-    EXPIRED = "expired"
+    CANCELLED = "cancelled", _("Cancelled")
+    EXPIRED = "expired", _("Expired")
     """Nobody sent anything for too long."""
 
 
@@ -214,6 +215,6 @@ LIVE_UPLOADS = frozenset({_U.OPEN, _U.IMPORTING})
 class RunState(TextChoices):
     """Of what is done to the whole store."""
 
-    RUNNING = "running"
-    DONE = "done"
-    STOPPED = "stopped"
+    RUNNING = "running", _("Running")
+    DONE = "done", _("Done")
+    STOPPED = "stopped", _("Stopped")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 
 from accounts.models import Team
 from accounts.states import Right
@@ -176,16 +177,16 @@ def standing_of(version: Version) -> Standing:
 
 def standing(signatures: Sequence[tuple[str, str, str]]) -> Standing:
     """Of signatures as (verdict, reason, name of the trusted key, or empty)."""
-    for verdict, reason, _ in signatures:
+    for verdict, reason, _key in signatures:
         if verdict == SignatureVerdict.INVALID:
-            return Standing("invalid", f"A signature of it is broken. {reason}")
-    for verdict, _, key in signatures:
+            return Standing("invalid", _("A signature of it is broken. %(reason)s") % {"reason": reason})
+    for verdict, _reason, key in signatures:
         if verdict == SignatureVerdict.VALID and key:
-            return Standing("trusted", f"Signed by the key {key}.")
+            return Standing("trusted", _("Signed by the key %(key)s.") % {"key": key})
     if any(verdict != SignatureVerdict.MISSING for verdict, _, _ in signatures):
-        return Standing("unknown", "It is signed, but by no key that the team trusts.")
+        return Standing("unknown", _("It is signed, but by no key that the team trusts."))
     missing = next((f" {reason}" for _, reason, _ in signatures), "")
-    return Standing("unsigned", f"It is not signed.{missing}")
+    return Standing("unsigned", _("It is not signed.%(missing)s") % {"missing": missing})
 
 
 def demand_of(team_id: int) -> SignatureDemand:
@@ -208,8 +209,12 @@ def check_signature(version: Version) -> str:
         return f"Warning: {found.reason}"
     team = version.model.team.name
     raise SignatureNotTrusted(
-        f"Team {team} serves only versions that a key it trusts has signed, and {version} is none. "
-        f"{found.reason} Have it signed and import it again, or ask an admin of the team to trust the key."
+        _(
+            "Team %(team)s serves only versions that a key it trusts has signed, and %(version)s "
+            "is none. %(reason)s Have it signed and import it again, or ask an admin of the team "
+            "to trust the key."
+        )
+        % {"team": team, "version": version, "reason": found.reason}
     )
 
 
@@ -221,7 +226,10 @@ def bundle_of(version: Version, origin: str = "") -> str:
     rows = rows.filter(origin=origin) if origin else rows.order_by("-origin")
     bundle = rows.values_list("bundle", flat=True).first()
     if bundle is None:
-        raise Unsigned(f"{version} has no signature{f' of this origin ({origin})' if origin else ''}.")
+        raise Unsigned(
+            _("%(version)s has no signature%(else)s.")
+            % {"version": version, "else": f" of this origin ({origin})" if origin else ""}
+        )
     return bundle
 
 

@@ -7,6 +7,7 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.functional import cached_property
+from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.decorators import action
@@ -130,11 +131,13 @@ def _moment(text: str | None) -> datetime | None:
     except ValueError:
         moment = None
     if moment is None:
-        raise ValidationError({"since": ["Give a time such as 2026-11-20T08:30:00Z."]})
+        raise ValidationError({"since": [_("Give a time such as 2026-11-20T08:30:00Z.")]})
     return moment if timezone.is_aware(moment) else timezone.make_aware(moment)
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text[:9]) <= services.MAX_LINES:
-        raise ValidationError({"lines": [f"Give a number from 1 to {services.MAX_LINES}."]})
+        raise ValidationError(
+            {"lines": [_("Give a number from 1 to %(MAX_LINES)s.") % {"MAX_LINES": services.MAX_LINES}]}
+        )
     return int(text)

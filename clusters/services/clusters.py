@@ -3,6 +3,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from accounts.models import Team
 from accounts.services import require_for_owner
@@ -41,7 +42,10 @@ def register_cluster(
                 wanted.team_id,
                 wanted.settings,
             ):
-                raise NameTaken(f"There is another cluster with the name {name}. Choose another name.")
+                raise NameTaken(
+                    _("There is another cluster with the name %(name)s. Choose another name.")
+                    % {"name": name}
+                )
             return cluster
         kernel.wake(cluster)
         audit.record(

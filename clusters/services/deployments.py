@@ -3,6 +3,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
+from django.utils.translation import gettext as _
 
 from accounts.models import Team
 from accounts.services import require
@@ -51,7 +52,9 @@ def ensure_deployment(
     """
     require(actor, Right.FLEET_OPERATE, team)
     if cluster.team_id not in (None, team.pk):
-        raise Missing(f"Team {team.name} has no cluster {cluster.name}.")
+        raise Missing(
+            _("Team %(team)s has no cluster %(cluster)s.") % {"team": team.name, "cluster": cluster.name}
+        )
     now = kernel.clock()
     wanted = Deployment(
         created_at=now,
@@ -85,9 +88,14 @@ def ensure_deployment(
         wanted.refresh_from_db()
         return wanted
     if existing.op_key != op_key:
-        raise NameTaken(f"There is another deployment with the name {name}: {existing.created_by} made it.")
+        raise NameTaken(
+            _("There is another deployment with the name %(name)s: %(created_by)s made it.")
+            % {"name": name, "created_by": existing.created_by}
+        )
     if existing.state in GONE:
-        raise DeploymentGone(f"The deployment {name} has been removed. Make one with a new name.")
+        raise DeploymentGone(
+            _("The deployment %(name)s has been removed. Make one with a new name.") % {"name": name}
+        )
     return existing
 
 
@@ -124,11 +132,15 @@ def scale_deployment(
     row = selectors.deployment(name)
     require(actor, Right.FLEET_OPERATE, row.team_id)
     if not 0 <= replicas <= MAX_REPLICAS:
-        raise InvalidDeployment(fields={"replicas": [f"Choose from 0 to {MAX_REPLICAS}."]})
+        raise InvalidDeployment(
+            fields={"replicas": [_("Choose from 0 to %(MAX_REPLICAS)s.") % {"MAX_REPLICAS": MAX_REPLICAS}]}
+        )
     with transaction.atomic():
         same = Deployment.objects.filter(pk=row.pk, scale_fence__lte=fence or 0)
         if fence is not None and not same.update(scale_fence=fence):
-            raise StaleWish(f"A later step has already said how many workers {name} is to have.")
+            raise StaleWish(
+                _("A later step has already said how many workers %(name)s is to have.") % {"name": name}
+            )
         row.refresh_from_db()
         before = row.replicas
         if row.state not in GONE and before == replicas:
@@ -137,8 +149,11 @@ def scale_deployment(
         if not kernel.wake(row, where=where, replicas=replicas, generation=F("generation") + 1):
             row.refresh_from_db()
             if row.state in GONE:
-                raise DeploymentGone(f"The deployment {name} has been removed.")
-            raise NameTaken(f"Someone else scaled {name} at the same moment, to {row.replicas}. Try again.")
+                raise DeploymentGone(_("The deployment %(name)s has been removed.") % {"name": name})
+            raise NameTaken(
+                _("Someone else scaled %(name)s at the same moment, to %(replicas)s. Try again.")
+                % {"name": name, "replicas": row.replicas}
+            )
         audit.record(
             actor,
             "deployment.scale",

@@ -3,6 +3,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from accounts.actors import grants_of
 from accounts.grants import Grants
 from accounts.states import Right
@@ -35,9 +37,16 @@ async def accept_heartbeats(document: object, *, actor: Actor) -> Receipt:
     """
     entries = document.get("workers") if isinstance(document, dict) else None
     if not isinstance(entries, list):
-        raise Invalid(fields={"workers": ["Send a list of heartbeats."]})
+        raise Invalid(fields={"workers": [_("Send a list of heartbeats.")]})
     if len(entries) > MAX_WORKERS_PER_BATCH:
-        raise Invalid(fields={"workers": [f"Send at most {MAX_WORKERS_PER_BATCH} at once."]})
+        raise Invalid(
+            fields={
+                "workers": [
+                    _("Send at most %(MAX_WORKERS_PER_BATCH)s at once.")
+                    % {"MAX_WORKERS_PER_BATCH": MAX_WORKERS_PER_BATCH}
+                ]
+            }
+        )
     station = current_station()
     grants = grants_of(actor)
     refused = []
@@ -56,7 +65,9 @@ async def _take(entry: object, station: Station, grants: Grants) -> str:
         return f"{error}."
     deployment = await station.deployment(heartbeat.deployment)
     if deployment is None or not grants.may(Right.FLEET_REPORT, deployment.team_id):
-        return f"There is no deployment {heartbeat.deployment} for which you may report."
+        return _("There is no deployment %(deployment)s for which you may report.") % {
+            "deployment": heartbeat.deployment
+        }
     reason = _mismatch(heartbeat, deployment)
     if not reason:
         station.take(heartbeat)
@@ -66,11 +77,22 @@ async def _take(entry: object, station: Station, grants: Grants) -> str:
 def _mismatch(heartbeat: Heartbeat, deployment: DeploymentRow) -> str:
     seat = re.fullmatch(rf"{re.escape(deployment.name)}-(\d{{1,3}})", heartbeat.worker)
     if seat is None or int(seat[1]) >= MAX_REPLICAS:
-        return f"{heartbeat.worker} is no worker of {deployment.name}."
+        return _("%(worker)s is no worker of %(deployment)s.") % {
+            "worker": heartbeat.worker,
+            "deployment": deployment.name,
+        }
     if heartbeat.service != deployment.service:
-        return f"{deployment.name} serves {deployment.service}, not {heartbeat.service}."
+        return _("%(deployment)s serves %(service)s, not %(service_2)s.") % {
+            "deployment": deployment.name,
+            "service": deployment.service,
+            "service_2": heartbeat.service,
+        }
     if heartbeat.version != deployment.version_label:
-        return f"{deployment.name} serves {deployment.version_label}, not {heartbeat.version}."
+        return _("%(deployment)s serves %(version_label)s, not %(version)s.") % {
+            "deployment": deployment.name,
+            "version_label": deployment.version_label,
+            "version": heartbeat.version,
+        }
     return ""
 
 

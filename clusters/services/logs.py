@@ -1,3 +1,5 @@
+from django.utils.translation import gettext as _
+
 from clusters.backends import backend_of
 from clusters.backends.base import ClusterUnreachable, UnknownWorker
 from clusters.errors import WorkerMissing
@@ -16,10 +18,10 @@ def worker_log(*, actor: Actor, worker: str, lines: int) -> str:
     visible = Worker.objects.for_actor(actor).select_related("deployment__cluster")
     found = visible.filter(name=worker).first()
     if found is None:
-        raise WorkerMissing(f"There is no worker {worker}.")
+        raise WorkerMissing(_("There is no worker %(worker)s.") % {"worker": worker})
     try:
         return backend_of(found.deployment.cluster).logs(worker, lines=min(max(lines, 1), MAX_LINES))
     except UnknownWorker:
-        raise WorkerMissing(f"The worker {worker} has left no log.") from None
+        raise WorkerMissing(_("The worker %(worker)s has left no log.") % {"worker": worker}) from None
     except ClusterUnreachable as error:
-        raise Unavailable(f"The cluster does not answer: {error}") from None
+        raise Unavailable(_("The cluster does not answer: %(error)s") % {"error": error}) from None

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.core.signing import BadSignature, Signer
 from django.db.models import Model, Q
+from django.utils.translation import gettext as _
 from rest_framework.exceptions import ValidationError
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
@@ -56,7 +57,7 @@ _PACKERS: Mapping[str, tuple[type[Any], Any, Any]] = {
 
 
 def _packed(value: Any) -> Any:
-    for tag, (kind, pack, _) in _PACKERS.items():
+    for tag, (kind, pack, _unpack) in _PACKERS.items():
         if isinstance(value, kind):
             return [tag, pack(value)]
     return value
@@ -151,7 +152,9 @@ def _parameter(name: str, schema: dict[str, Any], description: str) -> dict[str,
 def _limit(request: Request) -> int:
     text = request.query_params.get("limit", str(DEFAULT_LIMIT))
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MAX_LIMIT):
-        raise ValidationError({"limit": [f"Give a whole number from 1 to {MAX_LIMIT:,}."]})
+        raise ValidationError(
+            {"limit": [_("Give a whole number from 1 to %(MAX_LIMIT)s.") % {"MAX_LIMIT": f"{MAX_LIMIT:,}"}]}
+        )
     return int(text)
 
 
@@ -159,7 +162,13 @@ def _sort(request: Request, offered: Sequence[str]) -> str:
     wanted = request.query_params.get("sort", offered[0])
     known = [field.removeprefix("-") for field in offered]
     if wanted.removeprefix("-") not in known:
-        raise ValidationError({"sort": [f"Sort by one of: {', '.join(known)}; `-` in front turns it round."]})
+        raise ValidationError(
+            {
+                "sort": [
+                    _("Sort by one of: %(known)s; `-` in front turns it round.") % {"known": ", ".join(known)}
+                ]
+            }
+        )
     return wanted
 
 
@@ -170,10 +179,12 @@ def _cursor(request: Request, sort: str) -> Cursor | None:
         cursor = Cursor.opened(text, request.path)
     except ValueError:
         raise ValidationError(
-            {"cursor": ["This is not a cursor of this list. Start again without one."]}
+            {"cursor": [_("This is not a cursor of this list. Start again without one.")]}
         ) from None
     if cursor.sort != sort:
-        raise ValidationError({"cursor": [f"This cursor belongs to sort={cursor.sort}."]})
+        raise ValidationError(
+            {"cursor": [_("This cursor belongs to sort=%(sort)s.") % {"sort": cursor.sort}]}
+        )
     return cursor
 
 

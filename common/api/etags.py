@@ -6,6 +6,7 @@ from typing import Any
 from django.db.models import Model
 from django.http import HttpRequest
 from django.utils.http import parse_etags
+from django.utils.translation import gettext as _
 
 from common.api.json import dumps
 from common.errors import Stale
@@ -38,7 +39,7 @@ def expected_revision(request: HttpRequest, instance: Model, *, shown: Any) -> i
             return instance.revision
     elif etag_of(instance, shown) in tags:
         return None
-    raise Stale("It is not what your If-Match names any more. Read it again, then repeat the change.")
+    raise Stale(_("It is not what your If-Match names any more. Read it again, then repeat the change."))
 
 
 def _bare(tag: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any, cast
 import django_filters
 from django import forms
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
@@ -22,7 +23,7 @@ class FilterBackend(DjangoFilterBackend):  # type: ignore[misc]
         for name, field in filterset.form.fields.items() if filterset else ():
             # Django takes whatever it does not know for "not given".
             if isinstance(field, forms.NullBooleanField) and not _is_truth_value(request, name):
-                raise ValidationError({name: ["Give one of: true, false."]})
+                raise ValidationError({name: [_("Give one of: true, false.")]})
             # Rows are no fixed values: there may be thousands, and not all for everybody's eyes.
             if isinstance(field, forms.ChoiceField) and not isinstance(field, forms.ModelChoiceField):
                 field.error_messages["invalid_choice"] = _choose_one_of(field)

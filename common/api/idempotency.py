@@ -18,6 +18,7 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext as _
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -64,7 +65,7 @@ def once(
     if (key := request.headers.get(HEADER)) is None:
         return work()
     if not _acceptable.fullmatch(key):
-        raise ValidationError({HEADER: ["Give 1 to 255 visible ASCII characters without spaces."]})
+        raise ValidationError({HEADER: [_("Give 1 to 255 visible ASCII characters without spaces.")]})
     claim = _claim(actor, path=request.path, key=key, body_hash=_digest(request.data), secret=secret)
     if claim.status is not None:
         return _replayed(claim)
@@ -109,13 +110,17 @@ def _claim(actor: Actor, *, path: str, key: str, body_hash: str, secret: bool) -
     if created:
         return row
     if row.body_hash != body_hash:
-        raise KeyReused(f"This {HEADER} came before with another body. Use a new key for a new request.")
+        raise KeyReused(
+            _("This %(HEADER)s came before with another body. Use a new key for a new request.")
+            % {"HEADER": HEADER}
+        )
     if row.status is not None:
         return row
     abandoned = IdempotentAnswer.objects.filter(pk=row.pk, status=None, lease_until__lt=now)
     if not abandoned.update(**mine):
         raise BeingAnswered(
-            f"The first request with this {HEADER} is still being answered. Repeat this one soon."
+            _("The first request with this %(HEADER)s is still being answered. Repeat this one soon.")
+            % {"HEADER": HEADER}
         )
     row.claim = str(mine["claim"])
     return row
@@ -132,7 +137,9 @@ def _keep(claim: IdempotentAnswer, response: HttpResponseBase) -> None:
         body="" if claim.secret else body,
     )
     if not kept:
-        raise BeingAnswered(f"Another request with this {HEADER} overtook this one. Repeat it soon.")
+        raise BeingAnswered(
+            _("Another request with this %(HEADER)s overtook this one. Repeat it soon.") % {"HEADER": HEADER}
+        )
 
 
 def _let_go(claim: IdempotentAnswer) -> None:
@@ -145,8 +152,12 @@ def _replayed(answer: IdempotentAnswer) -> HttpResponse:
     if answer.secret:
         place = answer.headers.get("Location", answer.path)
         raise SecretShown(
-            f"The first request with this {HEADER} succeeded, and its answer held a secret that is shown "
-            f"once. If you lost it, delete {place} and send the request again with a new key."
+            _(
+                "The first request with this %(HEADER)s succeeded, and its answer held a secret that "
+                "is shown once. If you lost it, delete %(place)s and send the request again with a "
+                "new key."
+            )
+            % {"HEADER": HEADER, "place": place}
         )
     response = HttpResponse(answer.body, status=answer.status, content_type=JSONRenderer.media_type)
     for name, value in answer.headers.items():

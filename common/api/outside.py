@@ -5,6 +5,7 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
+from django.utils.translation import gettext
 from django.views import defaults
 
 from common import errors
@@ -15,14 +16,15 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     if not _api(request):
         return defaults.bad_request(request, exception)
     return _problem(
-        request, errors.Invalid("The request cannot be accepted: its host, size or form is not allowed.")
+        request,
+        errors.Invalid(gettext("The request cannot be accepted: its host, size or form is not allowed.")),
     )
 
 
 def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     if not _api(request):
         return defaults.permission_denied(request, exception)
-    return _problem(request, PermissionDenied("You may not do that."))
+    return _problem(request, PermissionDenied(gettext("You don't have permission to do that.")))
 
 
 def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:

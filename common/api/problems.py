@@ -12,6 +12,8 @@ from django.core.signals import got_request_exception
 from django.db import DataError, IntegrityError, OperationalError
 from django.db.models import ProtectedError
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as _
 from rest_framework import exceptions
 from rest_framework.response import Response
 
@@ -53,35 +55,40 @@ def kind_of(error: Exception) -> Kind | None:
     return kind
 
 
-register(errors.SlipwayError, status=409, title="That cannot be done", slug="refused")
-register(errors.Missing, status=404, title="There is no such thing", slug="not-found")
-register(errors.NotAllowed, status=403, title="You may not do that", slug="not-allowed")
-register(errors.Conflict, status=409, title="The present state forbids it", slug="conflict")
-register(errors.Stale, status=412, title="It has changed meanwhile", slug="stale")
-register(errors.Invalid, status=400, title="The request is not valid", slug="invalid")
-register(errors.Unavailable, status=503, title="A part does not answer", slug="unavailable")
-register(Http404, status=404, title="There is no such thing", slug="not-found")
-register(PermissionDenied, status=403, title="You may not do that", slug="not-allowed")
-register(DjangoValidationError, status=400, title="The request is not valid", slug="invalid")
-register(IntegrityError, status=409, title="The present state forbids it", slug="conflict")
-register(DataError, status=400, title="The request is not valid", slug="invalid")
-register(OperationalError, status=503, title="A part does not answer", slug="unavailable")
-register(exceptions.ValidationError, status=400, title="The request is not valid", slug="invalid")
-register(exceptions.ParseError, status=400, title="The request cannot be read", slug="malformed")
-register(exceptions.NotAuthenticated, status=401, title="Who are you?", slug="not-authenticated")
-register(exceptions.AuthenticationFailed, status=401, title="Who are you?", slug="not-authenticated")
-register(exceptions.PermissionDenied, status=403, title="You may not do that", slug="not-allowed")
-register(exceptions.NotFound, status=404, title="There is no such thing", slug="not-found")
+register(errors.SlipwayError, status=409, title=_("Cannot be done"), slug="refused")
+register(errors.Missing, status=404, title=_("Not found"), slug="not-found")
+register(errors.NotAllowed, status=403, title=_("Permission denied"), slug="not-allowed")
+register(errors.Conflict, status=409, title=_("Conflict with the current state"), slug="conflict")
+register(errors.Stale, status=412, title=_("Changed by someone else"), slug="stale")
+register(errors.Invalid, status=400, title=_("Invalid request"), slug="invalid")
+register(errors.Unavailable, status=503, title=_("Service unavailable"), slug="unavailable")
+register(Http404, status=404, title=_("Not found"), slug="not-found")
+register(PermissionDenied, status=403, title=_("Permission denied"), slug="not-allowed")
+register(DjangoValidationError, status=400, title=_("Invalid request"), slug="invalid")
+register(IntegrityError, status=409, title=_("Conflict with the current state"), slug="conflict")
+register(DataError, status=400, title=_("Invalid request"), slug="invalid")
+register(OperationalError, status=503, title=_("Service unavailable"), slug="unavailable")
+register(exceptions.ValidationError, status=400, title=_("Invalid request"), slug="invalid")
+register(exceptions.ParseError, status=400, title=_("Malformed request"), slug="malformed")
 register(
-    exceptions.MethodNotAllowed, status=405, title="This path has no such method", slug="method-not-allowed"
+    exceptions.NotAuthenticated, status=401, title=_("Authentication required"), slug="not-authenticated"
 )
-register(exceptions.NotAcceptable, status=406, title="No such format", slug="not-acceptable")
 register(
-    exceptions.UnsupportedMediaType, status=415, title="Unknown content type", slug="unsupported-media-type"
+    exceptions.AuthenticationFailed, status=401, title=_("Authentication required"), slug="not-authenticated"
 )
-register(exceptions.Throttled, status=429, title="Too many requests", slug="throttled")
+register(exceptions.PermissionDenied, status=403, title=_("Permission denied"), slug="not-allowed")
+register(exceptions.NotFound, status=404, title=_("Not found"), slug="not-found")
+register(exceptions.MethodNotAllowed, status=405, title=_("Method not allowed"), slug="method-not-allowed")
+register(exceptions.NotAcceptable, status=406, title=_("Not acceptable"), slug="not-acceptable")
+register(
+    exceptions.UnsupportedMediaType,
+    status=415,
+    title=_("Unsupported media type"),
+    slug="unsupported-media-type",
+)
+register(exceptions.Throttled, status=429, title=_("Too many requests"), slug="throttled")
 
-UNEXPECTED = Kind("unexpected", 500, "Something unexpected happened")
+UNEXPECTED = Kind("unexpected", 500, _("Internal error"))
 
 
 def document(
@@ -90,7 +97,7 @@ def document(
     """The members of RFC 9457, `errors` where fields are at fault, and the id to look for in the log."""
     problem: dict[str, Any] = {
         "type": kind.uri,
-        "title": kind.title,
+        "title": gettext(kind.title),
         "status": kind.status,
         "detail": detail,
         "instance": instance,
@@ -142,26 +149,26 @@ def _unexpected(error: Exception, request: HttpRequest) -> Response:
 
 
 def logged() -> str:
-    return f"It was logged under request id {request_id.current()}."
+    return gettext("It was logged under request id %(id)s.") % {"id": request_id.current()}
 
 
 def _detail(error: Exception, fields: Mapping[str, Sequence[str]]) -> str:
     match error:
         case Http404() | exceptions.NotFound():
-            return "There is nothing here that you may see."
+            return gettext("It does not exist, or you don't have permission to see it.")
         case ProtectedError():
             kinds = sorted({str(row._meta.verbose_name_plural) for row in error.protected_objects})
-            return f"It is still in use by {', '.join(kinds)}."
+            return gettext("It is still in use by %(kinds)s.") % {"kinds": ", ".join(kinds)}
         case IntegrityError():
-            return "Something with these values exists already, or refers to something that is gone."
+            return gettext("Something with these values exists already, or refers to something that is gone.")
         case DataError():
-            return "A value is too long, too large, or holds a character that cannot be stored."
+            return gettext("A value is too long, too large, or holds a character that cannot be stored.")
         case OperationalError():
-            return "The database does not answer. Try again in a moment."
+            return gettext("The database does not respond. Try again in a moment.")
         case exceptions.ValidationError() | DjangoValidationError():
             if set(fields) == {BODY}:
                 return " ".join(fields[BODY])
-            return f"See `errors` for what is wrong with: {', '.join(fields)}."
+            return gettext("See `errors` for what is wrong with: %(fields)s.") % {"fields": ", ".join(fields)}
         case exceptions.APIException():
             return str(error.detail)
     return str(error)

@@ -20,7 +20,7 @@ from common.revisions import Revised
             media_type=problems.CONTENT_TYPE,
             value={
                 "type": "urn:slipway:problem:invalid",
-                "title": "The request is not valid",
+                "title": "Invalid request",
                 "status": 400,
                 "detail": "See `errors` for what is wrong with: name.",
                 "instance": "/api/v1/teams/",

@@ -22,6 +22,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Model, QuerySet
 from django.http import Http404
 from django.http.response import HttpResponseBase
+from django.utils.translation import gettext as _
 from rest_framework.exceptions import ValidationError
 from rest_framework.filters import SearchFilter
 from rest_framework.permissions import SAFE_METHODS
@@ -211,9 +212,9 @@ class Put(Endpoint, ABC):
         except Http404:
             present = None
         if present is None and "If-Match" in request.headers:
-            raise Stale("What your If-Match names is gone.")
+            raise Stale(_("What your If-Match names is gone."))
         if present is not None and request.headers.get("If-None-Match") == "*":
-            raise Stale("It exists already, and your If-None-Match asks that it does not.")
+            raise Stale(_("It exists already, and your If-None-Match asks that it does not."))
         expected = self.expected(present) if present is not None else None
         made = self.put_one(present, self.given(), expected)
         return self.answer(made, status=201 if present is None else 200)

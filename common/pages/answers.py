@@ -18,6 +18,7 @@ from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from common.errors import Invalid, SlipwayError
+from common.languages import Text
 from common.pages.looks import Tone
 from common.texts import marked
 
@@ -64,15 +65,15 @@ def back(request: HttpRequest, default: str = "/") -> str:
     return parts.path + (f"?{parts.query}" if parts.query else "")
 
 
-def done(request: HttpRequest, text: str, *, to: str | None = None, tone: Tone = "good") -> HttpResponse:
+def done(request: HttpRequest, text: Text, *, to: str | None = None, tone: Tone = "good") -> HttpResponse:
     """The change is made: say so in a toast, and show `to`, or what the page now looks like."""
     if not is_part_request(request):
-        messages.add_message(request, messages.INFO, text, extra_tags=tone)
+        messages.add_message(request, messages.INFO, str(text), extra_tags=tone)
         return HttpResponseRedirect(to or back(request))
     if to is not None:
-        messages.add_message(request, messages.INFO, text, extra_tags=tone)
+        messages.add_message(request, messages.INFO, str(text), extra_tags=tone)
         return HttpResponse(status=204, headers={"HX-Redirect": to})
-    event = {"slipway:done": {"text": marked(text), "tone": tone}}
+    event = {"slipway:done": {"text": marked(str(text)), "tone": tone}}
     return HttpResponse(status=204, headers={"HX-Trigger": json.dumps(event)})
 
 

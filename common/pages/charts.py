@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from django.utils.translation import gettext as _
+
 from common.pages import formats
 from common.pages.looks import Tone
 
@@ -114,12 +116,16 @@ class Chart:
     @property
     def in_words(self) -> str:
         if self.is_empty:
-            return f"{self.title}: nothing measured yet."
+            return _("%(title)s: nothing measured yet.") % {"title": self.title}
         parts = [
-            f"{row['name']} last {row['last']}, between {row['lowest']} and {row['highest']}"
+            _("%(row)s last %(last)s, between %(lowest)s and %(highest)s")
+            % {"row": row["name"], "last": row["last"], "lowest": row["lowest"], "highest": row["highest"]}
             for row in self.rows
         ]
-        parts += [f"limit {limit.name} at {self.say(limit.value)}" for limit in self.limits]
+        parts += [
+            _("limit %(limit)s at %(limit_2)s") % {"limit": limit.name, "limit_2": self.say(limit.value)}
+            for limit in self.limits
+        ]
         return f"{self.title}: {'; '.join(parts)}."
 
     @property

@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
 
 from common.audit import MAX_REASON
 from common.errors import Invalid, SlipwayError
@@ -60,7 +61,7 @@ class MomentInput(forms.DateTimeInput):
 class ReasonForm(forms.Form):
     """Why somebody does what a dialog asks about; goes into the audit log."""
 
-    reason = forms.CharField(label="", max_length=MAX_REASON, error_messages={"required": "Say why."})
+    reason = forms.CharField(label="", max_length=MAX_REASON, error_messages={"required": _("Say why.")})
 
 
 def blame(

@@ -5,27 +5,33 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
+from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as _
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """One entry of the navigation. `g` then `key` goes there; empty: no shortcut."""
 
-    name: str
+    source: str
     path: str
     icon: str
     key: str = ""
 
+    @property
+    def name(self) -> str:
+        return gettext(self.source)
+
 
 PLACES = (
-    Place("Home", "/", "home", "h"),
-    Place("Models", "/models/", "box", "m"),
-    Place("Services", "/services/", "route", "s"),
-    Place("Releases", "/releases/", "rocket", "r"),
-    Place("Images", "/images/", "container", "i"),
-    Place("Fleet", "/fleet/", "server-2", "f"),
-    Place("Audit", "/audit/", "history", "a"),
-    Place("Settings", "/settings/", "settings"),
+    Place(_("Home"), "/", "home", "h"),
+    Place(_("Models"), "/models/", "box", "m"),
+    Place(_("Services"), "/services/", "route", "s"),
+    Place(_("Releases"), "/releases/", "rocket", "r"),
+    Place(_("Images"), "/images/", "container", "i"),
+    Place(_("Fleet"), "/fleet/", "server-2", "f"),
+    Place(_("Audit"), "/audit/", "history", "a"),
+    Place(_("Settings"), "/settings/", "settings"),
 )
 
 

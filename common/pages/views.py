@@ -1,6 +1,7 @@
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template import loader
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from common.pages import search, styleguide
@@ -22,7 +23,7 @@ def find(request: HttpRequest) -> HttpResponse:
 
 def forged(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001 (Django's signature)
     """CSRF_FAILURE_VIEW: usually a page that stayed open over a new sign-in."""
-    words = "This page is from an earlier sign-in. Go back, load it again and repeat what you did."
+    words = _("This page is from an earlier sign-in. Go back, reload it and repeat what you did.")
     return HttpResponse(loader.render_to_string("403.html", {"exception": words}), status=403)
 
 
@@ -34,10 +35,11 @@ def style_guide(request: HttpRequest) -> HttpResponse:
         raise Http404
     if request.method == "POST":
         if request.POST.get("reason", "").strip().lower() == "no":
-            return refused(request, "Release 12 is already promoted.", advice="Roll it back instead.")
+            reason, advice = "Release 12 is already promoted.", "Roll it back instead."
+            return refused(request, reason, advice=advice)
         if "replicas" in request.POST:
             filled(styleguide.ServiceForm(request.POST))
-        return done(request, f"Release 12 aborted: {request.POST.get('reason', '')}")
+        return done(request, f"Release 12 aborted: {request.POST.get('reason', '')}")  # untranslated
     if "fields" in request.GET:
         return dialog_fields(request, styleguide.ServiceForm(auto_id="scale_%s"))
     return page(request, "common/styleguide.html", styleguide.samples(request), parts=("listing", "clock"))

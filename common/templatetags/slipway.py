@@ -282,7 +282,7 @@ def confirm(
     page is drawn: the button that a refresh replaces keeps the focus.
     """
     return {
-        "id": id or f"ask-{sha256('|'.join((action, label, title)).encode()).hexdigest()[:12]}",
+        "id": id or f"ask-{sha256('|'.join(map(str, (action, label, title))).encode()).hexdigest()[:12]}",
         "action": action,
         "label": label,
         "title": title,

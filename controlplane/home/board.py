@@ -6,6 +6,8 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from accounts.selectors import may
 from accounts.states import Right
 from clusters import selectors as fleet
@@ -98,7 +100,12 @@ def _trouble(node: NodeNow) -> str:
     if node.row.state != "ready":
         words.append(node.row.state)
     if node.load.lost:
-        words.append(f"{node.load.lost} worker{'' if node.load.lost == 1 else 's'} lost")
+        words.append(
+            _("%(lost)s worker%(s)s lost") % {"lost": node.load.lost, "s": "" if node.load.lost == 1 else "s"}
+        )
     if node.load.stuck:
-        words.append(f"{node.load.stuck} worker{'' if node.load.stuck == 1 else 's'} stuck")
+        words.append(
+            _("%(stuck)s worker%(s)s stuck")
+            % {"stuck": node.load.stuck, "s": "" if node.load.stuck == 1 else "s"}
+        )
     return ", ".join(words)

@@ -2,6 +2,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from asgiref.sync import sync_to_async
+from django.utils.translation import gettext as _
 
 from common.actor import Actor
 from common.errors import Missing, NotAllowed
@@ -22,9 +23,9 @@ class HomeTopic(Topic):
 
     def audience(self, actor: Actor, key: str) -> Audience:
         if key:
-            raise Missing("There is one Home only.")
+            raise Missing(_("There is one Home only."))
         if actor.user_id is None:
-            raise NotAllowed("Sign in to see it.")
+            raise NotAllowed(_("Sign in to see it."))
         return frozenset({PUBLIC})
 
     async def read(self, key: str) -> Mapping[Shard, Mapping[str, Any]]:

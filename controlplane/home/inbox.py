@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from accounts.selectors import may_everywhere
 from accounts.states import Right
@@ -56,11 +57,11 @@ def _releases(actor: Actor) -> list[Task]:
         tasks.append(
             Task(
                 "stuck" if is_stuck else "approval",
-                f"{release.version} to {release.service}",
+                _("%(version)s to %(service)s") % {"version": release.version, "service": release.service},
                 f"/releases/{release.pk}/#decision",
                 waiting.since,
                 waiting.why if is_stuck else (verdict.reason if verdict else ""),
-                f"asked by {release.requester}",
+                _("asked by %(requester)s") % {"requester": release.requester},
                 release,
             )
         )
@@ -70,7 +71,12 @@ def _releases(actor: Actor) -> list[Task]:
 def _deployments(actor: Actor) -> list[Task]:
     rows = Deployment.objects.for_actor(actor, Right.FLEET_OPERATE).filter(stuck_at__isnull=False)
     return [
-        _stuck(row, f"Deployment {row.name}", "/fleet/", f"service {row.service}")
+        _stuck(
+            row,
+            _("Deployment %(row)s") % {"row": row.name},
+            "/fleet/",
+            _("service %(service)s") % {"service": row.service},
+        )
         for row in rows.order_by("stuck_at")[:STUCK_SHOWN]
     ]
 
@@ -78,7 +84,8 @@ def _deployments(actor: Actor) -> list[Task]:
 def _imports(actor: Actor) -> list[Task]:
     rows = registry.importing(actor).filter(stuck_at__isnull=False)
     return [
-        _stuck(row, f"Import of {row}", f"/models/{row.model.name}/{row.name}/") for row in rows[:STUCK_SHOWN]
+        _stuck(row, _("Import of %(row)s") % {"row": row}, f"/models/{row.model.name}/{row.name}/")
+        for row in rows[:STUCK_SHOWN]
     ]
 
 
@@ -87,17 +94,22 @@ def _hubs(actor: Actor) -> list[Task]:
     sources = registry.hub_sources(actor).filter(stuck_at__isnull=False)
     return [
         *(
-            _of_model(row, f"Sync of {row.source}", row.source.model, "hub-sync", row.pk)
+            _of_model(
+                row, _("Sync of %(source)s") % {"source": row.source}, row.source.model, "hub-sync", row.pk
+            )
             for row in syncs[:STUCK_SHOWN]
         ),
-        *(_of_model(row, f"Schedule of {row}", row.model, "model-hub") for row in sources[:STUCK_SHOWN]),
+        *(
+            _of_model(row, _("Schedule of %(row)s") % {"row": row}, row.model, "model-hub")
+            for row in sources[:STUCK_SHOWN]
+        ),
     ]
 
 
 def _rules(actor: Actor) -> list[Task]:
     rows = RetentionRule.objects.for_actor(actor).filter(stuck_at__isnull=False).select_related("model")
     return [
-        _of_model(row, f"Retention rule of {row.model}", row.model, "model-retention")
+        _of_model(row, _("Retention rule of %(model)s") % {"model": row.model}, row.model, "model-retention")
         for row in rows[:STUCK_SHOWN]
     ]
 
@@ -116,7 +128,14 @@ def _store(actor: Actor) -> list[Task]:
     return [
         *(_stuck(row, str(row).capitalize(), address, "store") for row in stuck),
         *(
-            Task("stuck", f"Lost file {row.sha256[:12]}", address, row.found_at, row.reason, "store")
+            Task(
+                "stuck",
+                _("Lost file %(sha256)s") % {"sha256": row.sha256[:12]},
+                address,
+                row.found_at,
+                row.reason,
+                "store",
+            )
             for row in lost[:STUCK_SHOWN]
         ),
     ]
@@ -127,4 +146,6 @@ def _stuck(row: Reconciled, title: str, url: str, detail: str = "") -> Task:
 
 
 def _of_model(row: Reconciled, title: str, model: Model, page: str, *ids: int) -> Task:
-    return _stuck(row, title, reverse(page, args=[model.name, *ids]), f"model {model.name}")
+    return _stuck(
+        row, title, reverse(page, args=[model.name, *ids]), _("model %(model)s") % {"model": model.name}
+    )

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import django_filters
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
@@ -228,9 +229,9 @@ def _digest(header: str) -> bytes | None:
     found = _DIGEST.search(header)
     if found is None:
         if "sha-256" in header.lower():
-            raise PartRefused("Content-Digest has the form sha-256=:<base64>: (RFC 9530).")
+            raise PartRefused(_("Content-Digest has the form sha-256=:<base64>: (RFC 9530)."))
         return None
     try:
         return base64.b64decode(found[1], validate=True)
     except binascii.Error:
-        raise PartRefused("The sha-256 of Content-Digest is not base64.") from None
+        raise PartRefused(_("The sha-256 of Content-Digest is not base64.")) from None

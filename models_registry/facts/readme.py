@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import nh3
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 from markdown_it import MarkdownIt
 
 from models_registry import files
@@ -53,10 +54,15 @@ class Written:
 def written_of(version: Version) -> Written:
     """Raises NoCard, BlobMissing when the store has lost it, StoreUnavailable."""
     if version.state not in WHOLE:
-        raise NoCard(f"{version} is {version.state}: there is no model card to read.")
+        raise NoCard(
+            _("%(version)s is %(state)s: there is no model card to read.")
+            % {"version": version, "state": version.state}
+        )
     found = text_of(version)
     if found is None:
-        raise NoCard(f"{version} has no model card: none of its files is named README.md.")
+        raise NoCard(
+            _("%(version)s has no model card: none of its files is named README.md.") % {"version": version}
+        )
     text, is_cut = found
     front = _FRONT_MATTER.match(text)
     return Written(text, is_cut, _facts(front[1]) if front else ())
@@ -77,7 +83,9 @@ def text_of(version: Version) -> tuple[str, bool] | None:
         with files.store().opened(row.sha256) as content:
             text = content.read_at(0, MAX_BYTES).decode("utf-8", "replace")
     except OSError as error:
-        raise BlobMissing(f"The store cannot read {row.path}: {error.strerror or error}.") from None
+        raise BlobMissing(
+            _("The store cannot read %(path)s: %(or)s.") % {"path": row.path, "or": error.strerror or error}
+        ) from None
     return text, row.size > MAX_BYTES
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from models_registry import files
 from models_registry.contents import Content, sentencepiece, text
 from models_registry.contents.reading import Malformed
@@ -118,7 +120,9 @@ def _read(sha256: str, parse: Callable[[Content], Any]) -> Any:
     except Malformed:
         return None
     except OSError as error:
-        raise BlobMissing(f"The store cannot read a tokenizer: {error.strerror or error}.") from None
+        raise BlobMissing(
+            _("The store cannot read a tokenizer: %(or)s.") % {"or": error.strerror or error}
+        ) from None
 
 
 def _bytes(content: Content) -> bytes:

@@ -6,6 +6,7 @@ from typing import Any
 import django_filters
 from django import forms
 from django.db.models import QuerySet
+from django.utils.translation import gettext_lazy as _
 
 from common.pages.forms import PLAIN, Choice, MomentInput, SearchInput
 from models_registry import selectors
@@ -13,8 +14,10 @@ from models_registry.models import AliasMove, Model, Version
 
 
 class AliasHistoryFilter(django_filters.FilterSet):  # type: ignore[misc]
-    alias = django_filters.CharFilter("alias", "icontains", label="Alias", widget=SearchInput("production"))
-    at = django_filters.IsoDateTimeFilter(method="in_force", label="In force at (UTC)", widget=MomentInput)
+    alias = django_filters.CharFilter(
+        "alias", "icontains", label=_("Alias"), widget=SearchInput(_("production"))
+    )
+    at = django_filters.IsoDateTimeFilter(method="in_force", label=_("In force at (UTC)"), widget=MomentInput)
 
     def in_force(self, rows: QuerySet[AliasMove], _name: str, at: Any) -> QuerySet[AliasMove]:
         return selectors.moves_in_force(rows, at)
@@ -25,7 +28,7 @@ class AliasForm(forms.Form):
 
     alias = forms.CharField(
         max_length=63,
-        help_text="A new one, or one that moves.",
+        help_text=_("A new one, or one that moves."),
         widget=forms.TextInput(attrs={"list": "known-aliases", **PLAIN}),
     )
     version = forms.ModelChoiceField(

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 
 from models_registry.services.evaluations import MAX_DATASET, MAX_LINK, MAX_NAME, MAX_UNIT, Measured
 
@@ -13,20 +14,23 @@ class EvaluationForm(forms.Form):
     """One figure of a version; the reason is asked for by the dialog."""
 
     name = forms.CharField(
-        label="Figure", max_length=MAX_NAME, widget=forms.TextInput(attrs={"placeholder": "accuracy"})
+        label=_("Figure"), max_length=MAX_NAME, widget=forms.TextInput(attrs={"placeholder": "accuracy"})
     )
     dataset = forms.CharField(
         required=False, max_length=MAX_DATASET, widget=forms.TextInput(attrs={"placeholder": "mmlu"})
     )
     value = forms.FloatField(
         required=False,
-        help_text="None takes back what was recorded; its history stays.",
+        help_text=_("None takes back what was recorded; its history stays."),
         widget=forms.NumberInput(attrs={"step": "any"}),
     )
-    unit = forms.CharField(required=False, max_length=MAX_UNIT, help_text="Such as % or ms.")
+    unit = forms.CharField(required=False, max_length=MAX_UNIT, help_text=_("Such as % or ms."))
     direction = forms.ChoiceField(required=False, choices=DIRECTIONS)
     link = forms.CharField(
-        label="Seen at", required=False, max_length=MAX_LINK, help_text="Address of the run that found it."
+        label=_("Seen at"),
+        required=False,
+        max_length=MAX_LINK,
+        help_text=_("Address of the run that found it."),
     )
 
     def measured(self) -> Measured:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Team
 from models_registry.models import Model
@@ -13,19 +14,19 @@ class ExemptionForm(forms.Form):
     """Of one model or all that the team has; the reason is asked for by the dialog."""
 
     model = forms.ModelChoiceField(
-        Model.objects.none(), to_field_name="name", required=False, empty_label="Every model of the team"
+        Model.objects.none(), to_field_name="name", required=False, empty_label=_("Every model of the team")
     )
     covers_runnable = forms.BooleanField(
-        label="Formats that run code too",
+        label=_("Formats that run code too"),
         required=False,
-        help_text="Pickles (.bin, .pt, .ckpt, .pkl), NumPy, HDF5 and Keras files may even enter.",
+        help_text=_("Pickles (.bin, .pt, .ckpt, .pkl), NumPy, HDF5 and Keras files may even enter."),
     )
     days = forms.IntegerField(
-        label="Days",
+        label=_("Days"),
         min_value=1,
         max_value=LONGEST.days,
         initial=30,
-        help_text=f"At most {LONGEST.days}; then it is over by itself.",
+        help_text=_("At most %(days)s; then it is over by itself.") % {"days": LONGEST.days},
     )
 
     def __init__(self, *args: Any, team: Team, **options: Any) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
+from django.utils.translation import gettext_lazy as _
 
 from common.audit import MAX_REASON
 from common.pages.forms import PLAIN
@@ -13,40 +14,44 @@ from models_registry.states import ExportKind
 
 
 class ExportForm(forms.Form):
-    kind = forms.ChoiceField(label="To", choices=ExportKind.choices)
-    endpoint = forms.ChoiceField(label="Address", help_text="The operator of this server names them.")
+    kind = forms.ChoiceField(label=_("To"), choices=ExportKind.choices)
+    endpoint = forms.ChoiceField(label=_("Address"), help_text=_("The operator of this server names them."))
     repo_id = forms.CharField(
-        label="Repository or model",
+        label=_("Repository or model"),
         max_length=200,
-        help_text="A repository's name on the hub, such as acme/tiny; or the model's on the other Slipway.",
+        help_text=_(
+            "A repository's name on the hub, such as acme/tiny; or the model's on the other Slipway."
+        ),
         widget=forms.TextInput(attrs={"autofocus": True, **PLAIN}),
     )
     branch = forms.CharField(
         max_length=200,
         required=False,
-        help_text="Of the repository; main unless given.",
+        help_text=_("Of the repository; main unless given."),
         widget=forms.TextInput(attrs=PLAIN),
     )
     token = forms.CharField(
         required=False,
         max_length=MAX_TOKEN,
-        help_text="One that may write there. It is stored encrypted, never shown, and forgotten afterwards.",
+        help_text=_(
+            "One that may write there. It is stored encrypted, never shown, and forgotten afterwards."
+        ),
         widget=forms.PasswordInput(attrs=PLAIN),
     )
     create = forms.BooleanField(
-        label="Create the repository, branch or model if it is missing", required=False
+        label=_("Create the repository, branch or model if it is missing"), required=False
     )
     private = forms.BooleanField(
-        label="A repository that is created is private", required=False, initial=True
+        label=_("A repository that is created is private"), required=False, initial=True
     )
     allow_patterns = PatternsField(
-        label="Only these", help_text="Shell patterns over whole paths, one per line; none: all files."
+        label=_("Only these"), help_text=_("Shell patterns over whole paths, one per line; none: all files.")
     )
-    ignore_patterns = PatternsField(label="Leave out", help_text="Such as optimizer.*")
+    ignore_patterns = PatternsField(label=_("Leave out"), help_text=_("Such as optimizer.*"))
     reason = forms.CharField(
-        label="Why it is published",
+        label=_("Why it is published"),
         max_length=MAX_REASON,
-        help_text="It goes into the audit log.",
+        help_text=_("It goes into the audit log."),
         widget=forms.TextInput(attrs=PLAIN),
     )
 
@@ -61,9 +66,9 @@ class NewTokenForm(forms.Form):
     """For an export that is tried again."""
 
     token = forms.CharField(
-        label="Another token",
+        label=_("Another token"),
         required=False,
         max_length=MAX_TOKEN,
-        help_text="Empty: the stored one.",
+        help_text=_("Empty: the stored one."),
         widget=forms.PasswordInput(attrs=PLAIN),
     )

@@ -5,6 +5,7 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
+from django.utils.translation import gettext_lazy as _
 
 from common.pages import formats
 from common.pages.forms import PLAIN
@@ -26,30 +27,32 @@ class HubSourceForm(forms.Form):
 
     revision = forms.CharField(
         max_length=200,
-        help_text="A branch or tag to follow, or a commit.",
+        help_text=_("A branch or tag to follow, or a commit."),
         widget=forms.TextInput(attrs=PLAIN),
     )
-    every = forms.ChoiceField(label="Look for a new commit", required=False)
+    every = forms.ChoiceField(label=_("Look for a new commit"), required=False)
     token = forms.CharField(
         required=False,
         max_length=MAX_TOKEN,
-        help_text="For private and gated repositories. It is stored encrypted and never shown.",
+        help_text=_("For private and gated repositories. It is stored encrypted and never shown."),
         widget=forms.PasswordInput(attrs=PLAIN),
     )
     forget_token = forms.BooleanField(
-        label="Forget the stored token", required=False, help_text="A new one takes its place otherwise."
+        label=_("Forget the stored token"),
+        required=False,
+        help_text=_("A new one takes its place otherwise."),
     )
     release_to = forms.ChoiceField(
-        label="When a version is ready",
+        label=_("When a version is ready"),
         required=False,
-        help_text="A release is begun in your name; its approvals stay with others.",
+        help_text=_("A release is begun in your name; its approvals stay with others."),
     )
-    release_plan = forms.ChoiceField(label="Release plan", required=False)
+    release_plan = forms.ChoiceField(label=_("Release plan"), required=False)
     allow_patterns = PatternsField(
-        label="Only these", help_text="Shell patterns over whole paths, one per line; none: all files."
+        label=_("Only these"), help_text=_("Shell patterns over whole paths, one per line; none: all files.")
     )
     ignore_patterns = PatternsField(
-        label="Leave out", help_text="Such as *.bin, where the same weights are there as safetensors."
+        label=_("Leave out"), help_text=_("Such as *.bin, where the same weights are there as safetensors.")
     )
     expected = forms.IntegerField(widget=forms.HiddenInput)
 
@@ -106,12 +109,12 @@ def _initial(source: HubSource) -> dict[str, Any]:
 
 
 class NewHubSourceForm(HubSourceForm):
-    endpoint = forms.ChoiceField(label="Hub", help_text="The operator of this server names them.")
-    kind = forms.ChoiceField(label="Protocol", choices=HubKind.choices, required=False)
+    endpoint = forms.ChoiceField(label=_("Hub"), help_text=_("The operator of this server names them."))
+    kind = forms.ChoiceField(label=_("Protocol"), choices=HubKind.choices, required=False)
     repo_id = forms.CharField(
-        label="Repository",
+        label=_("Repository"),
         max_length=200,
-        help_text="Its name on the hub, such as acme/tiny.",
+        help_text=_("Its name on the hub, such as acme/tiny."),
         widget=forms.TextInput(attrs={"autofocus": True, **PLAIN}),
     )
     field_order = ("endpoint", "kind", "repo_id")

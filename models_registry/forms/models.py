@@ -3,6 +3,8 @@
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from accounts.models import Team
 from accounts.selectors import teams_where
@@ -20,7 +22,8 @@ class TaskField(forms.CharField):
         super().__init__(
             required=False,
             max_length=MAX_TASK,
-            help_text=f"In the words of the hub, such as {TASKS[0]} or {TASKS[1]}.",
+            help_text=_("In the words of the hub, such as %(TASKS)s or %(TASKS_2)s.")
+            % {"TASKS": TASKS[0], "TASKS_2": TASKS[1]},
         )
 
 
@@ -34,8 +37,10 @@ class ModelChangeForm(forms.Form):
     description = DescriptionField()
     protected_aliases = forms.CharField(
         required=False,
-        help_text="Such as production, one per line: only approvers and administrators move or delete these. "
-        "A release moves its service's alias all the same.",
+        help_text=gettext_lazy(
+            "Such as production, one per line: only approvers and administrators move or delete "
+            "these. A release moves its service's alias all the same."
+        ),
         widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
     )
     revision = forms.IntegerField(widget=forms.HiddenInput)
@@ -52,11 +57,16 @@ class ModelChangeForm(forms.Form):
 class NewModelForm(forms.Form):
     name = forms.CharField(
         max_length=95,
-        help_text="Of a-z, 0-9, '.', '_' and '-'; unique over all teams, since traffic names it.",
+        help_text=gettext_lazy(
+            "Of a-z, 0-9, '.', '_' and '-'; unique over all teams, since traffic names it."
+        ),
         widget=forms.TextInput(attrs={"autofocus": True, **PLAIN}),
     )
     team = forms.ModelChoiceField(
-        Team.objects.none(), to_field_name="name", empty_label=None, help_text="It owns the model."
+        Team.objects.none(),
+        to_field_name="name",
+        empty_label=None,
+        help_text=gettext_lazy("It owns the model."),
     )
     task = TaskField()
     description = DescriptionField()

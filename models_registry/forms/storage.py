@@ -4,6 +4,7 @@ from decimal import Decimal
 from typing import Self
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 
 from models_registry.services.retention import MOST_DAYS, MOST_VERSIONS
 from models_registry.services.storage import MOST_GRACE_HOURS
@@ -11,18 +12,18 @@ from models_registry.services.storage import MOST_GRACE_HOURS
 
 class RetentionForm(forms.Form):
     keep_last = forms.IntegerField(
-        label="Keep the last",
+        label=_("Keep the last"),
         min_value=1,
         max_value=MOST_VERSIONS,
         initial=10,
-        help_text="So many of the newest ready versions stay.",
+        help_text=_("So many of the newest ready versions stay."),
     )
     keep_days = forms.IntegerField(
-        label="Keep for days",
+        label=_("Keep for days"),
         required=False,
         min_value=0,
         max_value=MOST_DAYS,
-        help_text="What has been ready for less stays too.",
+        help_text=_("What has been ready for less stays too."),
     )
 
     def clean_keep_days(self) -> int:
@@ -33,29 +34,29 @@ class RetentionApplyForm(forms.Form):
     preview = forms.CharField(max_length=64, widget=forms.HiddenInput)
     daily = forms.BooleanField(
         required=False,
-        label="And once a day from now on",
-        help_text="What falls under the rule later goes then.",
+        label=_("And once a day from now on"),
+        help_text=_("What falls under the rule later goes then."),
     )
 
 
 class CollectionForm(forms.Form):
     grace_hours = forms.IntegerField(
-        label="Unneeded for hours",
+        label=_("Unneeded for hours"),
         min_value=0,
         max_value=MOST_GRACE_HOURS,
-        help_text="What nothing has needed for so long is deleted.",
+        help_text=_("What nothing has needed for so long is deleted."),
     )
 
 
 class QuotaForm(forms.Form):
     limit_gb = forms.DecimalField(
-        label="Limit in GB",
+        label=_("Limit in GB"),
         required=False,
         min_value=0,
         max_value=4_000_000_000,
         max_digits=16,
         decimal_places=3,
-        help_text="1 GB is 1,000,000,000 bytes. Empty: no limit.",
+        help_text=_("1 GB is 1,000,000,000 bytes. Empty: no limit."),
     )
 
     @classmethod

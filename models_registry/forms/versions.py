@@ -3,7 +3,10 @@
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
+from common.languages import Text
 from common.pages.forms import PLAIN
 from models_registry.errors import InvalidName
 from models_registry.names import check_tag
@@ -15,7 +18,7 @@ from models_registry.sources import MAX_LENGTH
 class PatternsField(forms.CharField):
     """Shell patterns, or names, one per line."""
 
-    def __init__(self, *, label: str, help_text: str) -> None:
+    def __init__(self, *, label: Text, help_text: Text) -> None:
         text = forms.Textarea(attrs={"rows": 2, "spellcheck": "false"})
         super().__init__(label=label, help_text=help_text, required=False, widget=text)
 
@@ -28,44 +31,52 @@ class PatternsField(forms.CharField):
 
 class ImportForm(forms.Form):
     source = forms.CharField(
-        label="Directory or repository",
+        label=gettext_lazy("Directory or repository"),
         max_length=MAX_LENGTH,
-        help_text="Absolute path on the server, in one of the directories on the right; "
-        "or hf://org/name@revision.",
+        help_text=gettext_lazy(
+            "Absolute path on the server, in one of the directories on the right; or hf://org/name@revision."
+        ),
         widget=forms.TextInput(attrs={"autofocus": True, **PLAIN}),
     )
     version = forms.CharField(
-        label="Version name", required=False, max_length=95, help_text="The next number unless given."
+        label=gettext_lazy("Version name"),
+        required=False,
+        max_length=95,
+        help_text=gettext_lazy("The next number unless given."),
     )
     message = forms.CharField(
         required=False,
         max_length=MAX_MESSAGE,
-        help_text="What is new, for those who decide about it.",
+        help_text=gettext_lazy("What is new, for those who decide about it."),
         widget=forms.Textarea(attrs={"rows": 2}),
     )
     parent = forms.CharField(
-        label="Made from",
+        label=gettext_lazy("Made from"),
         required=False,
         max_length=200,
-        help_text="The version that it was made from: v2 of this model, or other-model:v2.",
+        help_text=gettext_lazy("The version that it was made from: v2 of this model, or other-model:v2."),
     )
     base_model = forms.CharField(
-        label="Base model",
+        label=gettext_lazy("Base model"),
         required=False,
         max_length=MAX_ORIGIN,
-        help_text="What it was fine-tuned or quantised from: model:v2, or hf://org/name@revision.",
+        help_text=gettext_lazy(
+            "What it was fine-tuned or quantised from: model:v2, or hf://org/name@revision."
+        ),
     )
     job = forms.CharField(
-        label="Made by",
+        label=gettext_lazy("Made by"),
         required=False,
         max_length=MAX_ORIGIN,
-        help_text="Name or address of the job that made it.",
+        help_text=gettext_lazy("Name or address of the job that made it."),
     )
     learned_from = PatternsField(
-        label="Data", help_text="Names or addresses of the data it learned from, one per line."
+        label=gettext_lazy("Data"),
+        help_text=gettext_lazy("Names or addresses of the data it learned from, one per line."),
     )
     ignore_patterns = PatternsField(
-        label="Leave out", help_text="Shell patterns over whole paths, one per line, such as *.bin"
+        label=gettext_lazy("Leave out"),
+        help_text=gettext_lazy("Shell patterns over whole paths, one per line, such as *.bin"),
     )
 
     def wishes(self) -> dict[str, Any]:
@@ -89,7 +100,7 @@ class TagForm(forms.Form):
     tags = forms.CharField(
         required=False,
         max_length=4_000,
-        help_text="Words with blanks between them, such as evaluated or language=en.",
+        help_text=gettext_lazy("Words with blanks between them, such as evaluated or language=en."),
         widget=forms.TextInput(attrs=PLAIN),
     )
 
@@ -104,5 +115,5 @@ class TagForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         if "before" not in self.data:
-            raise forms.ValidationError("The tags have not been shown. Open the dialog again.")
+            raise forms.ValidationError(_("The tags have not been shown. Open the dialog again."))
         return self.cleaned_data

@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Self
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
@@ -33,7 +34,7 @@ class Versions(TeamOwned["Version"]):
 
     def update(self, **columns: Any) -> int:
         if _FROZEN_COLUMNS & columns.keys() and self.filter(state__in=FROZEN).exists():
-            raise Frozen("A ready version never changes. Import another one.")
+            raise Frozen(_("A ready version never changes. Import another one."))
         return super().update(**columns)
 
     def fill_in_facts(self, facts: Mapping[str, Any]) -> int:
@@ -41,7 +42,7 @@ class Versions(TeamOwned["Version"]):
         return models.QuerySet.update(self.filter(facts__isnull=True), facts=facts)
 
     def delete(self) -> tuple[int, dict[str, int]]:
-        raise Frozen("Versions are not removed; services.delete_version lets go of their files.")
+        raise Frozen(_("Versions are not removed; services.delete_version lets go of their files."))
 
 
 class Version(Authored, Transfer, Reconciled):
@@ -139,21 +140,21 @@ class Version(Authored, Transfer, Reconciled):
     def _refuse_change(self) -> None:
         stored = Version.objects.filter(pk=self.pk, state__in=FROZEN).first()
         if stored and any(getattr(stored, name) != getattr(self, name) for name in FROZEN_FIELDS):
-            raise Frozen("A ready version never changes. Import another one.")
+            raise Frozen(_("A ready version never changes. Import another one."))
 
     def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:
-        raise Frozen("Versions are not removed; services.delete_version lets go of their files.")
+        raise Frozen(_("Versions are not removed; services.delete_version lets go of their files."))
 
 
 class VersionFiles(TeamOwned["VersionFile"]):
     team_path = "version__model__team"
 
     def update(self, **columns: Any) -> int:
-        raise Frozen("The files of a version never change.")
+        raise Frozen(_("The files of a version never change."))
 
     def delete(self) -> tuple[int, dict[str, int]]:
         if self.filter(version__state__in=FROZEN).exists():
-            raise Frozen("The files of a ready version never change.")
+            raise Frozen(_("The files of a ready version never change."))
         return super().delete()
 
 
@@ -179,7 +180,7 @@ class VersionFile(models.Model):
 
     def save(self, *args: Any, **options: Any) -> None:
         if not self._state.adding or Version.objects.filter(pk=self.version_id, state__in=FROZEN).exists():
-            raise Frozen("The files of a version never change.")
+            raise Frozen(_("The files of a version never change."))
         super().save(*args, **options)
 
     def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from django.db.models import OuterRef, QuerySet, Subquery
+from django.utils.translation import gettext as _
 
 from models_registry.errors import UnknownAlias
 from models_registry.models import Alias, AliasMove, Model
@@ -21,7 +22,7 @@ def alias_named(model: Model, name: str) -> Alias:
     """Raises UnknownAlias."""
     found = aliases(model).filter(name=name).first()
     if found is None:
-        raise UnknownAlias(f"{model} has no alias '{name[:63]}'.")
+        raise UnknownAlias(_("%(model)s has no alias '%(name63)s'.") % {"model": model, "name63": name[:63]})
     return found
 
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 from django.db.models import Model as DjangoModel
 from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Lower
+from django.utils.translation import gettext as _
 
 from accounts.models import Team
 from common.actor import Actor
@@ -103,5 +104,7 @@ def model_named(actor: Actor, name: str) -> Model:
     """Raises UnknownModel."""
     found = models(actor).filter(name=name).first()
     if found is None:
-        raise UnknownModel(f"There is no model '{name[:95]}', or you may not see it.")
+        raise UnknownModel(
+            _("There is no model '%(name95)s', or you may not see it.") % {"name95": name[:95]}
+        )
     return found

@@ -1,6 +1,7 @@
 """Exports of versions."""
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 
 from common.actor import Actor
 from models_registry.errors import UnknownExport
@@ -18,7 +19,7 @@ def export_of(model: Model, pk: int) -> Export:
     """Raises UnknownExport."""
     found = _with_version(Export.objects.filter(version__model=model, pk=pk)).first()
     if found is None:
-        raise UnknownExport(f"{model} has no such export.")
+        raise UnknownExport(_("%(model)s has no such export.") % {"model": model})
     return found
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db.models import Max, QuerySet
+from django.utils.translation import gettext as _
 
 from common.actor import Actor
 from models_registry.errors import UnknownHubSource, UnknownHubSync
@@ -43,7 +44,7 @@ def hub_source_of(model: Model, pk: int) -> HubSource:
     """Raises UnknownHubSource."""
     found = HubSource.objects.live().filter(model=model, pk=pk).select_related("model__team").first()
     if found is None:
-        raise UnknownHubSource(f"{model} has no such source.")
+        raise UnknownHubSource(_("%(model)s has no such source.") % {"model": model})
     return found
 
 
@@ -57,7 +58,7 @@ def hub_sync_of(model: Model, pk: int) -> HubSync:
     """Raises UnknownHubSync."""
     found = _with_version(HubSync.objects.filter(source__model=model, pk=pk)).first()
     if found is None:
-        raise UnknownHubSync(f"{model} has no such sync.")
+        raise UnknownHubSync(_("%(model)s has no such sync.") % {"model": model})
     return found
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from django.db.models import Exists, OuterRef
+from django.utils.translation import gettext as _
 
 from models_registry.errors import UnknownRule
 from models_registry.models import Alias, Model, RetentionRule, Version, VersionFile
@@ -16,7 +17,7 @@ def retention_rule(model: Model) -> RetentionRule:
     """Raises UnknownRule."""
     found = RetentionRule.objects.filter(model=model).select_related("model__team").first()
     if found is None:
-        raise UnknownRule(f"{model} has no retention rule: it keeps every version.")
+        raise UnknownRule(_("%(model)s has no retention rule: it keeps every version.") % {"model": model})
     return found
 
 
@@ -27,7 +28,7 @@ def retention_preview(rule: RetentionRule, now: datetime) -> Preview:
     needed: dict[int, list[str]] = {}
     named = Alias.objects.filter(model=rule.model_id).order_by("name")
     for version_id, alias in named.values_list("version", "name"):
-        needed.setdefault(version_id, []).append(f"alias {alias}")
+        needed.setdefault(version_id, []).append(_("alias %(alias)s") % {"alias": alias})
     for answers in (uses([version.pk for version in versions]), fallbacks()):
         for version_id, words in answers.items():
             needed.setdefault(version_id, []).extend(words)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from django.db.models import Prefetch, QuerySet
+from django.utils.translation import gettext as _
 
 from common.actor import Actor
 from models_registry import files
@@ -80,7 +81,7 @@ def upload_of(model: Model, pk: int) -> Upload:
     """Raises UnknownUpload."""
     rows = Upload.objects.filter(model=model, pk=pk).select_related("model__team", "version__model")
     if (found := rows.first()) is None:
-        raise UnknownUpload(f"{model} has no such upload.")
+        raise UnknownUpload(_("%(model)s has no such upload.") % {"model": model})
     return found
 
 
@@ -118,6 +119,6 @@ def content_card(upload: Upload, sha256: str) -> ContentCard:
     """One content of a live upload. Raises UnknownUpload."""
     content = UploadContent.objects.filter(upload=upload, sha256=sha256).first()
     if content is None or not upload.is_live:
-        raise UnknownUpload(f"The {upload} has no such content, or not any more.")
+        raise UnknownUpload(_("The %(upload)s has no such content, or not any more.") % {"upload": upload})
     received = files.spool_of(upload).received(sha256, content.size)
     return ContentCard(sha256, content.size, tuple(received))

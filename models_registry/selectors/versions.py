@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils.translation import gettext as _
 
 from common.actor import Actor
 from common.reconcile import KERNEL_COLUMNS
@@ -152,14 +153,17 @@ def version_named(model: Model, reference: str, *, or_deleted: bool = False) -> 
         listed = list(rows.filter(wanted).order_by("-number")[:50])
     if len({version.digest for version in listed if version.digest}) > 1:
         raise UnknownVersion(
-            f"{model} has several versions whose digest begins with {reference}. Give more of it."
+            _("%(model)s has several versions whose digest begins with %(reference)s. Give more of it.")
+            % {"model": model, "reference": reference}
         )
     if not listed:
         was = rows.filter(wanted).exists()
         raise UnknownVersion(
-            f"{model}:{reference} was deleted; its name stays taken."
+            _("%(model)s:%(reference)s was deleted; its name stays taken.")
+            % {"model": model, "reference": reference}
             if was
-            else f"{model} has no version '{reference[:95]}'."
+            else _("%(model)s has no version '%(reference)s'.")
+            % {"model": model, "reference": reference[:95]}
         )
     return listed[0]
 
@@ -168,7 +172,9 @@ def resolve(actor: Actor, reference: str) -> Version:
     """`model:v3`, `model:<digest>` or `model:<alias>`. Raises UnknownModel, UnknownVersion."""
     name, colon, part = reference.partition(":")
     if not colon:
-        raise UnknownVersion(f"'{reference[:200]}' is not of the form model:version.")
+        raise UnknownVersion(
+            _("'%(reference)s' is not of the form model:version.") % {"reference": reference[:200]}
+        )
     model = model_named(actor, name)
     alias = Alias.objects.filter(model=model, name=part).select_related("version").first()
     return alias.version if alias else version_named(model, part)

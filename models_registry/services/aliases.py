@@ -1,5 +1,6 @@
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from accounts.services import require
 from accounts.states import Right
@@ -33,9 +34,12 @@ def set_alias(
     names.check_alias_name(alias)
     why = checks.reason(reason)
     if version.model_id != model.pk:
-        raise UnknownVersion(f"{version} is not a version of {model}.")
+        raise UnknownVersion(
+            _("%(version)s is not a version of %(model)s.") % {"version": version, "model": model}
+        )
     stale = Stale(
-        f"{model}:{alias} was moved by someone else meanwhile. Read it again, then repeat the move."
+        _("%(model)s:%(alias)s was moved by someone else meanwhile. Read it again, then repeat the move.")
+        % {"model": model, "alias": alias}
     )
     try:
         with transaction.atomic():

@@ -3,6 +3,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from accounts.models import Team
 from accounts.services import require
@@ -42,7 +43,9 @@ def create_model(*, actor: Actor, team: Team, name: str, task: str = "", descrip
             audit.record(actor, "model.create", subject=model, team_id=team.pk)
             events.publish(ModelCreated(model.pk))
     except IntegrityError:
-        raise NameTaken(f"There is a model named {name} already, in this team or another.") from None
+        raise NameTaken(
+            _("There is a model named %(name)s already, in this team or another.") % {"name": name}
+        ) from None
     return model
 
 
@@ -77,7 +80,14 @@ def change_model(
 
 def _protected(aliases: Collection[str]) -> list[str]:
     if len(aliases) > MAX_PROTECTED:
-        raise Invalid(fields={"protected_aliases": [f"At most {MAX_PROTECTED} aliases can be protected."]})
+        raise Invalid(
+            fields={
+                "protected_aliases": [
+                    _("At most %(MAX_PROTECTED)s aliases can be protected.")
+                    % {"MAX_PROTECTED": MAX_PROTECTED}
+                ]
+            }
+        )
     try:
         return sorted({names.check_alias_name(alias) for alias in aliases})
     except InvalidName as error:
@@ -94,19 +104,26 @@ def delete_model(*, actor: Actor, model: Model, reason: str = "", expected: int 
         versions = list(Version.objects.live().filter(model=model).select_related("model"))
         for version in versions:
             if version.state == VersionState.IMPORTING:
-                raise InUse(f"{version} is still importing. Cancel that first.")
+                raise InUse(_("%(version)s is still importing. Cancel that first.") % {"version": version})
         for version in versions:
             # Locks each row, as `set_alias` does: whatever is found below is all there will be.
             let_go(version, actor=actor, reason=why)
         aliases = list(Alias.objects.filter(model=model).values_list("name", flat=True))
         if aliases:
             named = ", ".join(sorted(aliases))
-            what = f"aliases {named}. Delete them" if aliases[1:] else f"alias {named}. Delete it"
-            raise InUse(f"{model} still has the {what} first.")
+            what = (
+                _("aliases %(named)s. Delete them") % {"named": named}
+                if aliases[1:]
+                else _("alias %(named)s. Delete it") % {"named": named}
+            )
+            raise InUse(_("%(model)s still has the %(what)s first.") % {"model": model, "what": what})
         used = uses([version.pk for version in versions])
         for version in versions:
             if version.pk in used:
-                raise InUse(f"{version} is still used by {', '.join(used[version.pk])}.")
+                raise InUse(
+                    _("%(version)s is still used by %(version_2)s.")
+                    % {"version": version, "version_2": ", ".join(used[version.pk])}
+                )
         for upload in Upload.objects.live().filter(model=model):
             kernel.interrupt(
                 upload,

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
+from django.utils.translation import gettext as _
 
 from common import texts
 from common.audit import MAX_REASON
@@ -22,9 +23,16 @@ def text(field: str, value: str, *, limit: int) -> str:
     """`value` without surrounding blanks; Invalid when it is too long or cannot be stored."""
     stripped = value.strip()
     if len(stripped) > limit:
-        raise Invalid(fields={field: [f"At most {limit:,} characters; these are {len(stripped):,}."]})
+        raise Invalid(
+            fields={
+                field: [
+                    _("At most %(limit)s characters; these are %(stripped)s.")
+                    % {"limit": f"{limit:,}", "stripped": f"{len(stripped):,}"}
+                ]
+            }
+        )
     if texts.storable(stripped) != stripped:
-        raise Invalid(fields={field: ["It has characters that cannot be stored."]})
+        raise Invalid(fields={field: [_("It has characters that cannot be stored.")]})
     return stripped
 
 
@@ -41,7 +49,7 @@ def reason(value: str) -> str:
     return text("reason", value, limit=MAX_REASON)
 
 
-def demanded_reason(value: str, *, asks: str = "Say why.") -> str:
+def demanded_reason(value: str, *, asks: str = _("Say why.")) -> str:
     """As `reason`; Invalid, with what it `asks`, also when nothing is said."""
     why = reason(value)
     if not why:
@@ -52,7 +60,7 @@ def demanded_reason(value: str, *, asks: str = "Say why.") -> str:
 def repo_id(given: str) -> str:
     """Without surrounding blanks. Raises Invalid."""
     if not names.REPOSITORY.fullmatch(given.strip()):
-        raise Invalid(fields={"repo_id": ["A repository is named org/name, such as acme/tiny."]})
+        raise Invalid(fields={"repo_id": [_("A repository is named org/name, such as acme/tiny.")]})
     return given.strip()
 
 
@@ -60,14 +68,23 @@ def sealed_token(token: str, *, purpose: str) -> str:
     """See `common.sealed`; empty: none. Raises Invalid."""
     plain = token.strip()
     if len(plain) > MAX_TOKEN or not plain.isascii() or any(character <= " " for character in plain):
-        raise Invalid(fields={"token": [f"A token has at most {MAX_TOKEN} visible ASCII characters."]})
+        raise Invalid(
+            fields={
+                "token": [
+                    _("A token has at most %(MAX_TOKEN)s visible ASCII characters.")
+                    % {"MAX_TOKEN": MAX_TOKEN}
+                ]
+            }
+        )
     return seal(plain, purpose=purpose) if plain else ""
 
 
 def patterns(field: str, given: Sequence[str]) -> list[str]:
     """Shell patterns over whole paths, without empty ones."""
     if len(given) > MAX_PATTERNS:
-        raise Invalid(fields={field: [f"At most {MAX_PATTERNS} patterns."]})
+        raise Invalid(
+            fields={field: [_("At most %(MAX_PATTERNS)s patterns.") % {"MAX_PATTERNS": MAX_PATTERNS}]}
+        )
     checked = [text(field, pattern, limit=MAX_PATTERN) for pattern in given]
     return [pattern for pattern in checked if pattern]
 
@@ -81,9 +98,16 @@ def lineage(value: Mapping[str, Any] | None) -> dict[str, Any]:
     try:
         size = len(orjson.dumps(value))
     except (orjson.JSONEncodeError, TypeError):
-        raise Invalid(fields={"lineage": ["It must be a JSON object."]}) from None
+        raise Invalid(fields={"lineage": [_("It must be a JSON object.")]}) from None
     if size > MAX_LINEAGE_BYTES:
-        raise Invalid(fields={"lineage": [f"At most {MAX_LINEAGE_BYTES:,} bytes of JSON; it has {size:,}."]})
+        raise Invalid(
+            fields={
+                "lineage": [
+                    _("At most %(MAX_LINEAGE_BYTES)s bytes of JSON; it has %(size)s.")
+                    % {"MAX_LINEAGE_BYTES": f"{MAX_LINEAGE_BYTES:,}", "size": f"{size:,}"}
+                ]
+            }
+        )
     cleaned: dict[str, Any] = storable(value)
     for key in ("base_model", "job"):
         if key in cleaned:
@@ -91,14 +115,30 @@ def lineage(value: Mapping[str, Any] | None) -> dict[str, Any]:
     if "data" in cleaned:
         listed = cleaned["data"]
         if not isinstance(listed, list) or len(listed) > MAX_DATA:
-            raise Invalid(fields={"lineage": [f"`data` is a list of at most {MAX_DATA} names or addresses."]})
+            raise Invalid(
+                fields={
+                    "lineage": [
+                        _("`data` is a list of at most %(MAX_DATA)s names or addresses.")
+                        % {"MAX_DATA": MAX_DATA}
+                    ]
+                }
+            )
         cleaned["data"] = [_origin("data", one) for one in listed]
     return {key: item for key, item in cleaned.items() if item not in ("", [])}
 
 
 def _origin(key: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise Invalid(fields={"lineage": [f"`{key}` is given as text: a name or an address."]})
+        raise Invalid(
+            fields={"lineage": [_("`%(key)s` is given as text: a name or an address.") % {"key": key}]}
+        )
     if len(value) > MAX_ORIGIN:
-        raise Invalid(fields={"lineage": [f"`{key}` has at most {MAX_ORIGIN:,} characters."]})
+        raise Invalid(
+            fields={
+                "lineage": [
+                    _("`%(key)s` has at most %(MAX_ORIGIN)s characters.")
+                    % {"key": key, "MAX_ORIGIN": f"{MAX_ORIGIN:,}"}
+                ]
+            }
+        )
     return value.strip()

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import F
+from django.utils.translation import gettext as _
 
 from accounts.services import require
 from accounts.states import Right
@@ -50,7 +51,10 @@ def evaluate_version(
         # Locks the row: figures of one version are recorded one after the other.
         kept = Version.objects.filter(pk=version.pk, state__in=WHOLE)
         if not kept.update(attempt=F("attempt")):
-            raise WrongState(f"{version} is neither ready nor archived: nothing is recorded of it.")
+            raise WrongState(
+                _("%(version)s is neither ready nor archived: nothing is recorded of it.")
+                % {"version": version}
+            )
         held = {(row.dataset, row.name): row for row in selectors.evaluations_in_force(version)}
         by = {"recorded_by": actor.name, "user_id": actor.user_id}
         added = []
@@ -61,7 +65,13 @@ def evaluate_version(
                 named = {"name": figure.name, "dataset": figure.dataset}
                 added.append(Evaluation(version=version, **named, **by, **columns))
         if len(held.keys() | {(row.dataset, row.name) for row in added}) > MAX_FIGURES:
-            raise Invalid(fields={"figures": [f"A version has at most {MAX_FIGURES} figures."]})
+            raise Invalid(
+                fields={
+                    "figures": [
+                        _("A version has at most %(MAX_FIGURES)s figures.") % {"MAX_FIGURES": MAX_FIGURES}
+                    ]
+                }
+            )
         if added:
             Evaluation.objects.bulk_create(added)
             told = {f"{row.dataset}/{row.name}".lstrip("/"): row.value for row in added}
@@ -78,24 +88,30 @@ def evaluate_version(
 
 def _checked(figures: Sequence[Measured]) -> list[Measured]:
     if not 0 < len(figures) <= MAX_FIGURES:
-        raise Invalid(fields={"figures": [f"Give 1 to {MAX_FIGURES} figures."]})
+        raise Invalid(
+            fields={"figures": [_("Give 1 to %(MAX_FIGURES)s figures.") % {"MAX_FIGURES": MAX_FIGURES}]}
+        )
     checked = [_checked_one(figure) for figure in figures]
     seen = [(figure.dataset, figure.name) for figure in checked]
     if twice := next((key for key in seen if seen.count(key) > 1), None):
         named = " on ".join(part for part in reversed(twice) if part)
-        raise Invalid(fields={"figures": [f"{named} is given twice."]})
+        raise Invalid(fields={"figures": [_("%(named)s is given twice.") % {"named": named}]})
     return checked
 
 
 def _checked_one(figure: Measured) -> Measured:
     name = checks.name("figures", figure.name, limit=MAX_NAME)
     if not name:
-        raise Invalid(fields={"figures": ["A figure needs a name, such as accuracy."]})
+        raise Invalid(fields={"figures": [_("A figure needs a name, such as accuracy.")]})
     if figure.value is not None and not math.isfinite(figure.value):
-        raise Invalid(fields={"figures": [f"The value of {name} must be a finite number."]})
+        raise Invalid(
+            fields={"figures": [_("The value of %(name)s must be a finite number.") % {"name": name}]}
+        )
     link = figure.link and checks.text("figures", figure.link, limit=MAX_LINK)
     if link and not is_address(link):
-        raise Invalid(fields={"figures": [f"The link of {name} must be an http or https address."]})
+        raise Invalid(
+            fields={"figures": [_("The link of %(name)s must be an http or https address.") % {"name": name}]}
+        )
     return Measured(
         name=name,
         value=figure.value,

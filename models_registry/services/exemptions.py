@@ -2,6 +2,7 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from accounts.models import Team
 from accounts.services import require
@@ -35,11 +36,17 @@ def exempt_code(
     require(actor, Right.CODE_EXEMPT, team)
     why, now = checks.demanded_reason(reason), timezone.now()
     if until <= now:
-        raise Invalid(fields={"until": ["It must lie in the future."]})
+        raise Invalid(fields={"until": [_("It must lie in the future.")]})
     if until > now + LONGEST:
-        raise Invalid(fields={"until": [f"At most {LONGEST.days} days from now."]})
+        raise Invalid(fields={"until": [_("At most %(days)s days from now.") % {"days": LONGEST.days}]})
     if model is not None and model.team_id != team.pk:
-        raise Invalid(fields={"model": [f"Team {team.name} has no model {model.name}."]})
+        raise Invalid(
+            fields={
+                "model": [
+                    _("Team %(team)s has no model %(model)s.") % {"team": team.name, "model": model.name}
+                ]
+            }
+        )
     with transaction.atomic():
         row = CodeExemption.objects.create(
             team=team,
@@ -67,7 +74,7 @@ def end_exemption(*, actor: Actor, exemption: CodeExemption, reason: str) -> Cod
     with transaction.atomic():
         rows = CodeExemption.objects.in_force(now).filter(pk=exemption.pk)
         if not rows.update(ended_at=now, ended_by=actor.name):
-            raise WrongState("This exemption has ended already.")
+            raise WrongState(_("This exemption has ended already."))
         audit.record(actor, "code.exempt_end", subject=exemption, reason=why, team_id=exemption.team_id)
     exemption.refresh_from_db()
     return exemption

@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from accounts.services import require
 from accounts.states import Right
@@ -53,11 +54,16 @@ def start_export(
     there.
     """
     require(actor, Right.MODELS_EXPORT, version.model.team)
-    why = checks.demanded_reason(reason, asks="Say why it is published.")
+    why = checks.demanded_reason(reason, asks=_("Say why it is published."))
     if version.state != VersionState.READY:
-        raise WrongState(f"{version} is {version.state}; only a ready version is exported.")
+        raise WrongState(
+            _("%(version)s is %(state)s; only a ready version is exported.")
+            % {"version": version, "state": version.state}
+        )
     if selectors.damages(version):
-        raise WrongState(f"Files of {version} are damaged or missing. Repair the store first.")
+        raise WrongState(
+            _("Files of %(version)s are damaged or missing. Repair the store first.") % {"version": version}
+        )
     export = Export(
         version=version,
         endpoint=_endpoint(endpoint),
@@ -74,7 +80,11 @@ def start_export(
     sizes = dict(VersionFile.objects.filter(version=version).values_list("path", "size"))
     wanted = matching(sizes, allow=export.allow_patterns, ignore=export.ignore_patterns)
     if not wanted:
-        raise Invalid(fields={"allow_patterns": [f"The patterns leave no file of {version}."]})
+        raise Invalid(
+            fields={
+                "allow_patterns": [_("The patterns leave no file of %(version)s.") % {"version": version}]
+            }
+        )
     export.files_total, export.bytes_total = len(wanted), sum(sizes[path] for path in wanted)
     try:
         with transaction.atomic():
@@ -82,7 +92,10 @@ def start_export(
             _record(actor, export, "start", reason=why)
             kernel.wake(export)
     except IntegrityError:
-        raise Busy(f"Another export goes to {export.target} on {export.endpoint} already.") from None
+        raise Busy(
+            _("Another export goes to %(target)s on %(endpoint)s already.")
+            % {"target": export.target, "endpoint": export.endpoint}
+        ) from None
     return export
 
 
@@ -95,7 +108,10 @@ def resume_export(*, actor: Actor, export: Export, reason: str = "") -> Export:
     """Go on after a pause or an interruption. Raises NotAllowed, WrongState, SourceNotAllowed."""
     require(actor, Right.MODELS_EXPORT, export.version.model.team)
     if export.state not in (ExportState.PAUSED, ExportState.INTERRUPTED):
-        raise WrongState(f"The {export} is {export.state}; only a paused or interrupted one can go on.")
+        raise WrongState(
+            _("The %(export)s is %(state)s; only a paused or interrupted one can go on.")
+            % {"export": export, "state": export.state}
+        )
     check_export_endpoint(export.endpoint)
     again = {**_BEGUN_AGAIN, "attempt": F("attempt") + 1}
     return _wish(actor, export, ExportState.SENDING, "resume", reason, **again)
@@ -114,9 +130,15 @@ def retry_export(*, actor: Actor, export: Export, token: str = "", reason: str =
     """
     require(actor, Right.MODELS_EXPORT, export.version.model.team)
     if export.state != ExportState.FAILED:
-        raise WrongState(f"The {export} is {export.state}; only a failed one can be tried again.")
+        raise WrongState(
+            _("The %(export)s is %(state)s; only a failed one can be tried again.")
+            % {"export": export, "state": export.state}
+        )
     if export.version.state != VersionState.READY:
-        raise WrongState(f"{export.version} is {export.version.state}; only a ready version is exported.")
+        raise WrongState(
+            _("%(version)s is %(state)s; only a ready version is exported.")
+            % {"version": export.version, "state": export.version.state}
+        )
     check_export_endpoint(export.endpoint)
     new = {"sealed_token": checks.sealed_token(token, purpose=PURPOSE)} if token.strip() else {}
     again = {**_BEGUN_AGAIN, **new, "attempt": F("attempt") + 1}
@@ -134,7 +156,10 @@ def retry_export(*, actor: Actor, export: Export, token: str = "", reason: str =
             **again,
         )
     except IntegrityError:
-        raise Busy(f"Another export goes to {export.target} on {export.endpoint} already.") from None
+        raise Busy(
+            _("Another export goes to %(target)s on %(endpoint)s already.")
+            % {"target": export.target, "endpoint": export.endpoint}
+        ) from None
 
 
 def token_of(export: Export) -> str:
@@ -147,12 +172,15 @@ def _wish(actor: Actor, export: Export, to: ExportState, wish: str, reason: str,
     require(actor, Right.MODELS_EXPORT, export.version.model.team)
     why = checks.reason(reason)
     if not EXPORT_MOVES.allows(ExportState(export.state), to):
-        raise WrongState(f"The {export} is {export.state}; it cannot be told to {wish} now.")
+        raise WrongState(
+            _("The %(export)s is %(state)s; it cannot be told to %(wish)s now.")
+            % {"export": export, "state": export.state, "wish": wish}
+        )
     sentence = "" if to == ExportState.SENDING else f"By {actor.name}. {why}".strip()
     with transaction.atomic():
         where = {"state": export.state}
         if not kernel.interrupt(export, where=where, state=to, reason=sentence, **columns):
-            raise WrongState(f"The {export} has just changed its state. Look again.")
+            raise WrongState(_("The %(export)s has just changed its state. Look again.") % {"export": export})
         _record(actor, export, wish, reason=why)
     return Export.objects.select_related("version__model__team").get(pk=export.pk)
 
@@ -189,7 +217,8 @@ def _endpoint(given: str) -> str:
         raise Invalid(
             fields={
                 "endpoint": [
-                    f"This server exports to no hub: {EXPORT_VARIABLE} is empty. Its operator names some."
+                    _("This server exports to no hub: %(EXPORT_VARIABLE)s is empty. Its operator names some.")
+                    % {"EXPORT_VARIABLE": EXPORT_VARIABLE}
                 ]
             }
         )
@@ -201,7 +230,7 @@ def _endpoint(given: str) -> str:
 
 def _place(kind: str, repo_id: str, branch: str) -> dict[str, str]:
     if kind not in ExportKind:
-        raise Invalid(fields={"kind": [f"One of {', '.join(ExportKind)}."]})
+        raise Invalid(fields={"kind": [_("One of %(ExportKind)s.") % {"ExportKind": ", ".join(ExportKind)}]})
     if kind == ExportKind.SLIPWAY:
         try:
             model = names.check_model_name(repo_id.strip())
@@ -210,8 +239,8 @@ def _place(kind: str, repo_id: str, branch: str) -> dict[str, str]:
         return {"kind": kind, "repo_id": model, "branch": ""}
     wanted = branch.strip() or "main"
     if not names.REVISION.fullmatch(wanted):
-        raise Invalid(fields={"branch": ["Name a branch, such as main."]})
+        raise Invalid(fields={"branch": [_("Name a branch, such as main.")]})
     repository = checks.repo_id(repo_id)
     if "/" not in repository:
-        raise Invalid(fields={"repo_id": ["Name the organization or person, too, such as acme/tiny."]})
+        raise Invalid(fields={"repo_id": [_("Name the organization or person, too, such as acme/tiny.")]})
     return {"kind": kind, "repo_id": repository, "branch": wanted}

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from django.db import transaction
 from django.utils.crypto import constant_time_compare
+from django.utils.translation import gettext as _
 
 from accounts.services import require
 from accounts.states import Right
@@ -33,7 +34,7 @@ def take_notice(*, source_id: int, secret: str) -> None:
     """Look at the repository in a moment. Raises UnknownHubSource, for a wrong secret as well."""
     source = HubSource.objects.live().exclude(notice_hash="").filter(pk=source_id).first()
     if source is None or not constant_time_compare(_hash(secret), source.notice_hash):
-        raise UnknownHubSource("There is no such source, or this is not its secret.")
+        raise UnknownHubSource(_("There is no such source, or this is not its secret."))
     due_at = kernel.clock() + GATHER
     if source.due_at is None or source.due_at > due_at:
         kernel.wake(source, due_at=due_at, is_noticed=True)

@@ -6,6 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from accounts.services import require
 from accounts.states import Right
@@ -77,7 +78,10 @@ def create_hub_source(
             )
             kernel.wake(source)
     except IntegrityError:
-        raise SourceTaken(f"{model} follows {source} on {source.endpoint} already.") from None
+        raise SourceTaken(
+            _("%(model)s follows %(source)s on %(endpoint)s already.")
+            % {"model": model, "source": source, "endpoint": source.endpoint}
+        ) from None
     return source
 
 
@@ -122,7 +126,7 @@ def change_hub_source(
             if given.get("token"):
                 _go_on_with_token(source, actor=actor)
     except IntegrityError:
-        raise SourceTaken(f"{source.model} follows that revision already.") from None
+        raise SourceTaken(_("%(model)s follows that revision already.") % {"model": source.model}) from None
     return source
 
 
@@ -136,7 +140,7 @@ def delete_hub_source(
         # Locks the row, as the beginning of a sync does.
         source.change(expected=expected, deleted_at=timezone.now(), **FORGOTTEN)
         if HubSync.objects.open().filter(source=source).exists():
-            raise InUse(f"{source} is being synced. Cancel that first.")
+            raise InUse(_("%(source)s is being synced. Cancel that first.") % {"source": source})
         audit.record(actor, "hub-source.delete", subject=source, reason=why, team_id=source.model.team_id)
 
 
@@ -156,12 +160,12 @@ def begin_sync(source: HubSource, *, actor: Actor, is_scheduled: bool = False) -
         with transaction.atomic():
             # Locks the row: see `delete_hub_source`.
             if not HubSource.objects.live().filter(pk=source.pk).update(deleted_at=None):
-                raise WrongState(f"{source} is followed no longer.")
+                raise WrongState(_("%(source)s is followed no longer.") % {"source": source})
             sync.save(force_insert=True)
             _record(actor, sync, "start")
             kernel.wake(sync)
     except IntegrityError:
-        raise SourceTaken(f"{source} is being synced already.") from None
+        raise SourceTaken(_("%(source)s is being synced already.") % {"source": source}) from None
     return sync
 
 
@@ -186,7 +190,10 @@ def resume_sync(*, actor: Actor, sync: HubSync, reason: str = "") -> HubSync:
 def go_on(sync: HubSync, *, actor: Actor, reason: str = "") -> None:
     """Resume a paused or interrupted sync, inside the caller's transaction. Raises WrongState."""
     if sync.state not in (SyncState.PAUSED, SyncState.INTERRUPTED):
-        raise WrongState(f"The {sync} is {sync.state}; only a paused or interrupted one can go on.")
+        raise WrongState(
+            _("The %(sync)s is %(state)s; only a paused or interrupted one can go on.")
+            % {"sync": sync, "state": sync.state}
+        )
     _move(sync, SyncState.FETCHING, actor=actor, wish="resume", reason=reason, cause="")
     versions.resume(_version_of(sync))
 
@@ -213,7 +220,7 @@ def retry_sync(*, actor: Actor, sync: HubSync, reason: str = "") -> HubSync:
     require(actor, Right.MODELS_WRITE, sync.source.model.team)
     check_endpoint(sync.source.endpoint)
     if sync.source.deleted_at:
-        raise WrongState(f"{sync.source} is followed no longer.")
+        raise WrongState(_("%(source)s is followed no longer.") % {"source": sync.source})
     try:
         with transaction.atomic():
             _move(
@@ -232,7 +239,7 @@ def retry_sync(*, actor: Actor, sync: HubSync, reason: str = "") -> HubSync:
                 cause="",
             )
     except IntegrityError:
-        raise SourceTaken(f"{sync.source} is being synced already.") from None
+        raise SourceTaken(_("%(source)s is being synced already.") % {"source": sync.source}) from None
     return _read_again(sync)
 
 
@@ -240,16 +247,19 @@ def _move(sync: HubSync, to: SyncState, *, actor: Actor, wish: str, reason: str,
     """Take the row away from whoever works on it, if it still is what was read. In a transaction."""
     why = checks.reason(reason)
     if not SYNC_MOVES.allows(SyncState(sync.state), to):
-        raise WrongState(f"The {sync} is {sync.state}; it cannot be told to {wish} now.")
+        raise WrongState(
+            _("The %(sync)s is %(state)s; it cannot be told to %(wish)s now.")
+            % {"sync": sync, "state": sync.state, "wish": wish}
+        )
     sentence = "" if to in (SyncState.RESOLVING, SyncState.FETCHING) else f"By {actor.name}. {why}".strip()
     if not kernel.interrupt(sync, where={"state": sync.state}, state=to, reason=sentence, **columns):
-        raise WrongState(f"The {sync} has just changed its state. Look again.")
+        raise WrongState(_("The %(sync)s has just changed its state. Look again.") % {"sync": sync})
     _record(actor, sync, wish, reason=why)
 
 
 def _version_of(sync: HubSync) -> Version:
     if sync.version is None:
-        raise WrongState(f"The {sync} has no version yet.")
+        raise WrongState(_("The %(sync)s has no version yet.") % {"sync": sync})
     return sync.version
 
 
@@ -319,7 +329,14 @@ def _onward(actor: Actor, model: Model, service: str, plan: str) -> dict[str, An
 
 def _endpoint(given: str) -> str:
     if not settings.SLIPWAY_HUB_ENDPOINTS:
-        raise Invalid(fields={"endpoint": [f"This server reads from no hub: {HUB_VARIABLE} is empty."]})
+        raise Invalid(
+            fields={
+                "endpoint": [
+                    _("This server reads from no hub: %(HUB_VARIABLE)s is empty.")
+                    % {"HUB_VARIABLE": HUB_VARIABLE}
+                ]
+            }
+        )
     try:
         return check_endpoint(given) if given.strip() else str(settings.SLIPWAY_HUB_ENDPOINTS[0])
     except SourceNotAllowed as error:
@@ -328,13 +345,13 @@ def _endpoint(given: str) -> str:
 
 def _kind(given: str) -> HubKind:
     if given not in HubKind:
-        raise Invalid(fields={"kind": [f"A hub speaks {' or '.join(HubKind)}."]})
+        raise Invalid(fields={"kind": [_("A hub speaks %(HubKind)s.") % {"HubKind": " or ".join(HubKind)}]})
     return HubKind(given)
 
 
 def _ref(given: str) -> str:
     if not names.REVISION.fullmatch(given.strip()):
-        raise Invalid(fields={"revision": ["Name a branch, a tag or a commit, such as main."]})
+        raise Invalid(fields={"revision": [_("Name a branch, a tag or a commit, such as main.")]})
     return given.strip()
 
 
@@ -342,7 +359,13 @@ def _every(seconds: int | None) -> int | None:
     if seconds is not None and not SHORTEST_EVERY_SECONDS <= seconds <= LONGEST_EVERY_SECONDS:
         raise Invalid(
             fields={
-                "every": [f"Between {SHORTEST_EVERY_SECONDS} and {LONGEST_EVERY_SECONDS:,} seconds, or none."]
+                "every": [
+                    _("Between %(SHORTEST_EVERY_SECONDS)s and %(LONGEST_EVERY_SECONDS)s seconds, or none.")
+                    % {
+                        "SHORTEST_EVERY_SECONDS": SHORTEST_EVERY_SECONDS,
+                        "LONGEST_EVERY_SECONDS": f"{LONGEST_EVERY_SECONDS:,}",
+                    }
+                ]
             }
         )
     return seconds

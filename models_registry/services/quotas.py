@@ -1,5 +1,6 @@
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from accounts.models import Team
 from accounts.services import require_everywhere
@@ -29,7 +30,13 @@ def set_quota(
     require_everywhere(actor, Right.FLEET_OPERATE)
     why = checks.demanded_reason(reason)
     if limit_bytes is not None and not 0 <= limit_bytes <= MOST_BYTES:
-        raise Invalid(fields={"limit_bytes": [f"From 0 to {MOST_BYTES:,} bytes, or none."]})
+        raise Invalid(
+            fields={
+                "limit_bytes": [
+                    _("From 0 to %(MOST_BYTES)s bytes, or none.") % {"MOST_BYTES": f"{MOST_BYTES:,}"}
+                ]
+            }
+        )
     changed = {"limit_bytes": limit_bytes, "reason": why, "changed_by_name": actor.name}
     try:
         with transaction.atomic():
@@ -40,5 +47,5 @@ def set_quota(
             detail = {"limit_bytes": limit_bytes, "former_limit_bytes": former}
             audit.record(actor, "quota.set", subject=quota, reason=why, detail=detail, team_id=team.pk)
     except IntegrityError:
-        raise Busy("Somebody else sets this quota right now. Look again.") from None
+        raise Busy(_("Somebody else sets this quota right now. Look again.")) from None
     return quota

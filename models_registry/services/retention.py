@@ -4,6 +4,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from accounts.services import require
 from accounts.states import Right
@@ -66,11 +67,13 @@ def apply_retention(
     with transaction.atomic():
         seen = selectors.retention_preview(rule, now)
         if seen.fingerprint != preview:
-            raise Unseen("What would go has changed since you looked. Look at the preview again.")
+            raise Unseen(_("What would go has changed since you looked. Look at the preview again."))
         asked = {"versions": [version.pk for version in seen.going], "by": actor.name, "reason": why}
         wish: dict[str, Any] = {"asked": asked} | ({"is_daily": True, "due_at": now} if daily else {})
         if not kernel.wake(rule, where={"asked__isnull": True, "revision": rule.revision}, **wish):
-            raise Busy(f"The {rule} is being applied, or was changed, just now. Look again.")
+            raise Busy(
+                _("The %(rule)s is being applied, or was changed, just now. Look again.") % {"rule": rule}
+            )
         audit.record(
             actor,
             "retention.apply",
@@ -88,7 +91,7 @@ def stop_retention(*, actor: Actor, rule: RetentionRule, reason: str = "") -> Re
     require(actor, Right.MODELS_WRITE, rule.model.team)
     why = checks.reason(reason)
     if not rule.is_daily and rule.asked is None:
-        raise WrongState(f"The {rule} is not at work.")
+        raise WrongState(_("The %(rule)s is not at work.") % {"rule": rule})
     with transaction.atomic():
         kernel.interrupt(rule, asked=None, is_daily=False, due_at=None)
         audit.record(actor, "retention.stop", subject=rule, reason=why, team_id=rule.model.team_id)
@@ -110,5 +113,11 @@ def delete_retention(
 
 def _number(field: str, value: int, *, least: int, most: int) -> int:
     if not least <= value <= most:
-        raise Invalid(fields={field: [f"A whole number from {least} to {most:,}."]})
+        raise Invalid(
+            fields={
+                field: [
+                    _("A whole number from %(least)s to %(most)s.") % {"least": least, "most": f"{most:,}"}
+                ]
+            }
+        )
     return value

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from django.db import transaction
 from django.db.models import F
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from accounts.services import require
 from accounts.states import Right
@@ -34,8 +36,8 @@ def restore_version(*, actor: Actor, version: Version, reason: str = "") -> Vers
 
 
 _FROM = {
-    VersionState.ARCHIVED: (VersionState.READY, "a ready version can be archived"),
-    VersionState.READY: (VersionState.ARCHIVED, "an archived version can be restored"),
+    VersionState.ARCHIVED: (VersionState.READY, gettext_lazy("a ready version can be archived")),
+    VersionState.READY: (VersionState.ARCHIVED, gettext_lazy("an archived version can be restored")),
 }
 
 
@@ -43,7 +45,10 @@ def _move(version: Version, to: VersionState, *, actor: Actor, reason: str) -> V
     require(actor, Right.MODELS_WRITE, version.model.team)
     needed, what = _FROM[to]
     if version.state != needed:
-        raise WrongState(f"{version} is {version.state}; only {what}.")
+        raise WrongState(
+            _("%(version)s is %(state)s; only %(what)s.")
+            % {"version": version, "state": version.state, "what": what}
+        )
     why = checks.reason(reason)
     columns, write = moves.moved(version, to, actor=actor, reason=why)
     if to == VersionState.READY:
@@ -74,15 +79,19 @@ def tag_version(
     why = checks.reason(reason)
     wanted = {names.check_tag(name.strip()) for name in add}
     if both := wanted & set(remove):
-        raise Invalid(fields={"add": [f"'{min(both)}' cannot be put on and taken away at once."]})
+        raise Invalid(
+            fields={"add": [_("'%(both)s' cannot be put on and taken away at once.") % {"both": min(both)}]}
+        )
     with transaction.atomic():
         # Locks the row: tags of one version change one after the other.
         if not Version.objects.live().filter(pk=version.pk).update(attempt=F("attempt")):
-            raise WrongState(f"{version} is deleted; its tags are history.")
+            raise WrongState(_("%(version)s is deleted; its tags are history.") % {"version": version})
         present = set(VersionTag.objects.filter(version=version).values_list("name", flat=True))
         added, removed = sorted(wanted - present), sorted(present & set(remove))
         if len(present) + len(added) - len(removed) > MAX_TAGS:
-            raise Invalid(fields={"add": [f"A version has at most {MAX_TAGS} tags."]})
+            raise Invalid(
+                fields={"add": [_("A version has at most %(MAX_TAGS)s tags.") % {"MAX_TAGS": MAX_TAGS}]}
+            )
         VersionTag.objects.filter(version=version, name__in=removed).delete()
         is_ready = Version.objects.ready().filter(pk=version.pk).exists()
         VersionTag.objects.bulk_create(

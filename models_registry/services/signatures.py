@@ -1,6 +1,7 @@
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from accounts.models import Team
 from accounts.services import require
@@ -26,7 +27,7 @@ def trust_key(*, actor: Actor, team: Team, name: str, pem: str, reason: str) -> 
     require(actor, Right.SIGNATURES_ADMIN, team)
     why, called = checks.demanded_reason(reason), checks.name("name", name, limit=63)
     if not called:
-        raise Invalid(fields={"name": ["Give it a name that people know it by."]})
+        raise Invalid(fields={"name": [_("Give it a name that people know it by.")]})
     try:
         key = keys.public_key(pem)
     except BadKey as error:
@@ -44,14 +45,27 @@ def trust_key(*, actor: Actor, team: Team, name: str, pem: str, reason: str) -> 
                 added_by=actor.name,
             )
             if rows.count() > MAX_KEYS:
-                raise Invalid(fields={"name": [f"A team trusts at most {MAX_KEYS} keys; remove one first."]})
+                raise Invalid(
+                    fields={
+                        "name": [
+                            _("A team trusts at most %(MAX_KEYS)s keys; remove one first.")
+                            % {"MAX_KEYS": MAX_KEYS}
+                        ]
+                    }
+                )
             detail = {"name": called, "fingerprint": key.fingerprint}
             audit.record(actor, "key.trust", subject=row, reason=why, detail=detail, team_id=team.pk)
             _look_again(row)
     except IntegrityError:
         same = rows.filter(fingerprint=key.fingerprint).first()
-        taken = f"the same key, as {same.name}" if same else f"another key with the name {called}"
-        raise NameTaken(f"Team {team.name} trusts {taken} already.") from None
+        taken = (
+            _("the same key, as %(same)s") % {"same": same.name}
+            if same
+            else _("another key with the name %(called)s") % {"called": called}
+        )
+        raise NameTaken(
+            _("Team %(team)s trusts %(taken)s already.") % {"team": team.name, "taken": taken}
+        ) from None
     return row
 
 
@@ -73,7 +87,10 @@ def verify_signatures(*, actor: Actor, version: Version, reason: str = "") -> Ve
     why = checks.reason(reason)
     with transaction.atomic():
         if not kernel.wake(version, where={"state": VersionState.READY}, vouched_at=None):
-            raise WrongState(f"{version} is {version.state}; only a ready version is signed and verified.")
+            raise WrongState(
+                _("%(version)s is %(state)s; only a ready version is signed and verified.")
+                % {"version": version, "state": version.state}
+            )
         audit.record(actor, "version.verify", subject=version, reason=why, team_id=version.model.team_id)
     version.refresh_from_db()
     return version
@@ -86,7 +103,7 @@ def distrust_key(*, actor: Actor, key: TrustedKey, reason: str) -> TrustedKey:
     with transaction.atomic():
         rows = TrustedKey.objects.in_force().filter(pk=key.pk)
         if not rows.update(removed_at=now, removed_by=actor.name):
-            raise WrongState("This key was removed already.")
+            raise WrongState(_("This key was removed already."))
         detail = {"name": key.name, "fingerprint": key.fingerprint}
         audit.record(actor, "key.distrust", subject=key, reason=why, detail=detail, team_id=key.team_id)
     key.refresh_from_db()
@@ -103,9 +120,11 @@ def demand_signatures(
     require(actor, Right.SIGNATURES_ADMIN, team)
     why = checks.demanded_reason(reason)
     if demand not in SignatureDemand.values:
-        raise Invalid(fields={"demand": [f"Choose from {', '.join(SignatureDemand.values)}."]})
+        raise Invalid(
+            fields={"demand": [_("Choose from %(values)s.") % {"values": ", ".join(SignatureDemand.values)}]}
+        )
     with transaction.atomic():
-        row, _ = SignaturePolicy.objects.get_or_create(team=team, defaults={"changed_by": actor.name})
+        row, _created = SignaturePolicy.objects.get_or_create(team=team, defaults={"changed_by": actor.name})
         detail = {"from": row.demand, "to": demand}
         row.change(
             expected=expected,

@@ -4,6 +4,7 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from accounts.services import require_everywhere
 from accounts.states import Right
@@ -86,7 +87,7 @@ def _begun(row: R, *, actor: Actor) -> R:
 
 
 def _busy(kind: type[Collection | Check]) -> Busy:
-    return Busy(f"A {kind._meta.verbose_name} is under way already.")
+    return Busy(_("A %(verbose_name)s is under way already.") % {"verbose_name": kind._meta.verbose_name})
 
 
 def retry_repair(*, actor: Actor, finding: Finding, reason: str = "") -> Finding:
@@ -98,7 +99,10 @@ def retry_repair(*, actor: Actor, finding: Finding, reason: str = "") -> Finding
     why = checks.reason(reason)
     with transaction.atomic():
         if not look_again(finding) and not kernel.revive(finding, **_NOT_LAUNCHED):
-            raise WrongState(f"The {finding} is {finding.state}; only what is lost can be looked for again.")
+            raise WrongState(
+                _("The %(finding)s is %(state)s; only what is lost can be looked for again.")
+                % {"finding": finding, "state": finding.state}
+            )
         audit.record(actor, "finding.retry", subject=finding, reason=why)
     return Finding.objects.get(pk=finding.pk)
 

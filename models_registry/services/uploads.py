@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from accounts.services import require
 from accounts.states import Right
@@ -99,7 +100,10 @@ def _insert(row: Upload, actor: Actor, contents: Mapping[str, int], known: set[s
     # This row is locked, and the quota's: two uploads do not both find room for one.
     versions.hold(model)
     if Upload.objects.live().filter(model=model).count() >= MOST_LIVE:
-        raise Busy(f"{MOST_LIVE} uploads to {model} are under way already. Complete or cancel one first.")
+        raise Busy(
+            _("%(MOST_LIVE)s uploads to %(model)s are under way already. Complete or cancel one first.")
+            % {"MOST_LIVE": MOST_LIVE, "model": model}
+        )
     quotas.hold(model.team)
     if allowance := quotas.allowance_of(model.team):
         allowance.check(row.new_bytes)
@@ -131,7 +135,14 @@ def _same(actor: Actor, model: Model, manifest: Manifest, known: set[str]) -> Up
 def _announced(listed: Sequence[Mapping[str, Any]], *, may_run: bool) -> Manifest:
     """A checked manifest. Raises FilesRefused, which names up to 50 of what is wrong."""
     if len(listed) > MAX_FILES:
-        raise FilesRefused(fields={"files": [f"At most {MAX_FILES:,} files; these are {len(listed):,}."]})
+        raise FilesRefused(
+            fields={
+                "files": [
+                    _("At most %(MAX_FILES)s files; these are %(listed)s.")
+                    % {"MAX_FILES": f"{MAX_FILES:,}", "listed": f"{len(listed):,}"}
+                ]
+            }
+        )
     refusals: list[str] = []
     sizes: dict[str, int] = {}
     found: list[ManifestFile] = []
@@ -153,13 +164,15 @@ def _announced(listed: Sequence[Mapping[str, Any]], *, may_run: bool) -> Manifes
 def _check(file: ManifestFile, sizes: dict[str, int], *, may_run: bool) -> None:
     check_name(file.path, admits_runnable=may_run)
     if why := why_skipped(file.path):
-        raise Refused(file.path, f"leave it out: {why}")
+        raise Refused(file.path, _("leave it out: %(why)s") % {"why": why})
     if file.size > MOST_BYTES:
-        raise Refused(file.path, f"it is larger than {MOST_BYTES:,} bytes")
+        raise Refused(
+            file.path, _("it is larger than %(MOST_BYTES)s bytes") % {"MOST_BYTES": f"{MOST_BYTES:,}"}
+        )
     if sizes.setdefault(file.sha256, file.size) != file.size:
-        raise Refused(file.path, "another file has the same sha256 and another size")
+        raise Refused(file.path, _("another file has the same sha256 and another size"))
     if (file.size == 0) != (file.sha256 == _EMPTY):
-        raise Refused(file.path, "its size and its sha256 do not belong together")
+        raise Refused(file.path, _("its size and its sha256 do not belong together"))
 
 
 def take_parts(
@@ -182,7 +195,10 @@ def take_parts(
         raise closed
     content = UploadContent.objects.filter(upload=upload, sha256=sha256).first()
     if content is None:
-        raise UnknownUpload(f"The {upload} has no content with the sha256 {sha256[:64]}.")
+        raise UnknownUpload(
+            _("The %(upload)s has no content with the sha256 %(sha256)s.")
+            % {"upload": upload, "sha256": sha256[:64]}
+        )
     spool = spool_of(upload)
     parts = _parts_named(upload, spool, content, content_range)
     if upload.state != UploadState.OPEN:
@@ -205,14 +221,19 @@ def _parts_named(upload: Upload, spool: Spool, content: UploadContent, content_r
     last = max(0, spool.part_count(content.size) - 1)
     if not content_range:
         if last:
-            raise PartRefused(f"It comes in {last + 1:,} parts: say which by Content-Range.")
+            raise PartRefused(
+                _("It comes in %(last)s parts: say which by Content-Range.") % {"last": f"{last + 1:,}"}
+            )
         return range(1)
     named = _RANGE.fullmatch(content_range.strip())
     if named is None:
-        raise PartRefused("Content-Range has the form bytes first-last/size.")
+        raise PartRefused(_("Content-Range has the form bytes first-last/size."))
     start, stop, size = int(named[1]), int(named[2]) + 1, int(named[3])
     if size != content.size:
-        raise PartRefused(f"It has {content.size:,} bytes as announced, not {size:,}.")
+        raise PartRefused(
+            _("It has %(size)s bytes as announced, not %(size_2)s.")
+            % {"size": f"{content.size:,}", "size_2": f"{size:,}"}
+        )
     indexes = range(start // upload.part_bytes, spool.part_count(min(stop, size)))
     begins = start == indexes.start * upload.part_bytes
     if not (indexes and begins and stop == min(indexes.stop * upload.part_bytes, size)):
@@ -221,7 +242,10 @@ def _parts_named(upload: Upload, spool: Spool, content: UploadContent, content_r
             if last
             else f"it comes in one, of {size:,} bytes."
         )
-        raise PartRefused(f"Bytes {start}-{stop - 1} are no part{'s' if last else ''}: {parts}")
+        raise PartRefused(
+            _("Bytes %(start)s-%(stop)s are no part%(else)s: %(parts)s")
+            % {"start": start, "stop": stop - 1, "else": "s" if last else "", "parts": parts}
+        )
     return indexes
 
 
@@ -256,7 +280,9 @@ def complete_upload(
     if made := _made_of(upload):
         return made
     if upload.state != UploadState.OPEN:
-        raise WrongState(f"The {upload} is {upload.state}. Begin another one.")
+        raise WrongState(
+            _("The %(upload)s is %(state)s. Begin another one.") % {"upload": upload, "state": upload.state}
+        )
     _check_whole(upload)
     source = source_of_upload(upload)
     former = upload.version
@@ -271,7 +297,9 @@ def complete_upload(
             begun = versions.begin(row, actor=actor, version=version)
             columns = {"state": UploadState.IMPORTING, "reason": "", "version": begun}
             if not kernel.interrupt(upload, where={"state": UploadState.OPEN}, **columns):
-                raise WrongState(f"The {upload} has just changed its state. Look again.")
+                raise WrongState(
+                    _("The %(upload)s has just changed its state. Look again.") % {"upload": upload}
+                )
     except (WrongState, NameTaken):
         # The same may have been asked for twice at once.
         if made := _made_of(selectors.upload_of(upload.model, upload.pk)):
@@ -290,7 +318,9 @@ def _check_whole(upload: Upload) -> None:
     """Raises WrongState."""
     spool = spool_of(upload)
     if not spool.directory.exists():
-        raise WrongState(f"What has come of the {upload} is gone. Begin another one.")
+        raise WrongState(
+            _("What has come of the %(upload)s is gone. Begin another one.") % {"upload": upload}
+        )
     for sha256 in spool.missing():
         spool.close(sha256)
     if missing := spool.missing():
@@ -302,7 +332,10 @@ def _check_whole(upload: Upload) -> None:
             if len(missing) > 1
             else f"of {named} have not come yet"
         )
-        raise WrongState(f"{lacking:,} bytes {of}. Send them, then complete it.")
+        raise WrongState(
+            _("%(lacking)s bytes %(of)s. Send them, then complete it.")
+            % {"lacking": f"{lacking:,}", "of": of}
+        )
 
 
 def source_of_upload(upload: Upload) -> dict[str, Any]:
@@ -324,7 +357,10 @@ def cancel_upload(*, actor: Actor, upload: Upload, reason: str = "") -> Upload:
     why = checks.reason(reason)
     was = UploadState(upload.state)
     if not UPLOAD_MOVES.allows(was, UploadState.CANCELLED):
-        raise WrongState(f"The {upload} is {upload.state}; there is nothing to cancel.")
+        raise WrongState(
+            _("The %(upload)s is %(state)s; there is nothing to cancel.")
+            % {"upload": upload, "state": upload.state}
+        )
     columns = {
         "state": UploadState.CANCELLED,
         "reason": f"By {actor.name}. {why}".strip(),
@@ -332,7 +368,7 @@ def cancel_upload(*, actor: Actor, upload: Upload, reason: str = "") -> Upload:
     }
     with transaction.atomic():
         if not kernel.interrupt(upload, where={"state": was}, **columns):
-            raise WrongState(f"The {upload} has just changed its state. Look again.")
+            raise WrongState(_("The %(upload)s has just changed its state. Look again.") % {"upload": upload})
         if upload.version and upload.version.state == VersionState.IMPORTING:
             versions.stop(upload.version, actor=actor, reason=why)
         audit.record(actor, "upload.cancel", subject=upload, reason=why, team_id=upload.model.team_id)

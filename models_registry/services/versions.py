@@ -6,6 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Max, QuerySet
+from django.utils.translation import gettext as _
 
 from accounts.services import require
 from accounts.states import Right
@@ -101,12 +102,18 @@ def _next_name(model: Model, wanted: str) -> tuple[int, str]:
         return last + 1, f"v{last + 1}"
     names.check_version_name(wanted)
     if taken.filter(name=wanted).exists():
-        raise NameTaken(f"{model} has a version {wanted} already. Versions never change; choose a new name.")
+        raise NameTaken(
+            _("%(model)s has a version %(wanted)s already. Versions never change; choose a new name.")
+            % {"model": model, "wanted": wanted}
+        )
     numbered = names.NUMBER.fullmatch(wanted)
     if numbered is None:
         return last + 1, wanted
     if int(numbered[1]) <= last:
-        raise NameTaken(f"The last version of {model} has number {last}; numbers only go up.")
+        raise NameTaken(
+            _("The last version of %(model)s has number %(last)s; numbers only go up.")
+            % {"model": model, "last": last}
+        )
     return int(numbered[1]), wanted
 
 
@@ -114,13 +121,13 @@ def _parent(actor: Actor, model: Model, named: Any) -> Version | None:
     if named is None:
         return None
     if not isinstance(named, str):
-        raise Invalid(fields={"lineage": ["`parent` names a version: `v2`, or `model:v2`."]})
+        raise Invalid(fields={"lineage": [_("`parent` names a version: `v2`, or `model:v2`.")]})
     model_name, colon, reference = named.rpartition(":")
     try:
         of_model = selectors.model_named(actor, model_name) if colon else model
         return selectors.version_named(of_model, reference)
     except (UnknownModel, UnknownVersion) as error:
-        raise Invalid(fields={"lineage": [f"parent: {error}"]}) from None
+        raise Invalid(fields={"lineage": [_("parent: %(error)s") % {"error": error}]}) from None
 
 
 def _source(model: Model, source: str, ignore_patterns: Sequence[str]) -> dict[str, Any]:
@@ -148,7 +155,9 @@ def readable_source(version: Version) -> dict[str, Any]:
         return source
     if source["kind"] == "upload":
         if not _upload_of(source).exists():
-            raise SourceNotAllowed(f"What was uploaded for {version} is gone. Push it again.")
+            raise SourceNotAllowed(
+                _("What was uploaded for %(version)s is gone. Push it again.") % {"version": version}
+            )
         return source
     return _source(version.model, source["uri"], source["ignore_patterns"])
 
@@ -180,7 +189,10 @@ def again(version: Version, *, actor: Actor, source: dict[str, Any], reason: str
         stop(version, actor=actor, reason=reason or "Begun again.")
         version.refresh_from_db()
     if version.state not in (VersionState.FAILED, VersionState.REFUSED):
-        raise WrongState(f"{version} is {version.state}; only a failed or refused import can be retried.")
+        raise WrongState(
+            _("%(version)s is %(state)s; only a failed or refused import can be retried.")
+            % {"version": version, "state": version.state}
+        )
     columns, write = moves.moved(
         version, VersionState.IMPORTING, actor=actor, source=source, is_held=True, **_UNTOUCHED
     )
@@ -198,7 +210,7 @@ def _take_up(source: Mapping[str, Any]) -> None:
     upload = _upload_of(source).first()
     begun = {"state": UploadState.IMPORTING, "reason": ""}
     if upload is None or not kernel.interrupt(upload, where={"state": UploadState.OPEN}, **begun):
-        raise WrongState("The upload has just changed its state. Look again.")
+        raise WrongState(_("The upload has just changed its state. Look again."))
 
 
 def pause(version: Version) -> None:
@@ -225,7 +237,10 @@ def cancel_import(*, actor: Actor, version: Version, reason: str = "") -> Versio
 def stop(version: Version, *, actor: Actor, reason: str) -> None:
     """Move an import to failed; the reconciler removes what it holds. Raises WrongState."""
     if version.state != VersionState.IMPORTING:
-        raise WrongState(f"{version} is {version.state}; there is no import to cancel.")
+        raise WrongState(
+            _("%(version)s is %(state)s; there is no import to cancel.")
+            % {"version": version, "state": version.state}
+        )
     sentence = f"Cancelled by {actor.name}." + (f" {reason}" if reason else "")
     columns, write = moves.moved(
         version,
@@ -250,8 +265,11 @@ def delete_version(*, actor: Actor, version: Version, reason: str = "") -> None:
     require(actor, Right.MODELS_WRITE, version.model.team)
     why = checks.reason(reason)
     if version.state in (VersionState.IMPORTING, VersionState.DELETED):
-        hint = " Cancel the import first." if version.state == VersionState.IMPORTING else ""
-        raise WrongState(f"{version} is {version.state}.{hint}")
+        hint = _(" Cancel the import first.") if version.state == VersionState.IMPORTING else ""
+        raise WrongState(
+            _("%(version)s is %(state)s.%(hint)s")
+            % {"version": version, "state": version.state, "hint": hint}
+        )
     remove(version, actor=actor, reason=why)
     version.refresh_from_db()
 
@@ -269,9 +287,14 @@ def check_unneeded(version: Version) -> None:
     """Raises InUse while an alias or a deployment needs the version, whose row the caller has locked."""
     aliases = list(Alias.objects.filter(version=version).values_list("name", flat=True))
     if aliases:
-        raise InUse(f"{version} is {', '.join(sorted(aliases))}. Move or delete the alias first.")
+        raise InUse(
+            _("%(version)s is %(aliases)s. Move or delete the alias first.")
+            % {"version": version, "aliases": ", ".join(sorted(aliases))}
+        )
     if used := uses([version.pk]).get(version.pk):
-        raise InUse(f"{version} is still used by {', '.join(used)}.")
+        raise InUse(
+            _("%(version)s is still used by %(used)s.") % {"version": version, "used": ", ".join(used)}
+        )
 
 
 def let_go(version: Version, *, actor: Actor, reason: str) -> None:
@@ -289,17 +312,20 @@ def compare_and_set(version: Version, columns: Mapping[str, Any]) -> None:
     Raises WrongState.
     """
     if not kernel.interrupt(version, where={"state": version.state}, **columns):
-        raise WrongState(f"{version} has just changed its state. Look again.")
+        raise WrongState(_("%(version)s has just changed its state. Look again.") % {"version": version})
 
 
 def hold(model: Model) -> None:
     """Lock the model's row until the transaction ends. Raises UnknownModel when it was deleted."""
     if not Model.objects.live().filter(pk=model.pk).update(deleted_at=None):
-        raise UnknownModel(f"There is no model {model.name} any more.")
+        raise UnknownModel(_("There is no model %(model)s any more.") % {"model": model.name})
 
 
 def touch(version: Version) -> None:
     """Lock a ready version's row until the transaction ends. Raises WrongState when it is not ready."""
     if not Version.objects.ready().filter(pk=version.pk).update(state=VersionState.READY):
         current = Version.objects.filter(pk=version.pk).values_list("state", flat=True).first()
-        raise WrongState(f"{version} is {current}; an alias points at a ready version.")
+        raise WrongState(
+            _("%(version)s is %(current)s; an alias points at a ready version.")
+            % {"version": version, "current": current}
+        )

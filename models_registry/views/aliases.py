@@ -1,6 +1,7 @@
 """Aliases: where they point, where they pointed, and moving them."""
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
@@ -42,8 +43,15 @@ def move_alias(request: HttpRequest, name: str) -> HttpResponse:
     before = selectors.aliases(model).filter(name=given["alias"]).first()
     alias = services.set_alias(actor=actor, model=model, reason=reason, **given)
     if before is not None and before.revision == alias.revision:
-        return done(request, f"{alias} is {given['version'].name} already; nothing changed.", tone="idle")
-    return done(request, f"{alias} is {given['version'].name} now.")
+        return done(
+            request,
+            _("%(alias)s is %(version)s already; nothing changed.")
+            % {"alias": alias, "version": given["version"].name},
+            tone="idle",
+        )
+    return done(
+        request, _("%(alias)s is %(version)s now.") % {"alias": alias, "version": given["version"].name}
+    )
 
 
 @require_POST
@@ -53,4 +61,4 @@ def delete_alias(request: HttpRequest, name: str, alias: str) -> HttpResponse:
     actor = of_request(request)
     found = selectors.alias_named(visible_model(actor, name), alias)
     services.delete_alias(actor=actor, alias=found, reason=reason_of(request))
-    return done(request, f"{found} is deleted; its history stays.")
+    return done(request, _("%(found)s is deleted; its history stays.") % {"found": found})

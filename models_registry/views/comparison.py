@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from accounts.actors import of_request
@@ -44,7 +45,10 @@ def compare(request: HttpRequest, name: str) -> HttpResponse:
 def _ready(model: Model, reference: str) -> Version:
     version = selectors.version_named(model, reference)
     if version.state != VersionState.READY:
-        raise Missing(f"{version} is {version.state}, not ready: there is nothing to compare.")
+        raise Missing(
+            _("%(version)s is %(state)s, not ready: there is nothing to compare.")
+            % {"version": version, "state": version.state}
+        )
     return version
 
 

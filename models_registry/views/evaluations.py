@@ -1,6 +1,7 @@
 """Figures that people record of a version."""
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from accounts.actors import of_request
@@ -27,5 +28,12 @@ def evaluate(request: HttpRequest, name: str, version: str) -> HttpResponse:
     why = reason_of(request, is_demanded=False)
     told = services.evaluate_version(actor=actor, version=row, figures=[figure], reason=why)
     if figure.value is None and not told:
-        raise Invalid(f"There is no {figure.name} of {row} to take back. Give its value.")
-    return done(request, f"{figure.name} of {row} is {'recorded' if figure.value is not None else 'gone'}.")
+        raise Invalid(
+            _("There is no %(figure)s of %(row)s to take back. Give its value.")
+            % {"figure": figure.name, "row": row}
+        )
+    return done(
+        request,
+        _("%(figure)s of %(row)s is %(gone)s.")
+        % {"figure": figure.name, "row": row, "gone": "recorded" if figure.value is not None else "gone"},
+    )

@@ -5,6 +5,7 @@ from datetime import timedelta
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.formats import date_format
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from accounts import selectors as accounts
@@ -45,7 +46,7 @@ def exempt(request: HttpRequest, name: str) -> HttpResponse:
     given = filled(ExemptionForm(request.POST, team=team)).cleaned_data
     until = timezone.now() + timedelta(days=given.pop("days"))
     row = services.exempt_code(actor=actor, team=team, until=until, reason=reason_of(request), **given)
-    return done(request, f"The {row} is exempted.")
+    return done(request, _("The %(row)s is exempted.") % {"row": row})
 
 
 @require_POST
@@ -55,9 +56,12 @@ def end(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     actor = of_request(request)
     row = exemptions.exemptions(actor).filter(team=visible_team(actor, name), pk=pk).first()
     if row is None:
-        raise Http404("There is no such exemption.")
+        raise Http404(_("There is no such exemption."))
     services.end_exemption(actor=actor, exemption=row, reason=reason_of(request))
     if other := exemptions.other_in_force(row):
         until = date_format(other.until, "j F Y")
-        return done(request, f"This exemption is ended. Another exemption of it holds until {until}.")
-    return done(request, f"The {row} is not exempted any more.")
+        return done(
+            request,
+            _("This exemption is ended. Another exemption of it holds until %(until)s.") % {"until": until},
+        )
+    return done(request, _("The %(row)s is not exempted any more.") % {"row": row})

@@ -6,6 +6,8 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
@@ -13,6 +15,7 @@ from accounts.selectors import may
 from accounts.states import Right
 from common.actor import Actor
 from common.errors import SlipwayError
+from common.languages import Text
 from common.pages.access import or_404, signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, filled, reason_of
@@ -54,7 +57,11 @@ def new_export(request: HttpRequest, name: str, version: str) -> HttpResponse:
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
-            return done(request, f"{row} is on its way to {export.target}.", to=url_of(export))
+            return done(
+                request,
+                _("%(row)s is on its way to %(target)s.") % {"row": row, "target": export.target},
+                to=url_of(export),
+            )
     warned = [one for one in row.scan.get("warnings", []) if one["kind"] == "secret"]
     context = _frame(actor, model) | {"version": row, "form": form, "secrets": warned}
     status = UNPROCESSABLE if form.is_bound else 200
@@ -76,11 +83,11 @@ def export_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 
 
 Wish = Callable[..., Any]
-WISHES: dict[str, tuple[Wish, str]] = {
+WISHES: dict[str, tuple[Wish, Text]] = {
     "pause": (services.pause_export, "Paused."),
-    "resume": (services.resume_export, "It goes on."),
+    "resume": (services.resume_export, gettext_lazy("It goes on.")),
     "cancel": (services.cancel_export, "Cancelled."),
-    "retry": (services.retry_export, "It begins again."),
+    "retry": (services.retry_export, gettext_lazy("It begins again.")),
 }
 
 

@@ -7,11 +7,14 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
 from common.actor import Actor
 from common.errors import SlipwayError
+from common.languages import Text
 from common.pages.access import or_404, signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
@@ -60,7 +63,9 @@ def new_source(request: HttpRequest, name: str) -> HttpResponse:
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
-            return done(request, f"{source} is followed, and synced now.", to=url_of(model))
+            return done(
+                request, _("%(source)s is followed, and synced now.") % {"source": source}, to=url_of(model)
+            )
     context = frame(actor, model) | {"form": form}
     status = UNPROCESSABLE if form.is_bound else 200
     return page(request, "models_registry/new_hub_source.html", context, status=status)
@@ -80,7 +85,7 @@ def source_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
-            return done(request, "Saved.", to=url_of(model))
+            return done(request, _("Saved."), to=url_of(model))
     context = frame(actor, model) | {
         "form": form,
         "source": source,
@@ -97,7 +102,7 @@ def start_sync(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     actor = of_request(request)
     source = or_404(selectors.hub_source_of, visible_model(actor, name), pk)
     services.start_sync(actor=actor, source=source)
-    return done(request, f"{source} is being synced.")
+    return done(request, _("%(source)s is being synced.") % {"source": source})
 
 
 @require_POST
@@ -126,7 +131,11 @@ def delete_source(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     model = visible_model(actor, name)
     source = or_404(selectors.hub_source_of, model, pk)
     services.delete_hub_source(actor=actor, source=source, reason=reason_of(request))
-    return done(request, f"{source} is followed no longer; its versions stay.", to=url_of(model))
+    return done(
+        request,
+        _("%(source)s is followed no longer; its versions stay.") % {"source": source},
+        to=url_of(model),
+    )
 
 
 @require_safe
@@ -146,11 +155,11 @@ def sync_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 
 
 Wish = Callable[..., Any]
-WISHES: dict[str, tuple[Wish, str]] = {
-    "pause": (services.pause_sync, "Paused: what has come is kept."),
-    "resume": (services.resume_sync, "It goes on."),
-    "cancel": (services.cancel_sync, "Cancelled: what has come is removed."),
-    "retry": (services.retry_sync, "It begins again."),
+WISHES: dict[str, tuple[Wish, Text]] = {
+    "pause": (services.pause_sync, gettext_lazy("Paused: what has come is kept.")),
+    "resume": (services.resume_sync, gettext_lazy("It goes on.")),
+    "cancel": (services.cancel_sync, gettext_lazy("Cancelled: what has come is removed.")),
+    "retry": (services.retry_sync, gettext_lazy("It begins again.")),
 }
 
 

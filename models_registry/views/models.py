@@ -5,6 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
@@ -68,7 +69,11 @@ def new_model(request: HttpRequest) -> HttpResponse:
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
-            return done(request, f"{model.name} is there. Import its first version.", to=url_of(model))
+            return done(
+                request,
+                _("%(model)s is there. Import its first version.") % {"model": model.name},
+                to=url_of(model),
+            )
     status = UNPROCESSABLE if form.is_bound else 200
     return page(request, "models_registry/new_model.html", {"form": form}, status=status)
 
@@ -155,7 +160,7 @@ def model_settings(request: HttpRequest, name: str) -> HttpResponse:
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
-            return done(request, "Saved.", to=url_of(model))
+            return done(request, _("Saved."), to=url_of(model))
     context = frame(actor, model) | {"form": form}
     status = UNPROCESSABLE if form.is_bound else 200
     return page(request, "models_registry/model_settings.html", context, status=status)
@@ -168,7 +173,7 @@ def delete_model(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
     services.delete_model(actor=actor, model=model, reason=reason_of(request))
-    return done(request, f"{name} is deleted.", to="/models/")
+    return done(request, _("%(name)s is deleted.") % {"name": name}, to="/models/")
 
 
 def visible_model(actor: Actor, name: str) -> Model:

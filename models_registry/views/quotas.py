@@ -1,6 +1,7 @@
 """What a team holds and may hold, among its settings; and the same of all teams."""
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from accounts import selectors as accounts
@@ -50,4 +51,8 @@ def set_quota(request: HttpRequest, name: str) -> HttpResponse:
     team = visible_team(actor, name)
     limit = filled(QuotaForm(request.POST)).limit_bytes
     services.set_quota(actor=actor, team=team, limit_bytes=limit, reason=reason_of(request))
-    return done(request, f"The limit of {team} is set.", to=f"/settings/teams/{team.name}/storage/")
+    return done(
+        request,
+        _("The limit of %(team)s is set.") % {"team": team},
+        to=f"/settings/teams/{team.name}/storage/",
+    )

@@ -6,10 +6,13 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.actors import of_request
 from common.errors import Missing, SlipwayError
+from common.languages import Text
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, filled, reason_of
@@ -36,7 +39,7 @@ def retention_page(request: HttpRequest, name: str) -> HttpResponse:
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
-            return done(request, "The rule is kept. Nothing goes before you apply it.", to=request.path)
+            return done(request, _("The rule is kept. Nothing goes before you apply it."), to=request.path)
     context = frame(actor, model) | {"form": form, "rule": rule}
     if rule:
         preview = selectors.retention_preview(rule, timezone.now())
@@ -52,10 +55,10 @@ def retention_page(request: HttpRequest, name: str) -> HttpResponse:
 
 
 Wish = Callable[..., Any]
-WISHES: dict[str, tuple[Wish, str]] = {
-    "apply": (services.apply_retention, "The rule is being applied."),
-    "stop": (services.stop_retention, "Nothing more goes; the rule stays."),
-    "delete": (services.delete_retention, "The rule is gone: every version stays."),
+WISHES: dict[str, tuple[Wish, Text]] = {
+    "apply": (services.apply_retention, gettext_lazy("The rule is being applied.")),
+    "stop": (services.stop_retention, gettext_lazy("Nothing more goes; the rule stays.")),
+    "delete": (services.delete_retention, gettext_lazy("The rule is gone: every version stays.")),
 }
 
 

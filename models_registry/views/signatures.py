@@ -1,6 +1,7 @@
 """Whose signatures a team trusts and what it demands, among its settings."""
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from accounts import selectors as accounts
@@ -56,7 +57,7 @@ def trust(request: HttpRequest, name: str) -> HttpResponse:
     team = visible_team(actor, name)
     given = filled(TrustedKeyForm(request.POST)).cleaned_data
     row = services.trust_key(actor=actor, team=team, reason=reason_of(request), **given)
-    return done(request, f"Signatures by the {row} count from now on.")
+    return done(request, _("Signatures by the %(row)s count from now on.") % {"row": row})
 
 
 @require_POST
@@ -66,9 +67,9 @@ def distrust(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     actor = of_request(request)
     row = vouching.trusted_keys(actor).filter(team=visible_team(actor, name), pk=pk).first()
     if row is None:
-        raise Http404("There is no such key.")
+        raise Http404(_("There is no such key."))
     services.distrust_key(actor=actor, key=row, reason=reason_of(request))
-    return done(request, f"Signatures by the {row} count no more.")
+    return done(request, _("Signatures by the %(row)s count no more.") % {"row": row})
 
 
 @require_POST
@@ -79,4 +80,8 @@ def demand(request: HttpRequest, name: str) -> HttpResponse:
     team = visible_team(actor, name)
     given = filled(DemandForm(request.POST)).cleaned_data
     row = services.demand_signatures(actor=actor, team=team, reason=reason_of(request), **given)
-    return done(request, f"Without a trusted signature: {row.get_demand_display()}.")
+    return done(
+        request,
+        _("Without a trusted signature: %(get_demand_display)s.")
+        % {"get_demand_display": row.get_demand_display()},
+    )

@@ -3,6 +3,7 @@
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from accounts.actors import of_request
@@ -51,7 +52,7 @@ def collect(request: HttpRequest) -> HttpResponse:
     services.start_collection(
         actor=of_request(request), grace_seconds=grace_seconds, reason=reason_of(request)
     )
-    return done(request, "The collection has begun.", to="/models/+store/")
+    return done(request, _("The collection has begun."), to="/models/+store/")
 
 
 @require_POST
@@ -59,7 +60,7 @@ def collect(request: HttpRequest) -> HttpResponse:
 @refusals_at_the_form
 def check(request: HttpRequest) -> HttpResponse:
     services.start_check(actor=of_request(request), reason=reason_of(request))
-    return done(request, "The check has begun.", to="/models/+store/")
+    return done(request, _("The check has begun."), to="/models/+store/")
 
 
 @require_POST
@@ -69,4 +70,4 @@ def repair(request: HttpRequest, pk: int) -> HttpResponse:
     why = reason_of(request, is_demanded=False)
     finding = get_object_or_404(Finding, pk=pk)
     services.retry_repair(actor=of_request(request), finding=finding, reason=why)
-    return done(request, "Its sources are asked once more.", to="/models/+store/")
+    return done(request, _("Its sources are asked once more."), to="/models/+store/")

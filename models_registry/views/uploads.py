@@ -1,6 +1,7 @@
 """Uploads to a model."""
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from accounts.actors import of_request
@@ -19,4 +20,4 @@ def cancel(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     model = visible_model(actor, name)
     upload = or_404(selectors.upload_of, model, pk)
     services.cancel_upload(actor=actor, upload=upload, reason=reason_of(request, is_demanded=False))
-    return done(request, f"The {upload} is cancelled.", to=url_of(model))
+    return done(request, _("The %(upload)s is cancelled.") % {"upload": upload}, to=url_of(model))

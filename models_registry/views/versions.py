@@ -8,12 +8,15 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db.models import Case, When
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
 from accounts.selectors import may, may_everywhere
 from accounts.states import Right
 from common.errors import SlipwayError
+from common.languages import Text
 from common.pages.access import or_404, signed_in
 from common.pages.answers import UNPROCESSABLE, dialog_fields, done, page, refusals_at_the_form
 from common.pages.forms import blame, filled, reason_of
@@ -47,7 +50,9 @@ def import_version(request: HttpRequest, name: str) -> HttpResponse:
         except (SlipwayError, ValidationError) as error:
             blame(form, error, {"lineage": "parent"})
         else:
-            return done(request, f"{version} is being imported.", to=url_of(version))
+            return done(
+                request, _("%(version)s is being imported.") % {"version": version}, to=url_of(version)
+            )
     context = frame(actor, model) | {
         "form": form,
         "roots": settings.SLIPWAY_IMPORT_ROOTS,
@@ -148,13 +153,13 @@ def _kv_cache_at_full_context(version: Version) -> int | None:
 
 
 Wish = Callable[..., Any]
-WISHES: dict[str, tuple[Wish, str]] = {
-    "retry": (services.retry_import, "{version} is being imported again."),
-    "cancel": (services.cancel_import, "The import of {version} is cancelled."),
-    "archive": (services.archive_version, "{version} is archived."),
-    "restore": (services.restore_version, "{version} is ready again."),
-    "verify": (services.verify_signatures, "The signatures of {version} are being looked at."),
-    "delete": (services.delete_version, "{version} is deleted."),
+WISHES: dict[str, tuple[Wish, Text]] = {
+    "retry": (services.retry_import, gettext_lazy("{version} is being imported again.")),
+    "cancel": (services.cancel_import, gettext_lazy("The import of {version} is cancelled.")),
+    "archive": (services.archive_version, gettext_lazy("{version} is archived.")),
+    "restore": (services.restore_version, gettext_lazy("{version} is ready again.")),
+    "verify": (services.verify_signatures, gettext_lazy("The signatures of {version} are being looked at.")),
+    "delete": (services.delete_version, gettext_lazy("{version} is deleted.")),
 }
 
 
@@ -194,7 +199,7 @@ def tag_version(request: HttpRequest, name: str, version: str) -> HttpResponse:
         remove=sorted(given["before"] - given["tags"]),
         reason=reason_of(request, is_demanded=False),
     )
-    return done(request, f"The tags of {row} are changed.")
+    return done(request, _("The tags of %(row)s are changed.") % {"row": row})
 
 
 def visible_version(model: Model, reference: str) -> Version:

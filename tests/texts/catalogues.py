@@ -13,7 +13,7 @@ from django.conf import settings
 from tests.texts import extraction
 
 DOMAINS = ("django", "djangojs")
-_PLACEHOLDER = re.compile(r"%\((\w+)\)[sd]|%%")
+_PLACEHOLDER = re.compile(r"%\((\w+)\)[sd]|%%|\{\w+\}")
 _LATIN_ONLY = re.compile(r"[^\u4e00-\u9fff]*")
 
 

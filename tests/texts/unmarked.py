@@ -7,8 +7,10 @@ comment is left as it is: names of products, words for programs.
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from html.parser import HTMLParser
+from pathlib import Path
 
 from babel.messages.jslexer import tokenize
 from django.template.base import Lexer, TokenType
@@ -25,6 +27,8 @@ NAMES = re.compile(
     r"min|ms|req|tok)\b"
 )
 """What has no other name in another language."""
+_ATTRIBUTE = re.compile(r'[\w-]+="[^"]*"')
+"""In a block that a tag takes in."""
 ATTRIBUTES = {"title", "placeholder", "aria-label", "aria-description", "aria-valuetext", "alt", "label"}
 KEYS = {"Enter", "Escape", "Tab"}
 NOT_TEXT = {"script", "style", "code", "kbd", "pre", "svg", "template"}
@@ -100,11 +104,13 @@ MARKS = set(extraction.PYTHON_KEYWORDS) | {"format_lazy"}
 
 def faults() -> Iterator[str]:
     errors = _error_classes()
-    for paths, of_file in (
+    by_kind: tuple[tuple[list[Path], Callable[[str], Iterator[tuple[int, str]]]], ...] = (
         (extraction.template_files(), template_faults),
-        (extraction.python_files(), lambda source: python_faults(source, errors)),
+        (_python(rest=False), partial(python_faults, errors=errors)),
+        (_python(rest=True), partial(python_faults, errors=errors, describes_rest=True)),
         (extraction.script_files(), script_faults),
-    ):
+    )
+    for paths, of_file in by_kind:
         for path in paths:
             name = extraction.named(path)
             if name.startswith((*ENGLISH, *NOT_YET)):
@@ -114,6 +120,10 @@ def faults() -> Iterator[str]:
             for line, text in of_file(source):
                 if LEFT not in lines[line - 1]:
                     yield f"{name}:{line}: not marked: {text!r}"
+
+
+def _python(*, rest: bool) -> list[Path]:
+    return [path for path in extraction.python_files() if ("api" in path.parts) == rest]
 
 
 def says_something(text: str) -> bool:
@@ -177,13 +187,19 @@ class _Reader(HTMLParser):
                 pass
 
     def handle_data(self, data: str) -> None:
+        data = _ATTRIBUTE.sub("", data)
         if not self.within and says_something(data):
             before = data[: len(data) - len(data.lstrip())].count("\n")
             self.found.append((self.getpos()[0] + before, " ".join(data.split())))
 
 
-def python_faults(source: str, errors: set[str]) -> Iterator[tuple[int, str]]:
-    """(line, text) of strings where people read them: errors, labels, messages, states."""
+def python_faults(
+    source: str, errors: set[str], *, describes_rest: bool = False
+) -> Iterator[tuple[int, str]]:
+    """(line, text) of strings where people read them: errors, labels, messages, states.
+
+    `describes_rest`: what documents fields and operations of REST is read in English.
+    """
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Raise(exc=ast.Call(func=func, args=args, keywords=keywords)) if _name(func) in errors:
@@ -203,7 +219,7 @@ def python_faults(source: str, errors: set[str]) -> Iterator[tuple[int, str]]:
                 argument, ast.JoinedStr
             ):
                 yield argument.lineno, f"{ast.unparse(argument)}: a placeholder has to be %(name)s"
-            case ast.keyword(arg=arg, value=value) if arg in KEYWORDS_WITH_WORDS:
+            case ast.keyword(arg=arg, value=value) if arg in KEYWORDS_WITH_WORDS and not describes_rest:
                 yield from _words([value])
 
 
