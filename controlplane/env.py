@@ -181,6 +181,12 @@ class Environment(BaseSettings):
         "without a request, one to the console with a request's body half sent or an answer not taken. "
         "However long an answer takes, nobody is disconnected for it.",
     )
+    release_header: Literal["", "off", "open"] = Field(
+        "",
+        description="Whether clients of a new service may choose the version with the header `x-release` "
+        "while a release runs: off or open; each service can be set otherwise. Empty: open in the embedded "
+        "stack, off in production.",
+    )
     https: bool = Field(
         False, description="The console is reached over HTTPS: secure cookies, HSTS, redirects."
     )

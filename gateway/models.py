@@ -1,10 +1,31 @@
-from typing import ClassVar
+from typing import ClassVar, cast
 
+from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
 from common.reconcile import Reconciled
-from gateway.routes import Fence, RouteSpec, Target
+from common.sealed import CannotUnseal, seal, unseal
+from gateway.routes import Fence, ReleaseHeader, RouteSpec, Target
+
+KEY_PURPOSE = "release-key"
+
+
+def default_release_header() -> str:
+    """What a service begins with, until a person sets it otherwise."""
+    return str(settings.SLIPWAY_RELEASE_HEADER)
+
+
+def sealed_key(key: str) -> str:
+    return seal(key, purpose=KEY_PURPOSE) if key else ""
+
+
+def opened_key(sealed: str) -> str:
+    """Empty where there is none or it cannot be read any more: then nobody chooses a side."""
+    try:
+        return unseal(sealed, purpose=KEY_PURPOSE) if sealed else ""
+    except CannotUnseal:
+        return ""
 
 
 class Route(models.Model):
@@ -19,6 +40,9 @@ class Route(models.Model):
     candidate_target = models.CharField(max_length=128, blank=True)
     candidate_version = models.CharField(max_length=400, blank=True)
     candidate_percent = models.PositiveSmallIntegerField(default=0)
+    release_header = models.CharField(max_length=10, default=default_release_header)
+    """Who may choose a side by `x-release`: `gateway.routes.ReleaseHeader`."""
+    sealed_release_key = models.TextField(blank=True)
     writer = models.PositiveBigIntegerField()
     """Id of the release that wrote it last; 0 for the service itself."""
     writer_turn = models.PositiveBigIntegerField()
@@ -60,7 +84,13 @@ class Route(models.Model):
             if self.candidate_target
             else None,
             candidate_percent=self.candidate_percent,
+            release_header=cast("ReleaseHeader", self.release_header),
+            release_key=self.release_key,
         )
+
+    @property
+    def release_key(self) -> str:
+        return opened_key(self.sealed_release_key)
 
 
 class Watch(Reconciled):

@@ -1,10 +1,12 @@
 """What is routed where, and who said so: the words of the gateway. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 Side = Literal["stable", "canary"]
 """What a client may ask for with the header `x-release`."""
+ReleaseHeader = Literal["off", "secret", "open"]
+"""Who may choose a side by it: nobody, who also sends the service's key as `x-release-key`, or everybody."""
 
 
 class Fence(NamedTuple):
@@ -42,6 +44,10 @@ class RouteSpec:
     candidate: Target | None
     candidate_percent: int
     """Whole percent of unforced requests, 0..100, that the candidate gets; 0 without a candidate."""
+    release_header: ReleaseHeader = "off"
+    """From whom it is not taken, a request with `x-release` is one like any other."""
+    release_key: str = field(default="", repr=False)
+    """Only with `secret`; empty: nobody has one yet."""
 
     @property
     def targets(self) -> tuple[Target, ...]:

@@ -21,18 +21,23 @@ from gateway.backends import backend, checks
 from gateway.backends.base import Endpoint, Fence, ObservedSplit, RouteSpec, TargetCounts
 from gateway.errors import GatewayError, InvalidRoute, StaleFence, UnknownRoute
 from gateway.events import RouteChanged
-from gateway.models import Route, Watch
+from gateway.models import Route, Watch, sealed_key
+from gateway.routes import ReleaseHeader
 
 
 def set_route(spec: RouteSpec, *, fence: Fence, actor: Actor, reason: str = "") -> Route:
     """Make the service's route be `spec`, creating it if needed; returns when the gateway has taken it.
 
+    Who may choose a side is said by `spec` only for a route that is new: after that by `set_release_header`.
     Repeating it is safe, and only a change is audited. Raises StaleFence when a later writer was here;
     InvalidRoute, with the route as it was, when the gateway would refuse it; GatewayUnreachable and
     GatewayBusy when it has not taken it yet: then the wish is kept, and applied as soon as it can be.
     """
     checks.check_spec(spec)
     before = Route.objects.filter(service=spec.name).first()
+    if before is not None and before.removed_at is None:
+        kept = before.spec
+        spec = replace(spec, release_header=kept.release_header, release_key=kept.release_key)
     row = _wish(before, spec, fence=fence, actor=actor, reason=reason)
     return _carry_out(row, before, lambda: backend().apply_route(spec, fence=fence), actor=actor)
 
@@ -57,6 +62,33 @@ def set_weights(
             backend().apply_route(spec, fence=fence)
 
     return _carry_out(row, before, tell, actor=actor)
+
+
+def set_release_header(service: str, header: ReleaseHeader, *, key: str = "", actor: Actor) -> None:
+    """Say who may choose a side of the service's route by `x-release`; the gateway is told within seconds.
+
+    For inside a transaction. Without a route nothing is done: `set_route` says it when there is one.
+    """
+    row = Route.objects.filter(service=service, removed_at__isnull=True).first()
+    if row is None or (row.spec.release_header, row.spec.release_key) == (header, key):
+        return
+    # Another moment of change: a writer that read the route before is refused and looks again.
+    Route.objects.filter(pk=row.pk).update(
+        release_header=header,
+        sealed_release_key=sealed_key(key),
+        changed_at=timezone.now(),
+        applied_at=None,
+        problem="",
+    )
+    audit.record(
+        actor,
+        "route.release_header",
+        subject=row,
+        detail={"from": row.release_header, "to": header},
+    )
+    events.publish(RouteChanged(row.pk))
+    for watch in Watch.objects.all():
+        kernel.wake(watch)
 
 
 def remove_route(service: str, *, fence: Fence, actor: Actor, reason: str = "") -> None:
@@ -222,6 +254,8 @@ def _spec_columns(spec: RouteSpec) -> dict[str, Any]:
         "candidate_target": spec.candidate.name if spec.candidate else "",
         "candidate_version": spec.candidate.version if spec.candidate else "",
         "candidate_percent": spec.candidate_percent,
+        "release_header": spec.release_header,
+        "sealed_release_key": sealed_key(spec.release_key),
     }
 
 

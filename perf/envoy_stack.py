@@ -87,7 +87,8 @@ class EnvoyStack:
 
     def release(self, percent: int = 0, *, turn: int = 1) -> None:
         """A route with both sides, and both sides ready."""
-        self.gateway.apply_route(RouteSpec("chat", STABLE, CANARY, percent), fence=Fence(1, turn))
+        spec = RouteSpec("chat", STABLE, CANARY, percent, release_header="open")
+        self.gateway.apply_route(spec, fence=Fence(1, turn))
         for target in (STABLE, CANARY):
             if self.workers.get(target.name):
                 eventually(lambda name=target.name: bool(self.gateway.ready_endpoints(name)))

@@ -9,7 +9,16 @@ from django.utils import timezone
 from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
 from common.revisions import Revised
-from releases.states import IN_MOTION, Decision, Halt, ReleaseState, StepState, ThresholdSource
+from gateway.models import default_release_header
+from releases.states import (
+    IN_MOTION,
+    Decision,
+    Halt,
+    ReleaseHeader,
+    ReleaseState,
+    StepState,
+    ThresholdSource,
+)
 
 if TYPE_CHECKING:
     from releases.summaries import ServiceSummary
@@ -66,6 +75,11 @@ class Service(Revised):
         "images.RuntimeImage", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )
     """The one that its releases run; None: each picks the one that fits best."""
+    release_header = models.CharField(
+        max_length=10, choices=ReleaseHeader.choices, default=default_release_header
+    )
+    sealed_release_key = models.TextField(blank=True)
+    """What clients send as `x-release-key`, where `release_header` asks for it."""
     plan_name = models.CharField(max_length=60, default="canary")
     """The plan that a release follows when its request names none."""
     stable_version = models.ForeignKey(

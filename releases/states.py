@@ -1,6 +1,7 @@
 """The states of releases and their steps, and the table of moves."""
 
 from django.db.models import TextChoices
+from django.utils.translation import gettext_lazy
 
 from common.transitions import Machine
 
@@ -46,6 +47,14 @@ class ThresholdSource(TextChoices):
 class Decision(TextChoices):
     APPROVE = "approve", "Approve"
     REJECT = "reject", "Reject"
+
+
+class ReleaseHeader(TextChoices):
+    """From whom the gateway takes `x-release`, by which a client chooses between stable and candidate."""
+
+    OFF = "off", gettext_lazy("Nobody")
+    SECRET = "secret", gettext_lazy("Clients that send the key")
+    OPEN = "open", gettext_lazy("Every client")
 
 
 _S = ReleaseState

@@ -11,6 +11,7 @@ urlpatterns = [
     path("services/+new/", services.new_service, name="new-service"),
     path("services/<str:name>/", services.service_page, name="service"),
     path("services/<str:name>/settings/", services.service_settings, name="service-settings"),
+    path("services/<str:name>/release-header/", services.release_header, name="set-release-header"),
     path("services/<str:name>/release/", services.release_version, name="release-version"),
     path("settings/plans/", plans.plan_list, name="plans"),
     path("settings/plans/+new/", plans.new_plan, name="new-plan"),

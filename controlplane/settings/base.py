@@ -31,6 +31,7 @@ SLIPWAY_GATEWAY_PORT = env.gateway_port
 SLIPWAY_GATEWAY_ADMIN_PORT = env.gateway_admin_port
 SLIPWAY_CLIENT_HEADER_SECONDS = env.client_header_seconds
 SLIPWAY_CLIENT_IDLE_SECONDS = env.client_idle_seconds
+SLIPWAY_RELEASE_HEADER = env.release_header or "off"
 SLIPWAY_TRAFFIC_BACKEND = "gateway.backends.envoy"
 SLIPWAY_GATEWAY_URL = env.gateway_url or env.local_url(env.gateway_port)
 SLIPWAY_PUBLIC_URL = env.public_url or env.local_url(env.port)

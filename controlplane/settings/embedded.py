@@ -9,5 +9,6 @@ from controlplane.settings.base import *  # noqa: F403
 # Whatever is written is its owner's: database, logs, models, what commands of manage.py leave behind.
 os.umask(0o077)
 
+SLIPWAY_RELEASE_HEADER = env.release_header or "open"
 SECRET_KEY = env.secret_key or secret_of(Home(env.home))
 SLIPWAY_AUDIT_KEY = env.audit_key or audit_key_of(Home(env.home))

@@ -4,9 +4,11 @@ import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import get_args
 
 from gateway.backends.base import Endpoint, Fence, RouteSpec, Target, TargetCounts
 from gateway.errors import InvalidEndpoint, InvalidRoute, StaleFence
+from gateway.routes import ReleaseHeader
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 VERSION = re.compile(r"[\x21-\x7e]{1,400}")
@@ -19,6 +21,10 @@ def check_spec(spec: RouteSpec) -> None:
     for target in spec.targets:
         _check_target(spec, target)
     check_percent(spec.name, spec.candidate, spec.candidate_percent)
+    if spec.release_header not in get_args(ReleaseHeader):
+        raise InvalidRoute(f"Route {spec.name}: {spec.release_header!r} is no way to treat x-release.")
+    if spec.release_key and not VERSION.fullmatch(spec.release_key):
+        raise InvalidRoute(f"Route {spec.name}: its key cannot be sent as a header.")
     if spec.candidate is not None and spec.candidate.name == spec.stable.name:
         raise InvalidRoute(f"Route {spec.name}: stable and candidate are the same target {spec.stable.name}.")
 

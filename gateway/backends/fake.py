@@ -70,15 +70,24 @@ class FakeGateway:
         self._behaviours[target] = behaviour
 
     def send(
-        self, route: str, requests: int, *, release: Side | None = None, abandon: bool = False
+        self,
+        route: str,
+        requests: int,
+        *,
+        release: Side | None = None,
+        key: str = "",
+        abandon: bool = False,
     ) -> Mapping[str, int]:
-        """Send requests; returns how many went to which target. `abandon`: the clients do not wait for
-        answers.
+        """Send requests; returns how many went to which target. `release` and `key` are the headers that
+        choose a side; `abandon`: the clients do not wait for answers.
 
         Raises GatewayUnreachable; UnknownRoute for what a client would see as 404.
         """
         self._must_run()
         spec = self._spec(route)
+        is_known = spec.release_header == "secret" and spec.release_key == key != ""
+        if not (is_known or spec.release_header == "open"):
+            release = None
         sent: dict[str, int] = {}
         for _ in range(requests):
             target, is_forced = self._choose(spec, release)

@@ -147,6 +147,8 @@ def _spec_to_dict(spec: RouteSpec) -> dict[str, Any]:
         "stable": [spec.stable.name, spec.stable.version],
         "candidate": [spec.candidate.name, spec.candidate.version] if spec.candidate else None,
         "candidate_percent": spec.candidate_percent,
+        "release_header": spec.release_header,
+        "release_key": spec.release_key,
     }
 
 
@@ -157,4 +159,7 @@ def _spec_from_dict(name: str, data: Any) -> RouteSpec:
         stable=Target(*data["stable"]),
         candidate=Target(*candidate) if candidate else None,
         candidate_percent=int(data["candidate_percent"]),
+        # An older Slipway did not write it; the route's row says it again within seconds.
+        release_header=data.get("release_header", "off"),
+        release_key=str(data.get("release_key", "")),
     )

@@ -26,11 +26,14 @@ SERVICE = {
     "stable_since": "2026-11-20T09:00:00Z",
     "candidate": "chat-small:v2",
     "release_in_motion": 12,
+    "release_header": "off",
     "weights": WEIGHTS,
     "url": "http://127.0.0.1:8080/chat/",
     "created_by": "ada",
     "created_at": "2026-11-20T08:55:00Z",
 }
+RELEASE_HEADER = {"release_header": "secret", "reason": "For the nightly comparison."}
+RELEASE_KEY = {"release_header": "secret", "release_key": "the-key-is-shown-this-once"}
 TRAFFIC = {
     "service": "chat",
     "since": "2026-11-20T09:00:00Z",

@@ -12,7 +12,7 @@ from common.audit import MAX_REASON
 from releases import selectors
 from releases.api import examples
 from releases.models import Plan, Release, ReleaseMove, ReleaseStep, Service, SlowThreshold
-from releases.states import Decision, ReleaseState, StepState
+from releases.states import Decision, ReleaseHeader, ReleaseState, StepState
 from serving.protocol import DEVICES, ENGINES
 
 
@@ -52,6 +52,11 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
     stable = serializers.CharField(source="summary.stable", allow_null=True, help_text="`model:version`")
     candidate = serializers.CharField(source="summary.candidate", allow_null=True)
     release_in_motion = serializers.IntegerField(source="summary.release_id", allow_null=True)
+    release_header = serializers.ChoiceField(
+        choices=ReleaseHeader.choices,
+        read_only=True,
+        help_text="From whom `x-release: canary` or `stable` is taken while a release runs.",
+    )
     weights = WeightsSerializer(source="summary.weights")
     url = serializers.CharField(source="summary.url", help_text="Where its clients reach it.")
 
@@ -77,11 +82,28 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
             "stable_since",
             "candidate",
             "release_in_motion",
+            "release_header",
             "weights",
             "url",
             "created_by",
             "created_at",
         )
+
+
+@example(examples.RELEASE_HEADER)
+class ReleaseHeaderSerializer(serializers.Serializer[Any]):
+    release_header = serializers.ChoiceField(
+        choices=ReleaseHeader.choices, help_text="`secret` makes a new key; one made before holds no longer."
+    )
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+
+
+@example(examples.RELEASE_KEY)
+class ReleaseKeySerializer(serializers.Serializer[Any]):
+    release_header = serializers.ChoiceField(choices=ReleaseHeader.choices)
+    release_key = serializers.CharField(
+        allow_null=True, help_text="To be sent as `x-release-key`. It is shown this once; null without one."
+    )
 
 
 class TrafficQuerySerializer(serializers.Serializer[Any]):

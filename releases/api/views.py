@@ -56,6 +56,7 @@ class Services(Listed, Created, Read, Changed):
         "create": serializers.NewServiceSerializer,
         "partial_update": serializers.ServiceChangeSerializer,
         "set_slow_threshold": serializers.NewSlowThresholdSerializer,
+        "release_header": serializers.ReleaseHeaderSerializer,
     }
     parameters = {"traffic": ("since", "until", "step_seconds")}
     created_status = 202
@@ -98,6 +99,20 @@ class Services(Listed, Created, Read, Changed):
             given["image"] = _image(self, given["image"])
         changed = services.change_service(instance, actor=self.actor, expected_revision=expected, **given)
         return selectors.summarised([changed])[0]
+
+    @extend_schema(responses=serializers.ReleaseKeySerializer)
+    @action(detail=True, methods=["post"], url_path="release-header")
+    def release_header(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Say who may choose stable or the candidate by a header."""
+        given = self.given()
+        key = services.set_release_header(
+            self.get_object(),
+            actor=self.actor,
+            header=given["release_header"],
+            reason=given.get("reason", ""),
+        )
+        shown = {"release_header": given["release_header"], "release_key": key or None}
+        return Response(serializers.ReleaseKeySerializer(shown).data, headers={"Cache-Control": "no-store"})
 
     @extend_schema(parameters=[serializers.TrafficQuerySerializer], responses=serializers.TrafficSerializer)
     @action(detail=True, methods=["get"])

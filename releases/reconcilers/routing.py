@@ -1,9 +1,13 @@
 """What a release tells the gateway."""
 
+from typing import cast
+
 from common.reconcile import LeaseLost, Operation
 from gateway import services as gateway
 from gateway.backends.base import Fence, RouteSpec, Target
 from gateway.errors import StaleFence
+from gateway.models import opened_key
+from gateway.routes import ReleaseHeader
 from releases.models import Release
 from releases.reconcilers.base import ACTOR
 
@@ -40,7 +44,12 @@ def _set(
 ) -> None:
     """Raises LeaseLost when a later turn of this release, or a later release, was there first."""
     spec = RouteSpec(
-        name=release.service.name, stable=stable, candidate=candidate, candidate_percent=candidate_percent
+        name=release.service.name,
+        stable=stable,
+        candidate=candidate,
+        candidate_percent=candidate_percent,
+        release_header=cast("ReleaseHeader", release.service.release_header),
+        release_key=opened_key(release.service.sealed_release_key),
     )
     try:
         gateway.set_route(

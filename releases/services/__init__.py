@@ -6,6 +6,7 @@ A wish is a column on the release row; `releases.reconcilers` moves the state.
 from releases.services.approval import approve, reject
 from releases.services.plan import delete_plan, save_plan
 from releases.services.release import abort, pause, resume, rollback, start_release
+from releases.services.release_header import set_release_header
 from releases.services.service import change_service, create_service
 from releases.services.threshold import set_slow_threshold
 
@@ -20,6 +21,7 @@ __all__ = [
     "resume",
     "rollback",
     "save_plan",
+    "set_release_header",
     "set_slow_threshold",
     "start_release",
 ]

@@ -5,7 +5,8 @@ from typing import Any
 from django import forms
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.functional import SimpleLazyObject
-from django.views.decorators.http import require_http_methods, require_safe
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
 from accounts.selectors import may
@@ -13,12 +14,13 @@ from accounts.states import Right
 from common.actor import Actor
 from common.errors import Invalid, SlipwayError
 from common.pages.access import signed_in
-from common.pages.answers import done, is_part_request, page
+from common.pages.answers import done, is_part_request, page, refusals_at_the_form
 from common.pages.listing import list_page
 from releases import selectors, services
 from releases.forms import NewServiceForm, ReleaseForm, ServiceChangeForm, ServiceFilter
 from releases.models import Service
 from releases.pages.service import ServicePage
+from releases.states import ReleaseHeader
 
 SORTS = {
     "name": "name",
@@ -86,6 +88,7 @@ def service_settings(request: HttpRequest, name: str) -> HttpResponse:
         return page(request, "releases/service_settings.html", shown, parts=CHOOSING)
     form = ServiceChangeForm(request.POST if request.method == "POST" else None, service=service, actor=actor)
     context = {"form": form, "service": service, "shown": ServicePage(service, actor)}
+    context["release_headers"] = ReleaseHeader.choices
     if not form.is_bound:
         return page(request, "releases/service_settings.html", context)
     if form.is_valid():
@@ -99,6 +102,21 @@ def service_settings(request: HttpRequest, name: str) -> HttpResponse:
         else:
             return done(request, f"Saved. The next release of {name} uses it.", to=f"/services/{name}/")
     return page(request, "releases/service_settings.html", context, status=UNPROCESSABLE)
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def release_header(request: HttpRequest, name: str) -> HttpResponse:
+    """The one place where a new key is shown."""
+    actor = of_request(request)
+    service = _service(actor, name)
+    key = services.set_release_header(service, actor=actor, header=request.POST.get("release_header", ""))
+    if not key:
+        return done(request, _("Saved. The gateway follows within seconds."), to=f"/services/{name}/")
+    answer = page(request, "releases/release_key.html", {"service": service, "key": key}, status=201)
+    answer["Cache-Control"] = "no-store"
+    return answer
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -1,3 +1,4 @@
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,18 @@ from slipway.cli.names import split_version
 from slipway.client import at
 from slipway.exits import CommandFailed, Exit
 
+
+class ReleaseHeader(StrEnum):
+    OFF = "off"
+    SECRET = "secret"  # noqa: S105 - a mode
+    OPEN = "open"
+
+
+TAKEN_FROM = {
+    ReleaseHeader.OFF: "nobody",
+    ReleaseHeader.SECRET: "clients that send this key as x-release-key",
+    ReleaseHeader.OPEN: "every client",
+}
 app = typer.Typer(
     help="Services: an address behind the gateway, and the version that answers.", no_args_is_help=True
 )
@@ -32,6 +45,10 @@ def create(
     alias: Annotated[str, typer.Option("--alias", help="Alias that a promotion moves.")] = "",
     team: Annotated[str, typer.Option("--team", help="Else the model's.")] = "",
     description: Annotated[str, typer.Option("--description")] = "",
+    release_header: Annotated[
+        ReleaseHeader | None,
+        typer.Option("--release-header", help="From whom x-release is taken; else as the server is set."),
+    ] = None,
     settings: Annotated[
         Path | None, typer.Option("--settings", help="JSON file with the engine's settings.")
     ] = None,
@@ -54,8 +71,33 @@ def create(
     if settings is not None:
         body["settings"] = _read_json(settings)
     document = context.client.create(at("services"), body)
+    if release_header is not None:
+        document |= context.client.post(
+            at("services", name, "release-header"), {"release_header": release_header.value}
+        )
     context.show(document)
+    if document.get("release_key"):
+        context.say_secret(document["release_key"])
     context.say(f"{name} will serve {version}; its first release is {document.get('release_in_motion')}")
+
+
+@app.command("release-header")
+def set_release_header(
+    typer_context: typer.Context,
+    name: str,
+    release_header: Annotated[
+        ReleaseHeader, typer.Argument(metavar="off|secret|open", help="From whom it is taken.")
+    ],
+    reason: Annotated[str, typer.Option("--reason", help="For the audit record.")] = "",
+) -> None:
+    """Say who may choose stable or the candidate by `x-release`; `secret` prints a new key, once."""
+    context = context_of(typer_context)
+    body = {"release_header": release_header.value, "reason": reason}
+    document = context.client.post(at("services", name, "release-header"), body)
+    context.show(document)
+    if document["release_key"]:
+        context.say_secret(document["release_key"])
+    context.progress.print(f"{name} takes x-release from {TAKEN_FROM[release_header]}.", markup=False)
 
 
 @app.command("list")

@@ -4,7 +4,9 @@ import asyncio
 import math
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -24,6 +26,7 @@ from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import Answer, Client
 from tests.patience import eventually
 
+OPEN = partial(RouteSpec, "chat", release_header="open")
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
@@ -33,7 +36,7 @@ class World(Protocol):
     gateway: TrafficBackend
 
     def run_workers(self, target: Target) -> None: ...
-    def send(self, requests: int, *, release: Side | None = None) -> Mapping[str, int]:
+    def send(self, requests: int, *, release: Side | None = None, key: str = "") -> Mapping[str, int]:
         """How many answers each version gave; a request for an unknown service raises UnknownRoute."""
 
     def break_workers(self, target: Target) -> None:
@@ -51,10 +54,10 @@ class FakeWorld:
     def run_workers(self, target: Target) -> None:
         self.gateway.set_endpoints(target.name, [Endpoint("10.0.0.1", 8000)], observed_at=datetime.now(UTC))
 
-    def send(self, requests: int, *, release: Side | None = None) -> Mapping[str, int]:
+    def send(self, requests: int, *, release: Side | None = None, key: str = "") -> Mapping[str, int]:
         spec = self.gateway.wished_route("chat")
         versions = {target.name: target.version for target in spec.targets} if spec else {}
-        sent = self.gateway.send("chat", requests, release=release)
+        sent = self.gateway.send("chat", requests, release=release, key=key)
         return {versions[name]: count for name, count in sent.items()}
 
     def break_workers(self, target: Target) -> None:
@@ -72,8 +75,9 @@ class EnvoyWorld:
         if target.name in self.gateway._store.load().clusters:
             eventually(lambda: bool(self.gateway.ready_endpoints(target.name)))
 
-    def send(self, requests: int, *, release: Side | None = None) -> Mapping[str, int]:
+    def send(self, requests: int, *, release: Side | None = None, key: str = "") -> Mapping[str, int]:
         headers = {"x-release": release} if release else {}
+        headers |= {"x-release-key": key} if key else {}
 
         async def ask() -> list[Answer]:
             client = Client(self.stack.layout.port)
@@ -115,7 +119,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 def released(world: World, percent: int, *, turn: int = 1) -> World:
     for target in (STABLE, CANARY):
         world.run_workers(target)
-    world.gateway.apply_route(RouteSpec("chat", STABLE, CANARY, percent), fence=Fence(1, turn))
+    world.gateway.apply_route(OPEN(STABLE, CANARY, percent), fence=Fence(1, turn))
     eventually(lambda: all(world.gateway.ready_endpoints(target.name) for target in (STABLE, CANARY)))
     return world
 
@@ -149,7 +153,7 @@ def test_a_share_is_set_absolutely(world: World) -> None:
     world.gateway.set_weights("chat", candidate_percent=0, fence=Fence(1, 2))
     world.gateway.set_weights("chat", candidate_percent=0, fence=Fence(1, 2))
     assert world.send(50) == {STABLE.version: 50}
-    assert world.gateway.wished_route("chat") == RouteSpec("chat", STABLE, CANARY, 0)
+    assert world.gateway.wished_route("chat") == OPEN(STABLE, CANARY, 0)
 
 
 def test_a_client_can_force_its_side_and_does_not_count_in_the_split(world: World) -> None:
@@ -166,9 +170,34 @@ def test_a_client_can_force_its_side_and_does_not_count_in_the_split(world: Worl
     assert (counts[CANARY.name].requests, counts[STABLE.name].requests) == (0, 10)
 
 
+def test_who_may_not_choose_a_side_sends_a_request_like_any_other(world: World) -> None:
+    released(world, 0)
+    for turn, header in enumerate(("off", "secret"), start=2):
+        spec = replace(OPEN(STABLE, CANARY, 0), release_header=header)  # type: ignore[arg-type]
+        world.gateway.apply_route(spec, fence=Fence(1, turn))
+        before = world.gateway.counts("chat")
+        assert world.send(10, release="canary") == {STABLE.version: 10}
+        assert world.send(10, release="canary", key="guessed") == {STABLE.version: 10}
+        after = world.gateway.counts("chat")
+        assert after[STABLE.name].requests - before[STABLE.name].requests == 20
+        assert sum(counts.forced_requests for counts in after.values()) == 0
+
+
+def test_who_has_the_key_chooses_a_side(world: World) -> None:
+    released(world, 0)
+    spec = RouteSpec("chat", STABLE, CANARY, 0, release_header="secret", release_key="the-key")
+    world.gateway.apply_route(spec, fence=Fence(1, 2))
+    assert world.send(10, release="canary", key="the-key") == {CANARY.version: 10}
+    assert world.send(10, release="canary", key="the-key-") == {STABLE.version: 10}
+    assert world.send(10, release="canary") == {STABLE.version: 10}
+    world.gateway.set_weights("chat", candidate_percent=100, fence=Fence(1, 3))
+    assert world.send(10, release="stable", key="the-key") == {STABLE.version: 10}
+    assert world.gateway.wished_route("chat") == replace(spec, candidate_percent=100)
+
+
 def test_without_a_candidate_everything_goes_to_stable(world: World) -> None:
     world.run_workers(STABLE)
-    world.gateway.apply_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(0, 1))
+    world.gateway.apply_route(OPEN(STABLE, None, 0), fence=Fence(0, 1))
     eventually(lambda: bool(world.gateway.ready_endpoints(STABLE.name)))
     assert world.send(10, release="canary") == {STABLE.version: 10}
     assert world.send(10) == {STABLE.version: 10}
@@ -186,7 +215,7 @@ def test_errors_of_chosen_and_of_forced_requests_are_counted_apart(world: World)
 
 def test_a_target_without_workers_errs_and_says_its_version(world: World) -> None:
     world.run_workers(STABLE)
-    world.gateway.apply_route(RouteSpec("chat", STABLE, CANARY, 100), fence=Fence(1, 1))
+    world.gateway.apply_route(OPEN(STABLE, CANARY, 100), fence=Fence(1, 1))
     assert world.send(4) == {CANARY.version: 4}
     canary = world.gateway.counts("chat")[CANARY.name]
     assert (canary.routed, canary.requests, canary.errors) == (4, 4, 4)
@@ -224,10 +253,10 @@ def test_a_late_writer_is_refused_and_changes_nothing(world: World) -> None:
         with pytest.raises(StaleFence):
             world.gateway.set_weights("chat", candidate_percent=90, fence=fence)
         with pytest.raises(StaleFence):
-            world.gateway.apply_route(RouteSpec("chat", CANARY, None, 0), fence=fence)
+            world.gateway.apply_route(OPEN(CANARY, None, 0), fence=fence)
         with pytest.raises(StaleFence):
             world.gateway.remove_route("chat", fence=fence)
-    assert world.gateway.wished_route("chat") == RouteSpec("chat", STABLE, CANARY, 10)
+    assert world.gateway.wished_route("chat") == OPEN(STABLE, CANARY, 10)
 
 
 def test_the_same_fence_may_write_again_and_a_later_holder_wins(world: World) -> None:
@@ -236,7 +265,7 @@ def test_the_same_fence_may_write_again_and_a_later_holder_wins(world: World) ->
     world.gateway.set_weights("chat", candidate_percent=30, fence=Fence(2, 1))
     with pytest.raises(StaleFence):
         world.gateway.set_weights("chat", candidate_percent=40, fence=Fence(1, 6))
-    assert world.gateway.wished_route("chat") == RouteSpec("chat", STABLE, CANARY, 30)
+    assert world.gateway.wished_route("chat") == OPEN(STABLE, CANARY, 30)
 
 
 def test_a_removed_route_is_gone_and_its_late_writers_stay_refused(world: World) -> None:
@@ -249,8 +278,8 @@ def test_a_removed_route_is_gone_and_its_late_writers_stay_refused(world: World)
     with pytest.raises(UnknownRoute):
         world.gateway.counts("chat")
     with pytest.raises(StaleFence):
-        world.gateway.apply_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(1, 5))
-    world.gateway.apply_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(1, 7))
+        world.gateway.apply_route(OPEN(STABLE, None, 0), fence=Fence(1, 5))
+    world.gateway.apply_route(OPEN(STABLE, None, 0), fence=Fence(1, 7))
     assert world.send(3) == {STABLE.version: 3}
 
 
@@ -277,6 +306,8 @@ MISROUTED = [
     RouteSpec("chat", STABLE, CANARY, 101),
     RouteSpec("chat", STABLE, CANARY, -1),
     RouteSpec("chat", STABLE, Target(STABLE.name, "chatty:2"), 5),
+    RouteSpec("chat", STABLE, None, 0, release_header="ajar"),  # type: ignore[arg-type]
+    RouteSpec("chat", STABLE, None, 0, release_header="secret", release_key="a\r\nx-evil: 1"),
 ]
 
 
@@ -288,7 +319,7 @@ def test_what_would_be_misrouted_is_refused(world: World) -> None:
 
 
 def test_a_share_without_a_candidate_is_refused(world: World) -> None:
-    world.gateway.apply_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(0, 1))
+    world.gateway.apply_route(OPEN(STABLE, None, 0), fence=Fence(0, 1))
     with pytest.raises(InvalidRoute):
         world.gateway.set_weights("chat", candidate_percent=1, fence=Fence(1, 1))
 
@@ -297,7 +328,7 @@ def test_the_candidate_takes_over_as_stable_and_the_last_counts_of_the_former_ar
     released(world, 50)
     before = world.gateway.counts("chat")
     sent = world.send(40)
-    world.gateway.apply_route(RouteSpec("chat", CANARY, None, 0), fence=Fence(1, 2))
+    world.gateway.apply_route(OPEN(CANARY, None, 0), fence=Fence(1, 2))
     assert world.send(10) == {CANARY.version: 10}
     split = world.gateway.observed_weights("chat", since=before)
     assert split.requests == {STABLE.name: sent[STABLE.version], CANARY.name: sent[CANARY.version] + 10}
@@ -306,7 +337,7 @@ def test_the_candidate_takes_over_as_stable_and_the_last_counts_of_the_former_ar
 def test_a_version_with_a_percent_sign_arrives_as_it_is(world: World) -> None:
     odd = Target("chat-1", "chatty:100%REQ(x)%")
     world.run_workers(odd)
-    world.gateway.apply_route(RouteSpec("chat", odd, None, 0), fence=Fence(0, 1))
+    world.gateway.apply_route(OPEN(odd, None, 0), fence=Fence(0, 1))
     eventually(lambda: bool(world.gateway.ready_endpoints(odd.name)))
     assert world.send(1) == {"chatty:100%REQ(x)%": 1}
 
@@ -349,7 +380,7 @@ def test_what_is_asked_while_it_is_down_is_taken_when_it_starts(world: World) ->
         world.gateway.set_weights("chat", candidate_percent=100, fence=Fence(1, 2))
     with pytest.raises(GatewayUnreachable):
         world.gateway.counts("chat")
-    assert world.gateway.wished_route("chat") == RouteSpec("chat", STABLE, CANARY, 100)
+    assert world.gateway.wished_route("chat") == OPEN(STABLE, CANARY, 100)
     world.start()
     assert world.gateway.health().ok
     eventually(lambda: bool(world.gateway.ready_endpoints(CANARY.name)))

@@ -9,6 +9,7 @@ import threading
 import time
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.upstream import Upstream
 from tests.patience import eventually
 
+OPEN = partial(RouteSpec, "chat", release_header="open")
 THIRD = Target("chat-3", "chatty:3")
 
 
@@ -107,10 +109,10 @@ def test_a_writer_killed_anywhere_in_a_route_change_leaves_a_gateway_that_serves
         assert not unserved(stack)
         if not was_killed:
             break
-        stack.gateway.apply_route(RouteSpec("chat", CANARY, THIRD, 100), fence=Fence(1, turn))
+        stack.gateway.apply_route(OPEN(CANARY, THIRD, 100), fence=Fence(1, turn))
         assert stack.get("/chat/v1").version == THIRD.version
         # Back to where it was, with the third target's cluster gone, for the next death.
-        stack.gateway.apply_route(RouteSpec("chat", STABLE, CANARY, 0), fence=Fence(1, turn))
+        stack.gateway.apply_route(OPEN(STABLE, CANARY, 0), fence=Fence(1, turn))
         EnvoyFiles(stack.layout, clock=lambda: datetime.now(UTC) + timedelta(hours=1)).refresh()
         assert THIRD.name not in {cluster["name"] for cluster in resources(stack.layout.clusters)}
     assert point > 8, "state, clusters, state, routes"
@@ -180,7 +182,7 @@ def test_a_configuration_that_envoy_would_refuse_never_lands(
     before = {path: path.read_bytes() for path in (stack.layout.routes, stack.layout.state)}
     misrender(monkeypatch, broken)
     with pytest.raises(InvalidRoute, match=reason):
-        stack.gateway.apply_route(RouteSpec("chat", STABLE, CANARY, 50), fence=Fence(1, 2))
+        stack.gateway.apply_route(OPEN(STABLE, CANARY, 50), fence=Fence(1, 2))
     assert {path: path.read_bytes() for path in before} == before
     assert not unserved(stack)
 
@@ -205,7 +207,7 @@ def test_a_configuration_that_the_running_envoy_refuses_is_taken_back(
         with pytest.raises(InvalidRoute):
             stack.gateway.set_weights("chat", candidate_percent=0, fence=Fence(1, 2))
     assert stack.get("/chat/v1").version == CANARY.version
-    assert stack.gateway.wished_route("chat") == RouteSpec("chat", STABLE, CANARY, 100)
+    assert stack.gateway.wished_route("chat") == OPEN(STABLE, CANARY, 100)
     eventually(lambda: stack.gateway.health().ok)
     with pytest.raises(StaleFence):
         stack.gateway.set_weights("chat", candidate_percent=10, fence=Fence(1, 1))

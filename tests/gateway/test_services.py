@@ -1,4 +1,6 @@
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -47,6 +49,55 @@ def test_a_route_is_written_down_applied_and_audited(gateway: FakeGateway) -> No
         "to": {"stable": "chatty:1", "candidate": "chatty:2", "candidate_percent": 10},
     }
     assert audit.verify().intact
+
+
+def test_who_may_choose_a_side_is_kept_whoever_sets_the_route(gateway: FakeGateway) -> None:
+    services.set_release_header("chat", "open", actor=ANN)  # no route yet: nothing to say
+    services.set_route(replace(BOTH, release_header="open"), fence=Fence(1, 1), actor=ANN)
+    services.set_release_header("chat", "secret", key="the-key", actor=ANN)
+    row = selectors.route("chat")
+    assert "the-key" not in row.sealed_release_key
+    assert row.applied_at is None
+    assert row.fence == Fence(1, 1)
+    services.reapply(row)
+    asked = replace(BOTH, release_header="secret", release_key="the-key")
+    assert gateway.wished_route("chat") == asked
+    assert gateway.send("chat", 3, release="canary", key="the-key") == {CANARY.name: 3}
+    # A release that knows nothing of it goes on.
+    services.set_route(replace(BOTH, candidate_percent=0), fence=Fence(1, 2), actor=ANN)
+    assert gateway.wished_route("chat") == replace(asked, candidate_percent=0)
+    services.set_release_header("chat", "off", actor=ANN)
+    services.reapply(selectors.route("chat"))
+    assert gateway.send("chat", 3, release="canary", key="the-key") == {STABLE.name: 3}
+    assert actions() == ["route.set", "route.release_header", "route.set", "route.release_header"]
+    assert "the-key" not in str(list(AuditRecord.objects.values()))
+
+
+def test_a_writer_that_read_the_route_before_the_choice_was_changed_looks_again(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services.set_route(replace(BOTH, release_header="open"), fence=Fence(1, 1), actor=ANN)
+    wish = services._wish
+
+    def changed_meanwhile(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(services, "_wish", wish)
+        services.set_release_header("chat", "off", actor=ANN)
+        return wish(*arguments, **options)
+
+    monkeypatch.setattr(services, "_wish", changed_meanwhile)
+    with pytest.raises(StaleFence):
+        services.set_weights("chat", candidate_percent=50, fence=Fence(1, 2), actor=ANN)
+    row = services.set_weights("chat", candidate_percent=50, fence=Fence(1, 2), actor=ANN)
+    assert (row.spec.release_header, row.candidate_percent) == ("off", 50)
+
+
+def test_a_key_that_cannot_be_read_any_more_lets_nobody_choose(gateway: FakeGateway, settings: Any) -> None:
+    spec = replace(BOTH, candidate_percent=0, release_header="secret", release_key="the-key")
+    services.set_route(spec, fence=Fence(1, 1), actor=ANN)
+    settings.SECRET_KEY = "another-" * 8
+    services.reapply(selectors.route("chat"))
+    for key in ("the-key", ""):
+        assert gateway.send("chat", 3, release="canary", key=key) == {STABLE.name: 3}
 
 
 def test_a_change_of_the_share_tells_what_it_was(gateway: FakeGateway) -> None:

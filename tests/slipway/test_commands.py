@@ -10,6 +10,7 @@ from django.utils import timezone
 from accounts.models import ApiToken
 from accounts.states import Role
 from clusters.models import Cluster
+from gateway.models import opened_key
 from models_registry.models import Alias, Model, Version, VersionSignature
 from models_registry.services import create_model
 from releases.models import Release, Service
@@ -96,6 +97,17 @@ def test_a_service_is_created_with_its_first_release(terminal: Terminal, develop
     assert said.status == 0, said
     assert (service.replicas, service.engine, service.plan_name) == (2, "echo", "canary")
     assert said.out == f"chat will serve tiny:v1; its first release is {Release.objects.get().pk}\n"
+
+
+def test_a_service_tells_its_release_key_once(terminal: Terminal, scene: Scene) -> None:
+    said = terminal("service", "release-header", scene.name, "secret")
+    assert said.status == 0
+    scene.service.refresh_from_db()
+    assert said.out.strip() == opened_key(scene.service.sealed_release_key)
+    assert terminal("service", "release-header", scene.name, "off").out == ""
+    scene.service.refresh_from_db()
+    assert (scene.service.release_header, scene.service.sealed_release_key) == ("off", "")
+    assert terminal("service", "release-header", scene.name, "ajar").status == 2
 
 
 def test_releases_are_listed_by_service_and_state(terminal: Terminal, scene: Scene) -> None:

@@ -19,6 +19,7 @@ from gateway.backends.state import State
 API_PREFIX = "/v1"
 """Of a worker only what lies under it answers through the gateway: its metrics and its health are not for
 clients."""
+SIDE_HEADER, KEY_HEADER = "x-release", "x-release-key"
 UNKNOWN_SERVICE = "-"
 """Name of the route that answers 404; no service can be called so."""
 OUTSIDE_API = "-/outside-api"
@@ -54,6 +55,7 @@ def render_routes(state: State) -> RouteConfiguration:
                 "domains": ["*"],
                 "routes": [*routes, unknown],
                 "response_headers_to_remove": ["x-envoy-upstream-service-time"],
+                "request_headers_to_remove": [SIDE_HEADER, KEY_HEADER],
                 "include_request_attempt_count": True,
             }
         ],
@@ -97,9 +99,11 @@ def _routes_of(spec: RouteSpec) -> list[Route]:
     if spec.candidate is not None:
         sides.insert(0, ("canary", spec.candidate))
     routes: list[Route] = []
-    for side, target in sides:
+    for side, target in sides if _may_force(spec) else []:
         match = _api_of(spec.name)
-        match["headers"] = [{"name": "x-release", "string_match": {"exact": side}}]
+        match["headers"] = [{"name": SIDE_HEADER, "string_match": {"exact": side}}]
+        if spec.release_header == "secret":
+            match["headers"].append({"name": KEY_HEADER, "string_match": {"exact": spec.release_key}})
         routes.append(
             {
                 "name": forced(spec.name),
@@ -115,6 +119,10 @@ def _routes_of(spec: RouteSpec) -> list[Route]:
         "direct_response": {"status": 404},
     }
     return [*routes, {"name": spec.name, "match": _api_of(spec.name), "route": unforced}, outside]
+
+
+def _may_force(spec: RouteSpec) -> bool:
+    return spec.release_header == "open" or (spec.release_header == "secret" and bool(spec.release_key))
 
 
 def _api_of(name: str) -> RouteMatch:

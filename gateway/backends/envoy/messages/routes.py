@@ -73,6 +73,7 @@ class Route(TypedDict, total=False):
 class VirtualHost(TypedDict):
     name: str
     response_headers_to_remove: list[str]
+    request_headers_to_remove: list[str]
     include_request_attempt_count: bool
     domains: list[str]
     routes: list[Route]
