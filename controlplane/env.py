@@ -89,6 +89,16 @@ class Environment(BaseSettings):
         le=8_760,
         description="Hours that a file which no model version needs any more stays in the model store.",
     )
+    disk_reserve_mib: int = Field(
+        256,
+        ge=8,
+        le=65_536,
+        description="MiB of the home's disk that are kept for what must still be written when it is full, "
+        "such as a rollback; at most one 20th of the disk.",
+    )
+    disk_warn_percent: int = Field(
+        10, ge=0, le=90, description="Below this percentage of free space every page warns. 0: never."
+    )
     store_check_days: int = Field(
         30, ge=0, le=365, description="Days between two checks that read the whole model store. 0: never."
     )

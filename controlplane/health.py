@@ -19,6 +19,9 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 from django.views.decorators.cache import never_cache
 
+from common import disk
+from common.disk import DiskState
+from common.pages import formats
 from common.reconcile.pulses import Takers, takers
 from controlplane.celery import app
 from controlplane.heartbeats import living_workers
@@ -170,6 +173,20 @@ def _gateway() -> str:
     return health.detail
 
 
+def _disk() -> Words:
+    room = disk.room()
+    told = {
+        "free": formats.byte_size(max(0, room.free)),
+        "total": formats.byte_size(room.total),
+        "path": room.path,
+    }
+    if room.is_full:
+        raise Unhealthy(format_lazy(_("full: {free} of {total} free; free space in {path}"), **told))
+    if room.state is DiskState.LOW:
+        return format_lazy(_("almost full: {free} of {total} free"), **told)
+    return format_lazy(_("{free} of {total} free"), **told)
+
+
 def _store() -> str:
     found = files.store().look()
     return f"{found.kind} {found.where}"
@@ -182,6 +199,7 @@ PROBES = (
     Probe("reconcilers", _reconcilers, vital=True),
     Probe("gateway", _gateway, vital=False),
     Probe("store", _store, vital=False),
+    Probe("disk", _disk, vital=True),
     Probe("worker", _worker, vital=False),
     Probe("sweeper", _sweeper, vital=False),
 )

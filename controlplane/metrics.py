@@ -26,7 +26,8 @@ from prometheus_client.registry import Collector
 from clusters import selectors as clusters
 from clusters.fleet import ClusterNow
 from clusters.states import Alert, WorkerState
-from common import audit
+from common import audit, disk
+from common.disk import DiskState
 from common.reconcile.backlog import backlogs
 from common.reconcile.pulses import takers
 from controlplane.health import parts_health
@@ -79,6 +80,7 @@ class StateOfThings(Collector):
             ("part",),
             [((name,), float(part.ok)) for name, part in parts.items()],
         )
+        yield from _disk()
         if "database" in parts and not parts["database"].ok:
             return
         try:
@@ -86,6 +88,17 @@ class StateOfThings(Collector):
         except DatabaseError as error:
             # A scrape that fails would hide which part is down.
             logger.warning("The state of things cannot be read: %s", error)
+
+
+def _disk() -> Iterator[Metric]:
+    try:
+        room = disk.room()
+    except OSError:
+        return
+    yield _gauge("disk_free_bytes", "Free on the home's disk, without the reserve.", (), [((), room.free)])
+    yield _gauge("disk_size_bytes", "Size of the disk of the home.", (), [((), room.total)])
+    states = [((state.value,), float(room.state is state)) for state in DiskState]
+    yield _gauge("disk_state", "1 for the state of the home's disk: ok, low or full.", ("state",), states)
 
 
 def _releases() -> Iterator[Metric]:

@@ -158,10 +158,11 @@ class StoreFull(SlipwayError):
     cause: ClassVar[str] = "store_full"
 
     def __init__(self, *, needed_bytes: int, free_bytes: int) -> None:
+        self.needed_bytes = needed_bytes
         self.missing_bytes = max(0, needed_bytes - free_bytes)
         super().__init__(
             f"The model store is full: {self.missing_bytes:,} bytes are missing "
-            f"({needed_bytes:,} needed, {free_bytes:,} free). Free space on its disk, then retry."
+            f"({needed_bytes:,} needed, {free_bytes:,} free). Free space on its disk."
         )
 
 

@@ -8,6 +8,8 @@ from django.http import HttpRequest
 from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
+from common.pages.disk_notice import notice
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -67,6 +69,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         "places": PLACES,
         "here": here,
         "live_topic": LIVE_TOPICS.get(here.path, "") if here and name else "",
+        "disk": notice() if name else None,
         "person": name,
         "person_initials": initials(name) if name else "",
         "slipway_version": settings.SLIPWAY_VERSION,

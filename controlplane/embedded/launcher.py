@@ -17,6 +17,7 @@ import orjson
 from clusters.backends.base import ClusterUnreachable
 from clusters.backends.embedded import EmbeddedCluster
 from clusters.backends.supervisor_rpc import Supervisor, SupervisorUnreachable
+from common.disk import DiskReserve, DiskState
 from controlplane.embedded import running
 from controlplane.embedded.home import Home, Refusal, check_ports
 from controlplane.embedded.lock import HomeLock
@@ -34,6 +35,13 @@ HOPELESS_AFTER_RESTARTS = 3
 STOP_WITHIN_SECONDS = 25.0
 """More than any part takes (programs.py): after it everything left is killed."""
 GATEWAY_STOPS_WITHIN_SECONDS = 5.0
+
+
+DISK_WORDS = {
+    DiskState.OK: "The disk of %s has room again.",
+    DiskState.LOW: "The disk of %s is almost full: free space soon.",
+    DiskState.FULL: "The disk of %s is full: nothing new is written; model traffic goes on.",
+}
 
 
 class Stopped(Exception):
@@ -61,6 +69,8 @@ class Launcher:
         self._prepare_arguments = prepare
         self._after_ready = after_ready
         self._replace = replace
+        self._reserve = DiskReserve(env.home, env.disk_reserve_mib, env.disk_warn_percent)
+        self._disk = DiskState.OK
         self._errand = 0
         self._address = env.public_url or env.local_url(env.port)
         self._keeps_data = False
@@ -258,12 +268,22 @@ class Launcher:
         if self._after_ready:
             self._errand = self._spawner.spawn("manage.py", *self._after_ready)
         while True:
-            self._wait(lambda: self._data.has_ended or self._control.has_ended, seconds=5, every=5)
+            self._wait(lambda: self._data.has_ended or self._control.has_ended, seconds=1, every=1)
             self._keep_up()
+            self._look_after_the_disk()
             if self._errand and (code := self._family.exit_code(self._errand)) is not None:
                 self._errand = 0
                 if code:
                     say(f"bin/up: {' '.join(self._after_ready)} failed (exit {code}). The stack goes on.")
+
+    def _look_after_the_disk(self) -> None:
+        try:
+            state = self._reserve.keep().state
+        except OSError:
+            return
+        if state is not self._disk:
+            say(DISK_WORDS[state] % self._home.path)
+        self._disk = state
 
     def _stop(self) -> None:
         """Each supervisord stops its parts in order; after the time, or a second signal, all are killed."""

@@ -10,6 +10,7 @@ from accounts.selectors import may_everywhere
 from accounts.states import Right
 from clusters.models import Deployment
 from common.actor import Actor
+from common.pages.disk_notice import notice
 from common.reconcile import Reconciled
 from models_registry import selectors as registry
 from models_registry.models import Model, RetentionRule
@@ -42,6 +43,7 @@ def inbox(actor: Actor) -> list[Task]:
         *_hubs(actor),
         *_rules(actor),
         *_store(actor),
+        *_disk(actor),
     ]
     return sorted(tasks, key=lambda task: (task.since is None, task.since))
 
@@ -139,6 +141,15 @@ def _store(actor: Actor) -> list[Task]:
             for row in lost[:STUCK_SHOWN]
         ),
     ]
+
+
+def _disk(actor: Actor) -> list[Task]:
+    """For those who look after the machine."""
+    found = notice() if may_everywhere(actor, Right.FLEET_OPERATE) else None
+    if found is None:
+        return []
+    title = _("Disk full") if found.tone == "bad" else _("Disk almost full")
+    return [Task("stuck", title, reverse("store-page"), None, found.words)]
 
 
 def _stuck(row: Reconciled, title: str, url: str, detail: str = "") -> Task:

@@ -27,6 +27,7 @@ ANSWERS: Mapping[str, tuple[str, ...]] = {
 ALONE: Mapping[str, str | Promise] = {
     "database": "Database",
     "store": "Store",
+    "disk": _("Disk"),
     "redis": "Live layer (Redis)",
     "broker": "Broker",
     "gateway": "Gateway",

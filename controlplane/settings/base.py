@@ -19,6 +19,8 @@ SLIPWAY_STORE_GRACE_SECONDS = env.store_grace_hours * 3600
 SLIPWAY_STORE_CHECK_DAYS = env.store_check_days
 SLIPWAY_STORE_QUARANTINE_DAYS = env.store_quarantine_days
 SLIPWAY_STORE_CHECK_BYTES_PER_SECOND = env.store_check_mib_per_second * 1024 * 1024
+SLIPWAY_DISK_RESERVE_MIB = env.disk_reserve_mib
+SLIPWAY_DISK_WARN_PERCENT = env.disk_warn_percent
 SLIPWAY_HUB_ENDPOINTS = env.hub_endpoints
 SLIPWAY_SIGNING_KEY = env.signing_key
 SLIPWAY_SIGNING_COMMAND = env.signing_command
@@ -106,6 +108,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "accounts.middleware.actor_middleware",
     "accounts.middleware.language_middleware",
+    "controlplane.full_disk.full_disk_middleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",

@@ -30,7 +30,13 @@ from models_registry.hub.patience import Patience
 from models_registry.hub.source import RepositorySource
 from models_registry.importing.allowance import Allowance
 from models_registry.importing.judging import Copied, judged, judged_together
-from models_registry.importing.results import MAX_REFUSALS, ImportResult, refused
+from models_registry.importing.results import (
+    MAX_REFUSALS,
+    ImportResult,
+    refused,
+    stopped_by_the_system,
+    waits_for_room,
+)
 from models_registry.importing.skipped import why_skipped
 from models_registry.importing.source_tree import MAX_FILES
 from models_registry.importing.transfer import Meter, Progress, side_by_side
@@ -67,10 +73,12 @@ def fetch_repository(
         result = ImportResult("interrupted", reason=f"{error} {KEPT}")
     except HubError as error:
         result = _stopped(error, has_begun=intake.has_begun())
-    except (StoreFull, QuotaExceeded) as error:
+    except StoreFull as error:
+        result = waits_for_room(error)
+    except QuotaExceeded as error:
         result = ImportResult("failed", reason=str(error), cause=error.cause)
     except OSError as error:
-        result = ImportResult("failed", reason=f"The system says: {error.strerror or error}.")
+        result = stopped_by_the_system(error)
     return replace(result, seconds=round(time.monotonic() - began, 3), commit=fetch.commit)
 
 

@@ -22,7 +22,7 @@ from models_registry.errors import (
 from models_registry.importing import source_tree
 from models_registry.importing.allowance import Allowance
 from models_registry.importing.judging import Copied, judged, judged_together
-from models_registry.importing.results import ImportResult, refused
+from models_registry.importing.results import ImportResult, refused, stopped_by_the_system, waits_for_room
 from models_registry.importing.transfer import THREADS, Meter, Progress, side_by_side
 from models_registry.manifest import ManifestFile
 from models_registry.store.base import Intake
@@ -67,11 +67,12 @@ def import_directory(
             result = importing.run()
     except Refused as refusal:
         result = refused([refusal])
-    except (SourceUnreadable, SourceChanged, StoreFull, StoreUnavailable, QuotaExceeded) as error:
+    except StoreFull as error:
+        result = waits_for_room(error)
+    except (SourceUnreadable, SourceChanged, StoreUnavailable, QuotaExceeded) as error:
         result = ImportResult("failed", reason=str(error))
     except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        result = ImportResult("failed", reason=f"The system says: {error.strerror or error}{where}.")
+        result = stopped_by_the_system(error)
     return replace(result, seconds=round(time.monotonic() - began, 3))
 
 

@@ -1,16 +1,18 @@
 """How an import ends, as its process tells it."""
 
+import errno
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from models_registry.contents.pickle_scan import Advice
 from models_registry.contents.warnings import Warned
-from models_registry.errors import Refused
+from models_registry.errors import Refused, StoreFull
 from models_registry.facts.summary import ModelFacts
 from models_registry.manifest import Manifest, ManifestFile, manifest_of
 
 MAX_REFUSALS = 50
+GOES_ON = "It goes on by itself when there is room."
 WHAT_TO_DO = "Mend what must not enter, or leave it out by an ignore pattern, and import again."
 
 
@@ -39,6 +41,8 @@ class ImportResult:
     seconds: float = 0.0
     commit: str = ""
     """Of the repository that it came from."""
+    needed_bytes: int = 0
+    """What must be free on the disk before it can go on."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -62,6 +66,20 @@ class ImportResult:
     @property
     def manifest(self) -> Manifest:
         return manifest_of(self.files)
+
+
+def waits_for_room(error: StoreFull) -> ImportResult:
+    """Interrupted until the disk has what it lacks; then it goes on by itself."""
+    reason = f"{error} {GOES_ON}"
+    return ImportResult("interrupted", reason=reason, cause=error.cause, needed_bytes=error.needed_bytes)
+
+
+def stopped_by_the_system(error: OSError) -> ImportResult:
+    """Failed, but for a disk without room: that passes."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return ImportResult("interrupted", reason=f"The disk is full. {GOES_ON}", cause=StoreFull.cause)
+    where = f" ({error.filename})" if error.filename else ""
+    return ImportResult("failed", reason=f"The system says: {error.strerror or error}{where}.")
 
 
 def refused(refusals: Sequence[Refused]) -> ImportResult:

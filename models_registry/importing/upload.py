@@ -7,7 +7,7 @@ from pathlib import Path
 
 from models_registry.errors import Refused, StoreFull
 from models_registry.importing.judging import Copied, judged, judged_together
-from models_registry.importing.results import ImportResult, refused
+from models_registry.importing.results import ImportResult, refused, stopped_by_the_system, waits_for_room
 from models_registry.importing.transfer import THREADS, Meter, Progress, side_by_side
 from models_registry.manifest import ManifestFile
 from models_registry.store.base import Intake
@@ -39,9 +39,9 @@ def take_upload(source: UploadSource, intake: Intake, *, report: Callable[[Progr
     except FileNotFoundError:
         result = ImportResult("failed", reason="What has come of the upload is gone. Push it again.")
     except StoreFull as error:
-        result = ImportResult("failed", reason=str(error))
+        result = waits_for_room(error)
     except OSError as error:
-        result = ImportResult("failed", reason=f"The system says: {error.strerror or error}.")
+        result = stopped_by_the_system(error)
     return replace(result, seconds=round(time.monotonic() - began, 3))
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 from django.conf import settings
 
+from common import disk
 from common.reconcile import Effect, Operation, Outcome, Step, proceed, wait
 from models_registry import files
 from models_registry.errors import IntakeBusy
@@ -47,6 +48,8 @@ class Seen:
     is_busy: bool
     result: dict[str, Any] | None
     progress: dict[str, Any] | None
+    is_without_room: bool = False
+    """The disk is full: it cannot even say how it ends, and none is started before there is room."""
 
 
 class Process:
@@ -76,6 +79,8 @@ class Process:
             if not is_wanted or (self.note(STARTED) is None and not self._is_fresh(now)):
                 store.ask_to_stop(key)
             return False
+        if disk.is_full():
+            return False
         return is_wanted and not self._is_fresh(now) and self._row.launches < MAX_LAUNCHES
 
     def start(
@@ -100,16 +105,20 @@ class Process:
     def seen(self, now: datetime) -> Seen:
         result, is_busy = self.note(RESULT), files.store().is_busy(self._row.intake_key)
         is_over = self._row.launches >= MAX_LAUNCHES and not is_busy and not self._has_launched
+        is_without_room = disk.is_full()
         return Seen(
             has_launched=self._has_launched,
-            has_given_up=result is None and is_over,
+            has_given_up=result is None and is_over and not is_without_room,
+            is_without_room=is_without_room,
             is_busy=is_busy or self._is_fresh(now),
             result=result,
             progress=self.note(PROGRESS),
         )
 
     def launched(self, now: datetime) -> dict[str, Any]:
-        """The columns of the row that count how often it was started."""
+        """The columns of the row that count how often it was started; what a full disk ended is none."""
+        if disk.is_full() and not self._has_launched:
+            return {"launches": 0, "launched_at": None}
         return {"launches": self._row.launches + 1, "launched_at": now} if self._has_launched else {}
 
     def why_given_up(self, what: str) -> str:

@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from common import disk
 from common.actor import Actor
 from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed, rest, wait
 from models_registry import files, quotas, vouching
-from models_registry.errors import BlobMissing, QuotaExceeded
+from models_registry.errors import BlobMissing, QuotaExceeded, StoreFull
 from models_registry.exemptions import admits_runnable
 from models_registry.facts.summary import storable
 from models_registry.importing.results import ImportResult
@@ -30,6 +31,8 @@ READ_AGAIN_AFTER = timedelta(hours=1)
 SIGN_AGAIN_AFTER = timedelta(minutes=1)
 NOT_FINISHED = "not finished"
 """Verdict of the scan of what failed; what somebody cancels has none."""
+LOOK_FOR_ROOM_EVERY = timedelta(seconds=10)
+NO_ROOM = "The disk is full: the import goes on by itself when there is room."
 TIDY_EVERY = timedelta(milliseconds=500)
 
 
@@ -39,6 +42,7 @@ class Seen:
 
     process: intake.Seen
     result: ImportResult | None
+    free_bytes: int
 
 
 class Copy(Step[Version]):
@@ -60,12 +64,15 @@ class Copy(Step[Version]):
 
     def observe(self, row: Version, operation: Operation) -> Seen:
         process = self._process.seen(operation.at)
+        free_bytes = disk.room().free
         if process.result is None:
-            return Seen(process, None)
-        return Seen(process, _within_quota(row, ImportResult.from_json(process.result)))
+            return Seen(process, None, free_bytes)
+        return Seen(process, _within_quota(row, ImportResult.from_json(process.result)), free_bytes)
 
     def settle(self, row: Version, seen: Seen, now: datetime) -> Outcome:
         process, progress = seen.process, seen.process.progress or {}
+        if row.is_paused and row.scan.get("cause") == StoreFull.cause:
+            return _goes_on(row) if seen.free_bytes >= row.scan["needed_bytes"] else _waiting_for_room({})
         if seen.result:
             return _judged(row, seen.result)
         if row.is_paused and not process.is_busy:
@@ -73,9 +80,13 @@ class Copy(Step[Version]):
         if process.has_given_up:
             why = self._process.why_given_up("The importing process")
             return _judged(row, ImportResult("failed", reason=why))
+        if process.is_without_room and not process.is_busy:
+            halted = {"bytes_per_second": 0, "reason": NO_ROOM, **self._process.launched(now)}
+            return _waiting_for_room({**progress, **halted})
         # A process that is told to pause still says how fast it was.
         speed = {"bytes_per_second": 0} if row.is_paused else {}
-        return wait(LOOK_EVERY, save={**progress, **speed, **self._process.launched(now)})
+        said = {"reason": ""} if row.reason == NO_ROOM else {}
+        return wait(LOOK_EVERY, save={**progress, **speed, **said, **self._process.launched(now)})
 
 
 def _within_quota(row: Version, result: ImportResult) -> ImportResult:
@@ -97,17 +108,28 @@ def _paused(columns: dict[str, Any]) -> Outcome:
     return Outcome(next_in=None, ends_step=False, save=columns)
 
 
+def _waiting_for_room(columns: dict[str, Any]) -> Outcome:
+    return wait(LOOK_FOR_ROOM_EVERY, save=columns)
+
+
+def _goes_on(row: Version) -> Outcome:
+    """In a new attempt, with what the last one left."""
+    fresh: dict[str, Any] = {
+        "is_paused": False, "launches": 0, "launched_at": None, "reason": "", "scan": {},
+    }  # fmt: skip
+    return wait(timedelta(0), save={**fresh, "attempt": row.attempt + 1})
+
+
 def _judged(row: Version, result: ImportResult) -> Outcome:
     if result.outcome == "interrupted":
-        return _paused(
-            {
-                "is_paused": True,
-                "bytes_per_second": 0,
-                "reason": result.reason,
-                "scan": {"verdict": NOT_FINISHED, "cause": result.cause},
-                **_source(row, result),
-            }
-        )
+        columns = {
+            "is_paused": True,
+            "bytes_per_second": 0,
+            "reason": result.reason,
+            "scan": {"verdict": NOT_FINISHED, "cause": result.cause, "needed_bytes": result.needed_bytes},
+            **_source(row, result),
+        }
+        return _waiting_for_room(columns) if result.cause == StoreFull.cause else _paused(columns)
     formats: dict[str, dict[str, int]] = {}
     for file in result.files:
         total = formats.setdefault(file.format, {"files": 0, "bytes": 0})

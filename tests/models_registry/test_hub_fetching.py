@@ -267,7 +267,7 @@ def test_a_hub_that_is_gone_is_told_in_words_that_name_it(hub, store) -> None:
 def test_room_is_taken_before_a_byte_is_fetched(hub, store, monkeypatch) -> None:
     monkeypatch.setattr(local_intake, "SPARE_BYTES", 2**60)
     result = fetch(hub, store)
-    assert result.outcome == "failed"
+    assert (result.outcome, result.cause) == ("interrupted", "store_full")
     assert "The model store is full" in result.reason
     assert hub.sent.total() == 0
 

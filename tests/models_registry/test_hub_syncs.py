@@ -123,7 +123,17 @@ def test_a_store_and_a_team_without_room_are_told_apart(hubs, actor, source, mon
     assert {one.cause for one in (StoreFull, QuotaExceeded, *HubError.__subclasses__())} <= {"", *Cause}
     with monkeypatch.context() as full:
         full.setattr(local_intake, "SPARE_BYTES", 2**60)
-        assert hubs.synced(source, actor).cause == "store_full"
+        sync = services.start_sync(actor=actor, source=source)
+        hubs.sweep()
+        sync.refresh_from_db()
+        assert (sync.state, sync.cause) == ("interrupted", "store_full")
+        assert "It goes on by itself when there is room." in sync.reason
+        hubs.sweep()
+        assert Version.objects.get().attempt == 1, "nothing is begun while too little is free"
+    Version.objects.update(scan={"cause": "store_full", "needed_bytes": 1})  # so much has become free
+    hubs.settle()
+    sync.refresh_from_db()
+    assert sync.state == "done"
     hubs.server.repository(REPO).commit({"config.json": b"{}"})
     StorageQuota.objects.create(team=source.model.team, limit_bytes=1)
     assert hubs.synced(source, actor).cause == "quota"
@@ -179,7 +189,7 @@ def test_a_process_that_has_not_stopped_yet_gives_a_paused_import_no_speed(model
     row = Version(model=model, is_paused=True, source={"kind": "hub"}, reason="")
     process = intake.Seen(False, False, True, None, {"bytes_done": 7, "bytes_per_second": 500})
     copy = Copy(row, lambda job: None)
-    saved = copy.settle(row, Seen(process, None), datetime(2026, 11, 21, tzinfo=UTC)).save
+    saved = copy.settle(row, Seen(process, None, 0), datetime(2026, 11, 21, tzinfo=UTC)).save
     assert (saved["bytes_done"], saved["bytes_per_second"]) == (7, 0)
 
 

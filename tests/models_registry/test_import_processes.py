@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from common import disk
 from models_registry import services
 from models_registry.errors import (
     WrongState,
@@ -84,6 +85,37 @@ def test_a_process_that_always_dies_fails_the_import_with_its_last_words(library
     assert version.state == "failed"
     assert version.reason == "The importing process died 10 times. Its last words: Segmentation fault"
     assert not last_words_path(str(version.pk)).exists()
+
+
+def test_on_a_full_disk_an_import_waits_says_so_and_goes_on_by_itself(
+    library, actor, model, monkeypatch
+) -> None:
+    starts: list[Job] = []
+    is_full = False
+
+    def dies_of_the_disk(job: Job) -> None:
+        nonlocal is_full
+        starts.append(job)
+        if len(starts) == 1:
+            is_full = True
+        else:
+            do_here(job)
+
+    monkeypatch.setattr(disk, "is_full", lambda: is_full)
+    library.start = dies_of_the_disk
+    version = begun(library, actor, model)
+    kernel = library.worker()
+    for _ in range(30):
+        kernel.sweep()
+        library.clock.pass_(timedelta(seconds=12))
+    version.refresh_from_db()
+    assert (version.state, len(starts), version.launches) == ("importing", 1, 0)
+    assert version.reason == "The disk is full: the import goes on by itself when there is room."
+
+    is_full = False
+    library.settle()
+    version.refresh_from_db()
+    assert (version.state, version.reason, len(starts)) == ("ready", "", 2)
 
 
 def test_no_second_process_is_started_while_one_holds_the_intake(library, actor, model) -> None:
