@@ -98,7 +98,8 @@ class Launcher:
             self._programs = self._what(self._env, self._home)
             self._take_stock()
         except (Refusal, GatewayError) as refusal:
-            os.write(2, f"bin/up: {refusal}\n".encode())
+            goes_on = " What answers model traffic goes on." if self._keeps_data else ""
+            os.write(2, f"bin/up: {refusal}{goes_on}\n".encode())
             return 2
         for line in (*said, *misspelt_settings()):
             say(line)
@@ -141,13 +142,13 @@ class Launcher:
         """What runs here already, and may go on. Raises Refusal, GatewayError."""
         running.kill(running.descendants(self._home.control.socket))
         self._there = running.programs(self._home.data.socket)
+        self._keeps_data = bool(self._there)
         gateway = self._there.get(GATEWAY_NAME)
         if gateway and not renew_bootstrap(gateway_layout(self._env, self._home)):
             say("The gateway is to listen elsewhere: it starts anew.")
             running.kill(running.supervisords(self._home.data.conf))
             running.end(gateway, within_seconds=GATEWAY_STOPS_WITHIN_SECONDS)
             del self._there[GATEWAY_NAME]
-        self._keeps_data = bool(self._there)
         held = ("gateway_port", "gateway_admin_port") if GATEWAY_NAME in self._there else ()
         check_ports(self._env, held=held)
 

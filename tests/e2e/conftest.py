@@ -163,7 +163,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> Iterat
     home = tmp_path_factory.mktemp("e2e") / "home"
     stack = RunningStack(home, "controlplane.embedded", database_url=database_url)
     try:
-        stack.wait_until_ready(seconds=120)
+        stack.wait_until_ready(seconds=180)
         scene = Scene(stack)
         scene.admin.create(at("models"), {"name": MODEL, "task": "text-generation"})
         for number in (1, 2, 3):

@@ -141,7 +141,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     """The whole embedded stack, ready. Shared: a test that stops a part waits until it is back."""
     stack = RunningStack(tmp_path_factory.mktemp("stack") / "home", "controlplane.embedded")
     try:
-        stack.wait_until_ready(seconds=90)
+        stack.wait_until_ready(seconds=180)
         yield stack
     finally:
         stack.stop()
