@@ -134,6 +134,16 @@ def deployment_status(name: str) -> DeploymentStatus:
     )
 
 
+def deployment_state(name: str) -> tuple[DeploymentState, str]:
+    """Its state, and why it is not ready. One small query. Raises DeploymentMissing."""
+    columns = ("state", "reason", "stuck_at", "last_error")
+    found = Deployment.objects.filter(name=name).values_list(*columns).order_by().first()
+    if found is None:
+        raise DeploymentMissing(f"There is no deployment {name}.")
+    state, reason, stuck_at, last_error = found
+    return DeploymentState(state), reason if stuck_at is None else last_error
+
+
 def endpoints(name: str) -> Endpoints:
     """The ready workers that may be sent requests; none as soon as the removal was asked for.
 

@@ -59,7 +59,17 @@ def plan_named(name: str, *, team: Team) -> plans.Plan:
 
 def plan_of(release: Release) -> plans.Plan:
     """The plan that the release started with, whatever became of its name since."""
-    return plans.parse_plan(release.plan)
+    known = _parsed.get(release.plan_hash)
+    if known is None or known[0] != release.plan:
+        if len(_parsed) >= MOST_PARSED:
+            _parsed.clear()
+        known = _parsed[release.plan_hash] = (release.plan, plans.parse_plan(release.plan))
+    return known[1]
+
+
+MOST_PARSED = 500
+_parsed: dict[str, tuple[Any, plans.Plan]] = {}
+"""Plans by hash, with the document that each was read from: a look a second need not read it again."""
 
 
 def plans_for(actor: Actor) -> list[Plan]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.db.models import QuerySet
 
 from clusters import heartbeats
 from clusters.backends import backend_of
@@ -214,6 +215,9 @@ class DeploymentReconciler(Reconciler[Deployment]):
 
     def __init__(self, tools: Tools | None = None) -> None:
         self.tools = tools or Tools()
+
+    def rows(self) -> QuerySet[Deployment]:
+        return Deployment.objects.select_related("cluster")
 
     def next_step(self, row: Deployment, now: datetime) -> Step[Deployment] | None:
         if row.state == DeploymentState.REMOVED:

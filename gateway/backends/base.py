@@ -70,9 +70,10 @@ class TrafficBackend(Protocol):
         Raises GatewayUnreachable.
         """
 
-    def counts(self, route: str) -> Mapping[str, TargetCounts]:
+    def counts(self, route: str, *, taken_after: datetime | None = None) -> Mapping[str, TargetCounts]:
         """Counts per target name, of the route's targets and of those that left it in the last ten minutes.
 
+        `taken_after`: a reading of the last half second will do, if it was begun after that moment.
         Raises UnknownRoute, GatewayUnreachable.
         """
 

@@ -150,7 +150,7 @@ class FakeGateway:
         self._must_run()
         return frozenset(self._workers(target)) if target in self._state.clusters else frozenset()
 
-    def counts(self, route: str) -> Mapping[str, TargetCounts]:
+    def counts(self, route: str, *, taken_after: datetime | None = None) -> Mapping[str, TargetCounts]:
         self._must_run()
         self._spec(route)
         return {name: self._counts(route, name) for name in self._state.targets_of(route)}

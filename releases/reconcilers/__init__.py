@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from django.db.models import OuterRef, QuerySet, Subquery
+
 from common import events
 from common.reconcile import Reconciler, Step
 from releases import selectors
 from releases.events import ReleaseMoved
-from releases.models import Release, ReleaseMove
+from releases.models import Release, ReleaseMove, ReleaseStep
 from releases.reconcilers.approval import AskApproval
 from releases.reconcilers.base import PlanStep
 from releases.reconcilers.candidate import DeployCandidate, ScanVersion, SmokeTest
@@ -34,6 +36,12 @@ STEPS: Mapping[str, type[PlanStep[Any]]] = {
 class ReleaseReconciler(Reconciler[Release]):
     kind = "release"
     model = Release
+
+    def rows(self) -> QuerySet[Release]:
+        """With its service, and the moment since when it is at its step."""
+        began = ReleaseStep.objects.filter(release=OuterRef("pk"), index=OuterRef("step_index"))
+        rows = Release.objects.select_related("service").order_by()
+        return rows.annotate(step_began=Subquery(began.values("started_at")[:1]))
 
     def next_step(self, row: Release, now: datetime) -> Step[Release] | None:
         state = ReleaseState(row.state)

@@ -146,8 +146,17 @@ class PlanStep(Step[Release], Generic[Spec]):
 
     def elapsed(self, release: Release, now: datetime) -> timedelta:
         """Since this step of the plan began, pauses included."""
-        began = release.steps.filter(index=release.step_index).values_list("started_at", flat=True).first()
-        return now - (began or now)
+        return now - (began_at(release) or now)
+
+
+def began_at(release: Release) -> datetime | None:
+    """Since when the release is at its present step; without a query where the kernel has read the row."""
+    known: dict[str, Any] = vars(release)
+    if "step_began" not in known:
+        steps = release.steps.filter(index=release.step_index)
+        known["step_began"] = steps.values_list("started_at", flat=True).first()
+    began: datetime | None = known["step_began"]
+    return began
 
 
 def begin_step(release: Release, index: int) -> None:

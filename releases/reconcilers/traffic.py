@@ -26,7 +26,7 @@ class SetWeight(WatchedStep[plans.Weight]):
 
     def act(self, row: Release, operation: Operation) -> None:
         # Read just before the change, so that no stretch that is judged spans two weights.
-        self._before = look(row, operation.at)
+        self._before = look(row, operation.at, is_fresh=True)
         split_traffic(row, operation, candidate_percent=self.spec.percent)
 
     def observe(self, row: Release, operation: Operation) -> Sight:

@@ -1,16 +1,14 @@
 """Judging goes on for as long as the candidate may get traffic: what is seen, and what follows from it."""
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from clusters import selectors as fleet
-from clusters.selectors import DeploymentStatus
 from clusters.states import DeploymentState
-from common.reconcile import Operation, Outcome
+from common.reconcile import EPOCH, Operation, Outcome
 from gateway import selectors as gateway
 from gateway.backends.base import TargetCounts
 from gateway.errors import GatewayUnreachable, UnknownRoute
@@ -26,9 +24,11 @@ from releases.judge import (
     verdict,
 )
 from releases.models import EvidencePoint, Release
-from releases.reconcilers.base import PlanStep, Spec, halt
+from releases.reconcilers.base import PlanStep, Spec, began_at, halt
+from releases.reconcilers.counted import packed, unpacked
 from releases.services.threshold import keep_threshold
 
+ASK_THRESHOLD_EVERY = timedelta(seconds=3)
 POINTS = 300
 """About how many points of the judge's curve one stretch of time keeps, however long it lasts."""
 
@@ -40,9 +40,12 @@ class Sight:
     at: datetime
     counts: Mapping[str, TargetCounts] | None
     """None: the gateway did not answer, or knows no route yet."""
-    candidate: DeploymentStatus
+    candidate: DeploymentState
+    why: str
+    """What keeps the candidate's workers from being ready; empty when they are."""
     threshold: Threshold | None = None
     """From when on answers are slow; looked for only while the release has none."""
+    asked_threshold: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +58,43 @@ class Judged:
     write: Callable[[], None]
 
 
-def look(release: Release, at: datetime) -> Sight:
+def look(release: Release, at: datetime, *, is_fresh: bool = False) -> Sight:
+    """`is_fresh`: what is counted at this moment; otherwise half a second ago at most, which costs far less
+    when many releases look."""
     try:
-        counts = gateway.counts(gateway.route(release.service.name))
+        if is_fresh:
+            counts = gateway.counts(gateway.route(release.service.name))
+        else:
+            counts = gateway.counts_lately(release.service.name, taken_after=_last_look(release))
     except (GatewayUnreachable, UnknownRoute):
         counts = None
     threshold = None
-    if counts is not None and release.stable_deployment in counts and _needs_threshold(release):
+    asks = counts is not None and release.stable_deployment in counts and _needs_threshold(release, at)
+    if counts is not None and asks:
         threshold = selectors.slow_threshold(release, at=at, counts=counts[release.stable_deployment])
-    return Sight(at, counts, fleet.deployment_status(release.candidate_deployment), threshold)
+    state, why = fleet.deployment_state(release.candidate_deployment)
+    return Sight(at, counts, state, why, threshold, asks)
 
 
-def _needs_threshold(release: Release) -> bool:
-    return bool(release.stable_deployment) and release.evidence.get("slow_threshold_ms") is None
+def _last_look(release: Release) -> datetime:
+    """Nothing older may be compared with what that look has seen, nor with the weight of this step."""
+    at = datetime.fromisoformat(release.baseline["at"]) if "at" in release.baseline else EPOCH
+    return max(at, began_at(release) or EPOCH)
+
+
+def _needs_threshold(release: Release, at: datetime) -> bool:
+    if not release.stable_deployment or release.evidence.get("slow_threshold_ms") is not None:
+        return False
+    # Without traffic there is none for long, and to look for it costs more than the look itself.
+    asked_at = release.baseline.get("threshold_asked_at")
+    return asked_at is None or at - datetime.fromisoformat(asked_at) >= ASK_THRESHOLD_EVERY
 
 
 def judged(release: Release, sight: Sight, rules: JudgeRules) -> Judged:
     """The evidence with what has happened since the last look, and the verdict on it."""
     evidence = Evidence.from_dict(release.evidence) if release.evidence else Evidence.start(rules)
     baseline = dict(release.baseline)
-    before = _unpacked(baseline["counts"]) if "counts" in baseline else None
+    before = unpacked(baseline["counts"]) if "counts" in baseline else None
     learnt: Threshold | None = None
     if sight.counts is not None:
         stable, candidate = release.stable_deployment, release.candidate_deployment
@@ -94,7 +114,10 @@ def judged(release: Release, sight: Sight, rules: JudgeRules) -> Judged:
             evidence = evidence.with_slow_threshold(sight.threshold.milliseconds)
             baseline["threshold"] = sight.threshold.to_dict()
             learnt = sight.threshold if sight.threshold.is_news else None
-        baseline["counts"] = _packed({n: c for n, c in sight.counts.items() if n in (stable, candidate)})
+        if sight.asked_threshold:
+            baseline["threshold_asked_at"] = sight.at.isoformat()
+        sides = {name: one for name, one in sight.counts.items() if name in (stable, candidate)}
+        baseline["counts"] = packed(sides, slow_threshold_ms=evidence.slow_threshold_ms)
         baseline["at"] = sight.at.isoformat()
     verdict_now = verdict(evidence, rules)
     # The look that decides is always drawn: a curve must be seen to reach its limit.
@@ -124,9 +147,8 @@ def _is_time_for_a_point(baseline: Mapping[str, Any], at: datetime) -> bool:
 
 def candidate_fault(sight: Sight) -> str:
     """Why the candidate cannot go on, whatever the judge says; empty: it can."""
-    status = sight.candidate
-    if status.state in (DeploymentState.FAILING, DeploymentState.REMOVED):
-        return f"The candidate's workers failed: {status.reason or status.state}."
+    if sight.candidate in (DeploymentState.FAILING, DeploymentState.REMOVED):
+        return f"The candidate's workers failed: {sight.why or sight.candidate}."
     return ""
 
 
@@ -166,31 +188,3 @@ def _with(view: Judged, outcome: Outcome) -> Outcome:
             outcome.write()
 
     return replace(outcome, save={**view.save, **outcome.save}, write=write)
-
-
-HISTOGRAMS = ("latency_ms", "first_byte_ms")
-
-
-def _packed(counts: Mapping[str, TargetCounts]) -> dict[str, Any]:
-    """As JSON, which knows no infinity: the last bound of a histogram becomes null."""
-    return {
-        name: asdict(one)
-        | {
-            field: [[bound if math.isfinite(bound) else None, count] for bound, count in getattr(one, field)]
-            for field in HISTOGRAMS
-        }
-        for name, one in counts.items()
-    }
-
-
-def _unpacked(packed: Mapping[str, Any]) -> dict[str, TargetCounts]:
-    return {
-        name: TargetCounts(
-            **one
-            | {
-                field: tuple((math.inf if bound is None else bound, count) for bound, count in one[field])
-                for field in HISTOGRAMS
-            }
-        )
-        for name, one in packed.items()
-    }

@@ -362,3 +362,19 @@ def test_a_gateway_restart_in_mid_release_neither_promotes_nor_blames(scene: Sce
     verdict = selectors.verdict_of(scene.release)
     assert verdict is not None
     assert verdict.decision != "roll_back"
+
+
+def test_a_look_costs_few_queries(scene: Scene, django_assert_num_queries) -> None:
+    release = scene.start()
+    kernel = scene.worker()
+    scene.run_until(lambda: release.steps.get(kind="hold").state == "running")
+    scene.run_for(3)  # until stable's usual speed is known
+    release.refresh_from_db()
+    assert (release.steps.get(kind="hold").state, release.evidence["looks"] > 1) == ("running", True)
+    due = []
+    while not due:
+        scene.clock.pass_(timedelta(seconds=0.1))
+        due = [row for row in kernel.due() if row.kind == "release"]
+    # Claim, the row, the candidate's state; a transaction with the row and a point of the curve.
+    with django_assert_num_queries(7):
+        assert kernel.advance(due[0].kind, due[0].id, fence=due[0].fence) == 1

@@ -1,7 +1,6 @@
 """Envoy's admin endpoint: which configuration it has taken, what it counts, whether it runs."""
 
 import http.client
-import json
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -9,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
+
+import orjson
 
 from gateway.errors import GatewayUnreachable
 
@@ -81,7 +82,7 @@ class Connection:
 
     def json(self, path: str, query: Mapping[str, str]) -> Any:
         try:
-            return json.loads(self.get(path, query))
+            return orjson.loads(self.get(path, query))
         except ValueError:
             raise GatewayUnreachable(
                 f"What answers on port {self._port} is no Envoy of ours: its {path} is not JSON."
@@ -127,14 +128,14 @@ class Admin:
         return Taken(version=str(version) if version else None, refused=sum(map(int, refused)))
 
     def stats(self, connection: Connection, pattern: str) -> Mapping[str, Any]:
-        """Counters, gauges and texts by name; histograms, if any match, under `histograms`."""
+        """Counters, gauges and texts by name; the buckets of histograms, by theirs, under `histograms`."""
         body = connection.json(
             "/stats", {"format": "json", "filter": pattern, "histogram_buckets": "cumulative"}
         )
         found: dict[str, Any] = {}
         for entry in body.get("stats", ()):
             if "histograms" in entry:
-                found["histograms"] = entry["histograms"]
+                found["histograms"] = {one["name"]: one["buckets"] for one in entry["histograms"]}
             else:
                 found[entry["name"]] = entry["value"]
         return found

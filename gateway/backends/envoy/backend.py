@@ -21,6 +21,7 @@ from gateway.backends.envoy.layout import Layout
 from gateway.backends.envoy.listener import listener_messages
 from gateway.backends.envoy.messages import Typed
 from gateway.backends.envoy.routes import cluster_messages, endpoint_messages, route_messages
+from gateway.backends.envoy.shared import SharedReading
 from gateway.backends.envoy.store import Observation, Store
 from gateway.backends.state import State
 from gateway.errors import (
@@ -56,6 +57,7 @@ class EnvoyFiles:
         self._store = Store(layout)
         self._admin = Admin(port=layout.admin_port, node_id=layout.node_id)
         self._clock = clock
+        self._shared = SharedReading(self._read, clock)
 
     def apply_route(self, spec: RouteSpec, *, fence: Fence) -> None:
         checks.check_spec(spec)
@@ -140,14 +142,20 @@ class EnvoyFiles:
             hosts = self._admin.healthy_hosts(connection, target)
         return frozenset(Endpoint(address, port) for address, port in hosts)
 
-    def counts(self, route: str) -> Mapping[str, TargetCounts]:
+    def counts(self, route: str, *, taken_after: datetime | None = None) -> Mapping[str, TargetCounts]:
         state = self._store.load()
         self._spec(state, route)
         targets = state.targets_of(route)
+        if taken_after is None:
+            return readings.counts_of(route, self._read({route: targets}))
+        return readings.counts_of(route, self._shared.of(route, targets, taken_after=taken_after))
+
+    def _read(self, routes: Mapping[str, readings.Targets]) -> readings.Reading:
+        begun = self._clock()
         with self._admin.connected() as connection:
             epoch = self._admin.epoch(connection)
-            numbers = self._admin.stats(connection, readings.pattern(route, targets))
-        return readings.counts_of(route, targets, numbers, epoch=epoch)
+            numbers = self._admin.stats(connection, readings.pattern(routes))
+        return readings.Reading(begun, routes, epoch, numbers)
 
     def observed_weights(self, route: str, *, since: Mapping[str, TargetCounts]) -> ObservedSplit:
         return ObservedSplit(checks.split_since(since, self.counts(route)))

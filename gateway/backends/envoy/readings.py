@@ -3,6 +3,8 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from gateway.backends.base import TargetCounts
@@ -10,31 +12,48 @@ from gateway.backends.envoy.listener import STATS_PREFIX
 from gateway.backends.envoy.routes import forced
 from gateway.latency import BOUNDS_MS, Histogram
 
-
-def pattern(route: str, targets: Sequence[str]) -> str:
-    """Regular expression of the numbers that `counts_of` needs."""
-    names = "|".join(map(re.escape, targets))
-    routes = "|".join(map(re.escape, (route, forced(route))))
-    return rf"^{STATS_PREFIX}\.[a-z_]+\.target\.({names})\.route\.({routes})$"
+Targets = tuple[str, ...]
 
 
-def counts_of(
-    route: str, targets: Sequence[str], numbers: Mapping[str, Any], *, epoch: str
-) -> dict[str, TargetCounts]:
-    histograms = {entry["name"]: entry["buckets"] for entry in numbers.get("histograms", ())}
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Envoy's numbers of some routes at one moment."""
+
+    at: datetime
+    """When it was begun."""
+    routes: Mapping[str, Targets]
+    epoch: str
+    numbers: Mapping[str, Any]
+    """By name; histograms, if any, by theirs under `histograms`."""
+
+
+def pattern(routes: Mapping[str, Targets]) -> str:
+    """Regular expression of the numbers that `counts_of` needs for these routes."""
+    parts = (
+        rf"({_any(targets)})\.route\.({_any((route, forced(route)))})" for route, targets in routes.items()
+    )
+    return rf"^{STATS_PREFIX}\.[a-z_]+\.target\.({'|'.join(parts)})$"
+
+
+def _any(names: Sequence[str]) -> str:
+    return "|".join(map(re.escape, names))
+
+
+def counts_of(route: str, reading: Reading) -> dict[str, TargetCounts]:
+    numbers, histograms = reading.numbers, reading.numbers.get("histograms", {})
 
     def counted(name: str, target: str, route_name: str) -> int:
         return int(numbers.get(_key(name, target, route_name), 0))
 
     found = {}
-    for target in targets:
+    for target in reading.routes[route]:
         routed, ended, abandoned = (counted(name, target, route) for name in ("routed", "ended", "abandoned"))
         side = forced(route)
         forced_ended = counted("ended", target, side)
         # Arrivals and ends are read one after the other while requests come and go.
         in_flight = routed + counted("routed", target, side) - ended - forced_ended
         found[target] = TargetCounts(
-            epoch=epoch,
+            epoch=reading.epoch,
             routed=routed,
             requests=ended - abandoned,
             errors=counted("errors", target, route),
@@ -52,7 +71,12 @@ def _key(name: str, target: str, route: str) -> str:
     return f"{STATS_PREFIX}.{name}.target.{target}.route.{route}"
 
 
+_MICROSECONDS = tuple((bound, float(round(bound * 1000))) for bound in BOUNDS_MS)
+_EMPTY: Histogram = (*((bound, 0) for bound in BOUNDS_MS), (math.inf, 0))
+
+
 def _histogram(buckets: Sequence[Mapping[str, Any]] | None) -> Histogram:
-    counts = {float(entry["upper_bound"]): int(entry["cumulative"]) for entry in buckets or ()}
-    finite = tuple((bound, counts.get(float(round(bound * 1000)), 0)) for bound in BOUNDS_MS)
-    return (*finite, (math.inf, max(counts.values(), default=0)))
+    if not buckets or not (total := max(entry["cumulative"] for entry in buckets)):
+        return _EMPTY
+    counts = {entry["upper_bound"]: entry["cumulative"] for entry in buckets}
+    return (*((bound, int(counts.get(key, 0))) for bound, key in _MICROSECONDS), (math.inf, int(total)))

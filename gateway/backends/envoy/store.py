@@ -26,6 +26,7 @@ class Observation:
 class Store:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
+        self._loaded: tuple[tuple[int, int, int], State] | None = None
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -40,8 +41,16 @@ class Store:
             yield
 
     def load(self) -> State:
-        document = read_json(self.layout.state)
-        return State() if document is None else State.from_dict(document)
+        """What the file says; read again only when it is another one. Every change replaces it."""
+        try:
+            status = self.layout.state.stat()
+        except FileNotFoundError:
+            return State()
+        which = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if self._loaded is None or self._loaded[0] != which:
+            document = read_json(self.layout.state)
+            self._loaded = (which, State() if document is None else State.from_dict(document))
+        return self._loaded[1]
 
     def save(self, state: State) -> None:
         replace_json(self.layout.state, state.to_dict())

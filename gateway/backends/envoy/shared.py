@@ -1,0 +1,50 @@
+"""One reading for all who look at about the same time: a hundred releases are not a hundred questions."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from threading import Lock
+
+from gateway.backends.envoy.readings import Reading, Targets
+from gateway.errors import GatewayUnreachable
+
+FRESH_FOR = timedelta(seconds=0.5)
+WANTED_FOR = timedelta(seconds=5)
+"""So long after it was asked for, a route is read along with the others."""
+
+
+class SharedReading:
+    """The latest reading of this process. `read` asks the gateway; one thread at a time, the others wait."""
+
+    def __init__(
+        self, read: Callable[[Mapping[str, Targets]], Reading], clock: Callable[[], datetime]
+    ) -> None:
+        self._read = read
+        self._clock = clock
+        self._lock = Lock()
+        self._wanted: dict[str, tuple[Targets, datetime]] = {}
+        self._latest: Reading | None = None
+        self._failure: tuple[datetime, GatewayUnreachable] | None = None
+
+    def of(self, route: str, targets: Targets, *, taken_after: datetime) -> Reading:
+        """One that has the route, was begun after that moment and is fresh. Raises GatewayUnreachable."""
+        with self._lock:
+            now = self._clock()
+
+            def will_do(at: datetime) -> bool:
+                return taken_after < at <= now < at + FRESH_FOR
+
+            self._wanted[route] = (targets, now)
+            found = self._latest
+            if found is not None and will_do(found.at) and found.routes.get(route) == targets:
+                return found
+            if self._failure is not None and will_do(self._failure[0]):
+                # Whoever waited for this lock need not wait for the same silence once more.
+                raise self._failure[1]
+            since = now - WANTED_FOR
+            self._wanted = {name: (those, at) for name, (those, at) in self._wanted.items() if at > since}
+            try:
+                self._latest = self._read({name: those for name, (those, _) in self._wanted.items()})
+            except GatewayUnreachable as error:
+                self._failure = (now, error)
+                raise
+            return self._latest
