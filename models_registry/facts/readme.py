@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 import nh3
+from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from markdown_it import MarkdownIt
@@ -103,6 +104,9 @@ def rendered(text: str, *, is_cut: bool = False) -> Card:
         url_relative="deny",
         link_rel="noopener noreferrer nofollow",
     )
+    # A wide table scrolls by itself, by keyboard too.
+    opened = f'<div class="prose-table" tabindex="0" role="region" aria-label="{escape(_("Table"))}"><table>'
+    html = html.replace("<table>", opened).replace("</table>", "</table></div>")
     facts, figures = (_facts(front[1]), figures_of_card(front[1])) if front else ((), ())
     return Card(facts, mark_safe(html), is_cut, figures)  # noqa: S308 (cleaned by nh3)
 

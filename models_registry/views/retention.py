@@ -33,24 +33,27 @@ def retention_page(request: HttpRequest, name: str) -> HttpResponse:
     rule = _rule(model)
     initial = {"keep_last": rule.keep_last, "keep_days": rule.keep_days} if rule else {"keep_days": 30}
     form = RetentionForm(request.POST if request.method == "POST" else None, initial=initial)
-    if form.is_bound and form.is_valid():
+    draft: RetentionRule | None = None
+    if form.is_bound and form.is_valid() and request.POST.get("do") == "preview":
+        draft = RetentionRule(model=model, **form.cleaned_data)
+    elif form.is_bound and form.is_valid():
         try:
             services.set_retention(actor=actor, model=model, **form.cleaned_data)
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
             return done(request, _("The rule is kept. Nothing goes before you apply it."), to=request.path)
-    context = frame(actor, model) | {"form": form, "rule": rule}
-    if rule:
-        preview = selectors.retention_preview(rule, timezone.now())
+    context = frame(actor, model) | {"form": form, "rule": rule, "draft": draft}
+    if shown := draft or rule:
+        preview = selectors.retention_preview(shown, timezone.now())
         context |= {
             "preview": preview,
             "verdicts": preview.verdicts[:VERSIONS_SHOWN],
-            "says": retention.in_words(rule.keep_last, rule.keep_days),
-            "is_moving": rule.asked is not None and rule.stuck_at is None,
+            "says": retention.in_words(shown.keep_last, shown.keep_days),
+            "is_moving": shown.asked is not None and shown.stuck_at is None,
             "apply_form": RetentionApplyForm(initial={"preview": preview.fingerprint}, auto_id="apply_%s"),
         }
-    status = UNPROCESSABLE if form.is_bound else 200
+    status = UNPROCESSABLE if form.is_bound and draft is None else 200
     return page(request, "models_registry/retention.html", context, parts=("now",), status=status)
 
 

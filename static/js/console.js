@@ -5,6 +5,7 @@ import * as faults from "slipway/faults";
 import * as find from "slipway/find";
 import * as keys from "slipway/keys";
 import { gettext, interpolate } from "slipway/texts";
+import * as tables from "slipway/tables";
 import * as times from "slipway/times";
 import * as toasts from "slipway/toasts";
 
@@ -90,6 +91,7 @@ async function charts(root) {
 
 function adopt(root) {
   times.adopt(root);
+  tables.adopt(root);
   logs(root);
   charts(root);
   cells.adopt();
@@ -159,6 +161,7 @@ comingBack();
 openTab();
 firstFault();
 logs(document);
+tables.adopt(document);
 charts(document);
 cells.start();
 document.body.addEventListener("htmx:load", ({ target, detail }) => adopt((detail.elt ?? target).parentElement ?? document));

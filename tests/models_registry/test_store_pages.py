@@ -3,7 +3,7 @@
 from django.test import Client
 
 from models_registry import services
-from models_registry.models import Check, Collection, Finding, Version
+from models_registry.models import Check, Collection, Finding, RetentionRule, Version
 from tests import cast
 from tests.models_registry.pages import PART, text_of
 
@@ -12,8 +12,12 @@ def test_a_retention_rule_is_previewed_and_applied_in_the_browser(browser, libra
     for fill in (1, 2):
         library.ready(actor, model, fill=bytes([fill]))
     address = "/models/tiny/+retention/"
-    assert "Every version stays" in text_of(browser.get(address))
+    assert "No retention rule" in text_of(browser.get(address))
     assert browser.post(address, {"keep_last": "0", "keep_days": ""}).status_code == 422
+    previewed = browser.post(address, {"keep_last": "1", "keep_days": "", "do": "preview"})
+    assert "A preview, not saved: this rule keeps the newest version." in text_of(previewed)
+    assert "older than the newest version" in text_of(previewed)
+    assert not RetentionRule.objects.exists()
     assert browser.post(address, {"keep_last": "1", "keep_days": ""}).status_code == 302
     shown = browser.get(address)
     assert "A draft: it keeps the newest version." in text_of(shown)
@@ -30,7 +34,7 @@ def test_a_retention_rule_is_previewed_and_applied_in_the_browser(browser, libra
     assert "deleted. A collection frees what nothing else needs." in applied
     assert [one.name for one in Version.objects.live().filter(model=model)] == ["v2"]
     assert browser.post(f"{address}delete/", {"reason": ""}, headers=PART).status_code == 204
-    assert "Every version stays" in text_of(browser.get(address))
+    assert "No retention rule" in text_of(browser.get(address))
 
 
 def test_the_store_is_shown_and_collected_by_those_who_look_after_it(browser, library, actor, model):
