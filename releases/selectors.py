@@ -150,10 +150,17 @@ def waiting_for_what(release: Release) -> WaitingFor | None:
 
 def verdict_of(release: Release) -> Verdict | None:
     """The judge's verdict as of the last look; None before it, and for what an older judge has written."""
-    if not release.evidence:
-        return None
+    evidence = evidence_of(release)
     try:
-        return verdict(Evidence.from_dict(release.evidence), plan_of(release).judge)
+        return verdict(evidence, plan_of(release).judge) if evidence else None
+    except ValueError:
+        return None
+
+
+def evidence_of(release: Release) -> Evidence | None:
+    """None before the first look, and for what an older judge has written."""
+    try:
+        return Evidence.from_dict(release.evidence) if release.evidence else None
     except ValueError:
         return None
 

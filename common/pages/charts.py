@@ -66,6 +66,8 @@ class Chart:
     moments: Sequence[datetime]
     series: Sequence[Series]
     unit: Unit = "plain"
+    caption: str = ""
+    """What the vertical axis shows, where the title alone does not say."""
     limits: Sequence[Limit] = ()
     marks: Sequence[Mark] = ()
     minimum: float | None = None

@@ -1,4 +1,7 @@
-"""The judge's reasons, in words that a tired approver can act on."""
+"""The judge's reasons in one sentence, for the record: numbers first. They are stored, so they stay English.
+
+The page tells the same from the same figures in the reader's language (releases/pages/analysis.py).
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,56 +10,51 @@ from releases.judge.evidence import Evidence, IndicatorEvidence
 from releases.judge.progress import IndicatorProgress, seconds_for
 from releases.judge.rules import IndicatorName, IndicatorRules, JudgeRules
 
-_NOUNS: Mapping[IndicatorName, str] = {"errors": "errors", "slow": "slow answers"}
+_NOUNS: Mapping[IndicatorName, str] = {"errors": "5xx", "slow": "slow requests"}
 
 
 def abort_reason(evidence: Evidence, rules: JudgeRules) -> str:
     lately = evidence.indicators["errors"].lately.sides
     candidate, stable = lately.candidate, lately.stable
     return (
-        f"Candidate answered 5xx to {candidate.bad:,} of its latest {candidate.requests:,} requests "
-        f"({_percent(candidate.share)}), stable to {stable.bad:,} of {stable.requests:,} meanwhile: "
-        f"rolling back at once, as more than {rules.abort_above_percent:g} % failed."
+        f"Candidate 5xx of the latest: {_bad_of(candidate.bad, candidate.requests, candidate.share)}; "
+        f"stable {_bad_of(stable.bad, stable.requests, stable.share)}. "
+        f"Rolled back at once, as more than {rules.abort_above_percent:g} % failed."
     )
 
 
 def roll_back_reason(name: IndicatorName, evidence: Evidence, rules: JudgeRules) -> str:
     part = evidence.indicators[name]
     ratio = rules.indicators[name].roll_back_above_ratio
-    supposed = (
-        "they were equal" if ratio == 1.0 else f"the candidate's share were at most {ratio:g} times stable's"
-    )
+    supposed = "equal" if ratio == 1.0 else f"at most {ratio:g} times stable's"
     lately = part.lately.sides.candidate
     late = ""
     if lately.share > 2 * part.totals.candidate.share:
-        late = f" (of the candidate's latest {lately.requests}: {lately.bad})"
+        late = f"; of the candidate's latest {lately.requests:,}: {lately.bad:,}"
     return (
-        f"{_comparison(name, part, evidence)}{late}: rolling back; "
-        f"the chance of this much evidence if {supposed} is under {chance(part.reject_peak)}."
+        f"{_comparison(name, part, evidence)}{late}. Rolled back: "
+        f"the chance of this if the candidate's rate were {supposed} is under {chance(part.reject_peak)}."
     )
 
 
 def promote_reason(evidence: Evidence, rules: JudgeRules) -> str:
-    comparisons = "; ".join(
-        _comparison(name, part, evidence, subject="it" if i else "Candidate")
-        for i, (name, part) in enumerate(evidence.indicators.items())
-    )
+    comparisons = ". ".join(_comparison(name, part, evidence) for name, part in evidence.indicators.items())
     claims = " and ".join(
         f"{_NOUNS[name]} {_claim(indicator)}"
         for name, indicator in rules.indicators.items()
         if indicator.certifies
     )
     return (
-        f"{comparisons}. Certified: {claims}; "
-        f"the chance of certifying a worse candidate is under {rules.false_promote_percent:g} %."
+        f"{comparisons}. Passed: {claims}; "
+        f"the chance of passing a worse candidate is under {rules.false_promote_percent:g} %."
     )
 
 
 def doubt_reason(progress: IndicatorProgress, evidence: Evidence) -> str:
     part = evidence.indicators[progress.name]
     return (
-        f"{_comparison(progress.name, part, evidence)}. Certified earlier, but evidence against it is now "
-        f"{_whole_percent(progress.reject_progress)} of the way to rolling back: waiting until that settles."
+        f"{_comparison(progress.name, part, evidence)}. Passed earlier, but there is now "
+        f"{_whole_percent(progress.reject_progress)} of the evidence that a rollback needs: inconclusive."
     )
 
 
@@ -66,24 +64,26 @@ def insufficient_reason(
     candidate = evidence.indicators["errors"].totals.candidate
     stable = evidence.indicators["errors"].totals.stable
     if not candidate.requests:
-        return "Not enough evidence: the candidate has answered no request yet."
+        return "Inconclusive: the candidate has answered no request yet."
     missing = [
-        f"{_NOUNS[progress.name]} {_whole_percent(progress.accept_progress)} of the way to certified"
+        f"{_NOUNS[progress.name]} {_whole_percent(progress.accept_progress)}"
         for progress in told
         if not progress.certified
-    ] or [f"{rules.least_requests:,} are asked for"]
-    so_far = (
-        f"Not enough evidence after {_count(candidate.requests, 'candidate request')}: {', '.join(missing)}."
-    )
+    ]
+    after = f"Inconclusive after {_count(candidate.requests, 'candidate request')}"
+    if missing:
+        so_far = f"{after}; evidence so far, of what passing needs: {', '.join(missing)}."
+    else:
+        so_far = f"{after}; at least {rules.least_requests:,} are required."
     if not stable.requests:
         return f"{so_far} Stable answers no requests, so there is nothing to compare with."
     if rules.slow is not None and evidence.slow_threshold_ms is None:
-        return f"{so_far} Stable has not yet shown its usual speed, so slow answers cannot be told."
+        return f"{so_far} Stable has answered too few requests to know its usual latency."
     if requests is None:
         never = next(progress for progress in told if progress.requests_to_certify is None)
         too_rare = not (never.candidate.bad or never.stable.bad)
         why = f": {_NOUNS[never.name]} are too rare on both sides to be compared" if too_rare else ""
-        return f"{so_far} Going on like this, no number of requests would certify it{why}."
+        return f"{so_far} At these rates no number of requests would do{why}."
     seconds = seconds_for(evidence, requests)
     at_rate = "" if seconds is None else f" ({_duration(seconds)} at the present rate)"
     return f"{so_far} About {_count(requests, 'more request')}{at_rate} if it is as good as stable."
@@ -109,20 +109,20 @@ def _claim(indicator: IndicatorRules) -> str:
     return " or ".join(claims)
 
 
-def _comparison(
-    name: IndicatorName, part: IndicatorEvidence, evidence: Evidence, *, subject: str = "Candidate"
-) -> str:
+def _comparison(name: IndicatorName, part: IndicatorEvidence, evidence: Evidence) -> str:
     candidate, stable = part.totals.candidate, part.totals.stable
-    if name == "errors":
-        did, also = "answered 5xx to", "to"
-    else:
+    what = "5xx"
+    if name == "slow":
         threshold = evidence.slow_threshold_ms
-        did, also = f"was slower than {'usual' if threshold is None else f'{threshold:g} ms'} for", "for"
+        what = "slow" if threshold is None else f"slower than {threshold:g} ms"
     return (
-        f"{subject} {did} {candidate.bad:,} of {_count(candidate.requests, 'request')} "
-        f"({_percent(candidate.share)}), "
-        f"stable {also} {stable.bad:,} of {stable.requests:,} ({_percent(stable.share)})"
+        f"Candidate {what}: {_bad_of(candidate.bad, candidate.requests, candidate.share)}; "
+        f"stable {_bad_of(stable.bad, stable.requests, stable.share)}"
     )
+
+
+def _bad_of(bad: int, requests: int, share: float) -> str:
+    return f"{bad:,} / {requests:,} ({_percent(share)})"
 
 
 def _count(number: int, noun: str) -> str:

@@ -2,16 +2,22 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from accounts.selectors import may
 from accounts.states import Right
 from common.actor import Actor
+from common.pages import formats
 from common.pages.looks import Tone
 from releases import plans
+from releases.judge import Threshold
 from releases.models import Release
 from releases.states import ReleaseState
 
+CANCEL = gettext_lazy("Cancel")
 Reason = Literal["required", "optional", "none"]
 
 KEYS = {"approve": "a", "reject": "r", "pause": "p", "resume": "p", "abort": "x", "rollback": "b"}
@@ -30,7 +36,7 @@ class Action:
     title: str
     says: str
     confirm: str
-    cancel: str = "Cancel"
+    cancel: Any = CANCEL
     consequences: tuple[str, ...] = ()
     placeholder: str = ""
     reason: Reason = "required"
@@ -57,13 +63,13 @@ def decisions(release: Release, plan: plans.Plan, actor: Actor) -> list[Action]:
     reject = Action(
         release.pk,
         "reject",
-        "Reject",
+        _("Reject"),
         "thumb-down",
         "bad",
-        title=f"Reject {release.version}?",
+        title=_("Reject %(version)s?") % {"version": release.version},
         says=_way_back(release),
-        confirm="Reject it",
-        placeholder="What speaks against it?",
+        confirm=_("Reject"),
+        placeholder=_("Reason"),
     )
     return [*([] if must_be_another(release, plan, actor) else [_approve(release, plan)]), reject]
 
@@ -97,14 +103,14 @@ def _operations(release: Release, *, is_serving: bool) -> Iterator[Action]:
         yield Action(
             release.pk,
             "resume",
-            "Try again",
+            _("Retry"),
             "refresh",
             "good",
-            title="Try again?",
-            says="Slipway takes up the step again where it stands; what was done already is not done twice.",
-            confirm="Try again",
+            title=_("Retry?"),
+            says=_("Slipway resumes the step where it stands; what was done already is not done twice."),
+            confirm=_("Retry"),
             reason="optional",
-            placeholder="What has changed?",
+            placeholder=_("Reason"),
         )
     elif release.halt:
         return
@@ -112,87 +118,122 @@ def _operations(release: Release, *, is_serving: bool) -> Iterator[Action]:
         yield Action(
             release.pk,
             "resume",
-            "Resume",
+            _("Resume"),
             "player-play",
             "good",
-            title="Resume the release?",
-            says="The plan goes on from the step where it was paused.",
-            confirm="Resume",
+            title=_("Resume the release?"),
+            says=_("The plan continues from the step where it was paused."),
+            confirm=_("Resume"),
             reason="optional",
         )
     elif release.in_motion:
         yield Action(
             release.pk,
             "pause",
-            "Pause",
+            _("Pause"),
             "player-pause",
             "plain",
-            title="Pause the release?",
-            says=f"It stays at this step, with {release.candidate_percent}% of the traffic on the candidate. "
-            "The judge keeps watching, and rolls back when that is due.",
-            confirm="Pause",
+            title=_("Pause the release?"),
+            says=_(
+                "It stays at this step, with %(percent)s%% of the traffic on the candidate. Analysis goes "
+                "on: a candidate that turns bad is still rolled back."
+            )
+            % {"percent": release.candidate_percent},
+            confirm=_("Pause"),
             reason="optional",
         )
     if release.in_motion and not release.halt:
         yield Action(
             release.pk,
             "abort",
-            "Abort",
+            _("Abort"),
             "player-stop",
             "bad",
-            title=f"Abort release {release.pk}?",
+            title=_("Abort release %(number)s?") % {"number": release.pk},
             says=_way_back(release),
-            confirm="Abort release",
-            cancel="Keep it running",
-            placeholder="What did you see?",
+            confirm=_("Abort"),
+            placeholder=_("Reason"),
         )
     if state == ReleaseState.PROMOTED and is_serving and release.from_version is not None:
         yield Action(
             release.pk,
             "rollback",
-            "Roll back",
+            _("Roll back"),
             "arrow-back-up",
             "bad",
-            title=f"Roll {release.service} back to {release.from_version}?",
-            says="A new release brings the version before back, by the plan direct: no canary, no approval.",
-            confirm="Roll back",
-            cancel=f"Keep {release.version.name}",
+            title=_("Roll %(service)s back to %(version)s?")
+            % {"service": release.service, "version": release.from_version},
+            says=_("A new release brings that version back, by the plan direct: no canary, no approval."),
+            confirm=_("Roll back"),
             consequences=(
-                f"Workers of {release.from_version} start and are smoke-tested.",
-                f"All traffic goes to them, then the workers of {release.version} are drained.",
+                _("Workers of %(version)s start and are smoke-tested.") % {"version": release.from_version},
+                _("All traffic goes to them, then the workers of %(version)s are drained.")
+                % {"version": release.version},
             ),
-            placeholder=f"What is wrong with {release.version.name}?",
+            placeholder=_("Reason"),
         )
+
+
+def threshold(release: Release, found: Threshold | None, actor: Actor) -> list[Action]:
+    """Accept that stable is slower than it was, where that has to be accepted."""
+    if found is None or found.measured_ms is None or not may(actor, Right.RELEASES_APPROVE, release.team):
+        return []
+    duration = formats.duration(found.measured_ms / 1000)
+    return [
+        Action(
+            release.pk,
+            "slow-threshold",
+            _("Accept %(duration)s") % {"duration": duration},
+            "check",
+            "plain",
+            title=_("Call answers slow only above %(duration)s?") % {"duration": duration},
+            says=_("From the next release of %(service)s on; this one goes on as it began.")
+            % {"service": release.service},
+            confirm=_("Accept"),
+            placeholder=_("Reason"),
+        )
+    ]
 
 
 def _approve(release: Release, plan: plans.Plan) -> Action:
     rest = plan.steps[release.step_index + 1 :]
     consequences = [_told(step, release) for step in rest]
     if release.service.alias and any(isinstance(step, plans.Promote) for step in rest):
-        consequences.append(f"The alias {release.service.alias} moves to {release.version}.")
+        consequences.append(
+            _("The alias %(alias)s moves to %(version)s.")
+            % {"alias": release.service.alias, "version": release.version}
+        )
     return Action(
         release.pk,
         "approve",
-        "Approve",
+        _("Approve"),
         "check",
         "good",
-        title=f"Approve {release.version} for {release.service}?",
-        says="The release goes on with its plan:",
-        confirm="Approve",
+        title=_("Approve %(version)s for %(service)s?")
+        % {"version": release.version, "service": release.service},
+        says=_("The release continues with its plan:"),
+        confirm=_("Approve"),
         consequences=tuple(consequences),
-        placeholder="What convinced you?",
+        placeholder=_("Reason for approval"),
     )
 
 
 def _told(step: plans.Step, release: Release) -> str:
     match step:
         case plans.Promote():
-            before = f"; the workers of {release.from_version} are drained" if release.from_version else ""
-            return f"All traffic goes to {release.version}{before}."
+            if release.from_version is None:
+                return _("All traffic goes to %(version)s.") % {"version": release.version}
+            return _("All traffic goes to %(version)s; the workers of %(before)s are drained.") % {
+                "version": release.version,
+                "before": release.from_version,
+            }
         case plans.Weight(percent=percent):
-            return f"{percent}% of the traffic goes to {release.version}."
+            return _("%(percent)s%% of the traffic goes to %(version)s.") % {
+                "percent": percent,
+                "version": release.version,
+            }
         case plans.Hold(seconds=seconds):
-            return f"It stays so for {plans.duration(seconds)}."
+            return _("It stays so for %(duration)s.") % {"duration": plans.duration(seconds)}
         case _:
             words = plans.summary(step)
             return f"{words[0].upper()}{words[1:]}."
@@ -200,8 +241,7 @@ def _told(step: plans.Step, release: Release) -> str:
 
 def _way_back(release: Release) -> str:
     if release.from_version is None:
-        return "The candidate's workers stop. The service has no other version: it will not answer."
-    return (
-        f"All traffic returns to {release.from_version} within two seconds. "
-        f"Then the workers of {release.version} stop."
-    )
+        return _("The candidate's workers stop. The service has no other version: it will not answer.")
+    return _(
+        "All traffic returns to %(before)s within two seconds. Then the workers of %(version)s stop."
+    ) % {"before": release.from_version, "version": release.version}

@@ -1,35 +1,21 @@
-"""The judge's evidence as a picture: per indicator one line towards each of its two limits."""
+"""The judge's evidence as a picture: for and against the candidate, in percent of what a decision needs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from django.utils.translation import gettext as _
 
 from common.pages.charts import Chart, Limit, Mark, Series
 from releases import plans
 from releases.judge import IndicatorName, Verdict, limits
-from releases.judge.progress import IndicatorProgress
 from releases.models import ReleaseStep
+from releases.pages.analysis import Indicator, state_of, title_of
 
-TITLES: Mapping[IndicatorName, str] = {"errors": "Errors (5xx)", "slow": "Slow answers"}
-ROOM = 1.12
-"""Of the way: the limits stand a little inside the picture."""
+ROOM = 1.1
+"""Of the way: the limit stands a little inside the picture, and none of it on the axis."""
+FLOOR = -0.03
 AT_MOST_POINTS = 400
-
-
-@dataclass(frozen=True, slots=True)
-class Indicator:
-    """One indicator as the page shows it."""
-
-    name: IndicatorName
-    title: str
-    chart: Chart
-    progress: IndicatorProgress | None
-    """None before the first look."""
-
-    @property
-    def chart_id(self) -> str:
-        return f"evidence-{self.name}"
 
 
 def indicators_of(
@@ -50,11 +36,10 @@ def indicators_of(
     ]
     indicators = []
     for name in plan.judge.indicators:
-        title = TITLES[name]
-        if name == "slow" and slow_threshold_ms is not None:
-            title = f"Slower than {slow_threshold_ms:g} ms"
+        title = title_of(name, slow_threshold_ms)
+        progress = told.get(name)
         chart = _chart(title, name, plan, shown, marks)
-        indicators.append(Indicator(name, title, chart, told.get(name)))
+        indicators.append(Indicator(name, title, chart, progress, state_of(progress, verdict)))
     return indicators
 
 
@@ -75,31 +60,34 @@ def _chart(
 ) -> Chart:
     limit = limits(plan.judge)[name]
     moments = [datetime.fromtimestamp(point["at"], UTC) for point in points]
-    against = Series(
-        "against",
-        [-_way(point["reject"].get(name), limit.reject) for point in points],
-        "bad",
-        fill=True,
-        live=f"judge.{name}.against",
-    )
-    lines = [Limit("roll back", -1.0, "bad")]
-    series = [against]
+    against = [_way(point["reject"].get(name), limit.reject) for point in points]
+    series = [Series(_("against"), against, "bad", live=f"judge.{name}.against")]
     if limit.accept is not None:
-        in_favour = [_way(point["accept"].get(name), limit.accept) for point in points]
-        series.insert(0, Series("in favour", in_favour, "good", fill=True, live=f"judge.{name}.for"))
-        lines.insert(0, Limit("certified", 1.0, "good"))
+        in_favour = _for_good([_way(point["accept"].get(name), limit.accept) for point in points])
+        series.insert(0, Series(_("for"), in_favour, "good", live=f"judge.{name}.for"))
     return Chart(
         title=title,
+        caption=_("Evidence, in % of what a decision needs"),
         moments=moments,
         series=series,
         unit="way",
-        limits=lines,
+        limits=[Limit(_("decides"), 1.0, "ink")],
         marks=[mark for mark in marks if moments and moments[0] < mark.at <= moments[-1]],
-        minimum=-ROOM,
-        maximum=ROOM if limit.accept is not None else 0.1,
+        minimum=FLOOR,
+        maximum=ROOM,
     )
 
 
 def _way(evidence: float | None, limit: float) -> float:
     """How far the evidence (log10) is towards its limit, 0..1: evidence to the contrary is none."""
     return 0.0 if evidence is None else round(min(max(evidence / limit, 0.0), 1.0), 4)
+
+
+def _for_good(values: Sequence[float]) -> list[float]:
+    """What has passed once has passed, as the judge counts it: the line stays at its limit."""
+    has_passed = False
+    found = []
+    for value in values:
+        has_passed = has_passed or value >= 1.0
+        found.append(1.0 if has_passed else value)
+    return found

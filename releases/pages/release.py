@@ -18,9 +18,9 @@ from gateway import selectors as gateway
 from models_registry import selectors as registry
 from models_registry.facts.comparison import Change, Comparison
 from releases import plans, selectors
-from releases.judge import Verdict
+from releases.judge import Threshold, Verdict
 from releases.models import Approval, Release, ReleaseMove, ReleaseStep
-from releases.pages import actions, curves, lanes, notice, strip, values
+from releases.pages import actions, analysis, curves, lanes, notice, strip, values
 from releases.pages.traffic_charts import moments_of, span_over, traffic_charts
 from releases.sampling import sampler
 
@@ -148,8 +148,8 @@ class ReleasePage:
     decisions_known = selectors.DECISIONS
 
     @cached_property
-    def indicators(self) -> list[curves.Indicator]:
-        threshold = self.release.evidence.get("slow_threshold_ms")
+    def indicators(self) -> list[analysis.Indicator]:
+        threshold = self.threshold.milliseconds if self.threshold else None
         return curves.indicators_of(
             self.plan,
             selectors.curve_of(self.release),
@@ -157,6 +157,39 @@ class ReleasePage:
             self.step_rows,
             slow_threshold_ms=threshold,
         )
+
+    @cached_property
+    def threshold(self) -> Threshold | None:
+        return selectors.threshold_of(self.release)
+
+    @property
+    def threshold_warning(self) -> str:
+        return analysis.threshold_warning(self.threshold) if self._is_threshold_open else ""
+
+    @cached_property
+    def threshold_actions(self) -> list[actions.Action]:
+        return actions.threshold(self.release, self.threshold, self._actor) if self.threshold_warning else []
+
+    @cached_property
+    def _is_threshold_open(self) -> bool:
+        """Whether nobody has said a word about it since."""
+        if self.threshold is None or not self.threshold.is_held:
+            return False
+        latest = selectors.slow_thresholds(self.release.service).first()
+        return latest is None or latest.at < self.release.created_at
+
+    @cached_property
+    def conclusions(self) -> list[tuple[str, str]]:
+        return list(analysis.conclusions(self.release, self.plan, self.verdict).items())
+
+    @property
+    def forecast(self) -> str:
+        return analysis.forecast_of(self.verdict)
+
+    @cached_property
+    def statistics(self) -> list[tuple[str, str]]:
+        evidence = selectors.evidence_of(self.release)
+        return analysis.statistics(self.plan.judge, evidence, self.threshold, self.verdict)
 
     @property
     def sides(self) -> str:

@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from common.pages import formats
 from releases import selectors
 from releases.judge import Verdict
 from releases.models import Release, Service
+from releases.pages.analysis import forecast_of, state_of
 from releases.pages.lanes import CANDIDATE, STABLE, traffic_values
 from releases.sampling import Look
 
@@ -43,24 +46,36 @@ def weight_values(release: Release) -> dict[str, Any]:
 
 
 def split_basis(weights: Mapping[str, Any]) -> str:
-    """What the observed share rests on, and where chance allows it to lie."""
+    """What the observed share rests on, and the interval that sampling allows."""
     interval = weights["interval_percent"]
     if weights["observed"]["candidate"] is None or interval is None:
-        return "not measured in this step yet"
+        return _("not measured in this step yet")
     low, high = interval
-    return f"of {formats.count(weights['requests'])} requests; chance allows {low:.1f}–{high:.1f}%"
+    return _("%(requests)s requests; expected %(low)s–%(high)s%% (sampling interval)") % {
+        "requests": formats.count(weights["requests"]),
+        "low": f"{low:.1f}",
+        "high": f"{high:.1f}",
+    }
 
 
 def judge_values(release: Release, verdict: Verdict | None) -> dict[str, Any]:
     values: dict[str, Any] = {"judge.decision": selectors.decision_of(release, verdict)}
     if verdict is None:
         return values
-    values["judge.reason"] = verdict.reason
+    values |= {
+        "judge.reason": verdict.reason,
+        "judge.more": verdict.requests_to_certify,
+        "judge.seconds": verdict.seconds_to_certify,
+        "judge.forecast": forecast_of(verdict),
+    }
     for progress in verdict.indicators:
         path = f"judge.{progress.name}"
         values |= {
             f"{path}.for": round(progress.accept_progress, 4),
-            f"{path}.against": -round(progress.reject_progress, 4),
+            f"{path}.against": round(progress.reject_progress, 4),
+            f"{path}.candidate.share": round(progress.candidate.share, 5),
+            f"{path}.stable.share": round(progress.stable.share, 5),
+            f"{path}.state": state_of(progress, verdict),
             f"{path}.candidate.bad": progress.candidate.bad,
             f"{path}.candidate.requests": progress.candidate.requests,
             f"{path}.stable.bad": progress.stable.bad,

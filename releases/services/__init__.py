@@ -8,10 +8,11 @@ from releases.services.plan import delete_plan, save_plan
 from releases.services.release import abort, pause, resume, rollback, start_release
 from releases.services.release_header import set_release_header
 from releases.services.service import change_service, create_service
-from releases.services.threshold import set_slow_threshold
+from releases.services.threshold import accept_threshold, set_slow_threshold
 
 __all__ = [
     "abort",
+    "accept_threshold",
     "approve",
     "change_service",
     "create_service",

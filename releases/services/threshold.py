@@ -5,7 +5,7 @@ from accounts.states import Right
 from common import audit
 from common.actor import Actor
 from common.reconcile import kernel
-from releases.errors import InvalidService
+from releases.errors import InvalidService, NotPossibleNow
 from releases.judge import Threshold
 from releases.judge.threshold import at_bound
 from releases.models import Release, Service, SlowThreshold
@@ -51,6 +51,18 @@ def set_slow_threshold(service: Service, *, actor: Actor, milliseconds: float, r
             detail={"from_ms": before.milliseconds if before else None, "to_ms": row.milliseconds},
         )
     return row
+
+
+def accept_threshold(release: Release, *, actor: Actor, reason: str) -> SlowThreshold:
+    """What this release has measured of stable is the service's usual speed, from its next release on.
+
+    Raises NotAllowed, NotPossibleNow when it has measured nothing else than what is kept.
+    """
+    found = release.baseline.get("threshold")
+    known = Threshold.from_dict(found) if found else None
+    if known is None or not known.is_held or known.measured_ms is None:
+        raise NotPossibleNow("There is no other threshold to accept.")
+    return set_slow_threshold(release.service, actor=actor, milliseconds=known.measured_ms, reason=reason)
 
 
 def _keep(

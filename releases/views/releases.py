@@ -69,6 +69,7 @@ WISHES: dict[str, tuple[Wish, str, bool]] = {
     "pause": (services.pause, "Release {pk} pauses.", False),
     "resume": (services.resume, "Release {pk} goes on.", False),
     "abort": (services.abort, "Aborted: all traffic returns to stable.", True),
+    "slow-threshold": (services.accept_threshold, "The next release calls slower than that slow.", True),
     "rollback": (services.rollback, "Rolling back.", True),
 }
 """What is asked for, what the person is told, and whether a reason is needed."""

@@ -19,7 +19,7 @@ def test_no_data_is_never_a_failure(trial: Trial):
     trial.see(times=1000, seconds=60.0)
     answer = judged(trial)
     assert answer.decision is Decision.INSUFFICIENT
-    assert answer.reason == "Not enough evidence: the candidate has answered no request yet."
+    assert answer.reason == "Inconclusive: the candidate has answered no request yet."
     assert answer.seconds_to_certify is None
 
 
@@ -34,8 +34,8 @@ def test_a_candidate_that_errs_more_is_rolled_back_with_the_reason_in_words(tria
     assert answer.decision is Decision.ROLL_BACK
     assert answer.culprit == "errors"
     assert answer.reason == (
-        "Candidate answered 5xx to 31 of 402 requests (7.7 %), stable to 4 of 3,600 (0.1 %): rolling back; "
-        "the chance of this much evidence if they were equal is under 1 in a billion."
+        "Candidate 5xx: 31 / 402 (7.7 %); stable 4 / 3,600 (0.1 %). Rolled back: "
+        "the chance of this if the candidate's rate were equal is under 1 in a billion."
     )
 
 
@@ -45,8 +45,8 @@ def test_a_candidate_is_rolled_back_as_soon_as_the_chance_is_below_its_share_of_
         trial.see(errors=(100, 2, 100, 0))
     assert trial.evidence.indicators["errors"].reject_peak >= trial.rules.log_reject_limit
     assert judged(trial).reason == (
-        "Candidate answered 5xx to 8 of 400 requests (2.0 %), stable to 0 of 400 (0 %): rolling back; "
-        "the chance of this much evidence if they were equal is under 1.4 %."
+        "Candidate 5xx: 8 / 400 (2.0 %); stable 0 / 400 (0 %). Rolled back: "
+        "the chance of this if the candidate's rate were equal is under 1.4 %."
     )
 
 
@@ -55,8 +55,8 @@ def test_a_slower_candidate_is_rolled_back_by_stable_s_own_speed(trial: Trial):
     answer = judged(trial)
     assert answer.decision is Decision.ROLL_BACK
     assert answer.culprit == "slow"
-    assert "slower than 450 ms for 80 of 200 requests (40.0 %), stable for 40 of 800 (5.0 %)" in answer.reason
-    assert "if the candidate's share were at most 1.5 times stable's" in answer.reason
+    assert "slower than 450 ms: 80 / 200 (40.0 %); stable 40 / 800 (5.0 %)" in answer.reason
+    assert "if the candidate's rate were at most 1.5 times stable's" in answer.reason
 
 
 def test_a_candidate_a_little_slower_is_not_rolled_back_by_patience_alone(trial: Trial):
@@ -69,10 +69,9 @@ def test_an_equal_candidate_is_certified_on_both_indicators():
     assert answer.decision is Decision.PROMOTE
     assert answer.requests_to_certify == 0
     assert answer.reason == (
-        "Candidate answered 5xx to 0 of 1,200 requests (0 %), stable to 0 of 4,800 (0 %); it was slower than "
-        "450 ms for 60 of 1,200 requests (5.0 %), stable for 240 of 4,800 (5.0 %). Certified: errors below 2 "
-        "times stable's or below 1 % and slow answers below 2 times stable's; the chance of certifying a "
-        "worse candidate is under 10 %."
+        "Candidate 5xx: 0 / 1,200 (0 %); stable 0 / 4,800 (0 %). Candidate slower than 450 ms: 60 / 1,200 "
+        "(5.0 %); stable 240 / 4,800 (5.0 %). Passed: 5xx below 2 times stable's or below 1 % and slow "
+        "requests below 2 times stable's; the chance of passing a worse candidate is under 10 %."
     )
 
 
@@ -95,7 +94,7 @@ def test_while_slow_cannot_be_told_nothing_is_promoted():
     trial.see(errors=(20, 0, 80, 0), times=100)
     answer = judged(trial)
     assert answer.decision is Decision.INSUFFICIENT
-    assert answer.reason.endswith("Stable has not yet shown its usual speed, so slow answers cannot be told.")
+    assert answer.reason.endswith("Stable has answered too few requests to know its usual latency.")
 
 
 def test_nothing_is_promoted_below_the_least_number_of_requests():
@@ -103,7 +102,7 @@ def test_nothing_is_promoted_below_the_least_number_of_requests():
     answer = judged(certified(rules))
     assert answer.decision is Decision.INSUFFICIENT
     assert answer.requests_to_certify == 3800
-    assert "1,200 candidate requests: 5,000 are asked for" in answer.reason
+    assert "1,200 candidate requests; at least 5,000 are required." in answer.reason
 
 
 def test_a_certificate_stays_when_the_evidence_for_it_ebbs():
@@ -120,7 +119,7 @@ def test_a_certificate_does_not_count_while_the_candidate_is_under_suspicion():
         trial.see(errors=(20, 1, 80, 0))
     answer = judged(trial)
     assert answer.decision is Decision.INSUFFICIENT
-    assert "Certified earlier, but evidence against it is now" in answer.reason
+    assert "Passed earlier, but there is now" in answer.reason
 
 
 def test_rolling_back_outranks_an_earlier_certificate_however_late():
@@ -132,7 +131,7 @@ def test_rolling_back_outranks_an_earlier_certificate_however_late():
         trial.see(errors=(20, 2, 80, 0), slow=(20, 1, 80, 4))
         looks += 1
     assert looks <= 10
-    assert "(of the candidate's latest 20: 2)" in judged(trial).reason
+    assert "; of the candidate's latest 20: 2." in judged(trial).reason
 
 
 def test_once_crossed_the_limit_stays_crossed(trial: Trial):
@@ -158,7 +157,7 @@ def test_the_guard_aborts_when_most_of_the_latest_answers_are_errors():
     for seen in (trial, lone):
         answer = judged(seen)
         assert answer.decision is Decision.ROLL_BACK
-        assert "rolling back at once, as more than 50 % failed" in answer.reason
+        assert "Rolled back at once, as more than 50 % failed" in answer.reason
 
 
 def test_the_guard_waits_for_its_least_number_of_requests():
@@ -198,8 +197,9 @@ def test_the_forecast_falls_to_nothing_as_an_equal_candidate_answers(trial: Tria
 def test_the_reason_says_how_far_and_how_long(trial: Trial):
     trial.see(errors=(20, 0, 80, 0), slow=(20, 1, 80, 4), seconds=10.0, times=5)
     answer = judged(trial)
-    assert answer.reason.startswith("Not enough evidence after 100 candidate requests: errors ")
-    assert "% of the way to certified" in answer.reason
+    assert answer.reason.startswith(
+        "Inconclusive after 100 candidate requests; evidence so far, of what passing needs: 5xx "
+    )
     assert answer.reason.endswith("min at the present rate) if it is as good as stable.")
 
 
@@ -207,7 +207,7 @@ def test_when_nothing_is_ever_slow_the_reason_says_why_it_cannot_be_certified(tr
     trial.see(errors=(20, 0, 80, 0), slow=(20, 0, 80, 0), times=100)
     answer = judged(trial)
     assert answer.requests_to_certify is None
-    assert answer.reason.endswith("slow answers are too rare on both sides to be compared.")
+    assert answer.reason.endswith("slow requests are too rare on both sides to be compared.")
 
 
 def test_evidence_gathered_under_other_rules_gets_no_verdict(trial: Trial):
@@ -235,7 +235,7 @@ def test_an_indicator_that_is_only_watched_can_roll_back_but_need_not_be_certifi
     good = Trial(JudgeRules(slow=watched)).see(errors=(20, 0, 80, 0), slow=(20, 2, 80, 8), times=30)
     bad = Trial(JudgeRules(slow=watched)).see(errors=(20, 0, 80, 0), slow=(20, 12, 80, 4), times=30)
     assert judged(good).decision is Decision.PROMOTE
-    assert "slow answers" not in judged(good).reason.split("Certified: ")[1]
+    assert "slow requests" not in judged(good).reason.split("Passed: ")[1]
     assert judged(bad).decision is Decision.ROLL_BACK
 
 

@@ -1,0 +1,225 @@
+"""What the judge knows of a release, for an approver to decide in a minute: numbers, then the reasoning."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from common.pages import formats
+from common.pages.charts import Chart
+from releases import plans
+from releases.judge import Evidence, IndicatorName, Threshold, Verdict
+from releases.judge.progress import IndicatorProgress
+from releases.judge.rules import IndicatorRules, JudgeRules
+from releases.judge.verdict import DOUBT
+from releases.judge.words import chance
+from releases.models import Release
+from releases.states import ReleaseState
+
+STATES = ("none", "insufficient", "promote", "roll_back")
+"""Of one indicator: the words and icons are those of the whole verdict."""
+
+NOUNS: Mapping[IndicatorName, Any] = {
+    "errors": gettext_lazy("5xx"),
+    "slow": gettext_lazy("Slow requests"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Indicator:
+    """One kind of bad answer as the page shows it."""
+
+    name: IndicatorName
+    title: str
+    chart: Chart
+    progress: IndicatorProgress | None
+    """None before the first look."""
+    state: str
+    """One of STATES."""
+
+    @property
+    def chart_id(self) -> str:
+        return f"evidence-{self.name}"
+
+    states = STATES
+
+
+def title_of(name: IndicatorName, slow_threshold_ms: float | None) -> str:
+    """`5xx`, `Slow requests (> 320 ms)`"""
+    if name == "slow" and slow_threshold_ms is not None:
+        return _("Slow (> %(duration)s)") % {"duration": formats.duration(slow_threshold_ms / 1000)}
+    return str(NOUNS[name])
+
+
+def state_of(progress: IndicatorProgress | None, verdict: Verdict | None) -> str:
+    if progress is None or verdict is None:
+        return "none"
+    if verdict.culprit == progress.name:
+        return "roll_back"
+    return "promote" if progress.certified and progress.reject_progress < DOUBT else "insufficient"
+
+
+FORECASTS = ("none", "requests", "seconds")
+
+
+def forecast_of(verdict: Verdict | None) -> str:
+    """What is known of how long it takes: nothing, so many requests, or even when; one of FORECASTS."""
+    if verdict is None or not verdict.requests_to_certify:
+        return "none"
+    return "requests" if verdict.seconds_to_certify is None else "seconds"
+
+
+def conclusions(release: Release, plan: plans.Plan, verdict: Verdict | None) -> dict[str, str]:
+    """What follows, by decision (`selectors.DECISIONS`): all, as the verdict may change while one reads."""
+    rules = plan.judge
+    sure = {"percent": f"{100 - rules.false_promote_percent:g}"}
+    claims = "; ".join(
+        f"{NOUNS[name]} {_claim(indicator)}"
+        for name, indicator in rules.indicators.items()
+        if indicator.certifies
+    )
+    return {
+        "never": _why_never(release),
+        "none": _("Analysis starts with the candidate's first traffic."),
+        "insufficient": _("Not enough to be %(percent)s%% sure that it is not worse.") % sure,
+        "promote": _("Enough to be %(percent)s%% sure: %(claims)s.") % {**sure, "claims": claims},
+        "roll_back": _why_worse(verdict, rules),
+    }
+
+
+def _claim(indicator: IndicatorRules) -> str:
+    ratio, percent = indicator.promote_below_ratio, indicator.promote_below_percent
+    if ratio is not None and percent is not None:
+        return _("below %(ratio)s× stable's, or below %(percent)s%%") % {
+            "ratio": f"{ratio:g}",
+            "percent": f"{percent:g}",
+        }
+    if ratio is not None:
+        return _("below %(ratio)s× stable's") % {"ratio": f"{ratio:g}"}
+    return _("below %(percent)s%%") % {"percent": f"{percent:g}"}
+
+
+def _why_never(release: Release) -> str:
+    if release.from_version_id is None:
+        return _("Nothing to compare with: this is the service's first version.")
+    if release.state == ReleaseState.PROMOTED or release.in_motion:
+        return _("No canary: the plan switches all traffic at once.")
+    return _("The release ended before the candidate got traffic.")
+
+
+def _why_worse(verdict: Verdict | None, rules: JudgeRules) -> str:
+    if verdict is None or verdict.culprit is None:
+        return _("Worse than stable: it is rolled back.")
+    ratio = rules.indicators[verdict.culprit].roll_back_above_ratio
+    noun = NOUNS[verdict.culprit]
+    if ratio == 1.0:
+        return _("%(what)s: worse than stable. It is rolled back.") % {"what": noun}
+    return _("%(what)s: more than %(ratio)s× stable's. It is rolled back.") % {
+        "what": noun,
+        "ratio": f"{ratio:g}",
+    }
+
+
+def threshold_words(threshold: Threshold | None) -> str:
+    """Where the slow threshold is from."""
+    if threshold is None:
+        return _("Not known yet: stable has answered too few requests.")
+    words = {
+        "duration": formats.duration(threshold.milliseconds / 1000),
+        "requests": formats.count(threshold.requests),
+    }
+    if threshold.source == "plan":
+        return _("%(duration)s, the objective of the plan.") % words
+    if threshold.source == "person":
+        return _("%(duration)s, set by a person for this service.") % words
+    if threshold.previous_ms is None or threshold.previous_ms == threshold.milliseconds:
+        return (
+            _("%(duration)s: one in twenty of stable's healthy answers took longer (%(requests)s).") % words
+        )
+    words["before"] = formats.duration(threshold.previous_ms / 1000)
+    return (
+        _("%(duration)s, learnt anew from %(requests)s healthy answers of stable; %(before)s before.") % words
+    )
+
+
+def threshold_warning(threshold: Threshold | None) -> str:
+    """Empty unless stable's speed has jumped and nobody has said a word about it."""
+    if threshold is None or threshold.measured_ms is None or not threshold.is_held:
+        return ""
+    return _(
+        "Stable is much slower than it was: one in twenty answers takes longer than %(measured)s. Slow still "
+        "means %(duration)s, until an approver sets another threshold."
+    ) % {
+        "measured": formats.duration(threshold.measured_ms / 1000),
+        "duration": formats.duration(threshold.milliseconds / 1000),
+    }
+
+
+def statistics(
+    rules: JudgeRules, evidence: Evidence | None, threshold: Threshold | None, verdict: Verdict | None
+) -> list[tuple[str, str]]:
+    """The fold: how the verdict comes about, by topic."""
+    per_indicator = rules.false_roll_back_percent / len(rules.indicators)
+    told = [
+        (
+            _("Method"),
+            _(
+                "Sequential test of the ratio of two rates (e-process). It may be looked at after every "
+                "request: looking often does not make it wrong more often."
+            ),
+        ),
+        (
+            _("Rolls back"),
+            _(
+                "At most %(percent)s%% of equally good candidates are rolled back: %(each)s%% for each "
+                "indicator."
+            )
+            % {"percent": f"{rules.false_roll_back_percent:g}", "each": f"{per_indicator:g}"},
+        ),
+        (
+            _("Passes"),
+            _("At most %(percent)s%% of worse candidates pass; at least %(requests)s candidate requests.")
+            % {
+                "percent": f"{rules.false_promote_percent:g}",
+                "requests": formats.count(rules.least_requests),
+            },
+        ),
+        (
+            _("Rolls back at once"),
+            _("When more than %(percent)s%% of the candidate's latest %(requests)s requests are 5xx.")
+            % {
+                "percent": f"{rules.abort_above_percent:g}",
+                "requests": formats.count(rules.guarded_requests),
+            },
+        ),
+        (
+            _("Counted"),
+            _("Every request by itself: the gateway sends each one to a side by weight, whoever it is from.")
+            if rules.requests_per_session == 1
+            else _("By session: up to %(number)s requests of one session count as one.")
+            % {"number": rules.requests_per_session},
+        ),
+    ]
+    if rules.slow is not None:
+        told.append((_("Slow threshold"), threshold_words(threshold)))
+    if evidence is not None:
+        told.append((_("Observed"), _observed(evidence)))
+        if verdict is not None and verdict.culprit is not None:
+            peak = evidence.indicators[verdict.culprit].reject_peak
+            told.append((_("Chance by luck"), _("under %(chance)s") % {"chance": chance(peak)}))
+    return told
+
+
+def _observed(evidence: Evidence) -> str:
+    looks = ngettext("%(number)s look", "%(number)s looks", evidence.looks) % {
+        "number": formats.count(evidence.looks)
+    }
+    words = {"looks": looks, "duration": formats.span(evidence.seconds)}
+    if not evidence.interruptions:
+        return _("%(looks)s over %(duration)s") % words
+    return _("%(looks)s over %(duration)s; %(lost)s left out because the gateway restarted") % {
+        **words,
+        "lost": formats.count(evidence.interruptions),
+    }
