@@ -75,8 +75,8 @@ def conclusions(release: Release, plan: plans.Plan, verdict: Verdict | None) -> 
     """What follows, by decision (`selectors.DECISIONS`): all, as the verdict may change while one reads."""
     rules = plan.judge
     sure = {"percent": f"{100 - rules.false_promote_percent:g}"}
-    claims = "; ".join(
-        f"{NOUNS[name]} {_claim(indicator)}"
+    claims = ", ".join(
+        f"{str(NOUNS[name]).lower()} {_claim(indicator)}"
         for name, indicator in rules.indicators.items()
         if indicator.certifies
     )
@@ -92,7 +92,7 @@ def conclusions(release: Release, plan: plans.Plan, verdict: Verdict | None) -> 
 def _claim(indicator: IndicatorRules) -> str:
     ratio, percent = indicator.promote_below_ratio, indicator.promote_below_percent
     if ratio is not None and percent is not None:
-        return _("below %(ratio)s× stable's, or below %(percent)s%%") % {
+        return _("below %(ratio)s× stable's or below %(percent)s%%") % {
             "ratio": f"{ratio:g}",
             "percent": f"{percent:g}",
         }
@@ -136,7 +136,7 @@ def threshold_words(threshold: Threshold | None) -> str:
         return _("%(duration)s, set by a person for this service.") % words
     if threshold.previous_ms is None or threshold.previous_ms == threshold.milliseconds:
         return (
-            _("%(duration)s: one in twenty of stable's healthy answers took longer (%(requests)s).") % words
+            _("%(duration)s: of %(requests)s healthy answers of stable, one in twenty took longer.") % words
         )
     words["before"] = formats.duration(threshold.previous_ms / 1000)
     return (

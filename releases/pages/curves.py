@@ -12,8 +12,8 @@ from releases.judge import IndicatorName, Verdict, limits
 from releases.models import ReleaseStep
 from releases.pages.analysis import Indicator, state_of, title_of
 
-ROOM = 1.1
-"""Of the way: the limit stands a little inside the picture, and none of it on the axis."""
+ROOM = 1.28
+"""Of the way: above the limit is room for the names of the marks."""
 FLOOR = -0.03
 AT_MOST_POINTS = 400
 
@@ -67,7 +67,7 @@ def _chart(
         series.insert(0, Series(_("for"), in_favour, "good", live=f"judge.{name}.for"))
     return Chart(
         title=title,
-        caption=_("Evidence, in % of what a decision needs"),
+        caption=_("Evidence, % of what a decision needs"),
         moments=moments,
         series=series,
         unit="way",

@@ -23,7 +23,7 @@ class AskApproval(WatchedStep[plans.Approval]):
 
     def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
         if row.state == ReleaseState.RUNNING and self._is_certified(view):
-            return self.go_on(row, note="Not needed: the judge has certified the candidate.")
+            return self.go_on(row, note="Not required: the analysis passed.")
         word = Approval.objects.filter(
             release=row, step_index=row.step_index, plan_hash=row.plan_hash
         ).first()
@@ -32,7 +32,7 @@ class AskApproval(WatchedStep[plans.Approval]):
                 return move(
                     row,
                     ReleaseState.WAITING_APPROVAL,
-                    note="Waits for a person's word.",
+                    note="Waiting for approval.",
                     also=lambda: events.publish(ApprovalAsked(row.pk, row.step_index)),
                 )
             note = f"{word.by} approved: {word.reason}" if word.reason else f"{word.by} approved."

@@ -64,6 +64,7 @@ function lines(data, paints) {
           ctx.fillStyle = paints.axis;
           ctx.font = `${11 * ratio}px ${paints.font}`;
           ctx.textBaseline = "top";
+          let free = bbox.left; // names do not overprint each other: the line alone stands where there is no room
           for (const mark of data.marks) {
             const x = Math.round(plot.valToPos(mark.at, "x", true)) + 0.5;
             if (x < bbox.left || x > bbox.left + bbox.width) continue;
@@ -71,10 +72,13 @@ function lines(data, paints) {
             ctx.moveTo(x, bbox.top);
             ctx.lineTo(x, bbox.top + bbox.height);
             ctx.stroke();
-            const room = bbox.left + bbox.width - x;
-            const left = room < ctx.measureText(mark.name).width + 8 * ratio;
-            ctx.textAlign = left ? "right" : "left";
-            ctx.fillText(mark.name, x + (left ? -4 : 4) * ratio, bbox.top + 2 * ratio);
+            const width = ctx.measureText(mark.name).width;
+            const left = bbox.left + bbox.width - x < width + 8 * ratio;
+            const start = left ? x - 4 * ratio - width : x + 4 * ratio;
+            if (start < free) continue;
+            free = start + width + 4 * ratio;
+            ctx.textAlign = "left";
+            ctx.fillText(mark.name, start, bbox.top + 2 * ratio);
           }
           ctx.restore();
         },

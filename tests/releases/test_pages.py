@@ -85,7 +85,8 @@ def test_an_approver_sees_in_one_view_what_changes_why_and_what_the_judge_says(w
 def test_the_requester_is_told_who_else_must_approve(waiting: Scene) -> None:
     Membership.objects.filter(user__username="ada").update(role=Role.APPROVER)
     body = text_of(as_person("ada", waiting), page_of(waiting))
-    assert "somebody else must approve: bo." in body
+    assert "another person must approve it." in body
+    assert "Approvers: bo." in body
     assert "/approve/" not in body
 
 
@@ -150,7 +151,7 @@ def test_a_rolled_back_release_says_why_with_its_evidence(scene: Scene) -> None:
     body = text_of(as_person("ada", scene), page_of(scene))
     assert "Rolled back automatically" in body
     assert "Candidate 5xx" in body
-    assert "While the judge watched." in body
+    assert "During the analysis." in body
 
 
 def test_a_gateway_that_is_away_is_no_reason_for_a_page_to_fail(
