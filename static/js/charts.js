@@ -112,6 +112,8 @@ function tell(figure, data, at) {
   });
 }
 
+const lone = (values) => values.flatMap((value, at) => (value !== null && (values[at - 1] ?? null) === null && (values[at + 1] ?? null) === null ? [at] : []));
+
 function options(figure, data, plotBox) {
   const say = wordsFor(data);
   const widest = (plot, texts) => {
@@ -161,7 +163,8 @@ function options(figure, data, plotBox) {
         fill: series.fill ? faded(paints[series.paint], 12) : undefined,
         width: 1.5,
         paths: series.stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
-        points: { show: false },
+        // A line needs two: a value between gaps is a dot.
+        points: { show: true, size: 4, fill: paints[series.paint], filter: (plot, position) => lone(plot.data[position]) },
         spanGaps: false,
       })),
     ],
