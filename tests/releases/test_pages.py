@@ -312,7 +312,8 @@ def form_of(**changes: str) -> dict[str, str]:
         "name": "mine", "description": "", "steps.0.kind": "deploy", "steps.0.share_percent": "100",
         "steps.0.ready_within_seconds": "60", "steps.1.kind": "weight", "steps.1.percent": "10",
         "steps.2.kind": "promote", "judge.false_roll_back_percent": "5", "judge.false_promote_percent": "10",
-        "judge.min_requests": "100", "judge.abort_above_percent": "50", "judge.abort_min_requests": "20",
+        "judge.min_requests": "100", "judge.requests_per_session": "1",
+        "judge.abort_above_percent": "50", "judge.abort_min_requests": "20",
         "judge.errors.roll_back_above_ratio": "1", "judge.errors.roll_back_min_percent": "0.1",
         "judge.errors.promote_below_ratio": "2",
     }  # fmt: skip
