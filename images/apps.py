@@ -9,5 +9,5 @@ class ImagesConfig(AppConfig):
         from common.pages import search, subjects
         from images.finder import find_images
 
-        subjects.offer("images.image", _("Image"), "/images/{name}/")
+        subjects.offer("images.runtimeimage", _("Image"), "/images/{name}/")
         search.offer("Images", find_images)

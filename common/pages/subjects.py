@@ -39,7 +39,7 @@ def noun_of(label: str) -> str:
     if kind := _kinds.get(label):
         return str(kind.noun)
     try:
-        return str(apps.get_model(label)._meta.verbose_name)
+        return str(apps.get_model(label)._meta.verbose_name).capitalize()
     except (LookupError, ValueError):
         return label
 

@@ -84,6 +84,16 @@ function logs(root) {
   for (const log of root.querySelectorAll("[data-follow]")) log.scrollTop = log.scrollHeight;
 }
 
+// What scrolls sideways can be reached by the keyboard, also when nothing in it can.
+const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]";
+function scrollers(root) {
+  for (const box of root.querySelectorAll(".table-box, .scrolls")) {
+    const scrolls = box.scrollWidth > box.clientWidth && !box.querySelector(FOCUSABLE);
+    if (scrolls) box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
+  }
+}
+
 async function charts(root) {
   const found = root.querySelectorAll("[data-chart]:not([data-drawn])");
   if (found.length) (await import("slipway/charts")).draw(found);
@@ -93,6 +103,7 @@ function adopt(root) {
   times.adopt(root);
   tables.adopt(root);
   logs(root);
+  scrollers(root);
   charts(root);
   cells.adopt();
 }
@@ -147,6 +158,7 @@ function answers() {
   });
 }
 
+window.addEventListener("resize", () => scrollers(document));
 toasts.start();
 times.start();
 keys.start();

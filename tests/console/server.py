@@ -24,8 +24,7 @@ CHROMIUM_FLAGS = (
     "--disable-sync",
 )
 PREPARE = """
-import django, sys
-django.setup()
+import sys
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
@@ -74,9 +73,10 @@ class ConsoleServer:
     def log(self) -> str:
         return (self._home / "web.log").read_text()
 
-    def _prepare(self) -> None:
+    def run(self, code: str, *arguments: str) -> str:
+        """What Python code in the console's home, with Django set up, writes to stdout."""
         done = subprocess.run(
-            [sys.executable, "-c", PREPARE, PASSWORD],
+            [sys.executable, "-c", f"import django\ndjango.setup()\n{code}", *arguments],
             cwd=PROJECT,
             env=self._environment,
             capture_output=True,
@@ -85,6 +85,10 @@ class ConsoleServer:
         )
         if done.returncode:
             raise RuntimeError(f"The console's home could not be prepared:\n{done.stderr}")
+        return done.stdout
+
+    def _prepare(self) -> None:
+        self.run(PREPARE, PASSWORD)
 
     def _sign_in(self) -> str:
         with httpx2.Client(base_url=self.url, headers={"Referer": self.url, "Origin": self.url}) as visitor:

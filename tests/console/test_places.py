@@ -33,6 +33,7 @@ KINDS = {
     "releases.StepState": "step",
 }
 NOT_STATES = {
+    "accounts.AccountKind",
     "accounts.Right",
     "accounts.Role",
     "clusters.ClusterKind",
