@@ -1,8 +1,10 @@
 """Who is asking, and what they may do: from a session, a token, or by name from Slipway itself."""
 
 from functools import cached_property
+from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -10,6 +12,9 @@ from accounts.grants import ALL, Grants
 from accounts.models import ApiToken, User
 from accounts.states import MACHINE_RIGHTS, AccountKind, Right
 from common.actor import Actor
+from common.prepared import prepared
+
+_RIGHTS = frozenset(Right.values)
 
 
 class KnownActor(Actor):
@@ -75,25 +80,28 @@ def read_grants(actor: Actor) -> Grants:
 
 
 def _grants_of_token(token_id: int) -> Grants:
-    found = ApiToken.objects.filter(
-        pk=token_id, revoked_at=None, expires_at__gt=timezone.now(), owner__is_active=True
-    )
-    rows = list(
-        found.values_list(
-            "owner__kind",
-            "owner__is_superuser",
-            "owner__memberships__team_id",
-            "owner__memberships__role",
-            "scopes",
-            "team_id",
-        )
-    )
-    if not rows:
+    rows = _rows_of_token(token_id)
+    if not rows or rows[0][6] <= timezone.now():
         return Grants()
-    kind, superuser, _, _, scopes, only_team_id = rows[0]
-    known = frozenset(Right(scope) for scope in scopes if scope in Right.values)
-    owners = _grants(kind, superuser, [(team_id, role) for _, _, team_id, role, _, _ in rows])
+    kind, superuser, _, _, scopes, only_team_id, _ = rows[0]
+    known = frozenset(Right(scope) for scope in scopes if scope in _RIGHTS)
+    owners = _grants(kind, superuser, [(team_id, role) for _, _, team_id, role, *_ in rows])
     return owners.narrowed(known, team_id=only_team_id)
+
+
+@prepared
+def _rows_of_token(token_id: int) -> QuerySet[ApiToken, tuple[Any, ...]]:
+    """A row for each membership of the owner."""
+    found = ApiToken.objects.filter(pk=token_id, revoked_at=None, owner__is_active=True)
+    return found.values_list(
+        "owner__kind",
+        "owner__is_superuser",
+        "owner__memberships__team_id",
+        "owner__memberships__role",
+        "scopes",
+        "team_id",
+        "expires_at",
+    )
 
 
 def _grants(kind: str, superuser: bool, roles: list[tuple[int | None, str | None]]) -> Grants:

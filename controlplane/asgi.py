@@ -3,25 +3,26 @@ from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.embedded")
 
+import django
 from channels.routing import ProtocolTypeRouter, URLRouter
-from django.core.asgi import get_asgi_application
 
-unbounded = get_asgi_application()
+django.setup(set_prefix=False)
 
 # Only now: what is imported here needs the apps to be loaded.
 from accounts.sockets import CredentialsOfSocket  # noqa: E402
 from clusters.api import heartbeats  # noqa: E402
 from controlplane.bodies import bounded  # noqa: E402
 from controlplane.garbage import collect_often_and_little  # noqa: E402
+from controlplane.handler import Handler  # noqa: E402
 from controlplane.routing import websocket_urlpatterns  # noqa: E402
 
-django = bounded(unbounded)
+console = bounded(Handler())
 
 
 async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Django, but for what every worker sends every second."""
     is_report = scope["path"] == heartbeats.PATH and scope["method"] == "POST"
-    await (heartbeats.short_way if is_report else django)(scope, receive, send)
+    await (heartbeats.short_way if is_report else console)(scope, receive, send)
 
 
 application = ProtocolTypeRouter(

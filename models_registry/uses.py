@@ -7,7 +7,10 @@ from typing import Any
 
 from django.db.models import Q, QuerySet, Value
 
+from common.prepared import Ids, prepared
+
 MAX_NAMES = 2
+Rows = Sequence[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,14 +55,14 @@ def register_fallback_check(check: FallbackCheck) -> None:
 
 def uses(version_ids: Collection[int]) -> dict[int, list[str]]:
     """The uses, in words, of those of the versions that have any. One query, whoever has registered."""
-    return _in_words([_rows(one, one.version).filter(**{f"{one.version}__in": version_ids}) for one in _uses])
+    return _in_words(_of_versions(tuple(_uses))(version_ids))
 
 
 def uses_by_model(model_ids: Collection[int]) -> dict[int, list[str]]:
     """As `uses`: of all versions of each of the models."""
     # Few versions of all are in use: to look up the models of these takes less than to look through all
     # versions of some models.
-    found = _in_words([_rows(one, one.model) for one in _uses])
+    found = _in_words(_of_all(tuple(_uses))())
     return {model_id: found[model_id] for model_id in model_ids if model_id in found}
 
 
@@ -90,11 +93,38 @@ def _one_of(keys: Iterable[QuerySet[Any, Any]]) -> Q:
     return found
 
 
-def _in_words(each: Sequence[QuerySet[Any, tuple[Any, ...]]]) -> dict[int, list[str]]:
+@cache
+def _of_versions(each: tuple[Uses, ...]) -> Callable[[Ids], Rows]:
+    """The uses of these versions, all in one query."""
+    if not each:
+        return lambda _: ()
+
+    @prepared
+    def rows(versions: Ids) -> QuerySet[Any, tuple[Any, ...]]:
+        of_one = [_rows(one, one.version).filter(**{f"{one.version}__in": versions}) for one in each]
+        return of_one[0].union(*of_one[1:], all=True)
+
+    return rows
+
+
+@cache
+def _of_all(each: tuple[Uses, ...]) -> Callable[[], Rows]:
+    """The uses of all versions, by model."""
+    if not each:
+        return lambda: ()
+
+    @prepared
+    def rows() -> QuerySet[Any, tuple[Any, ...]]:
+        of_one = [_rows(one, one.model) for one in each]
+        return of_one[0].union(*of_one[1:], all=True)
+
+    return rows
+
+
+def _in_words(rows: Rows) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
-    if each:
-        for key, words, *named in each[0].union(*each[1:], all=True):
-            found.setdefault(key, []).append(words.format(*named))
+    for key, words, *named in rows:
+        found.setdefault(key, []).append(words.format(*named))
     for several in found.values():
         several.sort()
     return found

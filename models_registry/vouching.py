@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from accounts.models import Team
 from accounts.states import Right
 from common.actor import Actor
+from common.prepared import Ids, prepared
 from models_registry import files
 from models_registry.errors import BadSignature, BlobMissing, CannotSign, SignatureNotTrusted, Unsigned
 from models_registry.manifest import Manifest
@@ -246,11 +247,16 @@ def policy_of(team: Team) -> SignaturePolicy:
 
 def signatures_of(versions: Sequence[Version]) -> dict[int, list[VersionSignature]]:
     """Without their bundles, by version: one query for any number of them."""
-    rows = VersionSignature.objects.filter(version__in=[version.pk for version in versions])
     found: dict[int, list[VersionSignature]] = {}
-    for row in rows.select_related("key").defer("bundle").order_by("origin"):
+    for row in _without_bundles([version.pk for version in versions]):
         found.setdefault(row.version_id, []).append(row)
     return found
+
+
+@prepared
+def _without_bundles(versions: Ids) -> QuerySet[VersionSignature]:
+    rows = VersionSignature.objects.filter(version__in=versions)
+    return rows.select_related("key").defer("bundle").order_by("origin")
 
 
 def shown_standing(rows: Sequence[VersionSignature]) -> Standing:

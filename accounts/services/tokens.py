@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.db import DatabaseError, transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -16,6 +16,7 @@ from accounts.states import MACHINE_RIGHTS, Right, TokenState
 from common.actor import Actor
 from common.audit import record
 from common.errors import Invalid, Missing, NotAllowed
+from common.prepared import prepared
 from common.texts import hidden, hidden_fault
 
 logger = logging.getLogger(__name__)
@@ -112,7 +113,8 @@ def revoke_token(*, actor: Actor, token: ApiToken, reason: str = "") -> None:
 def use_token(text: str) -> ApiToken:
     """The token behind the text, with its owner. Raises BadToken; only who has the secret is told why."""
     key = keys.parse(text)
-    token = key and ApiToken.objects.select_related("owner").filter(prefix=key.prefix).first()
+    found = _of_prefix(key.prefix) if key else []
+    token = found[0] if found else None
     if not (key and token and key.proves(token.secret_hash)):
         raise BadToken(_("This token is unknown. Check that it was copied whole."))
     if token.state is not TokenState.ACTIVE:
@@ -123,6 +125,11 @@ def use_token(text: str) -> ApiToken:
         raise BadToken(_("The owner of this token is no longer active."))
     _mark_use(token)
     return token
+
+
+@prepared
+def _of_prefix(prefix: str) -> QuerySet[ApiToken]:
+    return ApiToken.objects.select_related("owner").filter(prefix=prefix)
 
 
 def _mark_use(token: ApiToken) -> None:

@@ -77,6 +77,7 @@ class KeysetPagination(BasePagination):
     fields: ClassVar = ("limit", "cursor", "sort")
 
     def paginate_queryset(self, queryset: Any, request: Request, view: APIView | None = None) -> list[Any]:
+        """One page; a list holds the first rows already, one more than a page has if there are more."""
         self.request = request
         limit = _limit(request)
         offered: Sequence[str] = getattr(view, "sort", ("pk",))
@@ -93,7 +94,7 @@ class KeysetPagination(BasePagination):
             )
         sign = "" if upwards else "-"
         order = [f"{sign}{field}"] if field == "pk" else [f"{sign}{field}", f"{sign}pk"]
-        rows = list(queryset.order_by(*order)[: limit + 1])
+        rows = queryset if isinstance(queryset, list) else list(queryset.order_by(*order)[: limit + 1])
         more = len(rows) > limit
         self.page = rows[:limit] if forward else rows[:limit][::-1]
         self.has_next = more if forward else bool(self.page)

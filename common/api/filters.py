@@ -1,6 +1,7 @@
 """What narrows a list over REST says what it takes."""
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, cast
 
 import django_filters
@@ -19,8 +20,12 @@ class FilterBackend(DjangoFilterBackend):  # type: ignore[misc]
     """Names the values that a filter has when it is given another one."""
 
     def get_filterset(self, request: Request, queryset: QuerySet[Any], view: APIView) -> Any:
-        filterset = super().get_filterset(request, queryset, view)
-        for name, field in filterset.form.fields.items() if filterset else ():
+        whole = self.get_filterset_class(view, queryset)
+        if whole is None:
+            return None
+        made = _narrowed(whole, frozenset(request.query_params))
+        filterset = made(**self.get_filterset_kwargs(request, queryset, view))
+        for name, field in filterset.form.fields.items():
             # Django takes whatever it does not know for "not given".
             if isinstance(field, forms.NullBooleanField) and not _is_truth_value(request, name):
                 raise ValidationError({name: [_("Give one of: true, false.")]})
@@ -28,6 +33,17 @@ class FilterBackend(DjangoFilterBackend):  # type: ignore[misc]
             if isinstance(field, forms.ChoiceField) and not isinstance(field, forms.ModelChoiceField):
                 field.error_messages["invalid_choice"] = _choose_one_of(field)
         return filterset
+
+
+@lru_cache(maxsize=512)
+def _narrowed(whole: type[django_filters.FilterSet], given: frozenset[str]) -> type[django_filters.FilterSet]:
+    """The filters that a request gives, without the others: each of them is copied, with its field."""
+    filters = {
+        name: one for name, one in whole.base_filters.items() if name in given or one.extra.get("required")
+    }
+    narrowed: type[django_filters.FilterSet] = type(whole.__name__, (whole,), {})
+    narrowed.base_filters = filters
+    return narrowed
 
 
 def _is_truth_value(request: Request, name: str) -> bool:

@@ -34,7 +34,7 @@ from rest_framework.viewsets import GenericViewSet
 from common.actor import Actor
 from common.api import filters, idempotency, problems
 from common.api.bodies import unknown_fields
-from common.api.cursors import KeysetPagination
+from common.api.cursors import DEFAULT_LIMIT, KeysetPagination
 from common.api.etags import etag_of, expected_revision, unchanged
 from common.audit import MAX_REASON
 from common.errors import Stale
@@ -89,6 +89,8 @@ class Endpoint(GenericViewSet[Any]):
 
     def _refuse_unknown_parameters(self, request: Request) -> None:
         """A misspelt filter must not look like a list without one, nor the last of two like both."""
+        if not request.query_params:
+            return
         known = set(self.parameters.get(self.action, ()))
         listed: set[str] = set()
         if self.action == "destroy":
@@ -137,9 +139,11 @@ class Endpoint(GenericViewSet[Any]):
     def get_serializer_class(self) -> type[BaseSerializer[Any]]:
         return self.outputs.get(self.action) or super().get_serializer_class()
 
-    def paged(self, rows: QuerySet[Any]) -> Response:
+    def paged(self, rows: QuerySet[Any] | Sequence[Any]) -> Response:
         """One page of the rows."""
-        return self.get_paginated_response(self.shown(self.paginate_queryset(rows) or ()))
+        return self.get_paginated_response(
+            self.shown(self.paginate_queryset(cast("QuerySet[Any]", rows)) or ())
+        )
 
     def shown(self, page: Sequence[Any]) -> Any:
         """Override where a long list is better read as `values()` than through a serializer."""
@@ -159,7 +163,12 @@ class Endpoint(GenericViewSet[Any]):
 class Listed(Endpoint):
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """List those that you may see, page by page."""
-        return self.paged(self.filter_queryset(self.get_queryset()))
+        first = None if request.query_params else self.first_rows(DEFAULT_LIMIT + 1)
+        return self.paged(self.filter_queryset(self.get_queryset()) if first is None else first)
+
+    def first_rows(self, limit: int) -> Sequence[Any] | None:
+        """So many rows of the list as it is unless it is narrowed or sorted, where there is a shorter way."""
+        return None
 
 
 class Created(Endpoint, ABC):

@@ -9,8 +9,11 @@ from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Lower
 from django.utils.translation import gettext as _
 
+from accounts.actors import grants_of
 from accounts.models import Team
+from accounts.states import Right
 from common.actor import Actor
+from common.prepared import Ids, prepared
 from common.words import MAX_WORDS
 from models_registry.errors import UnknownModel
 from models_registry.models import Alias, Model, Version
@@ -74,11 +77,10 @@ def cards(models: Sequence[Model]) -> list[ModelCard]:
     """What lists show of these models, in their order: a fixed number of queries for any number of them."""
     ids = [model.pk for model in models]
     # Not by a join: a database that has to sort would look up the newest of all models first.
-    newest = Version.objects.only(*_OF_LATEST).filter(pk__in=[model.latest_id for model in models])
+    newest = _newest([model.latest_id for model in models if model.latest_id])
     latest = {version.pk: version for version in newest}
     aliases: dict[int, list[AliasTo]] = {}
-    rows = Alias.objects.filter(model__in=ids).order_by("name")
-    for model_id, name, version in rows.values_list("model", "name", "version__name"):
+    for model_id, name, version in _aliases_of(ids):
         aliases.setdefault(model_id, []).append(AliasTo(name, version))
     served = uses_by_model(ids)
     return [
@@ -94,6 +96,17 @@ def cards(models: Sequence[Model]) -> list[ModelCard]:
     ]
 
 
+@prepared
+def _newest(versions: Ids) -> QuerySet[Version]:
+    return Version.objects.only(*_OF_LATEST).filter(pk__in=versions)
+
+
+@prepared
+def _aliases_of(models: Ids) -> QuerySet[Alias, tuple[int, str, str]]:
+    rows = Alias.objects.filter(model__in=models).order_by("name")
+    return rows.values_list("model", "name", "version__name")
+
+
 def card(model: Model) -> ModelCard:
     # Whoever has just written may hold the row as it was before.
     model.refresh_from_db(fields=["latest", "ready_versions", "ready_bytes"])
@@ -102,9 +115,14 @@ def card(model: Model) -> ModelCard:
 
 def model_named(actor: Actor, name: str) -> Model:
     """Raises UnknownModel."""
-    found = models(actor).filter(name=name).first()
-    if found is None:
+    found = _of_name(name)
+    if not found or not grants_of(actor).may(Right.READ, found[0].team_id):
         raise UnknownModel(
             _("There is no model '%(name95)s', or you may not see it.") % {"name95": name[:95]}
         )
-    return found
+    return found[0]
+
+
+@prepared
+def _of_name(name: str) -> QuerySet[Model]:
+    return Model.objects.live().filter(name=name).select_related("team").defer("words")

@@ -4,10 +4,10 @@ import subprocess
 import sys
 
 from perf import registry
-from perf.registry import collection, hub, imports, lists
+from perf.registry import collection, hub, imports, lists, peers
 from perf.registry.table import ROOT, database
 
-PARTS = ("import", "hub", "lists", "collection")
+PARTS = ("import", "hub", "lists", "collection", "peers")
 
 
 def main() -> None:
@@ -16,16 +16,21 @@ def main() -> None:
         description=registry.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all unless given")
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all but peers unless given"
+    )
     parser.add_argument("--gigabytes", type=float, default=4.0, help="that are imported")
     parser.add_argument("--hub-gigabytes", type=float, default=1.0, help="that are fetched")
     parser.add_argument("--models", type=int, default=2000)
     parser.add_argument("--versions", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--peer-models", type=int, default=300)
+    parser.add_argument("--peer-versions", type=int, default=20)
+    parser.add_argument("--peer-rounds", type=int, default=5)
     parser.add_argument("--blobs", type=int, default=100_000)
     parser.add_argument("--database", choices=("sqlite", "postgres"), help="of lists; both unless given")
     options = parser.parse_args()
-    parts = options.parts or PARTS
+    parts = options.parts or PARTS[:-1]
     if unknown := set(parts) - set(PARTS):
         parser.error(f"there is no part {', '.join(sorted(unknown))}; parts are {', '.join(PARTS)}")
     if "import" in parts:
@@ -42,6 +47,8 @@ def main() -> None:
                 sizes = ("models", "versions", "rounds")
                 again += [f"--{size}={getattr(options, size)}" for size in sizes]
                 subprocess.run(again, check=True, cwd=ROOT)
+    if "peers" in parts:
+        peers.measure(options.peer_models, options.peer_versions, options.peer_rounds)
     if "collection" in parts:
         with database():
             collection.measure(options.blobs)

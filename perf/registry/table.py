@@ -43,14 +43,20 @@ def directory() -> Iterator[Path]:
 @contextmanager
 def database() -> Iterator[None]:
     """Django over a home of its own; once in a process."""
-    with directory() as home:
-        os.environ["SLIPWAY_HOME"] = str(home)
-        os.environ["SLIPWAY_LOG_LEVEL"] = "ERROR"
-        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.test")
-        import django
-
-        django.setup()
-        from django.core.management import call_command
-
-        call_command("migrate", verbosity=0)
+    with directory() as home, database_in(str(home)):
         yield
+
+
+@contextmanager
+def database_in(home: str) -> Iterator[None]:
+    """Django over that home; once in a process."""
+    os.environ["SLIPWAY_HOME"] = home
+    os.environ["SLIPWAY_LOG_LEVEL"] = "ERROR"
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.test")
+    import django
+
+    django.setup()
+    from django.core.management import call_command
+
+    call_command("migrate", verbosity=0)
+    yield
