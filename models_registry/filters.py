@@ -24,6 +24,7 @@ from models_registry.states import VersionState
 
 MAX_TEXT = 200
 _COUNT = re.compile(r"(\d{1,19}(?:\.\d{1,6})?) ?([kmbt]?)", re.ASCII | re.IGNORECASE)
+_DIGEST = re.compile(r"[0-9a-f]{4,64}")
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 _LARGEST = 2**63 - 1
 
@@ -44,6 +45,20 @@ class CountField(forms.CharField):
 
 class CountFilter(django_filters.Filter):  # type: ignore[misc]
     field_class = CountField
+
+
+class DigestField(forms.CharField):
+    """What a digest begins with, in hex, with or without `sha256:` in front."""
+
+    def clean(self, value: Any) -> str:
+        text = str(super().clean(value)).lower().removeprefix("sha256:")
+        if text and not _DIGEST.fullmatch(text):
+            raise forms.ValidationError(_("Give 4 to 64 hex digits of the digest."))
+        return text
+
+
+class DigestFilter(django_filters.Filter):  # type: ignore[misc]
+    field_class = DigestField
 
 
 class AnyOf(Choice):
@@ -142,7 +157,10 @@ class ModelFilter(django_filters.FilterSet):  # type: ignore[misc]
 
 
 class VersionFilter(django_filters.FilterSet):  # type: ignore[misc]
-    further: ClassVar = ("architecture", "format", "parameters_min", "parameters_max", "alias", "created_by")
+    further: ClassVar[tuple[str, ...]] = (
+        "architecture", "format", "parameters_min", "parameters_max", "alias", "digest", "source",
+        "created_by",
+    )  # fmt: skip
 
     q = _text(
         "Search",
@@ -166,6 +184,16 @@ class VersionFilter(django_filters.FilterSet):  # type: ignore[misc]
     parameters_min = _count("Parameters from", "Of its weights")
     parameters_max = _count("to", "Of its weights")
     alias = _beginning("Alias", "One that names it", "production")
+    digest = _told(
+        DigestFilter(
+            method="where", label=gettext_lazy("Digest"), max_length=71, widget=SearchInput("9f86d081884c")
+        ),
+        "What its digest begins with: at least 4 hex digits.",
+        maxLength=71,
+    )
+    source = _text(
+        "Source", "What occurs in the address that it came from, or in where it lay.", "acme/chat@main"
+    )
     created_by = _beginning("Created by", "Its author")
 
     def where(self, rows: QuerySet[Version], name: str, value: Any) -> QuerySet[Version]:
@@ -174,3 +202,35 @@ class VersionFilter(django_filters.FilterSet):  # type: ignore[misc]
     def filter_queryset(self, rows: QuerySet[Version]) -> QuerySet[Version]:
         found: QuerySet[Version] = super().filter_queryset(rows)
         return found if self.form.cleaned_data.get("state") else selectors.without_archived(found)
+
+
+class AnyVersionFilter(VersionFilter):
+    """Of the versions of all models."""
+
+    further: ClassVar[tuple[str, ...]] = ("team", *VersionFilter.further)
+
+    q = _text(
+        "Search",
+        "Words that must occur in model, name, message, author, digest, architecture or tags.",
+        "Model, name, tag, digest, message, author",
+    )
+    model = _beginning("Model", "Its model's name", "chat")
+    team = _told(
+        django_filters.ModelChoiceFilter(
+            method="where",
+            to_field_name="name",
+            queryset=_visible_teams,
+            label=gettext_lazy("Team"),
+            empty_label=gettext_lazy("Any"),
+            widget=Choice,
+            error_messages={"invalid_choice": gettext_lazy("There is no such team, or you may not see it.")},
+        ),
+        "The owner of its model.",
+    )
+
+    def where(self, rows: QuerySet[Version], name: str, value: Any) -> QuerySet[Version]:
+        return (
+            selectors.any_versions_mentioning(rows, value)
+            if name == "q"
+            else super().where(rows, name, value)
+        )

@@ -31,6 +31,7 @@ urlpatterns = [
     path("settings/teams/<str:name>/storage/+limit/", quotas.set_quota, name="set-quota"),
     path("models/", models.model_list, name="models"),
     path("models/+new/", models.new_model, name="new-model"),
+    path("models/+versions/", models.version_search, name="version-search"),
     path("models/+store/", storage.store_page, name="store-page"),
     path("models/+store/teams/", quotas.store_teams, name="store-teams"),
     path("models/+store/collect/", storage.collect, name="collect"),

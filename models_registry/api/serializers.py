@@ -203,6 +203,51 @@ class VersionSerializer(serializers.Serializer[VersionCard]):
         return SignatureSerializer(card).data if card.signatures else None
 
 
+def version_shown(card: VersionCard) -> dict[str, Any]:
+    """What `VersionSerializer` makes of a card, several times faster: lists may have a thousand of them."""
+    version = card.version
+    return {
+        "model": version.model.name,
+        "name": version.name,
+        "number": version.number,
+        "state": version.state,
+        "reason": version.reason,
+        "stuck": version.last_error if version.stuck_at else "",
+        "digest": version.digest,
+        "size_bytes": version.size_bytes,
+        "file_count": version.file_count,
+        "architecture": version.architecture,
+        "parameters": version.parameters,
+        "context_length": version.context_length,
+        "dtype": version.dtype,
+        "quantization": version.quantization,
+        "message": version.message,
+        "author": version.author_name,
+        "source": {name: version.source.get(name, default) for name, default in _SOURCE.items()},
+        "signature": SignatureSerializer(card).data if card.signatures else None,
+        "progress": {
+            "bytes_done": version.bytes_done,
+            "bytes_total": version.bytes_total,
+            "files_done": version.files_done,
+            "files_total": version.files_total,
+            "bytes_per_second": version.bytes_per_second,
+            "seconds_left": version.seconds_left,
+        },
+        "aliases": card.aliases,
+        "tags": card.tags,
+        "served": card.served,
+        "same_content_as": card.same_content_as,
+        "created_at": version.created_at,
+        "ready_at": version.ready_at,
+    }
+
+
+_SOURCE: dict[str, Any] = {
+    "kind": "", "uri": "", "endpoint": "", "commit": "", "allow_patterns": (), "ignore_patterns": (),
+    "uploaded_by": "", "address": "", "origin": "",
+}  # fmt: skip
+
+
 class FileSerializer(serializers.Serializer[Any]):
     path = serializers.CharField()
     size = serializers.IntegerField()

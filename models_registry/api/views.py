@@ -23,7 +23,7 @@ from models_registry import selectors, services, vouching
 from models_registry.api import serializers
 from models_registry.api.comparison import ComparisonSerializer, comparison_shown
 from models_registry.errors import SourceNotAllowed
-from models_registry.filters import ModelFilter, VersionFilter
+from models_registry.filters import AnyVersionFilter, ModelFilter, VersionFilter
 from models_registry.models import Export, HubSync, Model, Version
 from models_registry.signing import bundles
 from models_registry.sources import upload_named
@@ -231,8 +231,11 @@ class Versions(Listed, Created, VersionActions):
     sort = ("-number", "size_bytes")
     created_status = 202
 
+    def first_rows(self, limit: int) -> list[Version]:
+        return selectors.newest_versions(self.model)[:limit]
+
     def shown(self, page: Any) -> Any:
-        return self.get_serializer(selectors.version_cards(page), many=True).data
+        return [serializers.version_shown(card) for card in selectors.version_cards(page)]
 
     def create_one(self, given: dict[str, Any]) -> Version:
         if (number := upload_named(given["source"])) is not None:
@@ -243,6 +246,21 @@ class Versions(Listed, Created, VersionActions):
                 raise SourceNotAllowed(str(error)) from None
             return services.complete_upload(actor=self.actor, upload=upload, **told)
         return services.import_version(actor=self.actor, model=self.model, **given)
+
+
+class AnyVersions(Shown, Listed):
+    """The versions of all models that you may see, newest first."""
+
+    queryset = Version.objects.all()
+    serializer_class = serializers.VersionSerializer
+    filterset_class = AnyVersionFilter
+    sort = ("-pk",)
+
+    def visible(self, rows: QuerySet[Version]) -> QuerySet[Version]:
+        return selectors.any_versions(self.actor).defer("scan")
+
+    def shown(self, page: Any) -> Any:
+        return [serializers.version_shown(card) for card in selectors.version_cards(page)]
 
 
 def _version_events(version_id: int, after: str) -> list[ServerEvent]:

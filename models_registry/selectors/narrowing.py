@@ -57,6 +57,10 @@ _VERSIONS: Narrowing = {
     "state": lambda states: Q(state__in=states),
     "created_by": lambda text: Q(author_name__istartswith=text),
     "alias": lambda text: _among(_aliases(text), "version"),
+    "digest": lambda text: Q(digest__startswith=text),
+    "source": lambda text: Q(source__uri__icontains=text) | Q(source__origin__icontains=text),
+    "model": lambda text: Q(model__name__istartswith=text),
+    "team": lambda team: Q(model__team=team),
     "tag": lambda tag: Q(Exists(VersionTag.objects.filter(version=OuterRef("pk"), name=tag))),
     "served": lambda is_wanted: versions_in_use() if is_wanted else ~versions_in_use(),
 }

@@ -7,6 +7,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext as _
 
 from common.actor import Actor
+from common.prepared import Ids, Texts, prepared
 from common.reconcile import KERNEL_COLUMNS
 from common.words import MAX_WORDS, occurs_in
 from models_registry import files, names
@@ -62,18 +63,50 @@ def versions(model: Model) -> QuerySet[Version]:
     return model.versions.live().defer(*_UNLISTED).order_by("-number")
 
 
+NEWEST = 101
+"""One more than lists show at first."""
+
+
+def newest_versions(model: Model) -> list[Version]:
+    """The first of `versions` without the archived ones."""
+    rows = _newest(model.pk)
+    for row in rows:
+        row.model = model
+    return rows
+
+
+@prepared
+def _newest(model: int) -> QuerySet[Version]:
+    rows = Version.objects.live().exclude(state=VersionState.ARCHIVED).filter(model=model)
+    return rows.defer(*_UNLISTED, "scan").order_by("-number", "-pk")[:NEWEST]
+
+
 def without_archived(found: QuerySet[Version]) -> QuerySet[Version]:
     """What lists show unless somebody asks for the archived ones."""
     return found.exclude(state=VersionState.ARCHIVED)
 
 
-def versions_mentioning(found: QuerySet[Version], q: str) -> QuerySet[Version]:
-    """Those in which every word of `q` occurs in name, message, author, digest, architecture or a tag."""
+def any_versions(actor: Actor) -> QuerySet[Version]:
+    """As `versions`, of all models that the actor may see, the newest first."""
+    rows = Version.objects.for_actor(actor).live().filter(model__deleted_at=None)
+    rows = rows.select_related("model").defer(*_UNLISTED, "model__words", "model__description")
+    return rows.order_by("-pk")
+
+
+def versions_mentioning(found: QuerySet[Version], q: str, *, also: Sequence[str] = ()) -> QuerySet[Version]:
+    """Those in which every word of `q` occurs in name, message, author, digest, architecture or a tag, or in
+    what is to be looked at `also`.
+    """
     for word in q.split()[:MAX_WORDS]:
-        own = occurs_in(("name", "message", "author_name", "architecture"), word)
+        own = occurs_in(("name", "message", "author_name", "architecture", *also), word)
         tags = VersionTag.objects.filter(version=OuterRef("pk"), name__icontains=word)
         found = found.filter(own | Q(digest__startswith=word.lower()) | Q(Exists(tags)))
     return found
+
+
+def any_versions_mentioning(found: QuerySet[Version], q: str) -> QuerySet[Version]:
+    """As `versions_mentioning`; the name of its model counts, too."""
+    return versions_mentioning(found, q, also=("model__name",))
 
 
 def version_cards(
@@ -84,13 +117,12 @@ def version_cards(
     `aliases`: all that their models have, where they are known already.
     """
     ids = [version.pk for version in versions]
-    if aliases is None:
-        aliases = Alias.objects.filter(version__in=ids).only("name", "version").order_by("name")
+    pairs = _aliases_of(ids) if aliases is None else [(alias.version_id, alias.name) for alias in aliases]
     named: dict[int, list[str]] = {}
-    for alias in aliases:
-        named.setdefault(alias.version_id, []).append(alias.name)
+    for version_id, name in pairs:
+        named.setdefault(version_id, []).append(name)
     tags: dict[int, list[str]] = {}
-    for version_id, name in VersionTag.objects.filter(version__in=ids).values_list("version", "name"):
+    for version_id, name in _tags_of(ids):
         tags.setdefault(version_id, []).append(name)
     signatures = signatures_of(versions)
     served = uses(ids)
@@ -117,13 +149,26 @@ def version_cards(
 def _first_with_digest(versions: Sequence[Version]) -> dict[tuple[int, str], str]:
     """Name of the oldest version with each digest, per model."""
     digests = {version.digest for version in versions if version.digest}
-    rows = Version.objects.ready().filter(
-        model__in={version.model_id for version in versions}, digest__in=digests
-    )
     found: dict[tuple[int, str], str] = {}
-    for model_id, digest, name in rows.order_by("-number").values_list("model_id", "digest", "name"):
+    for model_id, digest, name in _with_digests({version.model_id for version in versions}, digests):
         found[model_id, digest or ""] = name
     return found
+
+
+@prepared
+def _aliases_of(versions: Ids) -> QuerySet[Alias, tuple[int, str]]:
+    return Alias.objects.filter(version__in=versions).order_by("name").values_list("version", "name")
+
+
+@prepared
+def _tags_of(versions: Ids) -> QuerySet[VersionTag, tuple[int, str]]:
+    return VersionTag.objects.filter(version__in=versions).values_list("version", "name")
+
+
+@prepared
+def _with_digests(models: Ids, digests: Texts) -> QuerySet[Version, tuple[int, str | None, str]]:
+    rows = Version.objects.ready().filter(model__in=models, digest__in=digests)
+    return rows.order_by("-number").values_list("model_id", "digest", "name")
 
 
 def _parents(versions: Sequence[Version]) -> dict[int, Version]:

@@ -20,7 +20,7 @@ from common.pages.listing import list_page
 from models_registry import selectors, services
 from models_registry.errors import BlobMissing, StoreUnavailable
 from models_registry.facts import readme
-from models_registry.filters import ModelFilter, VersionFilter
+from models_registry.filters import AnyVersionFilter, ModelFilter, VersionFilter
 from models_registry.forms import ModelChangeForm, NewModelForm
 from models_registry.models import Model, Version
 from models_registry.states import VersionState
@@ -34,6 +34,7 @@ SORTS = {
 }
 MODELS_ON_A_PAGE, VERSIONS_ON_A_PAGE = 20, 15
 """Of more, most of the time goes into rows below the fold."""
+ANY_VERSION_SORTS = {"model": "model__name", "size": "size_bytes", "created": "created_at"}
 VERSION_SORTS = {"number": "number", "size": "size_bytes", "created": "created_at", "state": "state"}
 
 
@@ -56,6 +57,22 @@ def model_list(request: HttpRequest) -> HttpResponse:
         "may_see_store": may_everywhere(actor, Right.FLEET_OPERATE),
     }
     return page(request, "models_registry/models.html", context, parts=("listing",))
+
+
+@require_safe
+@signed_in
+def version_search(request: HttpRequest) -> HttpResponse:
+    """The versions of all models that the person may see."""
+    listing = list_page(
+        request,
+        selectors.any_versions(of_request(request)),
+        sorts=ANY_VERSION_SORTS,
+        default_sort="-created",
+        filters=AnyVersionFilter,
+        size=MODELS_ON_A_PAGE,
+    )
+    context = {"listing": listing, "cards": selectors.version_cards(listing.rows)}
+    return page(request, "models_registry/versions.html", context, parts=("listing",))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

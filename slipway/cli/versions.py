@@ -14,7 +14,7 @@ from slipway.client import Document, at
 
 def versions(
     typer_context: typer.Context,
-    model: str,
+    model: Annotated[str, typer.Argument(help="Of all models unless given.")] = "",
     query: Annotated[str, typer.Option("--search", "-q", help="In name, tags, digest, message.")] = "",
     state: States = None,
     tag: Annotated[str, typer.Option("--tag", help="A tag of it, whole.")] = "",
@@ -24,11 +24,13 @@ def versions(
     parameters_min: Annotated[str, typer.Option("--parameters-min", help="Such as 7B.")] = "",
     parameters_max: Annotated[str, typer.Option("--parameters-max", help="Such as 70B.")] = "",
     created_by: Annotated[str, typer.Option("--created-by", help="What the name begins with.")] = "",
+    digest: Annotated[str, typer.Option("--digest", help="What it begins with.")] = "",
+    source: Annotated[str, typer.Option("--source", help="A part of where it came from.")] = "",
     served: Annotated[
         bool | None, typer.Option("--served/--not-served", help="Whether it is in use.")
     ] = None,
 ) -> None:
-    """The versions of a model, newest first; archived ones when --state asks for them."""
+    """The versions of a model, or of all, newest first; archived ones when --state asks for them."""
     context = context_of(typer_context)
     wanted = {
         "q": query,
@@ -40,15 +42,18 @@ def versions(
         "parameters_min": parameters_min,
         "parameters_max": parameters_max,
         "created_by": created_by,
+        "digest": digest,
+        "source": source,
         "served": flag(served),
     }
-    rows = list(context.client.each(at("models", model, "versions"), **wanted))
+    address = at("models", model, "versions") if model else at("versions")
+    rows = list(context.client.each(address, **wanted))
     context.show(rows)
     context.table(
         ("VERSION", "STATE", "SIZE", "DIGEST", "TAGS", "ALIASES", "SERVED", "MESSAGE"),
         (
             (
-                row["name"],
+                row["name"] if model else f"{row['model']}:{row['name']}",
                 row["state"],
                 size(row["size_bytes"]),
                 (row["digest"] or "")[:12],
