@@ -233,8 +233,8 @@ def _problem(response: httpx2.Response) -> Mapping[str, Any]:
 def _told(status: int, problem: Mapping[str, Any]) -> str:
     told = str(problem.get("detail") or problem.get("title") or f"The server answered {status}.")
     if status == 404 and (place := problem.get("instance")):
-        # Whoever typed a command does not see the address that `here` means.
-        told = told.replace("There is nothing here", f"There is nothing at {place}")
+        # Whoever typed a command does not see the address that is meant.
+        told = told.replace("It does not exist", f"{place} does not exist")
     faults = problem.get("errors")
     if isinstance(faults, Mapping):
         lines = [f"{field}: {_words(fault)}" for field, fault in faults.items()]

@@ -224,6 +224,21 @@ class Uploads(Shown, OfModel, Listed, Created, Read):
         return self.answer(services.cancel_upload(actor=self.actor, upload=self.get_object(), **self.given()))
 
 
+class AnyUploads(Shown, Listed):
+    """Files on their way to any model that you may see."""
+
+    queryset = Upload.objects.all()
+    serializer_class = UploadSerializer
+    filterset_class = UploadFilter
+    sort = ("-pk",)
+
+    def visible(self, rows: QuerySet[Upload]) -> QuerySet[Upload]:
+        return selectors.uploads(self.actor)
+
+    def shown(self, page: Any) -> Any:
+        return self.get_serializer(selectors.upload_cards(page), many=True).data
+
+
 def _digest(header: str) -> bytes | None:
     """The sha-256 of `Content-Digest`; None: it has none. Raises PartRefused."""
     found = _DIGEST.search(header)

@@ -13,7 +13,7 @@ from typing import Any
 
 from models_registry.contents import code, gguf, images, onnx, runnable, safetensors, sentencepiece, text
 from models_registry.contents.gguf import Gguf
-from models_registry.contents.reading import Content, InMemory, Malformed, OpenFile
+from models_registry.contents.reading import Content, InMemory, Malformed, OpenFile, TooLarge
 from models_registry.contents.safetensors import Tensors
 from models_registry.errors import Refused
 
@@ -118,6 +118,15 @@ def _is_code(path: str, suffix: str) -> Refused:
     )
 
 
+def check_size(path: str, size: int) -> None:
+    """Refused when name and size tell that the file may not enter; `identify` says so too."""
+    name = PurePosixPath(path).name
+    if name in _KEPT_JSON and size > _MAX_CONFIG_BYTES:
+        raise Refused(path, f"it has {size:,} bytes; a config may have at most {_MAX_CONFIG_BYTES:,}")
+    if PurePosixPath(path).suffix.lower() == ".json" and size > text.MAX_JSON_BYTES:
+        raise Refused(path, f"it has {size:,} bytes; a JSON file may have at most {text.MAX_JSON_BYTES:,}")
+
+
 def _is_pickle(path: str) -> Refused:
     return Refused(path, f"it is, or is loaded as, a Python pickle: {_UNPICKLED}")
 
@@ -135,6 +144,8 @@ def identify(path: str, content: Content, *, admits_runnable: bool = False) -> I
         return Identified(path, format)
     try:
         return _identify(path, content)
+    except TooLarge as fault:
+        raise Refused(path, str(fault)) from None
     except Malformed as fault:
         suffix = PurePosixPath(path).suffix.lower()
         claimed = "Python" if suffix == code.SUFFIX else _FORMAT_BY_SUFFIX.get(suffix, "text")
@@ -177,11 +188,9 @@ def _text_or_raw(path: str, content: Content, *, suffix: str, head: bytes) -> Id
     if suffix in _SUFFIXES_OF_PICKLES or runnable.is_pickle(head):
         raise _is_pickle(path)
     if suffix == ".json":
-        text.check_json_size(content)
+        check_size(path, content.size)
         text.check(content)
         name = PurePosixPath(path).name
-        if name in _KEPT_JSON and content.size > _MAX_CONFIG_BYTES:
-            raise Malformed(f"a config may have at most {_MAX_CONFIG_BYTES:,} bytes")
         value = text.parse_json(content)
         kept = name.endswith(_SHARD_INDEX_SUFFIXES) or (
             name in _KEPT_JSON and content.size <= _KEPT_JSON_BYTES

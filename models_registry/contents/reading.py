@@ -13,6 +13,10 @@ class Malformed(Exception):
     """The bytes are not what they claim to be; the message completes "it is not a valid X: ..."."""
 
 
+class TooLarge(Malformed):
+    """The bytes are more than are looked at; the message stands by itself."""
+
+
 class Content(Protocol):
     """Bytes that can be read anywhere. `read_at` returns fewer bytes only at the end."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from models_registry.contents.reading import Content, Malformed
+from models_registry.contents.reading import Content, Malformed, TooLarge
 
 CHUNK = 1024 * 1024
 MAX_TEXT_BYTES = 1024 * 1024 * 1024
@@ -19,7 +19,7 @@ MAX_DIGITS = 1_000
 def check(content: Content) -> None:
     """Malformed unless every byte is UTF-8 text."""
     if content.size > MAX_TEXT_BYTES:
-        raise Malformed(f"text may have at most {MAX_TEXT_BYTES:,} bytes")
+        raise TooLarge(f"it has {content.size:,} bytes; text may have at most {MAX_TEXT_BYTES:,}")
     decoder = codecs.getincrementaldecoder("utf-8")()
     for offset in range(0, content.size, CHUNK):
         chunk = content.read_at(offset, CHUNK)
@@ -56,7 +56,7 @@ def _integer(digits: str) -> int:
 
 def check_json_size(content: Content) -> None:
     if content.size > MAX_JSON_BYTES:
-        raise Malformed(f"a JSON file may have at most {MAX_JSON_BYTES:,} bytes")
+        raise TooLarge(f"it has {content.size:,} bytes; a JSON file may have at most {MAX_JSON_BYTES:,}")
 
 
 def check_depth(value: Any) -> None:

@@ -22,12 +22,17 @@ def part_headers(file: HubFile, *, offset: int, length: int | None) -> dict[str,
 def stream_of(answer: httpx2.Response, file: HubFile, *, offset: int) -> Stream:
     """The bytes of a file, of all of it or of the part that was asked for.
 
-    Raises HubMisbehaves when it is another part.
+    Raises HubMisbehaves when it is another part, or of a file of another size.
     """
     if answer.status_code != 206:
         return Stream(0, answer.iter_raw())
     told = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-    if told is None or int(told[1]) != offset or told[3] not in ("*", str(file.size)):
+    if told and told[3] not in ("*", str(file.size)):
+        raise HubMisbehaves(
+            f"The hub lists {printable(file.path)} with {file.size:,} bytes and sends it with "
+            f"{int(told[3]):,}. Sync again; if it stays so, the hub is at fault."
+        )
+    if told is None or int(told[1]) != offset:
         raise HubMisbehaves(f"The hub sends another part of {printable(file.path)} than was asked for.")
     return Stream(offset, answer.iter_raw())
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import PurePosixPath
 
 from models_registry import names
-from models_registry.contents import check_name, identify
+from models_registry.contents import check_name, check_size, identify
 from models_registry.contents.reading import Windowed
 from models_registry.errors import QuotaExceeded, Refused, StoreFull, StoreUnavailable
 from models_registry.hub.base import (
@@ -32,6 +32,7 @@ from models_registry.importing.allowance import Allowance
 from models_registry.importing.judging import Copied, judged, judged_together
 from models_registry.importing.results import (
     MAX_REFUSALS,
+    WHAT_TO_DO_ON_HUB,
     ImportResult,
     refused,
     stopped_by_the_system,
@@ -68,7 +69,7 @@ def fetch_repository(
     try:
         result = fetch.run()
     except Refused as refusal:
-        result = refused([refusal])
+        result = refused([refusal], what_to_do=WHAT_TO_DO_ON_HUB)
     except StoreUnavailable as error:
         result = ImportResult("interrupted", reason=f"{error} {KEPT}")
     except HubError as error:
@@ -153,7 +154,7 @@ class _Fetch:
         self.commit = snapshot.commit
         listing = _listed(self._source, snapshot.files)
         if listing.refusals:
-            return refused(listing.refusals[:MAX_REFUSALS])
+            return refused(listing.refusals[:MAX_REFUSALS], what_to_do=WHAT_TO_DO_ON_HUB)
         self._meter = Meter(
             size_bytes=sum(file.size for file in listing.files),
             files=len(listing.files),
@@ -167,7 +168,7 @@ class _Fetch:
         looks = side_by_side(self._look, missing, threads=CONNECTIONS)
         refusals = [refusal for refusal in looks if refusal is not None]
         if refusals:
-            return refused(refusals)
+            return refused(refusals, what_to_do=WHAT_TO_DO_ON_HUB)
         lacking = {_key(file): file.size for file in missing}
         if self._allowance:
             self._allowance.check(sum(lacking.values()))
@@ -188,11 +189,11 @@ class _Fetch:
         )
         refusals = [one for one in looked_at if isinstance(one, Refused)]
         if refusals:
-            return refused(refusals)
+            return refused(refusals, what_to_do=WHAT_TO_DO_ON_HUB)
         self._meter.count(always=True)
         copied = [one for one in looked_at if isinstance(one, Copied)]
         fetched_bytes = sum(file.size for key, file in contents.items() if not sha256s[key][1])
-        result = judged_together(copied, skipped=listing.skipped)
+        result = judged_together(copied, skipped=listing.skipped, what_to_do=WHAT_TO_DO_ON_HUB)
         return replace(result, copied_bytes=fetched_bytes)
 
     def _held(self, file: HubFile) -> str | None:
@@ -206,6 +207,7 @@ class _Fetch:
         content = Windowed(file.size, partial(self._read, file), window_bytes=WINDOW_BYTES)
         try:
             check_name(file.path, admits_runnable=self._source.admits_runnable)
+            check_size(file.path, file.size)
             if file.size > _SMALL_BYTES and PurePosixPath(file.path).suffix.lower() in _TOLD_BY_HEADER:
                 self._patience.keep(lambda: identify(file.path, content))
         except Refused as refusal:

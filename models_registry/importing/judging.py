@@ -7,7 +7,7 @@ from models_registry.contents import Identified, check_together, code, identify,
 from models_registry.contents.pickle_scan import Advice, advice_on
 from models_registry.contents.warnings import Warned, warnings_of
 from models_registry.facts.summary import facts_of, storable
-from models_registry.importing.results import ImportResult, refused
+from models_registry.importing.results import WHAT_TO_DO, ImportResult, refused
 from models_registry.manifest import ManifestFile, manifest_of
 from models_registry.store.base import Intake
 
@@ -35,11 +35,13 @@ def judged(intake: Intake, entry: ManifestFile, *, copied_bytes: int, admits_run
     return Copied(entry, identified, copied_bytes, warnings, advice)
 
 
-def judged_together(copied: Sequence[Copied], *, skipped: Sequence[tuple[str, str]]) -> ImportResult:
+def judged_together(
+    copied: Sequence[Copied], *, skipped: Sequence[tuple[str, str]], what_to_do: str = WHAT_TO_DO
+) -> ImportResult:
     """Accepted, or refused for what only shows when all files are there. Raises Refused."""
     refusals, settled = check_together([one.identified for one in copied])
     if refusals:
-        return refused(refusals)
+        return refused(refusals, what_to_do=what_to_do)
     formats = {identified.path: identified.format for identified in settled}
     manifest = manifest_of(replace(one.file, format=formats[one.file.path]) for one in copied)
     return ImportResult(

@@ -14,6 +14,7 @@ from models_registry.manifest import Manifest, ManifestFile, manifest_of
 MAX_REFUSALS = 50
 GOES_ON = "It goes on by itself when there is room."
 WHAT_TO_DO = "Mend what must not enter, or leave it out by an ignore pattern, and import again."
+WHAT_TO_DO_ON_HUB = "Mend what must not enter, or leave it out by the patterns of the source, and sync again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,9 @@ def stopped_by_the_system(error: OSError) -> ImportResult:
     return ImportResult("failed", reason=f"The system says: {error.strerror or error}{where}.")
 
 
-def refused(refusals: Sequence[Refused]) -> ImportResult:
+def refused(refusals: Sequence[Refused], *, what_to_do: str = WHAT_TO_DO) -> ImportResult:
     """The result that names them, the first 50."""
     named = tuple((refusal.path, refusal.reason) for refusal in refusals[:MAX_REFUSALS])
     others = len(refusals) - 1
     more = f"{others} more {'is' if others == 1 else 'are'} refused. " if others else ""
-    return ImportResult("refused", reason=f"{refusals[0]}. {more}{WHAT_TO_DO}", refusals=named)
+    return ImportResult("refused", reason=f"{refusals[0]}. {more}{what_to_do}", refusals=named)

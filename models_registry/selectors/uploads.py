@@ -68,9 +68,10 @@ def seen_contents(actor: Actor, contents: Mapping[str, int]) -> set[str]:
     return found
 
 
-def uploads(actor: Actor, model: Model, *, are_live: bool = False) -> QuerySet[Upload]:
-    """The uploads to a model, or only those under way; newest first."""
-    rows = Upload.objects.for_actor(actor).filter(model=model)
+def uploads(actor: Actor, model: Model | None = None, *, are_live: bool = False) -> QuerySet[Upload]:
+    """The uploads to a model, or to all that the actor may see, or only those under way; newest first."""
+    rows = Upload.objects.for_actor(actor)
+    rows = rows.filter(model=model) if model else rows.filter(model__deleted_at=None)
     rows = rows.live() if are_live else rows
     # Not by a join: nearly always there are none.
     versions = Version.objects.only("name", "digest", "model")

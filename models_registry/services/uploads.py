@@ -17,7 +17,7 @@ from common import audit
 from common.actor import Actor
 from common.reconcile import kernel
 from models_registry import quotas, selectors
-from models_registry.contents import check_name
+from models_registry.contents import check_name, check_size
 from models_registry.errors import (
     Busy,
     FilesRefused,
@@ -163,6 +163,7 @@ def _announced(listed: Sequence[Mapping[str, Any]], *, may_run: bool) -> Manifes
 
 def _check(file: ManifestFile, sizes: dict[str, int], *, may_run: bool) -> None:
     check_name(file.path, admits_runnable=may_run)
+    check_size(file.path, file.size)
     if why := why_skipped(file.path):
         raise Refused(file.path, _("leave it out: %(why)s") % {"why": why})
     if file.size > MOST_BYTES:

@@ -1,16 +1,30 @@
 from collections.abc import Callable
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from slipway.cli.context import context_of
+from slipway.cli.context import Context, context_of
 from slipway.cli.names import split_version
-from slipway.cli.options import OfModel, Reason, VersionLabel, Yes
+from slipway.cli.options import Reason, VersionLabel, Yes
 from slipway.client import at
+from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(help="Aliases: names that move between versions, and remember.", no_args_is_help=True)
 
-Names = Annotated[list[str], typer.Argument(metavar="ALIAS...")]
+MOST = 100
+Names = Annotated[list[str], typer.Argument(metavar="MODEL ALIAS...")]
+OfModel = Annotated[
+    str | None, typer.Option("--model", "-m", help="The model, instead of before the alias.", hidden=True)
+]
+
+
+def _named(given: list[str], model: str | None, *, what: str, least: int, most: int) -> tuple[str, list[str]]:
+    """The model, and the aliases of it. Raises CommandFailed."""
+    named = given if model is None else [model, *given]
+    if not 1 + least <= len(named) <= 1 + most:
+        raise CommandFailed(f"Say which: {what}.", Exit.USAGE)
+    return named[0], named[1:]
 
 
 @app.command("set")
@@ -32,15 +46,20 @@ def set_alias(
 @app.command("history")
 def history(
     typer_context: typer.Context,
-    model: OfModel,
-    alias: Annotated[str, typer.Argument(help="Only this one; else all of the model.")] = "",
+    given: Annotated[
+        list[str] | None, typer.Argument(metavar="MODEL [ALIAS]", help="All of the model, or only this one.")
+    ] = None,
+    model: OfModel = None,
     moment: Annotated[
         str, typer.Option("--at", help="Only what was in force then, such as 2026-03-03T14:00Z.")
     ] = "",
 ) -> None:
     """Who pointed the aliases at what, when, and why; with --at, what each was at that moment."""
     context = context_of(typer_context)
-    address = at("models", model, "aliases", alias, "history") if alias else at("models", model, "history")
+    model, aliases = _named(given or [], model, what="MODEL, or MODEL ALIAS", least=0, most=1)
+    alias, moment = "".join(aliases), _with_zone(context, moment)
+    below = at("models", model, "aliases", alias) if aliases else at("models", model)
+    address = below.below("history")
     rows = list(context.client.each(address, at=moment))
     context.show(rows)
     if not rows:
@@ -66,9 +85,14 @@ def history(
 
 
 @app.command("list")
-def list_aliases(typer_context: typer.Context, model: OfModel) -> None:
+def list_aliases(
+    typer_context: typer.Context,
+    given: Annotated[list[str] | None, typer.Argument(metavar="MODEL")] = None,
+    model: OfModel = None,
+) -> None:
     """The aliases of a model, and which of them are protected."""
     context = context_of(typer_context)
+    model, _ = _named(given or [], model, what="MODEL", least=0, most=0)
     rows = list(context.client.each(at("models", model, "aliases")))
     protected = context.client.get(at("models", model))["protected_aliases"]
     for row in rows:
@@ -94,10 +118,15 @@ def list_aliases(typer_context: typer.Context, model: OfModel) -> None:
 
 @app.command("delete")
 def delete(
-    typer_context: typer.Context, alias: str, model: OfModel, reason: Reason = "", yes: Yes = False
+    typer_context: typer.Context,
+    given: Annotated[list[str], typer.Argument(metavar="MODEL ALIAS")],
+    model: OfModel = None,
+    reason: Reason = "",
+    yes: Yes = False,
 ) -> None:
     """Delete an alias; its history stays."""
     context = context_of(typer_context)
+    model, (alias,) = _named(given, model, what="MODEL ALIAS", least=1, most=1)
     document = context.client.get(at("models", model, "aliases", alias))
     context.confirm(f"Delete {model}:{alias}, which is {document['version']}?", yes=yes)
     why = context.asked_for(reason)
@@ -107,15 +136,31 @@ def delete(
 
 
 @app.command("protect")
-def protect(typer_context: typer.Context, aliases: Names, model: OfModel) -> None:
+def protect(typer_context: typer.Context, given: Names, model: OfModel = None) -> None:
     """Let only approvers and admins of the team create, move or delete aliases of these names."""
+    model, aliases = _named(given, model, what="MODEL ALIAS...", least=1, most=MOST)
     _protect(typer_context, model, lambda protected: protected | set(aliases))
 
 
 @app.command("unprotect")
-def unprotect(typer_context: typer.Context, aliases: Names, model: OfModel) -> None:
+def unprotect(typer_context: typer.Context, given: Names, model: OfModel = None) -> None:
     """Let every developer of the team move these again."""
+    model, aliases = _named(given, model, what="MODEL ALIAS...", least=1, most=MOST)
     _protect(typer_context, model, lambda protected: protected - set(aliases))
+
+
+def _with_zone(context: Context, moment: str) -> str:
+    """A moment that names no time zone is one of UTC, and that is said."""
+    try:
+        is_plain = datetime.fromisoformat(moment).tzinfo is None
+    except ValueError:
+        return moment
+    if is_plain:
+        context.progress.print(
+            f"{moment} is taken as UTC; for another time zone add it, as in {moment}+02:00.", markup=False
+        )
+        return f"{datetime.fromisoformat(moment).isoformat()}Z"
+    return moment
 
 
 def _protect(typer_context: typer.Context, model: str, changed: Callable[[set[str]], set[str]]) -> None:

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import context_of, size
+from slipway.cli.context import context_of
 from slipway.cli.options import BaseModel, Data, Ignore, Job, NewTags, Parent, Timeout, Wait
-from slipway.cli.pushing import lineage_of, tagged, until_ready
+from slipway.cli.pushing import lineage_of, outcome_of, tagged, until_ready
 from slipway.client import at
 from slipway.exits import CommandFailed, Exit
 
@@ -48,7 +48,7 @@ def import_version(
     if wait:
         version = until_ready(context, model, version, timeout=timeout)
     context.show(version)
-    context.say(f"{model}:{version['name']} {version['state']}, {size(version['size_bytes'])}")
+    context.say(outcome_of(version))
 
 
 def _on_server(source: str, root: str) -> str:

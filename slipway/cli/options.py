@@ -12,7 +12,6 @@ Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait at mo
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is over.")]
 WaitForEnd = Annotated[bool, typer.Option("--wait", help="Wait until it is over; the exit status tells.")]
 
-OfModel = Annotated[str, typer.Option("--model", "-m", help="Whose aliases.")]
 OnlyModel = Annotated[str, typer.Option("--model", "-m", help="Only of this model.")]
 OnlyTeam = Annotated[str, typer.Option("--team", help="Only of this team.")]
 States = Annotated[list[str] | None, typer.Option("--state", help="Only in this state; repeatable.")]

@@ -88,7 +88,14 @@ def push(
         put = {"version": version["name"], "reason": reason or message or "Pushed from the command line."}
         context.client.put(at("models", model, "aliases", alias), put)
     context.show(version)
-    context.say(f"{model}:{version['name']} {version['state']}, {size(version.get('size_bytes'))}")
+    context.say(outcome_of(version))
+
+
+def outcome_of(version: Document) -> str:
+    """What became of an import, in a line."""
+    told = f"{version['model']}:{version['name']} {version['state']}, {size(version.get('size_bytes'))}"
+    same = version.get("same_content_as")
+    return f"{told}, the same files as {same}" if same else told
 
 
 def lineage_of(**told: Any) -> dict[str, Any]:

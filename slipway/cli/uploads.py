@@ -16,20 +16,22 @@ UNDER_WAY = ["open", "importing"]
 @app.command("list")
 def list_uploads(
     typer_context: typer.Context,
-    model: str,
+    model: Annotated[str | None, typer.Argument(help="To all models unless given.")] = None,
     state: States = None,
     every: Annotated[bool, typer.Option("--all", help="Those that are over, too.")] = False,
 ) -> None:
-    """Uploads to a model that are under way, newest first."""
+    """Uploads to a model, or to all, that are under way, newest first."""
     context = context_of(typer_context)
     states = state or ([] if every else UNDER_WAY)
-    rows = list(context.client.each(at("models", model, "uploads"), state=states))
+    address = at("models", model, "uploads") if model is not None else at("uploads")
+    rows = list(context.client.each(address, state=states))
     context.show(rows)
     context.table(
-        ("ID", "STATE", "FILES", "SIZE", "SENT", "VERSION", "BY", "FROM", "UNTIL"),
+        ("ID", "MODEL", "STATE", "FILES", "SIZE", "SENT", "VERSION", "BY", "FROM", "UNTIL"),
         (
             (
                 row["id"],
+                row["model"],
                 row["state"],
                 row["file_count"],
                 size(row["size_bytes"]),

@@ -14,7 +14,7 @@ from slipway.client import Document, at
 
 def versions(
     typer_context: typer.Context,
-    model: Annotated[str, typer.Argument(help="Of all models unless given.")] = "",
+    model: Annotated[str | None, typer.Argument(help="Of all models unless given.")] = None,
     query: Annotated[str, typer.Option("--search", "-q", help="In name, tags, digest, message.")] = "",
     state: States = None,
     tag: Annotated[str, typer.Option("--tag", help="A tag of it, whole.")] = "",
@@ -46,14 +46,14 @@ def versions(
         "source": source,
         "served": flag(served),
     }
-    address = at("models", model, "versions") if model else at("versions")
+    address = at("models", model, "versions") if model is not None else at("versions")
     rows = list(context.client.each(address, **wanted))
     context.show(rows)
     context.table(
         ("VERSION", "STATE", "SIZE", "DIGEST", "TAGS", "ALIASES", "SERVED", "MESSAGE"),
         (
             (
-                row["name"] if model else f"{row['model']}:{row['name']}",
+                row["name"] if model is not None else f"{row['model']}:{row['name']}",
                 row["state"],
                 size(row["size_bytes"]),
                 (row["digest"] or "")[:12],

@@ -150,7 +150,7 @@ def test_what_was_left_over_damaged_is_fetched_again(hub, store) -> None:
     [
         ({"damage": b"\xff" * 4000}, "does not have the content that the hub vouches for"),
         ({"extra_bytes": 100_000}, "sends more of model.safetensors than"),
-        ({"size_told": 300_000}, "sends another part of model.safetensors than was asked for"),
+        ({"size_told": 300_000}, "lists model.safetensors with 300,000 bytes and sends it with 200,112"),
         ({"commit_told": "f" * 40}, "the revision was changed during the sync"),
         ({"redirect_to": "/cdn/../../nothing"}, "does not have it"),
     ],
@@ -198,6 +198,16 @@ def test_a_large_file_is_judged_by_its_header_before_the_whole_of_it_comes(hub, 
     hub.repository(REPO).commit({"model.safetensors": bytes(900_000)})
     assert fetch(hub, store).outcome == "refused"
     assert hub.sent.total() < 600_000
+
+
+def test_a_config_that_is_too_large_is_refused_from_the_listing(hub, store) -> None:
+    hub.repository(REPO).commit(files() | {"config.json": b"{" + b" " * 9_000_000 + b"}"})
+    result = fetch(hub, store)
+    assert result.reason == (
+        "config.json: it has 9,000,002 bytes; a config may have at most 8,388,608. Mend what must not enter, "
+        "or leave it out by the patterns of the source, and sync again."
+    )
+    assert hub.sent.total() == 0
 
 
 def test_allow_patterns_leave_out_the_rest(hub, store) -> None:

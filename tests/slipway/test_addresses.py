@@ -124,7 +124,7 @@ def test_what_is_no_name_is_said_before_anything_is_sent(terminal: Terminal) -> 
 
 def test_a_name_with_a_question_mark_is_a_model_that_is_not_there(terminal: Terminal) -> None:
     said = terminal("models", "show", "m?x=1", token=token_of(person("root", superuser=True)))
-    assert (said.status, "There is nothing at" in said.err) == (2, True)
+    assert (said.status, "/models/m?x=1/ does not exist" in said.err) == (2, True)
 
 
 def test_options_that_are_not_text_make_no_sense(terminal: Terminal) -> None:

@@ -27,8 +27,8 @@ def test_aliases_are_listed_with_those_that_are_protected(typing: Terminal) -> N
     assert "production, staging" in typing("alias", "protect", "staging", "production", *OF).out
     (row,) = typing(*JSON, "alias", "list", *OF).document
     assert (row["name"], row["version"], row["protected"]) == ("production", "v1", True)
-    assert "pointing nowhere: staging" in typing("alias", "list", *OF).out
-    assert "Protected of tiny: staging" in typing("alias", "unprotect", "production", *OF).out
+    assert "pointing nowhere: staging" in typing("alias", "list", "tiny").out
+    assert "Protected of tiny: staging" in typing("alias", "unprotect", "tiny", "production").out
     assert typing("alias", "unprotect", "staging", *OF).out == "Protected of tiny: no alias\n"
 
 
@@ -85,6 +85,11 @@ def test_a_deleted_alias_keeps_its_history_and_what_it_was_at_a_time(typing: Ter
 def test_names_and_times_that_cannot_be_are_wrong_usage(typing: Terminal) -> None:
     assert typing("alias", "protect", "No Such Name", *OF).status == 2
     assert typing("alias", "list", "--model", "none").status == 2
+    at_noon = typing("alias", "history", "tiny", "production", "--at", "2099-03-03T14:00")
+    assert (at_noon.status, "is taken as UTC" in at_noon.err, "production" in at_noon.out) == (0, True, True)
+    for unsaid in (("list",), ("delete", "tiny"), ("history", "tiny", "a", "b"), ("protect", "tiny")):
+        said = typing("alias", *unsaid)
+        assert (said.status, "Say which: MODEL" in said.err) == (2, True)
     assert typing("alias", "history", *OF, "--at", "yesterday").status == 2
 
 

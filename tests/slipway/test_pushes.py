@@ -70,6 +70,11 @@ def test_a_directory_of_this_machine_becomes_a_version_and_the_same_again_sends_
     parts = [request.url.path for request in sent_parts(pushing)[count:] if "/blobs/" in request.url.path]
     assert len(parts) == 1
     assert Version.objects.count() == 2
+    same = push(pushing, directory)
+    assert same.out.strip().endswith(", the same files as v2")
+    assert [row["model"] for row in pushing("--output", "json", "models", "versions").document] == [
+        "tiny"
+    ] * 3
 
 
 def test_a_push_that_broke_off_goes_on_where_it_was(pushing: Terminal, directory: Path) -> None:

@@ -23,6 +23,9 @@ def upload(terminal: Terminal, library, model, api, ada) -> Upload:
 
 def test_what_is_under_way_is_listed_shown_and_cancelled(terminal: Terminal, upload: Upload) -> None:
     assert "laptop:/work" in terminal("upload", "list", "tiny").out
+    assert [row["model"] for row in terminal(*JSON, "upload", "list").document] == ["tiny"]
+    stranger = cast.token_of(cast.person("bob", audio="developer"))
+    assert terminal(*JSON, "upload", "list", token=stranger).document == []
     shown = terminal("upload", "show", "tiny", upload.pk)
     assert f"Upload {upload.pk} to tiny is open, 0 % sent" in shown.out
     assert len(terminal(*JSON, "upload", "show", "tiny", upload.pk).document["missing"]) > 1

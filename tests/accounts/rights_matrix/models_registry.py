@@ -152,6 +152,8 @@ def _finding(scene: Scene) -> Mapping[str, Any]:
 
 ROUTES = [
     Route("GET", "models/", Access.SIGNED_IN, owned=False),
+    Route("GET", "versions/", Access.SIGNED_IN, owned=False),
+    Route("GET", "uploads/", Access.SIGNED_IN, owned=False),
     Route(
         "POST",
         "models/",
