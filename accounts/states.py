@@ -17,6 +17,7 @@ class Right(TextChoices):
     RELEASES_START = "releases.start", _("start releases")
     RELEASES_APPROVE = "releases.approve", _("approve or reject releases")
     RELEASES_OPERATE = "releases.operate", _("pause, resume, abort or roll back releases")
+    RELEASES_BYPASS = "releases.bypass", _("release past the release policy, or lower it")
     FLEET_OPERATE = "fleet.operate", _("operate the fleet")
     FLEET_REPORT = "fleet.report", _("report heartbeats for workers")
     PEOPLE_ADMIN = "people.admin", _("manage people and roles")

@@ -21,6 +21,7 @@ from clusters.events import (
     WorkerStuck,
 )
 from clusters.models import Deployment, Worker
+from common.models import AuditRecord
 from common.reconcile import StuckRow
 from common.webhooks.catalogue import EventType, Told, declare
 from models_registry import selectors as registry
@@ -37,7 +38,14 @@ from models_registry.events import (
 )
 from models_registry.models import AliasMove, Version
 from releases.api.serializers import ReleaseSerializer
-from releases.events import ApprovalAsked, ReleaseEnded, ReleaseMoved
+from releases.events import (
+    ApprovalAsked,
+    PolicyBypassed,
+    PolicyLowered,
+    ReleaseEnded,
+    ReleaseMoved,
+    RollbackStarted,
+)
 from releases.models import Release
 from releases.succession import with_succession
 
@@ -51,6 +59,9 @@ ANNOUNCED: Mapping[type[Any], Callable[[Any], None]] = {
     ReleaseEnded: lambda event: announce(
         "release.ended", release_id=event.release_id, state=str(event.state)
     ),
+    RollbackStarted: lambda event: announce("release.rollback", release_id=event.release_id),
+    PolicyBypassed: lambda event: announce("release.bypassed", release_id=event.release_id),
+    PolicyLowered: lambda event: announce("policy.lowered", audit_seq=event.audit_seq),
     VersionReady: lambda event: announce("version.ready", version_id=event.version_id),
     VersionArchived: lambda event: announce("version.archived", version_id=event.version_id),
     VersionRestored: lambda event: announce("version.restored", version_id=event.version_id),
@@ -77,6 +88,9 @@ def declare_all() -> None:
         ("release.moved", "A release went from one state, step or phase to another.", _release),
         ("release.waiting_approval", "A release waits for a person's approval.", _release),
         ("release.ended", "A release was promoted, rolled back, rejected, aborted, or has failed.", _release),
+        ("release.rollback", "A person rolls a promoted release back; nobody has to approve that.", _release),
+        ("release.bypassed", "A release started that falls short of the release policy.", _release),
+        ("policy.lowered", "A team, a service or a plan demands less of releases than before.", _lowering),
         ("version.ready", "A version was imported and may be released.", _version),
         ("version.archived", "A version was set aside: no alias and no release may name it.", _version),
         ("version.restored", "An archived version is ready again.", _version),
@@ -117,6 +131,14 @@ def _release(ids: Ids) -> Told | None:
     if release is None:
         return None
     return Told(release.team_id, {**ids, "release": _document(ReleaseSerializer, release)})
+
+
+def _lowering(ids: Ids) -> Told | None:
+    row = AuditRecord.objects.filter(seq=ids["audit_seq"]).first()
+    if row is None:
+        return None
+    shown = {"subject": row.subject_label, "by": row.actor, "reason": row.reason, **row.detail}
+    return Told(row.team_id, {**ids, **shown})
 
 
 def _version(ids: Ids) -> Told | None:

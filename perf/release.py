@@ -76,7 +76,7 @@ async def one(stage: Stage, *, approve: bool) -> Click:
     client, load = stage.client, stage.load
     stable = (await asyncio.to_thread(client.get, at("services", stage.service)))["stable"]
     candidate = next(version for version in stage.versions if version != stable)
-    wish = {"service": stage.service, "version": candidate, "plan": PLAN, "reason": "perf"}
+    wish = {"service": stage.service, "version": candidate, "plan": PLAN, "reason": "perf", "bypass": "perf"}
     release = await asyncio.to_thread(client.create, at("releases"), wish)
     await wait_for(client, release, "waiting_approval", within=120)
     await asyncio.sleep(1)

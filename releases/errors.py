@@ -23,6 +23,14 @@ class SeparationOfDuties(NotAllowed):
     """Whoever asked for a release may not approve it."""
 
 
+class BelowPolicy(NotAllowed):
+    """The release, or the change, falls short of the release policy, and nobody may let that pass unsaid."""
+
+
+class BypassReasonMissing(Invalid):
+    """Who may let a shortfall pass must say why, in the field that is named."""
+
+
 class UnknownDeployment(Missing):
     """No release has made this deployment."""
 

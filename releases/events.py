@@ -25,3 +25,25 @@ class ReleaseEnded:
 @dataclass(frozen=True, slots=True)
 class ServiceChanged:
     service_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackStarted:
+    """A person rolls a promoted release back, by a release that nobody has to approve."""
+
+    release_id: int
+    """The one that is rolled back."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyBypassed:
+    """A release was started whose plan falls short of the release policy."""
+
+    release_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyLowered:
+    """A team, a service or a plan demands less than before; the audit record says what, who and why."""
+
+    audit_seq: int

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from accounts.actors import of_request
 from accounts.models import Team
-from accounts.selectors import teams_where
+from accounts.selectors import may, teams_where
 from accounts.states import Right
 from clusters.models import Cluster
 from common.actor import Actor
@@ -37,6 +37,7 @@ from releases.pages.engine_fields import (
     without_engine_fields,
 )
 from releases.pages.memory import Advice, advice_for
+from releases.policy_form import reason_field
 from releases.states import IN_MOTION, ReleaseState
 from serving.protocol import DEVICES, ENGINES
 
@@ -164,6 +165,13 @@ class ReleaseForm(forms.Form):
         empty_label="As the service says",
         help_text="What its workers run. The service names one, or the catalogue's best is taken.",
     )
+    bypass = forms.CharField(
+        label=gettext_lazy("Reason for releasing past the policy"),
+        max_length=MAX_REASON,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text=gettext_lazy("Only where the plan falls short of the release policy. It is recorded."),
+    )
 
     def __init__(
         self, data: QueryDict | None = None, *, service: Service, actor: Actor, **options: Any
@@ -174,6 +182,8 @@ class ReleaseForm(forms.Form):
             others = others.exclude(pk=service.stable_version_id)
         self.fields["version"].queryset = others  # type: ignore[attr-defined]
         self.fields["plan"].choices = plan_choices(actor, service.team)  # type: ignore[attr-defined]
+        if data is None and not may(actor, Right.RELEASES_BYPASS, service.team):
+            del self.fields["bypass"]
         offer_images(self, catalogue.usable_by(service.team).filter(engine=service.engine).order_by("name"))
 
     def chosen_version(self) -> Version | None:
@@ -298,12 +308,16 @@ class ServiceSettings(forms.Form):
         gpus = given.pop("gpus_per_worker")
         if gpus is not None and gpus != self.stored_resources.get("gpus_per_worker", 1):
             given["resources"] = {**self.stored_resources, "gpus_per_worker": gpus}
+        given.pop("reason", None)
         return given
 
 
 class ServiceChangeForm(ServiceSettings):
     revision = forms.IntegerField(widget=forms.HiddenInput)
     """Of the service as the person saw it, so that nobody's change is lost."""
+    reason = reason_field(
+        gettext_lazy("Required when the plan demands less of releases than the one before.")
+    )
 
     def __init__(
         self,

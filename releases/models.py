@@ -50,6 +50,21 @@ class Plan(Revised):
         return self.name
 
 
+class TeamPolicy(Revised):
+    """What every release of a team's services must go through at least."""
+
+    team = models.OneToOneField("accounts.Team", on_delete=models.CASCADE, related_name="+")
+    body = models.JSONField()
+    """What `releases.policy.Policy` reads."""
+    changed_by = models.CharField(max_length=200)
+    changed_at = models.DateTimeField(default=timezone.now)
+
+    objects = TeamOwned["TeamPolicy"].as_manager()
+
+    def __str__(self) -> str:
+        return f"release policy of {self.team}"
+
+
 class Service(Revised):
     """An address behind the gateway, and the version that answers there."""
 
@@ -81,7 +96,11 @@ class Service(Revised):
     sealed_release_key = models.TextField(blank=True)
     """What clients send as `x-release-key`, where `release_header` asks for it."""
     plan_name = models.CharField(max_length=60, default="canary")
-    """The plan that a release follows when its request names none."""
+    """The plan that a release follows when its request names none; no release may demand less than it."""
+    policy = models.JSONField(null=True, blank=True)
+    """What its releases must go through besides (`releases.policy.Policy`); None: nothing more."""
+    policy_replaces_team = models.BooleanField(default=False)
+    """Whether its own policy stands in for the team's, which demands more."""
     stable_version = models.ForeignKey(
         "models_registry.Version", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )
@@ -118,6 +137,12 @@ class Release(Reconciled):
     plan_name = models.CharField(max_length=60)
     plan = models.JSONField()
     plan_hash = models.CharField(max_length=64)
+    policy = models.JSONField(default=dict)
+    """What was demanded of it when it started (`releases.policy.Policy`)."""
+    shortfalls = models.JSONField(default=list)
+    """What its plan lacked of that (`releases.policy.Term`), and was let pass."""
+    bypass_reason = models.TextField(blank=True)
+    """Why the requester let it pass; empty for a rollback, of which no policy demands anything."""
     state = models.CharField(max_length=20, choices=ReleaseState.choices, default=ReleaseState.PENDING)
     step_index = models.PositiveSmallIntegerField(default=0)
     phase = models.CharField(max_length=30, blank=True)

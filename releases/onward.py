@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from django.utils.translation import gettext as _
+
 from accounts.selectors import may
 from accounts.services import require
 from accounts.states import Right
@@ -11,6 +13,7 @@ from models_registry.models import Model, Version
 from releases import selectors, services
 from releases.errors import UnknownPlan
 from releases.models import Service
+from releases.policy import shortfalls
 
 
 class ReleaseOnward:
@@ -25,11 +28,18 @@ class ReleaseOnward:
     def check(self, actor: Actor, model: Model, *, service: str, plan: str) -> None:
         found = _service(actor, model, service)
         require(actor, Right.RELEASES_START, found.team)
+        if not plan:
+            return
         try:
-            if plan:
-                selectors.plan_named(plan, team=found.team)
+            missing = shortfalls(selectors.plan_named(plan, team=found.team), selectors.policy_of(found))
         except UnknownPlan as error:
             raise Invalid(fields={"release_plan": error.fields["plan"]}) from None
+        if missing:
+            # Nobody is there to say why, each time, so nobody may let it pass.
+            told = " ".join(str(term) for term in missing)
+            names = {"service": service, "shortfalls": told}
+            sentence = _("It falls short of what %(service)s demands. %(shortfalls)s") % names
+            raise Invalid(fields={"release_plan": [sentence]})
 
     def release(self, actor: Actor, version: Version, *, service: str, plan: str, reason: str) -> str:
         found = _service(actor, version.model, service)

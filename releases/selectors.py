@@ -20,7 +20,8 @@ from releases import plans
 from releases.errors import UnknownDeployment, UnknownPlan
 from releases.judge import Evidence, Threshold, Verdict, threshold, verdict
 from releases.judge.threshold import Kept, Stretch
-from releases.models import EvidencePoint, Plan, Release, Service, SlowThreshold
+from releases.models import EvidencePoint, Plan, Release, Service, SlowThreshold, TeamPolicy
+from releases.policy import NOTHING, Policy, Term, demanded_by, stricter
 from releases.states import IN_MOTION, ReleaseState, ThresholdSource
 from releases.succession import with_succession
 from releases.summaries import ServiceSummary
@@ -55,6 +56,44 @@ def plan_named(name: str, *, team: Team) -> plans.Plan:
         return plans.BUILTIN_PLANS[name]
     names = sorted({*plans.BUILTIN_PLANS, *Plan.objects.filter(team=team).values_list("name", flat=True)})
     raise UnknownPlan(fields={"plan": [f"There is no plan '{name}'. There are: {', '.join(names)}."]})
+
+
+def policy_of_team(team: Team | int) -> Policy:
+    body = TeamPolicy.objects.filter(team=team).values_list("body", flat=True).first()
+    return NOTHING if body is None else Policy.model_validate(body)
+
+
+def teams_with_services(actor: Actor) -> QuerySet[Team]:
+    """Those that the actor may see and that release something."""
+    owners = Service.objects.for_actor(actor).values("team")
+    return Team.objects.filter(pk__in=owners).order_by("name")
+
+
+def policy_of(service: Service) -> Policy:
+    """What a release of the service must go through: what its team, itself and its plan demand."""
+    own = Policy.model_validate(service.policy) if service.policy else NOTHING
+    named = own if service.policy_replaces_team else stricter(policy_of_team(service.team_id), own)
+    try:
+        return stricter(named, demanded_by(plan_named(service.plan_name, team=service.team)))
+    except UnknownPlan:
+        return named
+
+
+def policy_at_start(release: Release) -> Policy:
+    """What was demanded of the release, whatever is demanded since."""
+    return Policy.model_validate(release.policy) if release.policy else NOTHING
+
+
+def shortfalls_of(release: Release) -> list[Term]:
+    """What its plan lacked of what was demanded, and was let pass."""
+    return [Term.from_dict(one) for one in release.shortfalls]
+
+
+def is_named_by_policy(plan_name: str, *, team: Team) -> bool:
+    """Whether a policy of the team, or of one of its services, allows the plan by its name."""
+    named = policy_of_team(team).plans or ()
+    own = Service.objects.filter(team=team, policy__isnull=False).values_list("policy", flat=True)
+    return plan_name in named or any(plan_name in (body["plans"] or ()) for body in own if body)
 
 
 def plan_of(release: Release) -> plans.Plan:

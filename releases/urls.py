@@ -1,6 +1,6 @@
 from django.urls import path
 
-from releases.views import plans, releases, services
+from releases.views import plans, policies, releases, services
 
 # A plus sign is in no name of a service or a plan.
 urlpatterns = [
@@ -12,9 +12,11 @@ urlpatterns = [
     path("services/<str:name>/", services.service_page, name="service"),
     path("services/<str:name>/settings/", services.service_settings, name="service-settings"),
     path("services/<str:name>/release-header/", services.release_header, name="set-release-header"),
+    path("services/<str:name>/policy/", policies.service_policy, name="service-policy"),
     path("services/<str:name>/release/", services.release_version, name="release-version"),
     path("settings/plans/", plans.plan_list, name="plans"),
     path("settings/plans/+new/", plans.new_plan, name="new-plan"),
+    path("settings/plans/+policy/<str:team>/", policies.team_policy, name="team-policy"),
     path("settings/plans/<slug:name>/", plans.plan_page, name="plan"),
     path("settings/plans/<slug:team>/<slug:name>/", plans.plan_page, name="team-plan"),
     path("settings/plans/<slug:team>/<slug:name>/edit/", plans.edit_plan, name="edit-plan"),

@@ -6,6 +6,21 @@ WEIGHTS = {
     "requests": 812,
     "interval_percent": [2.7, 7.9],
 }
+POLICY = {
+    "approval": "another_person",
+    "role": "approver",
+    "approvers": None,
+    "percent_before_approval": 50,
+    "judge": True,
+    "plans": None,
+}
+TEAM_POLICY = {
+    "team": "default",
+    "policy": POLICY,
+    "changed_by": "ada",
+    "changed_at": "2026-11-20T08:30:00Z",
+}
+TEAM_POLICY_CHANGE = {"policy": POLICY, "reason": "Agreed in the review of the outage."}
 SERVICE = {
     "name": "chat",
     "team": "default",
@@ -21,6 +36,8 @@ SERVICE = {
     "settings": {},
     "image": None,
     "plan": "canary",
+    "policy": None,
+    "policy_replaces_team": False,
     "state": "releasing",
     "stable": "chat-small:v1",
     "stable_since": "2026-11-20T09:00:00Z",
@@ -182,6 +199,7 @@ RELEASE = RELEASE_ROW | {
     "halted_by": "",
     "paused_by": "",
     "undoes": None,
+    "bypassed": None,
     "image": "torch-2.9",
     "last_error": "",
 }

@@ -11,7 +11,8 @@ from common.api.examples import example
 from common.audit import MAX_REASON
 from releases import selectors
 from releases.api import examples
-from releases.models import Plan, Release, ReleaseMove, ReleaseStep, Service, SlowThreshold
+from releases.models import Plan, Release, ReleaseMove, ReleaseStep, Service, SlowThreshold, TeamPolicy
+from releases.policy import APPROVALS, ROLES
 from releases.states import Decision, ReleaseHeader, ReleaseState, StepState
 from serving.protocol import DEVICES, ENGINES
 
@@ -36,6 +37,35 @@ class WeightsSerializer(serializers.Serializer[Any]):
     )
 
 
+class PolicySerializer(serializers.Serializer[Any]):
+    """What a release must go through at least."""
+
+    approval = serializers.ChoiceField(
+        choices=APPROVALS,
+        required=False,
+        help_text="another_person: not the one who started the release.",
+    )
+    role = serializers.ChoiceField(choices=ROLES, required=False, help_text="The approver's, in the team.")
+    approvers = serializers.ListField(
+        child=serializers.CharField(max_length=150),
+        max_length=50,
+        required=False,
+        allow_null=True,
+        help_text="People one of whom must approve; null: whoever has the right.",
+    )
+    percent_before_approval = serializers.IntegerField(
+        min_value=1, max_value=99, required=False, help_text="The candidate's traffic before it, at most."
+    )
+    judge = serializers.BooleanField(required=False, help_text="The candidate must be judged.")
+    plans = serializers.ListField(
+        child=serializers.CharField(max_length=150),
+        max_length=50,
+        required=False,
+        allow_null=True,
+        help_text="Names of the plans that are allowed; null: any.",
+    )
+
+
 @example(examples.SERVICE)
 class ServiceSerializer(serializers.ModelSerializer[Service]):
     team = serializers.CharField(source="team.name")
@@ -48,6 +78,9 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
         help_text="Its releases run this runtime image; null: each the one that fits best.",
     )
     plan = serializers.CharField(source="plan_name")
+    policy = PolicySerializer(
+        allow_null=True, help_text="What its releases must go through besides what team and plan demand."
+    )
     state = serializers.ChoiceField(choices=selectors.SERVICE_STATES, source="summary.state")
     stable = serializers.CharField(source="summary.stable", allow_null=True, help_text="`model:version`")
     candidate = serializers.CharField(source="summary.candidate", allow_null=True)
@@ -77,6 +110,8 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
             "settings",
             "image",
             "plan",
+            "policy",
+            "policy_replaces_team",
             "state",
             "stable",
             "stable_since",
@@ -233,7 +268,46 @@ class NewServiceSerializer(_ServiceFields):
 
 @example(examples.SERVICE_CHANGE)
 class ServiceChangeSerializer(_ServiceFields):
-    pass
+    policy = PolicySerializer(required=False, allow_null=True)
+    policy_replaces_team = serializers.BooleanField(
+        required=False, help_text="Its policy stands in for the team's; setting it takes `releases.bypass`."
+    )
+    reason = serializers.CharField(
+        max_length=MAX_REASON,
+        required=False,
+        allow_blank=True,
+        help_text="Needed when its releases would have to go through less than before.",
+    )
+
+
+@example(examples.TEAM_POLICY)
+class TeamPolicySerializer(serializers.ModelSerializer[TeamPolicy]):
+    team = serializers.CharField(source="team.name")
+    policy = PolicySerializer(source="body")
+
+    class Meta:
+        model = TeamPolicy
+        fields = ("team", "policy", "changed_by", "changed_at")
+
+
+@example(examples.TEAM_POLICY_CHANGE)
+class TeamPolicyChangeSerializer(serializers.Serializer[Any]):
+    policy = PolicySerializer(help_text="The whole of it: what is left out demands nothing.")
+    reason = serializers.CharField(
+        max_length=MAX_REASON,
+        required=False,
+        allow_blank=True,
+        help_text="Needed when it demands less than before.",
+    )
+
+
+class BypassSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(source="bypass_reason")
+    lacks = serializers.SerializerMethodField(help_text="What the plan lacked of what was demanded.")
+
+    @extend_schema_field(serializers.ListField(child=serializers.CharField()))
+    def get_lacks(self, release: Release) -> Any:
+        return [str(term) for term in selectors.shortfalls_of(release)]
 
 
 class StepSerializer(serializers.ModelSerializer[ReleaseStep]):
@@ -334,6 +408,9 @@ class ReleaseSerializer(ReleaseRowSerializer):
     halted_by = serializers.CharField(help_text="Who gave it up; empty: nobody has.")
     paused_by = serializers.CharField(help_text="Who wants it to stay as it is; empty: nobody does.")
     undoes = serializers.IntegerField(source="undoes_id", allow_null=True)
+    bypassed = serializers.SerializerMethodField(
+        help_text="Why it was let past the release policy, and what its plan lacked of that; null: nothing."
+    )
     image = serializers.CharField(
         source="image.name",
         default=None,
@@ -355,9 +432,14 @@ class ReleaseSerializer(ReleaseRowSerializer):
             "halted_by",
             "paused_by",
             "undoes",
+            "bypassed",
             "image",
             "last_error",
         )
+
+    @extend_schema_field(BypassSerializer(allow_null=True))
+    def get_bypassed(self, release: Release) -> Any:
+        return BypassSerializer(release).data if release.shortfalls else None
 
     @extend_schema_field(WeightsSerializer)
     def get_weights(self, release: Release) -> Any:
@@ -400,6 +482,13 @@ class NewReleaseSerializer(serializers.Serializer[Any]):
     image = serializers.CharField(
         max_length=95, required=False, allow_null=True, help_text="Runtime image; null: as the service says."
     )
+    bypass = serializers.CharField(
+        max_length=MAX_REASON,
+        required=False,
+        allow_blank=True,
+        help_text="Why it may be released though its plan falls short of the release policy; takes the right "
+        "`releases.bypass`.",
+    )
 
 
 @extend_schema_serializer(component_name="RequiredReason")
@@ -440,12 +529,24 @@ class NewPlanSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(max_length=63)
     team = serializers.CharField(max_length=63, required=False)
     body = serializers.DictField(help_text="`steps`, and `judge` where it differs from the default.")
+    reason = serializers.CharField(
+        max_length=MAX_REASON,
+        required=False,
+        allow_blank=True,
+        help_text="Needed for a name that a release policy names.",
+    )
 
 
 @example(examples.PLAN_CHANGE)
 class PlanChangeSerializer(serializers.Serializer[Any]):
     body = serializers.DictField()
     team = serializers.CharField(max_length=63, required=False)
+    reason = serializers.CharField(
+        max_length=MAX_REASON,
+        required=False,
+        allow_blank=True,
+        help_text="Needed when a service uses it and it would demand less of releases than before.",
+    )
 
 
 class MoveSerializer(serializers.ModelSerializer[ReleaseMove]):

@@ -28,7 +28,7 @@ from models_registry import selectors as registry
 from models_registry.models import Model, Version
 from releases import plans, selectors, services
 from releases.api import serializers
-from releases.models import Plan, Release, Service
+from releases.models import Plan, Release, Service, TeamPolicy
 from releases.pages.traffic_charts import span_over
 from releases.states import MOVES, ReleaseState
 from releases.succession import with_succession
@@ -182,6 +182,7 @@ class Releases(Listed, Created, Read):
             plan_name=given.get("plan", ""),
             reason=given.get("reason", ""),
             image=_image(self, given.get("image")),
+            bypass=given.get("bypass", ""),
         )
 
     @extend_schema(responses=serializers.ReleaseSerializer)
@@ -290,7 +291,13 @@ class PlanCollection(Created, Read, Put, Deleted, Plans):
 
     def create_one(self, given: dict[str, Any]) -> Plan:
         team = _team(self, given.get("team"), Right.SERVICES_WRITE)
-        return services.save_plan(actor=self.actor, team=team, name=given["name"], body=given["body"])
+        return services.save_plan(
+            actor=self.actor,
+            team=team,
+            name=given["name"],
+            body=given["body"],
+            reason=given.get("reason", ""),
+        )
 
     def put_one(self, instance: Plan | None, given: dict[str, Any], expected: int | None) -> Plan:
         name = self.request.query_params.get("team") or given.get("team")
@@ -301,6 +308,7 @@ class PlanCollection(Created, Read, Put, Deleted, Plans):
             name=self.kwargs["plan"],
             body=given["body"],
             expected_revision=expected if instance and instance.pk else None,
+            reason=given.get("reason", ""),
         )
 
     def delete_one(self, instance: Plan, expected: int | None, reason: str) -> None:
@@ -311,6 +319,30 @@ class PlanCollection(Created, Read, Put, Deleted, Plans):
     def body_schema(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """The JSON schema of a plan's body."""
         return Response(plans.plan_schema())
+
+
+class TeamPolicies(Put, Listed, Read):
+    """Release policies: what every release of a team's services must go through at least."""
+
+    queryset = TeamPolicy.objects.select_related("team")
+    serializer_class = serializers.TeamPolicySerializer
+    inputs = {"update": serializers.TeamPolicyChangeSerializer}
+    lookup_field = "team__name"
+    lookup_url_kwarg = "team"
+    lookup_value_converter = "str"
+    sort = ("team__name",)
+
+    def put_one(self, instance: TeamPolicy | None, given: dict[str, Any], expected: int | None) -> TeamPolicy:
+        team = accounts.teams_where(self.actor, Right.READ).filter(name=self.kwargs["team"]).first()
+        if team is None:
+            raise Http404
+        return services.set_team_policy(
+            actor=self.actor,
+            team=team,
+            policy=given["policy"],
+            reason=given.get("reason", ""),
+            expected_revision=expected,
+        )
 
 
 def _may_read(actor: Actor, pk: int) -> bool:

@@ -12,7 +12,7 @@ from accounts.states import Right
 from common.actor import Actor
 from common.pages import formats
 from common.pages.looks import Tone
-from releases import plans
+from releases import plans, selectors
 from releases.judge import Threshold
 from releases.models import Release
 from releases.states import ReleaseState
@@ -71,7 +71,8 @@ def decisions(release: Release, plan: plans.Plan, actor: Actor) -> list[Action]:
         confirm=_("Reject"),
         placeholder=_("Reason"),
     )
-    return [*([] if must_be_another(release, plan, actor) else [_approve(release, plan)]), reject]
+    is_another = must_be_another(release, plan, actor) or must_be_named(release, actor)
+    return [*([] if is_another else [_approve(release, plan)]), reject]
 
 
 def may_decide(release: Release, plan: plans.Plan, actor: Actor) -> bool:
@@ -88,6 +89,12 @@ def must_be_another(release: Release, plan: plans.Plan, actor: Actor) -> bool:
     step = plan.steps[release.step_index]
     separate = isinstance(step, plans.Approval) and step.separate_requester
     return separate and release.requested_by_id is not None and release.requested_by_id == actor.user_id
+
+
+def must_be_named(release: Release, actor: Actor) -> bool:
+    """Whether the release policy names people who may approve, and this person is none of them."""
+    named = selectors.policy_at_start(release).approvers
+    return named is not None and actor.name not in named
 
 
 def operations(release: Release, actor: Actor, *, is_serving: bool) -> list[Action]:

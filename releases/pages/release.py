@@ -22,6 +22,7 @@ from releases.judge import Threshold, Verdict
 from releases.models import Approval, Release, ReleaseMove, ReleaseStep
 from releases.pages import actions, analysis, curves, lanes, notice, strip, values
 from releases.pages.traffic_charts import moments_of, span_over, traffic_charts
+from releases.policy import Term
 from releases.sampling import sampler
 
 MOVES_SHOWN = 100
@@ -79,6 +80,14 @@ class ReleasePage:
         return step.on_timeout if isinstance(step, plans.Approval) else ""
 
     @cached_property
+    def must_be_named(self) -> bool:
+        return actions.must_be_named(self.release, self._actor)
+
+    @cached_property
+    def shortfalls(self) -> Sequence[Term]:
+        return selectors.shortfalls_of(self.release)
+
+    @cached_property
     def must_be_another(self) -> bool:
         return actions.must_be_another(self.release, self.plan, self._actor)
 
@@ -86,6 +95,9 @@ class ReleasePage:
     def approvers(self) -> Sequence[User]:
         """Who else could say the word; a few of them."""
         people = people_with(Right.RELEASES_APPROVE, self.release.team).order_by("username")
+        named = selectors.policy_at_start(self.release).approvers
+        if named is not None:
+            people = people.filter(username__in=named)
         return [person for person in people[: APPROVERS_SHOWN + 1] if person.pk != self._actor.user_id]
 
     @cached_property

@@ -25,6 +25,7 @@ from releases.errors import UnknownPlan
 from releases.models import Release, Service
 from releases.pages import actions, lanes, strip, values
 from releases.pages.traffic_charts import SPANS, moments_of, span_named, traffic_charts
+from releases.policy import Term, demands, shortfalls
 from releases.sampling import sampler
 
 HISTORY_SHOWN = 25
@@ -157,6 +158,25 @@ class ServicePage:
             return strip.strip_of_plan(selectors.plan_named(name, team=self.service.team))
         except UnknownPlan:
             return []
+
+    def shortfalls_of_plan(self, name: str) -> Sequence[Term]:
+        """What the plan lacks of what is demanded; nothing is demanded of a service's first version."""
+        if self.service.stable_version_id is None:
+            return ()
+        try:
+            plan = selectors.plan_named(name, team=self.service.team)
+        except UnknownPlan:
+            return ()
+        return shortfalls(plan, selectors.policy_of(self.service))
+
+    @cached_property
+    def demanded(self) -> Sequence[Term]:
+        """What its releases must go through."""
+        return demands(selectors.policy_of(self.service))
+
+    @cached_property
+    def may_bypass(self) -> bool:
+        return may(self._actor, Right.RELEASES_BYPASS, self.service.team)
 
     def image_for(self, version: Version | None, named: RuntimeImage | None) -> ForeseenImage:
         """What a release would run."""

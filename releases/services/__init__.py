@@ -5,6 +5,7 @@ A wish is a column on the release row; `releases.reconcilers` moves the state.
 
 from releases.services.approval import approve, reject
 from releases.services.plan import delete_plan, save_plan
+from releases.services.policy import set_team_policy
 from releases.services.release import abort, pause, resume, rollback, start_release
 from releases.services.release_header import set_release_header
 from releases.services.service import change_service, create_service
@@ -24,5 +25,6 @@ __all__ = [
     "save_plan",
     "set_release_header",
     "set_slow_threshold",
+    "set_team_policy",
     "start_release",
 ]

@@ -1,4 +1,5 @@
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from accounts.models import User
 from accounts.services import require
@@ -7,7 +8,7 @@ from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel
 from releases import plans, selectors
-from releases.errors import NotWaiting, SeparationOfDuties
+from releases.errors import BelowPolicy, NotWaiting, SeparationOfDuties
 from releases.events import ReleaseMoved
 from releases.models import Approval, Release
 from releases.services.release import halt_release, state_word
@@ -17,7 +18,7 @@ from releases.states import Decision, Halt, ReleaseState
 def approve(release: Release, *, actor: Actor, reason: str) -> Approval:
     """Say yes to the approval that the release waits for.
 
-    Raises NotAllowed, NotWaiting, SeparationOfDuties.
+    Raises NotAllowed, NotWaiting, SeparationOfDuties, BelowPolicy when the policy names other people.
     """
     return _decide(release, Decision.APPROVE, actor=actor, reason=reason)
 
@@ -43,6 +44,13 @@ def _decide(release: Release, decision: Decision, *, actor: Actor, reason: str) 
         if decision == Decision.APPROVE and separate and release.requested_by_id == actor.user_id:
             raise SeparationOfDuties(
                 "You asked for this release, so somebody else must approve it: that is what its plan says."
+            )
+        named = selectors.policy_at_start(release).approvers
+        if decision == Decision.APPROVE and named is not None and actor.name not in named:
+            people = ", ".join(named) or _("nobody")
+            raise BelowPolicy(
+                _("The release policy names who may approve: %(people)s. You are not among them.")
+                % {"people": people}
             )
         try:
             with transaction.atomic():

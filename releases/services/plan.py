@@ -9,17 +9,27 @@ from accounts.states import Right
 from common import audit
 from common.actor import Actor
 from common.reconcile import kernel
-from releases import plans
+from releases import plans, selectors
 from releases.errors import InvalidPlan, NotPossibleNow, PlanProblem
 from releases.models import Plan, Service
+from releases.policy import Term, demanded_by, lowered
+from releases.services.policy import may_lower, record_lowering
 
 
 def save_plan(
-    *, actor: Actor, team: Team, name: str, body: Mapping[str, Any], expected_revision: int | None = None
+    *,
+    actor: Actor,
+    team: Team,
+    name: str,
+    body: Mapping[str, Any],
+    expected_revision: int | None = None,
+    reason: str = "",
 ) -> Plan:
     """Create or replace the team's plan `name`. Releases that are under way keep the plan they started with.
 
-    Raises NotAllowed, InvalidPlan (with faults per place), common.revisions.Stale.
+    Demanding less of the releases of a service that uses it, or changing a plan that a release policy names,
+    takes the right `releases.bypass` and a `reason`. Raises NotAllowed, BelowPolicy, BypassReasonMissing,
+    InvalidPlan (with faults per place), common.revisions.Stale.
     """
     require(actor, Right.SERVICES_WRITE, team)
     if name in plans.BUILTIN_PLANS:
@@ -34,6 +44,8 @@ def save_plan(
         "changed_at": kernel.clock(),
     }
     with transaction.atomic():
+        easier = _easier(team, name, parsed)
+        may_lower(easier, actor=actor, team=team, reason=reason)
         plan, is_new = Plan.objects.get_or_create(team=team, name=name, defaults=values)
         before = "" if is_new else plan.hash
         if not is_new:
@@ -43,13 +55,28 @@ def save_plan(
             "plan.create" if is_new else "plan.change",
             subject=plan,
             team_id=team.pk,
+            reason=reason,
             detail={"before": before, "after": plan.hash},
         )
+        record_lowering(easier, actor=actor, subject=plan, team=team, reason=reason)
     return plan
 
 
+def _easier(team: Team, name: str, after: plans.Plan) -> tuple[Term, ...]:
+    """What releases would no longer have to go through if the plan of that name became `after`."""
+    before = Plan.objects.filter(team=team, name=name).first()
+    if before is not None and before.hash == plans.plan_hash(after):
+        return ()
+    if selectors.is_named_by_policy(name, team=team):
+        return (Term("pinned", {"name": name}),)
+    if before is None or not Service.objects.filter(team=team, plan_name=name).exists():
+        return ()
+    return lowered(demanded_by(plans.parse_plan(before.body)), demanded_by(after))
+
+
 def delete_plan(plan: Plan, *, actor: Actor, reason: str = "") -> None:
-    """Raises NotAllowed, NotPossibleNow when services use it or it is built in."""
+    """Raises NotAllowed, NotPossibleNow when services use it or it is built in; as `save_plan` when a release
+    policy names it."""
     if plan.team_id is None:
         raise NotPossibleNow(f"'{plan.name}' is built in: it cannot be deleted.")
     require(actor, Right.SERVICES_WRITE, plan.team)
@@ -58,6 +85,9 @@ def delete_plan(plan: Plan, *, actor: Actor, reason: str = "") -> None:
     )
     if users:
         raise NotPossibleNow(f"Services use this plan: {', '.join(users)}. Give them another plan first.")
+    is_named = selectors.is_named_by_policy(plan.name, team=plan.team)
+    easier = (Term("pinned", {"name": plan.name}),) if is_named else ()
+    may_lower(easier, actor=actor, team=plan.team, reason=reason)
     with transaction.atomic():
         audit.record(
             actor,
@@ -67,4 +97,5 @@ def delete_plan(plan: Plan, *, actor: Actor, reason: str = "") -> None:
             team_id=plan.team_id,
             detail={"body": plan.body},
         )
+        record_lowering(easier, actor=actor, subject=plan, team=plan.team, reason=reason)
         plan.delete()

@@ -13,8 +13,9 @@ from models_registry.models import Version
 from models_registry.states import VersionState
 from releases import plans, selectors
 from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable
-from releases.events import ReleaseMoved
+from releases.events import ReleaseMoved, RollbackStarted
 from releases.models import Release, ReleaseMove, ReleaseStep, Service
+from releases.services.policy import let_pass, record_bypass
 from releases.states import IN_MOTION, Halt, ReleaseState
 
 
@@ -26,10 +27,12 @@ def start_release(
     plan_name: str = "",
     reason: str = "",
     image: RuntimeImage | None = None,
+    bypass: str = "",
 ) -> Release:
     """Set the version on its way, with `image` if one is named for this release alone.
 
-    Raises NotAllowed, NotReleasable, AlreadyInMotion, UnknownPlan.
+    A plan that falls short of the release policy takes the right `releases.bypass` and a reason, `bypass`.
+    Raises NotAllowed, BelowPolicy, BypassReasonMissing, NotReleasable, AlreadyInMotion, UnknownPlan.
     """
     require(actor, Right.RELEASES_START, service.team)
     with transaction.atomic():
@@ -40,6 +43,7 @@ def start_release(
             actor=actor,
             reason=reason,
             image=image,
+            bypass=bypass,
         )
 
 
@@ -103,7 +107,8 @@ def rollback(release: Release, *, actor: Actor, reason: str) -> Release:
     """Return to the version before this release.
 
     In motion: all traffic back to stable now; the same release is returned. Promoted and still what serves: a
-    new release of the version it replaced, by the `direct` plan, is started and returned.
+    new release of the version it replaced, by the `direct` plan, is started and returned. That version has
+    served before, so no release policy demands anything of it.
     Raises NotAllowed, NotPossibleNow, NotReleasable, AlreadyInMotion.
     """
     require(actor, Right.RELEASES_OPERATE, release.team)
@@ -121,6 +126,7 @@ def rollback(release: Release, *, actor: Actor, reason: str) -> Release:
         if release.from_version is None:
             raise NotPossibleNow("This was the service's first version: there is none to return to.")
         audit.record(actor, "release.rollback", subject=release, team_id=release.team_id, reason=reason)
+        events.publish(RollbackStarted(release.pk))
         return begin(
             service,
             version=release.from_version,
@@ -141,12 +147,19 @@ def begin(
     reason: str,
     undoes: Release | None = None,
     image: RuntimeImage | None = None,
+    bypass: str = "",
 ) -> Release:
     """Create the release with its steps; call it inside the transaction of whoever wishes it."""
     plan = selectors.plan_named(plan_name, team=service.team)
     # Read inside the transaction: what is stable now is what the release starts from.
-    service.refresh_from_db(fields=["stable_version", "stable_deployment"])
+    service.refresh_from_db(
+        fields=["stable_version", "stable_deployment", "plan_name", "policy", "policy_replaces_team"]
+    )
     _check_releasable(service, version)
+    policy = selectors.policy_of(service)
+    # Nobody's requests go to a service's first version, and a rollback must not wait for anybody at night.
+    is_exempt = undoes is not None or service.stable_version_id is None
+    missing = () if is_exempt else let_pass(plan, policy, actor=actor, service=service, bypass=bypass)
     if image is not None and (fault := image_fault(image, engine=service.engine, team=service.team)):
         raise NotReleasable(fault)
     body = plan.model_dump(mode="json")
@@ -160,6 +173,9 @@ def begin(
         plan_name=plan.name,
         plan=body,
         plan_hash=plans.plan_hash(plan),
+        policy=policy.to_dict(),
+        shortfalls=[term.to_dict() for term in missing],
+        bypass_reason=bypass.strip() if missing else "",
         requested_by_id=actor.user_id,
         requester=actor.name,
         reason=reason,
@@ -198,6 +214,8 @@ def begin(
             **({"image": image.name} if image else {}),
         },
     )
+    if missing:
+        record_bypass(release, missing, actor=actor, reason=bypass.strip())
     kernel.wake(release)
     events.publish(ReleaseMoved(release.pk, service.pk))
     release.refresh_from_db()

@@ -3,6 +3,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import F
 from django.utils.translation import gettext as _
 
 from accounts.models import Team
@@ -18,6 +19,8 @@ from releases.engine_settings import resource_faults, setting_faults
 from releases.errors import InvalidService
 from releases.events import ServiceChanged
 from releases.models import Service
+from releases.policy import Term, lowered
+from releases.services.policy import may_lower, parse_policy, record_lowering
 from releases.services.release import begin, image_fault
 from serving.protocol import ENGINES
 
@@ -90,11 +93,18 @@ def create_service(
 
 
 def change_service(
-    service: Service, *, actor: Actor, expected_revision: int | None = None, **changes: Any
+    service: Service,
+    *,
+    actor: Actor,
+    expected_revision: int | None = None,
+    reason: str = "",
+    **changes: Any,
 ) -> Service:
     """Change what the next release of the service will use; workers that run now stay as they are.
 
-    Raises NotAllowed, InvalidService, UnknownPlan, common.revisions.Stale.
+    Another plan or policy that demands less of releases than before takes the right `releases.bypass` and a
+    `reason`. Raises NotAllowed, BelowPolicy, BypassReasonMissing, InvalidService, UnknownPlan,
+    common.revisions.Stale.
     """
     require(actor, Right.SERVICES_WRITE, service.team)
     allowed = {
@@ -107,6 +117,8 @@ def change_service(
         "resources",
         "settings",
         "plan_name",
+        "policy",
+        "policy_replaces_team",
         "image",
     }
     fixed = sorted(set(changes) - allowed)
@@ -114,13 +126,27 @@ def change_service(
         raise InvalidService(fields={name: ["Cannot be changed after creation."] for name in fixed})
     if "plan_name" in changes:
         selectors.plan_named(changes["plan_name"], team=service.team)
-    for name, value in changes.items():
-        setattr(service, name, value)
-    _check(service)
+    if changes.get("policy") is not None:
+        changes["policy"] = parse_policy(changes["policy"]).to_dict()
     with transaction.atomic():
+        # Locks the row, so that nobody raises the policy between the comparison and the change.
+        Service.objects.filter(pk=service.pk).update(plan_name=F("plan_name"))
+        service.refresh_from_db(fields=["plan_name", "policy", "policy_replaces_team"])
+        before, stood_in = selectors.policy_of(service), service.policy_replaces_team
+        for name, value in changes.items():
+            setattr(service, name, value)
+        _check(service)
+        easier = lowered(before, selectors.policy_of(service))
+        if service.policy_replaces_team and not stood_in:
+            # It would not follow when the team demands more some day, even if it demands no less today.
+            easier = (*easier, Term("team"))
+        may_lower(easier, actor=actor, team=service.team, reason=reason)
         service.change(expected=expected_revision, **changes)
         detail = changes | ({"image": str(changes["image"] or "")} if "image" in changes else {})
-        audit.record(actor, "service.change", subject=service, team_id=service.team_id, detail=detail)
+        audit.record(
+            actor, "service.change", subject=service, team_id=service.team_id, reason=reason, detail=detail
+        )
+        record_lowering(easier, actor=actor, subject=service, team=service.team, reason=reason)
         events.publish(ServiceChanged(service.pk))
     return service
 

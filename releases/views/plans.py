@@ -10,6 +10,7 @@ from accounts.models import Team
 from accounts.selectors import teams_where
 from accounts.states import Right
 from common.actor import Actor
+from common.audit import MAX_REASON
 from common.errors import SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import done, page, refusals_at_the_form
@@ -18,6 +19,7 @@ from releases import plans, selectors, services
 from releases.models import Plan
 from releases.pages.plan_form import KIND_NAMES, Draft
 from releases.pages.strip import strip_of_plan
+from releases.policy import demands
 
 UNPROCESSABLE = 422
 
@@ -37,7 +39,8 @@ def plan_list(request: HttpRequest) -> HttpResponse:
         }
         for row in rows
     ]
-    context = {"plans": listed, "may_write": _writable_teams(actor).exists()}
+    teams = [(team, demands(selectors.policy_of_team(team))) for team in selectors.teams_with_services(actor)]
+    context = {"plans": listed, "may_write": _writable_teams(actor).exists(), "policies": teams}
     return page(request, "releases/plans.html", context)
 
 
@@ -96,7 +99,7 @@ def edit_plan(request: HttpRequest, team: str, name: str) -> HttpResponse:
 @refusals_at_the_form
 def delete_plan(request: HttpRequest, team: str, name: str) -> HttpResponse:
     actor = of_request(request)
-    services.delete_plan(_plan(actor, team, name), actor=actor)
+    services.delete_plan(_plan(actor, team, name), actor=actor, reason=request.POST.get("reason", ""))
     return done(request, f"The plan {name} is deleted.", to="/settings/plans/")
 
 
@@ -154,6 +157,7 @@ def _save(
             name=name,
             body=draft.document,
             expected_revision=int(revision) if stored is not None and revision.isdigit() else None,
+            reason=given.get("reason", "")[:MAX_REASON],
         )
     except SlipwayError as error:
         return str(error)
@@ -186,6 +190,7 @@ def _editor(
         "changes": changes,
         "strip": strip,
         "kinds": KIND_NAMES.items(),
+        "reason": request.POST.get("reason", ""),
         "refreshes": _is_preview(request),
     }
     return page(request, "releases/plan_editor.html", context, parts=("editor", "preview"), status=status)

@@ -50,7 +50,7 @@ def service_list(request: HttpRequest) -> HttpResponse:
 @signed_in
 def service_page(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
-    shown = ServicePage(_service(actor, name), actor, span=request.GET.get("range", ""))
+    shown = ServicePage(visible_service(actor, name), actor, span=request.GET.get("range", ""))
     context = {"shown": shown, "service": shown.service, "refreshes": is_part_request(request)}
     return page(request, "releases/service.html", context, parts=("now",))
 
@@ -81,7 +81,7 @@ def new_service(request: HttpRequest) -> HttpResponse:
 @signed_in
 def service_settings(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
-    service = _service(actor, name)
+    service = visible_service(actor, name)
     if request.POST.get("choosing"):
         typed = ServiceChangeForm(service=service, actor=actor, typed=request.POST.dict())
         shown = {"form": typed, "service": service}
@@ -95,7 +95,11 @@ def service_settings(request: HttpRequest, name: str) -> HttpResponse:
         changes = form.changes()
         try:
             services.change_service(
-                service, actor=actor, expected_revision=changes.pop("revision"), **changes
+                service,
+                actor=actor,
+                expected_revision=changes.pop("revision"),
+                reason=form.cleaned_data["reason"],
+                **changes,
             )
         except SlipwayError as error:
             _blame(form, error)
@@ -110,7 +114,7 @@ def service_settings(request: HttpRequest, name: str) -> HttpResponse:
 def release_header(request: HttpRequest, name: str) -> HttpResponse:
     """The one place where a new key is shown."""
     actor = of_request(request)
-    service = _service(actor, name)
+    service = visible_service(actor, name)
     key = services.set_release_header(service, actor=actor, header=request.POST.get("release_header", ""))
     if not key:
         return done(request, _("Saved. The gateway follows within seconds."), to=f"/services/{name}/")
@@ -124,7 +128,7 @@ def release_header(request: HttpRequest, name: str) -> HttpResponse:
 def release_version(request: HttpRequest, name: str) -> HttpResponse:
     """Choose a version, a plan and a reason; `?version=v2` chooses the first."""
     actor = of_request(request)
-    service = _service(actor, name)
+    service = visible_service(actor, name)
     if request.method != "POST":
         initial = {"plan": service.plan_name} | {key: value for key, value in request.GET.items() if value}
         form = ReleaseForm(service=service, actor=actor, initial=initial)
@@ -140,6 +144,7 @@ def release_version(request: HttpRequest, name: str) -> HttpResponse:
                 plan_name=given["plan"],
                 reason=given["reason"].strip(),
                 image=given.get("image"),
+                bypass=given.get("bypass", ""),
             )
         except SlipwayError as error:
             _blame(form, error)
@@ -159,6 +164,8 @@ def _release_form(
         "shown": shown,
         "plan_name": plan_name,
         "plan_strip": shown.strip_of_plan(plan_name),
+        "shortfalls": shown.shortfalls_of_plan(plan_name),
+        "may_bypass": shown.may_bypass,
         "model_url": f"/models/{service.model.name}/",
         "foreseen": SimpleLazyObject(lambda: shown.image_for(form.chosen_version(), form.chosen_image())),
     }
@@ -184,7 +191,7 @@ def _blame(form: forms.Form, error: SlipwayError) -> None:
                 form.add_error(None, f"{name}: {sentence}")
 
 
-def _service(actor: Actor, name: str) -> Service:
+def visible_service(actor: Actor, name: str) -> Service:
     found = selectors.services_for(actor).filter(name=name).first()
     if found is None:
         raise Http404("There is no such service, or you may not see it.")

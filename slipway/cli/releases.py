@@ -36,6 +36,10 @@ def start(
     version: VersionLabel,
     plan: Annotated[str, typer.Option("--plan", help="Empty: the service's own.")] = "",
     image: Annotated[str, typer.Option("--image", help="Runtime image; empty: as the service says.")] = "",
+    bypass: Annotated[
+        str,
+        typer.Option("--bypass", help="Why it may be released though its plan falls short of the policy."),
+    ] = "",
     reason: Reason = "",
     wait: Wait = False,
     wait_for: WaitFor = None,
@@ -45,7 +49,7 @@ def start(
     context = context_of(typer_context)
     model, name = split_version(version)
     body = {"service": service, "model": model, "version": name, "reason": reason}
-    body |= {key: value for key, value in {"plan": plan, "image": image}.items() if value}
+    body |= {key: value for key, value in {"plan": plan, "image": image, "bypass": bypass}.items() if value}
     release = context.client.create(at("releases"), body)
     _announce(context, release)
     _finish(context, release, wait=wait, wait_for=wait_for, timeout=timeout)

@@ -71,6 +71,7 @@ def test_the_form_foresees_what_a_release_would_run_or_why_it_would_stop(scene: 
     assert "echo-2: echo 0.10.0" in ada.get(form, headers=part).content.decode()
     named = ada.get(f"{form}?version=v2&image=echo-1", headers=part).content.decode()
     assert "Image echo-1 does not run story:v2" in named
+    scene.follow("direct")
     ada.post(form, {"version": "v2", "plan": "direct", "image": "echo-2", "reason": "better"})
     release = Release.objects.get(service=scene.service, version=scene.v2)
     assert release.image is not None

@@ -320,7 +320,7 @@ def test_a_promoted_release_is_rolled_back_by_a_release_of_the_version_before(sc
 def test_a_release_keeps_the_plan_it_started_with(scene: Scene) -> None:
     release = scene.start()
     body = {"steps": [{"kind": "deploy", "replicas": 1}, {"kind": "promote"}]}
-    services.save_plan(actor=Actor.system("test"), team=scene.team, name="swift", body=body)
+    services.save_plan(actor=Actor.system("test"), team=scene.team, name="swift", body=body, reason="test")
     scene.run_until_state(S.WAITING_APPROVAL)
     release.refresh_from_db()
     assert len(selectors.plan_of(release).steps) == 8

@@ -125,10 +125,17 @@ class Scene:
         return dict(self.gateway.send(self.name, requests))
 
     def start(self, version: Version | None = None, **how: Any) -> Release:
+        """By a plan that is named it releases as if that were the service's own."""
+        if "plan_name" in how:
+            self.follow(how["plan_name"])
         self.release = services.start_release(
             actor=self.requester, service=self.service, version=version or self.v2, reason="better", **how
         )
         return self.release
+
+    def follow(self, plan_name: str) -> None:
+        """Make it the service's plan: less is demanded of no release."""
+        Service.objects.filter(pk=self.service.pk).update(plan_name=plan_name)
 
     def tick(self, kernel: Kernel) -> None:
         kernel.sweep()

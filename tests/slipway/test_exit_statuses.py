@@ -23,11 +23,25 @@ def latest(scene: Scene) -> Release:
 
 
 def test_0_when_it_is_promoted(terminal: Terminal, scene: Scene) -> None:
-    said = start(terminal, scene, "--plan", "direct", "--wait")
+    scene.follow("direct")
+    said = start(terminal, scene, "--wait")
 
     assert said.status == 0, said
     assert said.out.startswith(f"Release {latest(scene).pk}: {scene.v2} on {scene.name} is promoted. ")
     assert latest(scene).state == ReleaseState.PROMOTED
+
+
+def test_not_0_when_its_plan_falls_short_and_0_for_who_may_say_why_that_is_right(
+    terminal: Terminal, scene: Scene
+) -> None:
+    bypass = ("--plan", "direct", "--bypass", "the leak must stop")
+    said = start(terminal, scene, *bypass)
+    assert said.status != 0
+    assert "releases.bypass" in said.err
+    admin = token_for(scene._person("cleo", "admin"))
+    words = ("release", "start", scene.name, scene.v2, "--reason", "better")
+    assert terminal(*words, *bypass, token=admin).status == 0
+    assert latest(scene).bypass_reason == "the leak must stop"
 
 
 def test_0_at_once_without_waiting(terminal: Terminal, scene: Scene) -> None:

@@ -12,9 +12,8 @@ JSON = ("--output", "json")
 
 
 def test_json_is_one_document_on_stdout_and_words_go_to_stderr(terminal: Terminal, scene: Scene) -> None:
-    said = terminal(
-        *JSON, "release", "start", scene.name, scene.v2, "--reason", "r", "--plan", "direct", "--wait"
-    )
+    scene.follow("direct")
+    said = terminal(*JSON, "release", "start", scene.name, scene.v2, "--reason", "r", "--wait")
 
     assert said.document["state"] == "promoted"
     assert "is promoted" in said.err
@@ -44,7 +43,8 @@ def test_a_service_tells_its_traffic_in_words(terminal: Terminal, scene: Scene) 
 
 
 def test_a_pipe_gets_a_line_for_each_piece_of_news(terminal: Terminal, scene: Scene) -> None:
-    said = terminal("release", "start", scene.name, scene.v2, "--reason", "r", "--plan", "direct", "--wait")
+    scene.follow("direct")
+    said = terminal("release", "start", scene.name, scene.v2, "--reason", "r", "--wait")
 
     lines = said.err.splitlines()
     assert "state promoted" in lines
@@ -58,7 +58,8 @@ def test_a_terminal_gets_a_live_picture(
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
 
-    said = terminal("release", "start", scene.name, scene.v2, "--reason", "r", "--plan", "direct", "--wait")
+    scene.follow("direct")
+    said = terminal("release", "start", scene.name, scene.v2, "--reason", "r", "--wait")
 
     assert "✓" in said.err
     assert "\x1b[" in said.err

@@ -24,6 +24,10 @@ def _plan(scene: Scene) -> Mapping[str, Any]:
     return {"plan": scene.plan.name}
 
 
+def _policy(scene: Scene) -> Mapping[str, Any]:
+    return {"team": scene.release_policy.team.name}
+
+
 def _because(scene: Scene) -> Mapping[str, Any]:
     return {"reason": "because"}
 
@@ -53,6 +57,16 @@ ROUTES = [
         fill=_service,
         body=lambda scene: {"description": "x"},
     ),
+    Route("GET", "services/{service}/traffic/", Right.READ, fill=_service),
+    Route("GET", "services/{service}/slow-thresholds/", Right.READ, fill=_service),
+    Route(
+        "POST",
+        "services/{service}/slow-thresholds/",
+        Right.RELEASES_APPROVE,
+        fill=_service,
+        body=lambda scene: {"milliseconds": 320, "reason": "because"},
+        status=201,
+    ),
     Route("GET", "releases/", Access.SIGNED_IN, owned=False),
     Route(
         "POST",
@@ -70,6 +84,15 @@ ROUTES = [
     Route("POST", "releases/{id}/resume/", Right.RELEASES_OPERATE, fill=_paused, body=_because),
     Route("POST", "releases/{id}/abort/", Right.RELEASES_OPERATE, fill=_release, body=_because),
     Route("POST", "releases/{id}/rollback/", Right.RELEASES_OPERATE, fill=_release, body=_because),
+    Route("GET", "release-policies/", Access.SIGNED_IN, owned=False),
+    Route("GET", "release-policies/{team}/", Right.READ, fill=_policy),
+    Route(
+        "PUT",
+        "release-policies/{team}/",
+        Right.RELEASES_BYPASS,
+        fill=_policy,
+        body=lambda scene: {"policy": {"judge": True}, "reason": "because"},
+    ),
     Route("GET", "plans/", Access.SIGNED_IN, owned=False),
     Route("GET", "plans/schema/", Access.SIGNED_IN, owned=False),
     Route(

@@ -37,8 +37,9 @@ from models_registry.models import (
 from models_registry.services import demand_signatures, trust_key
 from models_registry.signing.keys import PrivateKey
 from models_registry.sources import allowed_directory
-from releases.models import Plan, Release, Service
+from releases.models import Plan, Release, Service, TeamPolicy
 from releases.plans import CANARY, Approval, plan_hash
+from releases.services import set_team_policy
 from tests.cast import SYSTEM, Api, person, team, token_of
 from tests.clusters.world import version_of
 from tests.images.builders import image
@@ -229,6 +230,10 @@ class Scene:
         return Plan.objects.create(
             team=self.team, name=new_name(), body=body, hash=plan_hash(CANARY), changed_by="someone"
         )
+
+    @cached_property
+    def release_policy(self) -> TeamPolicy:
+        return set_team_policy(actor=SYSTEM, team=self.team, policy={"approval": "anyone"})
 
     @cached_property
     def service(self) -> Service:

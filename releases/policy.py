@@ -1,0 +1,250 @@
+"""What a release must go through at least, and what a plan lacks of that. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Literal, Self
+
+from django.utils.translation import gettext_lazy as _
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from releases import plans
+from releases.judge.rules import IndicatorRules, JudgeRules
+
+ApprovalBy = Literal["none", "anyone", "another_person"]
+APPROVALS: tuple[ApprovalBy, ...] = ("none", "anyone", "another_person")
+ROLES: tuple[Literal["approver", "admin"], ...] = ("approver", "admin")
+PERCENT_BEFORE_APPROVAL = 50
+
+TERMS: Mapping[str, Any] = {
+    "approval.none": _("no approval"),
+    "approval.anyone": _("an approval"),
+    "approval.another_person": _("an approval by another person than the requester"),
+    "role.approver": _("an approver's approval"),
+    "role.admin": _("an admin's approval"),
+    "approvers": _("an approval by one of: %(names)s"),
+    "approvers.nobody": _("an approval, but by nobody whom both team and service name"),
+    "percent": _("at most %(percent)s %% of the traffic before the approval"),
+    "judge": _("a judge step"),
+    "plans": _("one of the plans: %(names)s"),
+    "pinned": _("the plan %(name)s as it is, which a release policy names"),
+    "team": _("what its team's policy demands"),
+    "plans.none": _("no plan that both team and service allow"),
+    "lacks.approval": _("It asks for no approval."),
+    "lacks.another_person": _("It asks for no approval by another person than the requester."),
+    "lacks.admin": _("It asks for no admin's approval."),
+    "lacks.certain_approval": _("Its approval is skipped when the judge certifies the candidate."),
+    "lacks.early_approval": _(
+        "It gives the candidate %(percent)s %% of the traffic before the approval, more than %(most)s %%."
+    ),
+    "lacks.judge": _("It has no judge step."),
+    "lacks.evidence": _("Its judge step goes on without enough evidence."),
+    "lacks.judging": _("The judge is not heeded while it waits for the approval."),
+    "lacks.strictness": _("Its judge is too lenient: %(rule)s is %(value)s, and may be %(limit)s."),
+    "lacks.plan": _("It is none of the plans that are allowed: %(names)s."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One thing that is demanded, or lacking; `str` says it in the reader's language."""
+
+    kind: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return str(TERMS[self.kind]) % self.values
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        return cls(document["kind"], document["values"])
+
+
+Names = Annotated[
+    tuple[Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=150)], ...],
+    Field(max_length=50),
+]
+
+
+class Policy(BaseModel):
+    """The least that a release has to go through before all traffic goes to its version."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    approval: ApprovalBy = Field(
+        default="none", description="Who must approve; another_person = not the one who started the release."
+    )
+    role: Literal["approver", "admin"] = Field(
+        default="approver", description="The role in the service's team that the approver must have."
+    )
+    approvers: Names | None = Field(
+        default=None, description="Names of the people one of whom must approve; null: whoever has the right."
+    )
+    percent_before_approval: Annotated[int, Field(strict=True, ge=1, le=99)] = Field(
+        default=PERCENT_BEFORE_APPROVAL,
+        description="The most of the traffic that the candidate may have before the approval, in percent.",
+    )
+    judge: Annotated[bool, Field(strict=True)] = Field(
+        default=False, description="The candidate must be judged before it is promoted."
+    )
+    plans: Names | None = Field(default=None, description="Names of the plans that are allowed; null: any.")
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.model_dump(mode="json")
+
+
+NOTHING = Policy()
+
+
+def stricter(one: Policy, other: Policy) -> Policy:
+    """The least that satisfies both."""
+    return Policy(
+        approval=max(one.approval, other.approval, key=APPROVALS.index),
+        role=max(one.role, other.role, key=ROLES.index),
+        approvers=_both(one.approvers, other.approvers),
+        percent_before_approval=min(one.percent_before_approval, other.percent_before_approval),
+        judge=one.judge or other.judge,
+        plans=_both(one.plans, other.plans),
+    )
+
+
+def demanded_by(plan: plans.Plan) -> Policy:
+    """What the plan itself makes sure of: a service whose plan it is demands no less of other plans."""
+    approvals = [(index, step) for index, step in _approvals(plan) if step.when == "always"]
+    judge = not _judge_lacks(plan)
+    if not approvals:
+        return Policy(judge=judge)
+    index, step = max(
+        approvals, key=lambda one: (one[1].separate_requester, ROLES.index(one[1].role), -one[0])
+    )
+    return Policy(
+        approval="another_person" if step.separate_requester else "anyone",
+        role=step.role,
+        percent_before_approval=max(PERCENT_BEFORE_APPROVAL, min(_percent_before(plan, index), 99)),
+        judge=judge,
+    )
+
+
+def shortfalls(plan: plans.Plan, policy: Policy) -> tuple[Term, ...]:
+    """What the plan lacks of what is demanded; empty when it may be followed."""
+    found: list[Term] = []
+    if policy.plans is not None and plan.name not in policy.plans:
+        found.append(Term("lacks.plan", {"names": ", ".join(policy.plans)}))
+    if policy.approval != "none":
+        found += _approval_lacks(plan, policy)
+    if policy.judge:
+        found += _judge_lacks(plan)
+    return tuple(found)
+
+
+def demands(policy: Policy) -> tuple[Term, ...]:
+    """The policy, one thing after the other; empty when it demands nothing."""
+    found: list[Term] = []
+    if policy.approval != "none":
+        found.append(Term(f"approval.{policy.approval}"))
+        if policy.role == "admin":
+            found.append(Term("role.admin"))
+        if policy.approvers is not None:
+            found.append(_names("approvers", "approvers.nobody", policy.approvers))
+        found.append(Term("percent", {"percent": policy.percent_before_approval}))
+    if policy.judge:
+        found.append(Term("judge"))
+    if policy.plans is not None:
+        found.append(_names("plans", "plans.none", policy.plans))
+    return tuple(found)
+
+
+def lowered(before: Policy, after: Policy) -> tuple[Term, ...]:
+    """What `before` demanded and `after` no longer does; empty when nothing became easier."""
+    joined = stricter(before, after)
+    return tuple(term for term in demands(joined) if term not in demands(after))
+
+
+def _approval_lacks(plan: plans.Plan, policy: Policy) -> list[Term]:
+    approvals = _approvals(plan)
+    if not approvals:
+        return [Term("lacks.another_person" if policy.approval == "another_person" else "lacks.approval")]
+    if policy.approval == "another_person":
+        approvals = [one for one in approvals if one[1].separate_requester]
+        if not approvals:
+            return [Term("lacks.another_person")]
+    if policy.role == "admin":
+        approvals = [one for one in approvals if one[1].role == "admin"]
+        if not approvals:
+            return [Term("lacks.admin")]
+    certain = [one for one in approvals if one[1].when == "always"]
+    if not certain:
+        return [Term("lacks.certain_approval")]
+    percent, most = _percent_before(plan, certain[0][0]), policy.percent_before_approval
+    return [Term("lacks.early_approval", {"percent": percent, "most": most})] if percent > most else []
+
+
+def _approvals(plan: plans.Plan) -> list[tuple[int, plans.Approval]]:
+    return [(index, step) for index, step in enumerate(plan.steps) if isinstance(step, plans.Approval)]
+
+
+def _percent_before(plan: plans.Plan, index: int) -> int:
+    return max((step.percent for step in plan.steps[:index] if isinstance(step, plans.Weight)), default=0)
+
+
+LENIENT: Sequence[tuple[str, float]] = (
+    ("roll_back_above_ratio", 5.0),
+    ("roll_back_min_percent", 5.0),
+    ("promote_below_ratio", 10.0),
+    ("promote_below_percent", 10.0),
+)
+"""Above these a judge step certifies what anybody would call broken: it counts as none."""
+LEAST_FALSE_ROLL_BACK_PERCENT = 0.1
+LEAST_REQUESTS = 20
+MOST_FALSE_PROMOTE_PERCENT = 20.0
+MOST_ABORT_PERCENT = 75.0
+
+
+def _judge_lacks(plan: plans.Plan) -> list[Term]:
+    steps = [step for step in plan.steps if isinstance(step, plans.Judge)]
+    if not steps:
+        return [Term("lacks.judge")]
+    found = list(_lenient(plan.judge))
+    if all(step.on_insufficient == "promote" for step in steps):
+        found.append(Term("lacks.evidence"))
+    if not all(step.keep_judging for _index, step in _approvals(plan)):
+        found.append(Term("lacks.judging"))
+    return found
+
+
+def _lenient(rules: JudgeRules) -> list[Term]:
+    at_most = [
+        (f"judge.{name}.{rule}", getattr(one, rule), limit)
+        for name, one in _indicators(rules)
+        for rule, limit in LENIENT
+    ]
+    at_most += [
+        ("judge.false_promote_percent", rules.false_promote_percent, MOST_FALSE_PROMOTE_PERCENT),
+        ("judge.abort_above_percent", rules.abort_above_percent, MOST_ABORT_PERCENT),
+    ]
+    at_least = [
+        ("judge.false_roll_back_percent", rules.false_roll_back_percent, LEAST_FALSE_ROLL_BACK_PERCENT),
+        ("judge.min_requests", rules.min_requests, LEAST_REQUESTS),
+    ]
+    found = [_strictness(*one, "≤") for one in at_most if one[1] is not None and one[1] > one[2]]
+    return found + [_strictness(*one, "≥") for one in at_least if one[1] < one[2]]
+
+
+def _indicators(rules: JudgeRules) -> list[tuple[str, IndicatorRules]]:
+    return list(rules.indicators.items())
+
+
+def _strictness(rule: str, value: float, limit: float, sign: str) -> Term:
+    return Term("lacks.strictness", {"rule": rule, "value": f"{value:g}", "limit": f"{sign} {limit:g}"})
+
+
+def _names(some: str, none: str, names: Sequence[str]) -> Term:
+    return Term(some, {"names": ", ".join(names)}) if names else Term(none)
+
+
+def _both(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return tuple(sorted(set(one) & set(other)))

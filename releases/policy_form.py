@@ -1,0 +1,91 @@
+"""What people fill in about a release policy. Fields only: services decide."""
+
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+from django.utils.translation import gettext_lazy as _
+
+from common.audit import MAX_REASON
+from releases.policy import NOTHING, Policy
+
+
+def reason_field(help_text: Any) -> forms.CharField:
+    return forms.CharField(
+        label=_("Reason"),
+        max_length=MAX_REASON,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text=help_text,
+    )
+
+
+class NameList(forms.CharField):
+    """Names with commas between them; none is None, which demands nothing."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return value if isinstance(value, str) else ", ".join(value or ())
+
+    def to_python(self, value: Any) -> Any:
+        names = [name.strip() for name in str(value or "").split(",")]
+        return sorted({name for name in names if name}) or None
+
+    def validate(self, value: Any) -> None:
+        if self.required and not value:
+            super().validate("")
+
+    def run_validators(self, value: Any) -> None:
+        """The policy knows what a name may be."""
+
+
+class PolicyForm(forms.Form):
+    approval = forms.ChoiceField(
+        label=_("Approval"),
+        choices=[
+            ("none", _("Not required")),
+            ("anyone", _("By anyone with the right, the requester included")),
+            ("another_person", _("By another person than the requester")),
+        ],
+    )
+    role = forms.ChoiceField(
+        label=_("Role of the approver"), choices=[("approver", _("Approver")), ("admin", _("Admin"))]
+    )
+    approvers = NameList(
+        label=_("Named approvers"),
+        required=False,
+        help_text=_("User names with commas between them; one of them must approve. Empty: whoever may."),
+    )
+    percent_before_approval = forms.IntegerField(
+        label=_("Traffic before the approval (%)"),
+        min_value=1,
+        max_value=99,
+        help_text=_("The most that the candidate may get before somebody has approved."),
+    )
+    judge = forms.BooleanField(
+        label=_("Analysis required"),
+        required=False,
+        help_text=_("The plan must have a judge step, and the judge must not be lenient."),
+    )
+    plans = NameList(
+        label=_("Allowed plans"),
+        required=False,
+        help_text=_("Names with commas between them. Empty: every plan that meets the rest."),
+    )
+
+    def __init__(self, data: QueryDict | None = None, *, policy: Policy = NOTHING, **initial: Any) -> None:
+        super().__init__(data, initial=policy.to_dict() | initial)
+        self.fields["reason"] = reason_field(_("Required when less is demanded than before."))
+
+    def document(self) -> dict[str, Any]:
+        """As `releases.policy.Policy` reads it."""
+        return {name: self.cleaned_data[name] for name in Policy.model_fields}
+
+
+class ServicePolicyForm(PolicyForm):
+    policy_replaces_team = forms.BooleanField(
+        label=_("Replace the team's policy"),
+        required=False,
+        help_text=_(
+            "The service then need not do what its team demands. This takes the right releases.bypass."
+        ),
+    )

@@ -1,0 +1,108 @@
+"""What a plan lacks of what is demanded. Pure."""
+
+from typing import Any
+
+import pytest
+
+from releases import plans
+from releases.judge.rules import JudgeRules
+from releases.policy import NOTHING, Policy, demanded_by, lowered, shortfalls, stricter
+
+BUILTIN = list(plans.BUILTIN_PLANS.values())
+
+
+def plan(*steps: dict[str, Any], name: str = "own", **rest: Any) -> plans.Plan:
+    body = [{"kind": "deploy", "share_percent": 100}, *steps, {"kind": "promote"}]
+    return plans.parse_plan({"name": name, "steps": body, **rest})
+
+
+def weight(percent: int) -> dict[str, Any]:
+    return {"kind": "weight", "percent": percent}
+
+
+def kinds(some: plans.Plan, policy: Policy) -> list[str]:
+    return [term.kind for term in shortfalls(some, policy)]
+
+
+UNLESS = {"when": "unless_certified"}
+JUDGE = {"kind": "judge", "on_insufficient": "wait"}
+CANARY = demanded_by(plans.CANARY)
+
+
+@pytest.mark.parametrize("built_in", BUILTIN)
+def test_a_plan_lacks_nothing_of_what_it_demands_itself(built_in: plans.Plan) -> None:
+    assert shortfalls(built_in, demanded_by(built_in)) == ()
+
+
+def test_the_built_in_plans_demand_what_they_say() -> None:
+    assert Policy(approval="another_person", judge=True) == CANARY
+    assert demanded_by(plans.CANARY_QUICK) == Policy(approval="anyone", judge=True)
+    assert demanded_by(plans.DIRECT) == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("some", "missing"),
+    [
+        (plans.DIRECT, ["lacks.another_person", "lacks.judge"]),
+        (plans.CANARY_QUICK, ["lacks.another_person"]),
+        (plan(weight(5), JUDGE), ["lacks.another_person"]),
+        (plan(weight(5), JUDGE, {"kind": "approval", "separate_requester": False}), ["lacks.another_person"]),
+        (plan(weight(5), JUDGE, {"kind": "approval"} | UNLESS), ["lacks.certain_approval"]),
+        (plan(weight(5), JUDGE, weight(100), {"kind": "approval"}), ["lacks.early_approval"]),
+        (plan(weight(5), {"kind": "approval"}), ["lacks.judge"]),
+        (plan(weight(5), JUDGE | {"on_insufficient": "promote"}, {"kind": "approval"}), ["lacks.evidence"]),
+        (plan(weight(5), JUDGE, {"kind": "approval", "keep_judging": False}), ["lacks.judging"]),
+    ],
+)  # fmt: skip
+def test_what_falls_short_of_the_canary_plan_is_named(some: plans.Plan, missing: list[str]) -> None:
+    assert kinds(some, CANARY) == missing
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"errors": {"roll_back_above_ratio": 90, "promote_below_ratio": 100}},
+        {"errors": {"roll_back_min_percent": 99}},
+        {"false_roll_back_percent": 0.01},
+        {"abort_above_percent": 99},
+        {"min_requests": 1},
+    ],
+)
+def test_a_judge_that_lets_everything_pass_is_none(rules: dict[str, Any]) -> None:
+    lenient = plan(weight(5), JUDGE, {"kind": "approval"}, judge=rules)
+    assert set(kinds(lenient, CANARY)) == {"lacks.strictness"}
+    assert JudgeRules().min_requests >= 20
+
+
+def test_one_good_approval_is_enough_and_the_first_of_them_counts() -> None:
+    twice = plan(weight(40), JUDGE, {"kind": "approval"}, weight(90), {"kind": "approval", "role": "admin"})
+    assert kinds(twice, CANARY) == []
+    assert kinds(twice, Policy(approval="anyone", role="admin")) == ["lacks.early_approval"]
+
+
+def test_a_plan_of_the_list_is_allowed_and_no_other() -> None:
+    policy = Policy(plans=("canary", "own"))
+    assert kinds(plan(name="own"), policy) == []
+    assert "canary, own" in str(shortfalls(plans.DIRECT, policy)[0])
+
+
+def test_the_stricter_of_two_policies_demands_what_both_do() -> None:
+    team = Policy(approval="another_person", approvers=("bo", "cy"), plans=("canary", "own"))
+    service = Policy(approval="anyone", role="admin", approvers=("bo", "di"), judge=True, plans=("direct",))
+    both = stricter(team, service)
+    assert both == stricter(service, team)
+    assert both.approvers == ("bo",)
+    assert both.plans == ()
+    assert lowered(team, both) == lowered(service, both) == ()
+    assert kinds(plans.DIRECT, both)[0] == "lacks.plan"
+
+
+def test_what_became_easier_is_named() -> None:
+    before = Policy(approval="another_person", judge=True, plans=("canary",))
+    assert lowered(before, before) == ()
+    assert [term.kind for term in lowered(before, Policy(approval="anyone", plans=("canary", "direct")))] == [
+        "approval.another_person", "judge", "plans",
+    ]  # fmt: skip
+    assert [term.kind for term in lowered(NOTHING, before)] == []
+    named = Policy(approval="anyone", approvers=("bo",))
+    assert str(lowered(named, Policy(approval="anyone"))[0]) == "an approval by one of: bo"
