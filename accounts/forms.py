@@ -216,7 +216,7 @@ class TokenForm(forms.Form):
 
 class DeliveryFilter(django_filters.FilterSet):  # type: ignore[misc]
     type = django_filters.CharFilter(
-        "event__type", "icontains", label=_("Event"), widget=SearchInput("release.ended")
+        "event__type", "icontains", label=_("Event"), widget=SearchInput(_("release.ended"))
     )
     state = django_filters.ChoiceFilter(label=_("State"), empty_label=_("Any"), choices=DeliveryState.choices)
 

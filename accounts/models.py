@@ -58,7 +58,9 @@ class User(AbstractUser, Revised):
         constraints: ClassVar = [
             # Two names that differ in case only are one name to the eye, to the login and to the lockout.
             models.UniqueConstraint(
-                Lower("username"), name="user_name_any_case", violation_error_message="This name is taken."
+                Lower("username"),
+                name="user_name_any_case",
+                violation_error_message=gettext_lazy("This name is taken."),
             ),
             models.CheckConstraint(
                 condition=Q(kind=AccountKind.PERSON)

@@ -332,15 +332,15 @@ def _worker_now(
 def _reason(row: WorkerRow, beat: Beat | None, alert: Alert) -> str:
     if alert == Alert.LOST:
         heard = (
-            _("No heartbeat for %(0f)s s") % {"0f": f"{beat.age_seconds:.0f}"}
+            _("No heartbeat for %(amount)s s") % {"amount": f"{beat.age_seconds:.0f}"}
             if beat
             else _("No heartbeat yet")
         )
         return _("%(heard)s, although its process runs.") % {"heard": heard}
     if alert == Alert.STUCK and beat:
-        return _("All of its %(slots)s slots have been busy for %(0f)s s and more.") % {
+        return _("All of its %(slots)s slots have been busy for %(amount)s s and more.") % {
             "slots": beat.slots,
-            "0f": f"{beat.full_seconds:.0f}",
+            "amount": f"{beat.full_seconds:.0f}",
         }
     if row.state != WorkerState.READY:
         return row.reason or (beat.reason if beat else "")

@@ -122,7 +122,11 @@ def _named(wanted: Deployment, image: RuntimeImage, wish: Wish) -> Picked:
         wanted,
         image,
         _("%(image)s was named%(else)s.%(doubted)s")
-        % {"image": image, "else": f", though it {deprecated}" if deprecated else "", "doubted": doubted},
+        % {
+            "image": image,
+            "else": _(", though it %(deprecated)s") % {"deprecated": deprecated} if deprecated else "",
+            "doubted": doubted,
+        },
     )
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from django.utils.translation import gettext as _
+
 from images import rules, versions
 from images.rules import Image, Refusal, Wish
 
@@ -91,18 +93,29 @@ def _tried(image: Image, wish: Wish) -> int:
 def _praise(best: Judged, wish: Wish, *, of: int) -> str:
     image = best.image
     what = " ".join(word for word in (image.engine, image.engine_version) if word)
-    cuda = f" with CUDA {image.cuda_version}" if image.cuda_version else ""
-    where = (
-        "a worker without a GPU" if wish.gpus == () else " and ".join(_seen(gpu) for gpu in wish.gpus or ())
+    cuda = (
+        _(" with CUDA %(cuda_version)s") % {"cuda_version": image.cuda_version} if image.cuda_version else ""
     )
-    among = "the only one that fits" if of == 1 else f"the best of {of} that fit"
-    tried = ", and has been tried there" if _tried(image, wish) else ""
+    where = (
+        _("a worker without a GPU")
+        if wish.gpus == ()
+        else _(" and ").join(_seen(gpu) for gpu in wish.gpus or ())
+    )
+    among = _("the only one that fits") if of == 1 else _("the best of %(of)s that fit") % {"of": of}
+    tried = _(", and has been tried there") if _tried(image, wish) else ""
     doubted = f" Open: {'; '.join(best.doubts)}." if best.doubts else ""
-    return f"{what}{cuda} is {among}{f' {where}' if where else ''}{tried}.{doubted}"
+    return _("%(what)s%(cuda)s is %(among)s%(rest)s%(tried)s.%(doubted)s") % {
+        "what": what,
+        "cuda": cuda,
+        "among": among,
+        "rest": f" {where}" if where else "",
+        "tried": tried,
+        "doubted": doubted,
+    }
 
 
 def _seen(gpu: rules.Gpu) -> str:
-    facts = {"compute capability": gpu.capability, "driver": gpu.driver}
+    facts = {_("compute capability"): gpu.capability, "driver": gpu.driver}
     told = ", ".join(f"{name} {value}" for name, value in facts.items() if value)
     return f"{gpu} ({told})" if told else gpu.name
 
@@ -113,4 +126,7 @@ def _why_not(judged: Judged, best: Judged | None, wish: Wish) -> str:
     assert best is not None  # noqa: S101  (one that fits is in its place otherwise)
     pairs = zip(merits(best, wish), merits(judged, wish), _BETTER_BY, strict=True)
     better = next(words for mine, theirs, words in pairs if mine != theirs)
-    return f"fits, but {best.image.name} {better.format(image=best.image)}."
+    return _("fits, but %(image)s %(image_2)s.") % {
+        "image": best.image.name,
+        "image_2": better.format(image=best.image),
+    }

@@ -5,8 +5,7 @@ from typing import Any
 import django_filters
 from django import forms
 from django.db.models import QuerySet
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy as _
 
 from accounts.actors import of_request
 from accounts.models import Team
@@ -40,25 +39,23 @@ def _plain(placeholder: str = "") -> forms.TextInput:
 class ImageFilter(django_filters.FilterSet):  # type: ignore[misc]
     q = django_filters.CharFilter(
         method="mentioning",
-        label=gettext_lazy("Search"),
-        widget=SearchInput(gettext_lazy("Name, engine, version, repository, digest")),
+        label=_("Search"),
+        widget=SearchInput(_("Name, engine, version, repository, digest")),
     )
-    engine = django_filters.ChoiceFilter(
-        label=gettext_lazy("Engine"), empty_label=gettext_lazy("Any"), choices=ENGINE_CHOICES
-    )
+    engine = django_filters.ChoiceFilter(label=_("Engine"), empty_label=_("Any"), choices=ENGINE_CHOICES)
     state = django_filters.ChoiceFilter(
         method="in_state",
-        label=gettext_lazy("State"),
-        empty_label=gettext_lazy("Any"),
+        label=_("State"),
+        empty_label=_("Any"),
         choices=ImageState.choices,
     )
     team = django_filters.ModelChoiceFilter(
         field_name="team",
         to_field_name="name",
         queryset=lambda request: teams_where(of_request(request), Right.READ).order_by("name"),
-        label=gettext_lazy("Team"),
-        empty_label=gettext_lazy("Any"),
-        null_label=gettext_lazy("The whole installation"),
+        label=_("Team"),
+        empty_label=_("Any"),
+        null_label=_("The whole installation"),
     )
 
     def mentioning(self, rows: QuerySet[RuntimeImage], _name: str, words: str) -> QuerySet[RuntimeImage]:
@@ -96,7 +93,7 @@ class MirrorsField(forms.CharField):
             region, _space, repository = line.strip().partition(" ")
             if region and not repository.strip():
                 raise forms.ValidationError(
-                    _("'%(strip)s' names no repository after the region.") % {"strip": line.strip()[:80]}
+                    _("'%(text)s' names no repository after the region.") % {"text": line.strip()[:80]}
                 )
             if region in found:
                 raise forms.ValidationError(_("The region %(region)s stands twice.") % {"region": region})
@@ -113,13 +110,13 @@ class Changeable(forms.Form):
     acceleration = forms.ChoiceField(
         choices=Acceleration.choices,
         required=False,
-        help_text=gettext_lazy("How a cluster should get it sooner."),
+        help_text=_("How a cluster should get it sooner."),
     )
     acceleration_why = forms.CharField(
         max_length=500,
         required=False,
-        label=gettext_lazy("Why so"),
-        help_text=gettext_lazy("In a sentence; needed with an acceleration."),
+        label=_("Why so"),
+        help_text=_("In a sentence; needed with an acceleration."),
     )
 
 
@@ -128,59 +125,53 @@ class ImageChangeForm(Changeable):
 
 
 class NewImageForm(Changeable):
-    name = forms.CharField(
-        max_length=95, widget=_plain("vllm-0.10.2"), help_text=gettext_lazy("Unique over all teams.")
-    )
+    name = forms.CharField(max_length=95, widget=_plain("vllm-0.10.2"), help_text=_("Unique over all teams."))
     team = forms.ModelChoiceField(
-        Team.objects.none(), to_field_name="name", help_text=gettext_lazy("Whose releases may use it.")
+        Team.objects.none(), to_field_name="name", help_text=_("Whose releases may use it.")
     )
     engine = forms.ChoiceField(choices=ENGINE_CHOICES)
     engine_version = forms.CharField(max_length=50, widget=_plain("0.10.2"))
     reference = forms.CharField(
         max_length=MAX_REFERENCE + 80,
         widget=_plain("registry.example.org/serving/vllm@sha256:..."),
-        help_text=gettext_lazy(
-            "With its digest, as crane digest REPOSITORY:TAG prints it. A tag can be moved."
-        ),
+        help_text=_("With its digest, as crane digest REPOSITORY:TAG prints it. A tag can be moved."),
     )
     cuda_version = forms.CharField(
         max_length=20,
         required=False,
         label="CUDA",
         widget=_plain("12.8"),
-        help_text=gettext_lazy("Empty: it brings none."),
+        help_text=_("Empty: it brings none."),
     )
     least_driver = forms.CharField(
         max_length=20,
         required=False,
-        label=gettext_lazy("Least driver"),
+        label=_("Least driver"),
         widget=_plain("550.54.14"),
-        help_text=gettext_lazy("Empty: what its CUDA needs."),
+        help_text=_("Empty: what its CUDA needs."),
     )
     code = forms.CharField(
         required=False,
         max_length=500,
-        label=gettext_lazy("Compute capabilities"),
+        label=_("Compute capabilities"),
         widget=_plain("8.0 9.0 10.0+PTX"),
-        help_text=gettext_lazy(
-            "That it was compiled for; as torch.cuda.get_arch_list() prints them will do."
-        ),
+        help_text=_("That it was compiled for; as torch.cuda.get_arch_list() prints them will do."),
     )
     formats = forms.MultipleChoiceField(
         choices=WEIGHT_FORMATS,
         required=False,
-        label=gettext_lazy("Loads"),
+        label=_("Loads"),
         widget=forms.CheckboxSelectMultiple,
-        help_text=gettext_lazy("None: not known."),
+        help_text=_("None: not known."),
     )
     size = forms.IntegerField(
         min_value=0,
         max_value=2**40,
         required=False,
-        label=gettext_lazy("Size in MB"),
-        help_text=gettext_lazy("Compressed, as it is pulled."),
+        label=_("Size in MB"),
+        help_text=_("Compressed, as it is pulled."),
     )
-    runs_on_cpu = forms.BooleanField(required=False, label=gettext_lazy("Runs without a GPU, too"))
+    runs_on_cpu = forms.BooleanField(required=False, label=_("Runs without a GPU, too"))
 
     field_order = (
         "name", "team", "engine", "engine_version", "reference", "cuda_version", "least_driver", "code",
@@ -208,8 +199,8 @@ class DeprecationForm(forms.Form):
         RuntimeImage.objects.none(),
         to_field_name="name",
         required=False,
-        empty_label=gettext_lazy("Nothing"),
-        label=gettext_lazy("Replaced by"),
+        empty_label=_("Nothing"),
+        label=_("Replaced by"),
     )
 
     def __init__(self, *args: Any, image: RuntimeImage, actor: Actor, **options: Any) -> None:
@@ -224,16 +215,16 @@ class TrialForm(forms.Form):
     architecture = forms.CharField(
         max_length=200,
         required=False,
-        label=gettext_lazy("Architecture of the model"),
+        label=_("Architecture of the model"),
         widget=_plain("LlamaForCausalLM"),
-        help_text=gettext_lazy("Empty: it is the same for any."),
+        help_text=_("Empty: it is the same for any."),
     )
     outcome = forms.ChoiceField(choices=Outcome.choices)
     words = forms.CharField(
         max_length=MAX_REASON,
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text=gettext_lazy("How it fails, if it does: it keeps releases from this image."),
+        help_text=_("How it fails, if it does: it keeps releases from this image."),
     )
 
 
@@ -242,24 +233,24 @@ class FitForm(forms.Form):
 
     engine = forms.ChoiceField(choices=ENGINE_CHOICES)
     engine_version = forms.CharField(
-        max_length=50, required=False, widget=_plain(">=0.10"), label=gettext_lazy("Engine's version")
+        max_length=50, required=False, widget=_plain(">=0.10"), label=_("Engine's version")
     )
     gpu = forms.CharField(
         max_length=100,
         required=False,
         label="GPU",
         widget=_plain("NVIDIA H100 80GB HBM3"),
-        help_text=gettext_lazy("As nvidia-smi names it, or none."),
+        help_text=_("As nvidia-smi names it, or none."),
     )
     driver = forms.CharField(max_length=20, required=False, widget=_plain("550.54.14"))
     model = forms.ModelChoiceField(
-        Model.objects.none(), to_field_name="name", required=False, empty_label=gettext_lazy("Any")
+        Model.objects.none(), to_field_name="name", required=False, empty_label=_("Any")
     )
     version = forms.CharField(
         max_length=95,
         required=False,
         widget=_plain("v1"),
-        help_text=gettext_lazy("Of the model; empty: the newest."),
+        help_text=_("Of the model; empty: the newest."),
     )
 
     def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:

@@ -40,9 +40,9 @@ def reference_of(text: str, *, field: str = "reference") -> Reference:
                 field: [
                     _(
                         "A tag can be moved to other content: give the digest as well, "
-                        "REPOSITORY@sha256:..., as `crane digest %(TAG)s` prints it."
+                        "REPOSITORY@sha256:..., as `crane digest %(tag)s` prints it."
                     )
-                    % {"TAG": text or "REPOSITORY:TAG"}
+                    % {"tag": text or "REPOSITORY:TAG"}
                 ]
             }
         )

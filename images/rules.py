@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from common.languages import Text
 from images import cuda, gpus, versions
 
 
@@ -101,11 +105,14 @@ class Refusal:
 
 FP8_LEAST = "8.9"
 """docs.vllm.ai, "FP8 W8A8": FP8 computation needs compute capability 8.9 (Ada Lovelace and later)."""
-FP8_FALLBACKS: Mapping[str, tuple[str, str]] = {
+FP8_FALLBACKS: Mapping[str, tuple[str, Text]] = {
     # docs.vllm.ai, the same page: "weight-only W8A16, utilizing FP8 Marlin".
-    "vllm": ("7.5", "keeps its FP8 weights, but computes in 16 bits (older releases: from 8.0 on only)"),
+    "vllm": (
+        "7.5",
+        gettext_lazy("keeps its FP8 weights, but computes in 16 bits (older releases: from 8.0 on only)"),
+    ),
     # transformers, quantizer_finegrained_fp8: "We will default to dequantizing the model to bf16".
-    "transformers": ("", "unpacks FP8 weights to bfloat16: twice the memory"),
+    "transformers": ("", gettext_lazy("unpacks FP8 weights to bfloat16: twice the memory")),
 }
 """From which compute capability on an engine runs FP8 weights all the same (empty: any), and how."""
 LEAST_FOR: Mapping[tuple[str, str], str] = {
@@ -124,12 +131,18 @@ BF16_LEAST = "8.0"
 def refusals(image: Image, wish: Wish) -> list[Refusal]:
     """Every reason why it cannot be; what is not known refuses nothing."""
     if image.engine != wish.engine:
-        return [Refusal(Fact.ENGINE, f"is an image of {image.engine}, not of {wish.engine}")]
+        return [
+            Refusal(
+                Fact.ENGINE,
+                _("is an image of %(engine)s, not of %(engine_2)s")
+                % {"engine": image.engine, "engine_2": wish.engine},
+            )
+        ]
     found = [*_of_engine_version(image, wish), *_of_format(image, wish.model)]
     if image.deprecation:
         found.append(Refusal(Fact.DEPRECATED, image.deprecation))
     if wish.gpus == () and not image.runs_on_cpu:
-        found.append(Refusal(Fact.GPU, "needs a GPU; there is none"))
+        found.append(Refusal(Fact.GPU, _("needs a GPU; there is none")))
     for gpu in wish.gpus or ():
         found += _on(image, wish, gpu)
     return list(dict.fromkeys(found))
@@ -139,11 +152,11 @@ def doubts(image: Image, wish: Wish) -> list[str]:
     """What could not be checked, or will be slower or tighter than it might."""
     found: list[str] = []
     if wish.gpus is None:
-        found.append("the GPUs are not known")
+        found.append(_("the GPUs are not known"))
     if wish.engine_version and not versions.numbers(image.engine_version):
-        found.append("its engine's version cannot be compared")
+        found.append(_("its engine's version cannot be compared"))
     if wish.model.format and not image.formats:
-        found.append("which formats it loads is not known")
+        found.append(_("which formats it loads is not known"))
     for gpu in wish.gpus or ():
         found += _doubts_on(image, wish, gpu)
     return list(dict.fromkeys(found))
@@ -167,64 +180,100 @@ def way_on(image: Image, gpu: Gpu) -> str:
 def _of_engine_version(image: Image, wish: Wish) -> Iterator[Refusal]:
     if image.engine_version and not versions.answers(wish.engine_version, image.engine_version):
         yield Refusal(
-            Fact.ENGINE_VERSION, f"has {image.engine} {image.engine_version}; asked is {wish.engine_version}"
+            Fact.ENGINE_VERSION,
+            _("has %(engine)s %(engine_version)s; asked is %(engine_version_2)s")
+            % {
+                "engine": image.engine,
+                "engine_version": image.engine_version,
+                "engine_version_2": wish.engine_version,
+            },
         )
 
 
 def _of_format(image: Image, model: Model) -> Iterator[Refusal]:
     if model.format and image.formats and model.format not in image.formats:
-        yield Refusal(Fact.FORMAT, f"loads {_listed(image.formats)}; the model is {model.format}")
+        yield Refusal(
+            Fact.FORMAT,
+            _("loads %(image)s; the model is %(model)s")
+            % {"image": _listed(image.formats), "model": model.format},
+        )
 
 
 def _on(image: Image, wish: Wish, gpu: Gpu) -> Iterator[Refusal]:
     if not image.cuda_version:
-        yield Refusal(Fact.GPU, f"brings no CUDA; the worker gets {gpu}")
+        yield Refusal(Fact.GPU, _("brings no CUDA; the worker gets %(gpu)s") % {"gpu": gpu})
         return
     if gpu.capability and image.code and not way_on(image, gpu):
         yield Refusal(
             Fact.CODE,
-            f"is compiled for {_listed(image.code)}; {gpu} has compute capability {gpu.capability}",
+            _("is compiled for %(code)s; %(gpu)s has compute capability %(capability)s")
+            % {"code": _listed(image.code), "gpu": gpu, "capability": gpu.capability},
         )
     least, why = _driver_for(image, gpu)
     if least and gpu.driver and versions.at_least(gpu.driver, least) is False:
-        yield Refusal(Fact.DRIVER, f"needs driver {least} or newer{why}; {gpu} has {gpu.driver}")
+        yield Refusal(
+            Fact.DRIVER,
+            _("needs driver %(least)s or newer%(why)s; %(gpu)s has %(driver)s")
+            % {"least": least, "why": why, "gpu": gpu, "driver": gpu.driver},
+        )
     if (capability := _least_for(wish)) and gpu.capability and _less(gpu.capability, capability):
         yield Refusal(
             Fact.QUANTIZATION,
-            f"{wish.engine} needs compute capability {capability} for {_quantization(wish.model)}; "
-            f"{gpu} has {gpu.capability}",
+            _(
+                "%(engine)s needs compute capability %(capability)s for %(model)s; %(gpu)s has "
+                "%(capability_2)s"
+            )
+            % {
+                "engine": wish.engine,
+                "capability": capability,
+                "model": _quantization(wish.model),
+                "gpu": gpu,
+                "capability_2": gpu.capability,
+            },
         )
     trial = trial_on(image, gpu, wish.model.architecture)
     if trial is not None and not trial.works:
-        of = f" with {trial.architecture}" if trial.architecture else ""
+        of = _(" with %(architecture)s") % {"architecture": trial.architecture} if trial.architecture else ""
         yield Refusal(
             Fact.TRIED,
-            f"failed on {trial.gpu}{of}, says {trial.by} of {trial.on:%-d %B %Y}"
-            f"{f': {trial.words}' if trial.words else ''}",
+            _("failed on %(gpu)s%(of)s, says %(by)s of %(day)s%(rest)s")
+            % {
+                "gpu": trial.gpu,
+                "of": of,
+                "by": trial.by,
+                "day": f"{trial.on:%-d %B %Y}",
+                "rest": f": {trial.words}" if trial.words else "",
+            },
         )
 
 
 def _doubts_on(image: Image, wish: Wish, gpu: Gpu) -> Iterator[str]:
     if not gpu.capability:
-        yield f"the compute capability of {gpu} is not known"
+        yield _("the compute capability of %(gpu)s is not known") % {"gpu": gpu}
     elif not image.code:
-        yield "what it was compiled for is not known"
+        yield _("what it was compiled for is not known")
     elif way_on(image, gpu) == "compiled":
-        yield f"its code is compiled for {gpu} by the driver, at every first start"
+        yield _("its code is compiled for %(gpu)s by the driver, at every first start") % {"gpu": gpu}
     if not gpu.driver:
-        yield f"the driver of {gpu} is not known"
+        yield _("the driver of %(gpu)s is not known") % {"gpu": gpu}
     elif not _driver_for(image, gpu)[0]:
-        yield f"which driver CUDA {image.cuda_version} needs is not known"
+        yield _("which driver CUDA %(cuda_version)s needs is not known") % {
+            "cuda_version": image.cuda_version
+        }
     model, fallback = wish.model, FP8_FALLBACKS.get(wish.engine)
     if gpu.capability and _is_fp8(model) and fallback and _less(gpu.capability, FP8_LEAST):
-        yield f"on {gpu} {wish.engine} {fallback[1]}"
+        yield _("on %(gpu)s %(engine)s %(fallback)s") % {
+            "gpu": gpu,
+            "engine": wish.engine,
+            "fallback": fallback[1],
+        }
     if gpu.capability and model.dtype.upper() == "BF16" and _less(gpu.capability, BF16_LEAST):
-        yield f"{gpu} has no bfloat16, in which the weights are"
+        yield _("%(gpu)s has no bfloat16, in which the weights are") % {"gpu": gpu}
     room = gpu.memory_bytes * max(1, wish.gpus_per_worker)
     if room and model.weights_bytes and model.weights_bytes > room:
         yield (
-            f"the weights take {model.weights_bytes / 2**30:.0f} GiB as they are stored; "
-            f"a worker has {room / 2**30:.0f} GiB of GPU memory"
+            _("the weights take %(needed)s GiB as stored; a worker has %(held)s GiB of GPU memory")
+            % {"needed": f"{model.weights_bytes / 2**30:.0f}", "held": f"{room / 2**30:.0f}"}
         )
 
 
@@ -233,8 +282,10 @@ def _driver_for(image: Image, gpu: Gpu) -> tuple[str, str]:
     if image.least_driver:
         return image.least_driver, ""
     if way_on(image, gpu) == "compiled" and (least := cuda.compiling_driver(image.cuda_version)):
-        return least, f" to compile the PTX of CUDA {image.cuda_version}"
-    return cuda.least_driver(image.cuda_version), f" for CUDA {image.cuda_version}"
+        return least, _(" to compile the PTX of CUDA %(cuda_version)s") % {"cuda_version": image.cuda_version}
+    return cuda.least_driver(image.cuda_version), _(" for CUDA %(cuda_version)s") % {
+        "cuda_version": image.cuda_version
+    }
 
 
 def _least_for(wish: Wish) -> str:

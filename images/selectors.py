@@ -30,9 +30,7 @@ def image_named(actor: Actor, name: str) -> RuntimeImage:
     """Raises UnknownImage."""
     found = images(actor).filter(name=name).first()
     if found is None:
-        raise UnknownImage(
-            _("There is no image '%(name95)s', or you may not see it.") % {"name95": name[:95]}
-        )
+        raise UnknownImage(_("There is no image '%(name)s', or you may not see it.") % {"name": name[:95]})
     return found
 
 
@@ -74,8 +72,8 @@ def deprecation(row: RuntimeImage) -> str:
     if row.deprecated_at is None:
         return ""
     instead = _(", use %(replaced_by)s") % {"replaced_by": row.replaced_by.name} if row.replaced_by else ""
-    return _("is deprecated since %(Y)s%(instead)s") % {
-        "Y": f"{row.deprecated_at:%-d %B %Y}",
+    return _("is deprecated since %(day)s%(instead)s") % {
+        "day": f"{row.deprecated_at:%-d %B %Y}",
         "instead": instead,
     }
 

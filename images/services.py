@@ -206,13 +206,13 @@ def _check(image: RuntimeImage) -> None:
     faults: dict[str, list[str]] = {}
     if image.engine not in ENGINES:
         faults["engine"] = [
-            _("There is no '%(engine)s'; use one of %(ENGINES)s.")
-            % {"engine": image.engine[:30], "ENGINES": ", ".join(ENGINES)}
+            _("There is no '%(engine)s'; use one of %(engines)s.")
+            % {"engine": image.engine[:30], "engines": ", ".join(ENGINES)}
         ]
     if unknown := [one for one in image.formats if one not in FORMATS]:
         faults["formats"] = [
-            _("'%(unknown)s' is none; use %(FORMATS)s.")
-            % {"unknown": unknown[0][:30], "FORMATS": ", ".join(FORMATS)}
+            _("'%(unknown)s' is none; use %(formats)s.")
+            % {"unknown": unknown[0][:30], "formats": ", ".join(FORMATS)}
         ]
     if not versions.numbers(image.engine_version):
         faults["engine_version"] = [_("Give it as the engine does, such as 0.10.2.")]
@@ -263,7 +263,7 @@ def _version(field: str, text: str) -> str:
 
 def _code(listed: Sequence[str]) -> list[str]:
     if len(listed) > MAX_CODE:
-        raise InvalidImage(fields={"code": [_("At most %(MAX_CODE)s.") % {"MAX_CODE": MAX_CODE}]})
+        raise InvalidImage(fields={"code": [_("At most %(max_code)s.") % {"max_code": MAX_CODE}]})
     found = []
     for text in listed:
         code = cuda.code_of(text)
@@ -286,7 +286,7 @@ def _mirrors(given: Mapping[str, str], digest: str) -> dict[str, str]:
     """Repositories by region, each alone or with the image's own digest."""
     if len(given) > MAX_MIRRORS:
         raise InvalidImage(
-            fields={"mirrors": [_("At most %(MAX_MIRRORS)s regions.") % {"MAX_MIRRORS": MAX_MIRRORS}]}
+            fields={"mirrors": [_("At most %(max_mirrors)s regions.") % {"max_mirrors": MAX_MIRRORS}]}
         )
     found = {}
     for region, repository in given.items():
@@ -294,7 +294,7 @@ def _mirrors(given: Mapping[str, str], digest: str) -> dict[str, str]:
             raise InvalidImage(
                 fields={
                     "mirrors": [
-                        _("'%(MAX_REGION)s' cannot name a region.") % {"MAX_REGION": region[:MAX_REGION]}
+                        _("'%(max_region)s' cannot name a region.") % {"max_region": region[:MAX_REGION]}
                     ]
                 }
             )

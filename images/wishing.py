@@ -25,7 +25,7 @@ def wish_of(
 ) -> rules.Wish:
     """`gpu` is a name, a compute capability, or `none`; empty: not known. Raises Invalid."""
     if engine not in ENGINES:
-        raise Invalid(fields={"engine": [_("Say which: %(ENGINES)s.") % {"ENGINES": ", ".join(ENGINES)}]})
+        raise Invalid(fields={"engine": [_("Say which: %(engines)s.") % {"engines": ", ".join(ENGINES)}]})
     if driver and not versions.numbers(driver):
         raise Invalid(
             fields={

@@ -66,17 +66,17 @@ def check_code(version: Version, *, at: datetime | None = None) -> None:
     if not code or exemption_of(version, at=at):
         return
     paths = [one["path"] for one in code]
-    more = _(" and %(NAMED)s more") % {"NAMED": len(paths) - _NAMED} if len(paths) > _NAMED else ""
+    more = _(" and %(named)s more") % {"named": len(paths) - _NAMED} if len(paths) > _NAMED else ""
     formats = _(", with formats that run code,") if runnable_formats_of(version) else ""
     raise CodeNotAllowed(
         _(
-            "%(version)s carries code that loaders may run: %(NAMED)s%(more)s. Import it again "
+            "%(version)s carries code that loaders may run: %(named)s%(more)s. Import it again "
             "without, or ask an admin of team %(team)s to exempt its model%(formats)s for a "
             "while."
         )
         % {
             "version": version,
-            "NAMED": ", ".join(paths[:_NAMED]),
+            "named": ", ".join(paths[:_NAMED]),
             "more": more,
             "team": version.model.team.name,
             "formats": formats,

@@ -8,14 +8,14 @@ from typing import Any, ClassVar, TypeVar
 import django_filters
 from django import forms
 from django.db.models import QuerySet
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy as _
 from drf_spectacular.utils import extend_schema_field
 
 from accounts.actors import of_request
 from accounts.models import Team
 from accounts.selectors import teams_where
 from accounts.states import Right
+from common.languages import Text
 from common.pages.forms import Choice, SearchInput
 from models_registry import selectors
 from models_registry.facts.summary import WEIGHT_FORMATS
@@ -64,7 +64,7 @@ class DigestFilter(django_filters.Filter):  # type: ignore[misc]
 class AnyOf(Choice):
     """Offers one of several values, and takes as many of them as an address names."""
 
-    def __init__(self, *, otherwise: str) -> None:
+    def __init__(self, *, otherwise: Text) -> None:
         super().__init__()
         self.otherwise = otherwise
 
@@ -84,25 +84,25 @@ def _told(made: F, help_text: str, **schema: Any) -> F:
     return described
 
 
-def _text(label: str, help_text: str, placeholder: str = "") -> django_filters.CharFilter:
+def _text(label: Text, help_text: str, placeholder: Text = "") -> django_filters.CharFilter:
     made = django_filters.CharFilter(
         method="where", label=label, max_length=MAX_TEXT, widget=SearchInput(placeholder)
     )
     return _told(made, help_text, maxLength=MAX_TEXT)
 
 
-def _beginning(label: str, help_text: str, placeholder: str = "") -> django_filters.CharFilter:
+def _beginning(label: Text, help_text: str, placeholder: Text = "") -> django_filters.CharFilter:
     return _text(label, f"{help_text}: what it begins with, in upper or lower case.", placeholder)
 
 
-def _choice(label: str, help_text: str, choices: Any) -> django_filters.ChoiceFilter:
+def _choice(label: Text, help_text: str, choices: Any) -> django_filters.ChoiceFilter:
     made = django_filters.ChoiceFilter(
         method="where", label=label, empty_label=_("Any"), choices=choices, widget=Choice
     )
-    return _told(made, help_text, enum=[value for value, _ in choices])
+    return _told(made, help_text, enum=[value for value, _label in choices])
 
 
-def _count(label: str, help_text: str) -> CountFilter:
+def _count(label: Text, help_text: str) -> CountFilter:
     made = CountFilter(method="where", label=label, max_length=30, widget=SearchInput("7B"))
     return _told(made, f"{help_text}: a number, or one such as `7B`.", pattern=_COUNT.pattern)
 
@@ -111,7 +111,7 @@ def _visible_teams(request: Any) -> QuerySet[Team]:
     return teams_where(of_request(request), Right.READ).order_by("name") if request else Team.objects.none()
 
 
-SERVED = (("true", "Served"), ("false", "Not served"))
+SERVED = (("true", _("Served")), ("false", _("Not served")))
 STATES = [choice for choice in VersionState.choices if choice[0] != VersionState.DELETED]
 
 
@@ -121,33 +121,33 @@ class ModelFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a page shows when it is asked for."""
 
     q = _text(
-        "Search",
+        _("Search"),
         "Words that must occur in name, task, description, team, aliases or architecture.",
-        "Name, task, team, alias, architecture",
+        _("Name, task, team, alias, architecture"),
     )
     team = _told(
         django_filters.ModelChoiceFilter(
             method="where",
             to_field_name="name",
             queryset=_visible_teams,
-            label=gettext_lazy("Team"),
-            empty_label=gettext_lazy("Any"),
+            label=_("Team"),
+            empty_label=_("Any"),
             widget=Choice,
-            error_messages={"invalid_choice": gettext_lazy("There is no such team, or you may not see it.")},
+            error_messages={"invalid_choice": _("There is no such team, or you may not see it.")},
         ),
         "Its owner.",
     )
-    task = _beginning("Task", "What the model is for", "text-generation")
-    served = _choice("Served", "Whether any of its versions is in use.", SERVED)
-    architecture = _beginning("Architecture", "Of the newest ready version", "LlamaForCausalLM")
-    format = _choice("Weights", "Of the newest ready version.", WEIGHT_FORMATS)
-    parameters_min = _count("Parameters from", "Of the newest ready version")
-    parameters_max = _count("to", "Of the newest ready version")
-    alias = _beginning("Alias", "Of any version", "production")
-    tag = _text("Tag", "A tag of any ready version, whole.", "evaluated")
-    created_by = _beginning("Created by", "Who created the model")
+    task = _beginning(_("Task"), "What the model is for", "text-generation")
+    served = _choice(_("Served"), "Whether any of its versions is in use.", SERVED)
+    architecture = _beginning(_("Architecture"), "Of the newest ready version", "LlamaForCausalLM")
+    format = _choice(_("Weights"), "Of the newest ready version.", WEIGHT_FORMATS)
+    parameters_min = _count(_("Parameters from"), "Of the newest ready version")
+    parameters_max = _count(_("to"), "Of the newest ready version")
+    alias = _beginning(_("Alias"), "Of any version", "production")
+    tag = _text(_("Tag"), "A tag of any ready version, whole.", "evaluated")
+    created_by = _beginning(_("Created by"), "Who created the model")
     versions = _choice(
-        "Versions",
+        _("Versions"),
         "Only models that have a version in this state.",
         [choice for choice in STATES if choice[0] not in (VersionState.READY, VersionState.ARCHIVED)],
     )
@@ -163,38 +163,36 @@ class VersionFilter(django_filters.FilterSet):  # type: ignore[misc]
     )  # fmt: skip
 
     q = _text(
-        "Search",
+        _("Search"),
         "Words that must occur in name, message, author, digest, architecture or tags.",
-        "Name, tag, digest, message, author",
+        _("Name, tag, digest, message, author"),
     )
     state = _told(
         django_filters.MultipleChoiceFilter(
             method="where",
-            label=gettext_lazy("State"),
+            label=_("State"),
             choices=STATES,
-            widget=AnyOf(otherwise="All but archived"),
+            widget=AnyOf(otherwise=_("All but archived")),
         ),
         "Archived ones are left out unless they are asked for.",
-        enum=[value for value, _ in STATES],
+        enum=[value for value, _label in STATES],
     )
-    served = _choice("Served", "Whether it is in use.", SERVED)
-    tag = _text("Tag", "One of its tags, whole.", "evaluated")
-    architecture = _beginning("Architecture", "Of its network", "LlamaForCausalLM")
-    format = _choice("Weights", "Of its weights.", WEIGHT_FORMATS)
-    parameters_min = _count("Parameters from", "Of its weights")
-    parameters_max = _count("to", "Of its weights")
-    alias = _beginning("Alias", "One that names it", "production")
+    served = _choice(_("Served"), "Whether it is in use.", SERVED)
+    tag = _text(_("Tag"), "One of its tags, whole.", "evaluated")
+    architecture = _beginning(_("Architecture"), "Of its network", "LlamaForCausalLM")
+    format = _choice(_("Weights"), "Of its weights.", WEIGHT_FORMATS)
+    parameters_min = _count(_("Parameters from"), "Of its weights")
+    parameters_max = _count(_("to"), "Of its weights")
+    alias = _beginning(_("Alias"), "One that names it", "production")
     digest = _told(
-        DigestFilter(
-            method="where", label=gettext_lazy("Digest"), max_length=71, widget=SearchInput("9f86d081884c")
-        ),
+        DigestFilter(method="where", label=_("Digest"), max_length=71, widget=SearchInput("9f86d081884c")),
         "What its digest begins with: at least 4 hex digits.",
         maxLength=71,
     )
     source = _text(
-        "Source", "What occurs in the address that it came from, or in where it lay.", "acme/chat@main"
+        _("Source"), "What occurs in the address that it came from, or in where it lay.", "acme/chat@main"
     )
-    created_by = _beginning("Created by", "Its author")
+    created_by = _beginning(_("Created by"), "Its author")
 
     def where(self, rows: QuerySet[Version], name: str, value: Any) -> QuerySet[Version]:
         return selectors.versions_where(rows, name, value == "true" if name == "served" else value)
@@ -210,20 +208,20 @@ class AnyVersionFilter(VersionFilter):
     further: ClassVar[tuple[str, ...]] = ("team", *VersionFilter.further)
 
     q = _text(
-        "Search",
+        _("Search"),
         "Words that must occur in model, name, message, author, digest, architecture or tags.",
         "Model, name, tag, digest, message, author",
     )
-    model = _beginning("Model", "Its model's name", "chat")
+    model = _beginning(_("Model"), "Its model's name", "chat")
     team = _told(
         django_filters.ModelChoiceFilter(
             method="where",
             to_field_name="name",
             queryset=_visible_teams,
-            label=gettext_lazy("Team"),
-            empty_label=gettext_lazy("Any"),
+            label=_("Team"),
+            empty_label=_("Any"),
             widget=Choice,
-            error_messages={"invalid_choice": gettext_lazy("There is no such team, or you may not see it.")},
+            error_messages={"invalid_choice": _("There is no such team, or you may not see it.")},
         ),
         "The owner of its model.",
     )

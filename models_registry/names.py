@@ -118,11 +118,11 @@ def check_file_path(path: str) -> str:
         raise Refused(shown, _("its path is absolute; only paths inside the version are allowed"))
     if len(encoded) > MAX_PATH_BYTES:
         raise Refused(
-            shown, _("its path is longer than %(MAX_PATH_BYTES)s bytes") % {"MAX_PATH_BYTES": MAX_PATH_BYTES}
+            shown, _("its path is longer than %(max_path_bytes)s bytes") % {"max_path_bytes": MAX_PATH_BYTES}
         )
     parts = path.split("/")
     if len(parts) > MAX_DEPTH:
-        raise Refused(shown, _("it lies more than %(MAX_DEPTH)s directories deep") % {"MAX_DEPTH": MAX_DEPTH})
+        raise Refused(shown, _("it lies more than %(max_depth)s directories deep") % {"max_depth": MAX_DEPTH})
     for part in parts:
         _check_component(part, shown)
     return path
@@ -134,8 +134,8 @@ def _check_component(part: str, shown: str) -> None:
     if len(part.encode()) > MAX_COMPONENT_BYTES:
         raise Refused(
             shown,
-            _("a part of its path is longer than %(MAX_COMPONENT_BYTES)s bytes")
-            % {"MAX_COMPONENT_BYTES": MAX_COMPONENT_BYTES},
+            _("a part of its path is longer than %(max_component_bytes)s bytes")
+            % {"max_component_bytes": MAX_COMPONENT_BYTES},
         )
     if any(unicodedata.category(character) in HIDDEN_CATEGORIES for character in part):
         raise Refused(shown, _("its name has control, invisible or text-reordering characters"))

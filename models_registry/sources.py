@@ -140,8 +140,8 @@ def export_target(export: Export) -> RepositoryTarget | SlipwayTarget:
             endpoint=export.endpoint,
             model=export.repo_id,
             message=export.version.message
-            or _("%(version)s of %(SLIPWAY_PUBLIC_URL)s")
-            % {"version": export.version, "SLIPWAY_PUBLIC_URL": settings.SLIPWAY_PUBLIC_URL},
+            or _("%(version)s of %(slipway_public_url)s")
+            % {"version": export.version, "slipway_public_url": settings.SLIPWAY_PUBLIC_URL},
             origin=f"{settings.SLIPWAY_PUBLIC_URL} {export.version}"[:300],
             lineage={"exported_from": f"{settings.SLIPWAY_PUBLIC_URL} {export.version} sha256:{digest}"},
             task=export.version.model.task,
@@ -199,7 +199,7 @@ def repository_named(source: str) -> AllowedRepository:
     repo_id, at, revision = source.strip()[len("hf://") :].partition("@")
     if not settings.SLIPWAY_HUB_ENDPOINTS:
         raise SourceNotAllowed(
-            _("This server reads from no hub: %(HUB_VARIABLE)s is empty.") % {"HUB_VARIABLE": HUB_VARIABLE}
+            _("This server reads from no hub: %(hub_variable)s is empty.") % {"hub_variable": HUB_VARIABLE}
         )
     if not names.REPOSITORY.fullmatch(repo_id) or (at and not names.REVISION.fullmatch(revision)):
         raise SourceNotAllowed(
@@ -218,18 +218,18 @@ def allowed_directory(source: str, *, roots: Sequence[Path], store: Path) -> All
     if not roots:
         raise SourceNotAllowed(
             _(
-                "This server imports from no directory: %(VARIABLE)s is empty. Its operator sets it "
+                "This server imports from no directory: %(variable)s is empty. Its operator sets it "
                 "to the directories that imports may read."
             )
-            % {"VARIABLE": VARIABLE}
+            % {"variable": VARIABLE}
         )
     real = Path(os.path.realpath(path))
     inside = [root for root in (Path(os.path.realpath(root)) for root in roots) if real.is_relative_to(root)]
     if not inside:
         named = ", ".join(str(root) for root in roots)
         raise SourceNotAllowed(
-            _("%(path)s is not inside an import root (%(VARIABLE)s: %(named)s).")
-            % {"path": printable(path), "VARIABLE": VARIABLE, "named": named}
+            _("%(path)s is not inside an import root (%(variable)s: %(named)s).")
+            % {"path": printable(path), "variable": VARIABLE, "named": named}
         )
     home = Path(os.path.realpath(store))
     if real.is_relative_to(home) or home.is_relative_to(real):

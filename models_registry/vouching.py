@@ -228,8 +228,8 @@ def bundle_of(version: Version, origin: str = "") -> str:
     bundle = rows.values_list("bundle", flat=True).first()
     if bundle is None:
         raise Unsigned(
-            _("%(version)s has no signature%(else)s.")
-            % {"version": version, "else": f" of this origin ({origin})" if origin else ""}
+            _("%(version)s has no signature%(rest)s.")
+            % {"version": version, "rest": f" of this origin ({origin})" if origin else ""}
         )
     return bundle
 

@@ -2,6 +2,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from channels.db import database_sync_to_async
+from django.utils.translation import gettext as _
 
 from accounts.selectors import may
 from accounts.states import Right
@@ -25,7 +26,7 @@ class ReleaseTopic(Topic):
 
     def audience(self, actor: Actor, key: str) -> Audience:
         if not key.isdigit() or not Release.objects.for_actor(actor).filter(pk=int(key)).exists():
-            raise Missing("There is no such release, or you may not see it.")
+            raise Missing(_("There is no such release, or you may not see it."))
         return ALL
 
     async def read(self, key: str) -> Mapping[Shard, Mapping[str, Any]]:
@@ -44,7 +45,7 @@ class ServiceTopic(Topic):
 
     def audience(self, actor: Actor, key: str) -> Audience:
         if not key.isdigit() or not Service.objects.for_actor(actor).filter(pk=int(key)).exists():
-            raise Missing("There is no such service, or you may not see it.")
+            raise Missing(_("There is no such service, or you may not see it."))
         return ALL
 
     async def read(self, key: str) -> Mapping[Shard, Mapping[str, Any]]:
@@ -63,7 +64,7 @@ class ReleasesTopic(Topic):
 
     def audience(self, actor: Actor, key: str) -> Audience:
         if key:
-            raise Missing("There is one list of releases only.")
+            raise Missing(_("There is one list of releases only."))
         if not may(actor, Right.READ):
-            raise NotAllowed("You may not see releases: no team lets you read.")
+            raise NotAllowed(_("You may not see releases: no team lets you read."))
         return ALL

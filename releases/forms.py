@@ -7,8 +7,7 @@ import django_filters
 from django import forms
 from django.db.models import QuerySet
 from django.http import QueryDict
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy as _
 
 from accounts.actors import of_request
 from accounts.models import Team
@@ -54,23 +53,29 @@ def _visible_services(request: Any) -> QuerySet[Service]:
 
 class ReleaseFilter(django_filters.FilterSet):  # type: ignore[misc]
     q = django_filters.CharFilter(
-        method="mentioning", label="Search", widget=SearchInput("Version, reason, person")
+        method="mentioning",
+        label=_("Search"),
+        widget=SearchInput(_("Version, reason, person")),
     )
     state = django_filters.ChoiceFilter(
         method="in_state",
-        label="State",
-        empty_label="Any",
-        choices=[(IN_MOTION_CHOICE, "In motion"), *ReleaseState.choices],
+        label=_("State"),
+        empty_label=_("Any"),
+        choices=[(IN_MOTION_CHOICE, _("In motion")), *ReleaseState.choices],
     )
     service = django_filters.ModelChoiceFilter(
         field_name="service",
         to_field_name="name",
         queryset=_visible_services,
-        label="Service",
-        empty_label="Any",
+        label=_("Service"),
+        empty_label=_("Any"),
     )
     team = django_filters.ModelChoiceFilter(
-        field_name="team", to_field_name="name", queryset=_visible_teams, label="Team", empty_label="Any"
+        field_name="team",
+        to_field_name="name",
+        queryset=_visible_teams,
+        label=_("Team"),
+        empty_label=_("Any"),
     )
 
     class Meta:
@@ -86,16 +91,22 @@ class ReleaseFilter(django_filters.FilterSet):  # type: ignore[misc]
 
 
 class ServiceFilter(django_filters.FilterSet):  # type: ignore[misc]
-    q = django_filters.CharFilter(method="mentioning", label="Search", widget=SearchInput("Name, model"))
+    q = django_filters.CharFilter(
+        method="mentioning", label=_("Search"), widget=SearchInput(_("Name, model"))
+    )
     cluster = django_filters.ModelChoiceFilter(
         field_name="cluster",
         to_field_name="name",
         queryset=lambda request: Cluster.objects.for_actor(of_request(request)).order_by("name"),
-        label="Cluster",
-        empty_label="Any",
+        label=_("Cluster"),
+        empty_label=_("Any"),
     )
     team = django_filters.ModelChoiceFilter(
-        field_name="team", to_field_name="name", queryset=_visible_teams, label="Team", empty_label="Any"
+        field_name="team",
+        to_field_name="name",
+        queryset=_visible_teams,
+        label=_("Team"),
+        empty_label=_("Any"),
     )
 
     class Meta:
@@ -116,7 +127,15 @@ def ready_versions(model: Model) -> QuerySet[Version]:
 def plan_choices(actor: Actor, team: Team) -> list[tuple[str, str]]:
     """Name, and name with its steps in words."""
     rows = [plan for plan in selectors.plans_for(actor) if plan.pk is None or plan.team_id == team.pk]
-    return [(plan.name, plan.name if plan.pk is None else f"{plan.name} (team {team})") for plan in rows]
+    return [
+        (
+            plan.name,
+            plan.name
+            if plan.pk is None
+            else _("%(plan)s (team %(team)s)") % {"plan": plan.name, "team": team},
+        )
+        for plan in rows
+    ]
 
 
 if TYPE_CHECKING:
@@ -139,7 +158,7 @@ class ImageChoice(forms.ModelChoiceField):  # type: ignore[type-arg]
         super().__init__(RuntimeImage.objects.none(), required=False, to_field_name="name", **options)
 
     def label_from_instance(self, image: Any) -> str:
-        deprecated = ", deprecated" if image.deprecated_at else ""
+        deprecated = _(", deprecated") if image.deprecated_at else ""
         return f"{image.name} ({image.engine} {image.engine_version}{deprecated})"
 
 
@@ -154,23 +173,23 @@ class ReleaseForm(forms.Form):
     """Set a version of the service's model on its way."""
 
     version = VersionChoice(queryset=Version.objects.none(), empty_label=None, to_field_name="name")
-    plan = forms.ChoiceField(help_text="How it gets its traffic. The release keeps the plan as it is now.")
+    plan = forms.ChoiceField(help_text=_("How it gets its traffic. The release keeps the plan as it is now."))
     reason = forms.CharField(
         max_length=MAX_REASON,
         required=False,
-        widget=forms.Textarea(attrs={"rows": 2, "placeholder": "What should be better with it?"}),
-        help_text="Whoever approves reads this first.",
+        widget=forms.Textarea(attrs={"rows": 2, "placeholder": _("What should be better with it?")}),
+        help_text=_("Whoever approves reads this first."),
     )
     image = ImageChoice(
-        empty_label="As the service says",
-        help_text="What its workers run. The service names one, or the catalogue's best is taken.",
+        empty_label=_("As the service says"),
+        help_text=_("What its workers run. The service names one, or the catalogue's best is taken."),
     )
     bypass = forms.CharField(
-        label=gettext_lazy("Reason for releasing past the policy"),
+        label=_("Reason for releasing past the policy"),
         max_length=MAX_REASON,
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text=gettext_lazy("Only where the plan falls short of the release policy. It is recorded."),
+        help_text=_("Only where the plan falls short of the release policy. It is recorded."),
     )
 
     def __init__(
@@ -201,51 +220,47 @@ class ReleaseForm(forms.Form):
 class ServiceSettings(forms.Form):
     """What the next release of a service will use."""
 
-    description = forms.CharField(label=gettext_lazy("Description"), max_length=300, required=False)
-    engine = forms.ChoiceField(label=gettext_lazy("Engine"), choices=[(engine, engine) for engine in ENGINES])
-    device = forms.ChoiceField(label=gettext_lazy("Device"), choices=[(device, device) for device in DEVICES])
+    description = forms.CharField(label=_("Description"), max_length=300, required=False)
+    engine = forms.ChoiceField(label=_("Engine"), choices=[(engine, engine) for engine in ENGINES])
+    device = forms.ChoiceField(label=_("Device"), choices=[(device, device) for device in DEVICES])
     replicas = forms.IntegerField(
         min_value=1,
         max_value=100,
         initial=1,
-        label=gettext_lazy("Replicas"),
-        help_text=gettext_lazy("Workers that share the requests."),
+        label=_("Replicas"),
+        help_text=_("Workers that share the requests."),
     )
     gpus_per_worker = forms.IntegerField(
         min_value=0,
         max_value=MOST_GPUS,
         initial=1,
         required=False,
-        label=gettext_lazy("GPUs per worker"),
-        help_text=gettext_lazy("On machines that have GPUs."),
+        label=_("GPUs per worker"),
+        help_text=_("On machines that have GPUs."),
     )
     slots = forms.IntegerField(
         min_value=1,
         max_value=1024,
         initial=4,
-        label=gettext_lazy("Slots per worker"),
-        help_text=gettext_lazy("Requests that one worker answers at the same time."),
+        label=_("Slots per worker"),
+        help_text=_("Requests that one worker answers at the same time."),
     )
-    plan = forms.ChoiceField(
-        label=gettext_lazy("Release plan"), help_text=gettext_lazy("For releases that name no other.")
-    )
+    plan = forms.ChoiceField(label=_("Release plan"), help_text=_("For releases that name no other."))
     image = ImageChoice(
-        label=gettext_lazy("Image"),
-        empty_label=gettext_lazy("The one that fits best"),
-        help_text=gettext_lazy("What its workers run; of the same engine."),
+        label=_("Image"),
+        empty_label=_("The one that fits best"),
+        help_text=_("What its workers run; of the same engine."),
     )
     alias = forms.CharField(
-        label=gettext_lazy("Alias"),
+        label=_("Alias"),
         max_length=95,
         required=False,
-        help_text=gettext_lazy(
-            "An alias of the model that follows what is promoted here, such as production."
-        ),
+        help_text=_("An alias of the model that follows what is promoted here, such as production."),
     )
     settings = JsonObject(
         required=False,
-        label=gettext_lazy("Further engine settings"),
-        help_text=gettext_lazy("A JSON object of what has no field here, handed to the engine as it is."),
+        label=_("Further engine settings"),
+        help_text=_("A JSON object of what has no field here, handed to the engine as it is."),
     )
 
     stored_resources: Mapping[str, Any] = {}
@@ -315,9 +330,7 @@ class ServiceSettings(forms.Form):
 class ServiceChangeForm(ServiceSettings):
     revision = forms.IntegerField(widget=forms.HiddenInput)
     """Of the service as the person saw it, so that nobody's change is lost."""
-    reason = reason_field(
-        gettext_lazy("Required when the plan demands less of releases than the one before.")
-    )
+    reason = reason_field(_("Required when the plan demands less of releases than the one before."))
 
     def __init__(
         self,
@@ -358,34 +371,30 @@ class ServiceChangeForm(ServiceSettings):
 
 class NewServiceForm(ServiceSettings):
     team = forms.ModelChoiceField(
-        label=gettext_lazy("Team"), queryset=Team.objects.none(), empty_label=None, to_field_name="name"
+        label=_("Team"), queryset=Team.objects.none(), empty_label=None, to_field_name="name"
     )
     name = forms.CharField(
-        label=gettext_lazy("Name"),
+        label=_("Name"),
         max_length=50,
         validators=[service_name],
-        help_text=gettext_lazy(
-            "Part of its address: /name/v1/chat/completions. Lower-case letters, digits, hyphens."
-        ),
+        help_text=_("Part of its address: /name/v1/chat/completions. Lower-case letters, digits, hyphens."),
         widget=forms.TextInput(attrs={"spellcheck": "false", "autocapitalize": "off", "autocomplete": "off"}),
     )
     model = forms.ModelChoiceField(
-        label=gettext_lazy("Model"),
+        label=_("Model"),
         queryset=Model.objects.none(),
-        empty_label=gettext_lazy("Choose a model"),
+        empty_label=_("Choose a model"),
         to_field_name="name",
     )
     version = VersionChoice(
-        label=gettext_lazy("Version"),
+        label=_("Version"),
         queryset=Version.objects.none(),
         empty_label=None,
         to_field_name="name",
-        help_text=gettext_lazy(
-            "The first one to answer there, as soon as its workers have passed the smoke test."
-        ),
+        help_text=_("The first one to answer there, as soon as its workers have passed the smoke test."),
     )
     cluster = forms.ModelChoiceField(
-        label=gettext_lazy("Cluster"), queryset=Cluster.objects.none(), empty_label=None, to_field_name="name"
+        label=_("Cluster"), queryset=Cluster.objects.none(), empty_label=None, to_field_name="name"
     )
 
     field_order = (

@@ -8,6 +8,7 @@ from datetime import timedelta
 from threading import Lock
 
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from gateway import selectors as gateway
 from gateway.errors import GatewayError, UnknownRoute
@@ -96,9 +97,9 @@ class Sampler:
         try:
             reading = self._read(service)
         except UnknownRoute:
-            return Look(at, {}, "The gateway has no route to this service yet.")
+            return Look(at, {}, _("The gateway has no route to this service yet."))
         except GatewayError as error:
-            return Look(at, {}, f"The gateway does not answer: {error}")
+            return Look(at, {}, _("The gateway does not answer: %(error)s") % {"error": error})
         now = self._clock()
         if window.is_empty and (kept := self._kept(service)) is not None:
             age, before = kept

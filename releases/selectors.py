@@ -8,6 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.utils.translation import gettext as _
 
 from accounts.models import Team
 from accounts.selectors import teams_where
@@ -55,7 +56,14 @@ def plan_named(name: str, *, team: Team) -> plans.Plan:
     if name in plans.BUILTIN_PLANS:
         return plans.BUILTIN_PLANS[name]
     names = sorted({*plans.BUILTIN_PLANS, *Plan.objects.filter(team=team).values_list("name", flat=True)})
-    raise UnknownPlan(fields={"plan": [f"There is no plan '{name}'. There are: {', '.join(names)}."]})
+    raise UnknownPlan(
+        fields={
+            "plan": [
+                _("There is no plan '%(name)s'. There are: %(names)s.")
+                % {"name": name, "names": ", ".join(names)}
+            ]
+        }
+    )
 
 
 def policy_of_team(team: Team | int) -> Policy:
@@ -183,7 +191,7 @@ def waiting_for_what(release: Release) -> WaitingFor | None:
         separate_requester=step.separate_requester,
         since=since,
         until=since + timedelta(seconds=step.timeout_seconds) if ends and since else None,
-        why="The plan asks for a person's word before all traffic goes to the new version.",
+        why=_("The plan asks for a person's word before all traffic goes to the new version."),
     )
 
 
@@ -338,7 +346,9 @@ def served_by(deployment: str) -> tuple[int, int | None]:
         Release.objects.filter(candidate_deployment=deployment).values_list("service_id", flat=True).first()
     )
     if found is None:
-        raise UnknownDeployment(f"No release has made a deployment {deployment}.")
+        raise UnknownDeployment(
+            _("No release has made a deployment %(deployment)s.") % {"deployment": deployment}
+        )
     moving = Release.objects.filter(service=found, state__in=IN_MOTION).values_list("pk", flat=True).first()
     return found, moving
 
@@ -384,7 +394,11 @@ def history(service: Service, *, limit: int = 50) -> QuerySet[Release]:
 
 
 STABLE_VERSIONS = Uses(
-    Service.objects.exclude(stable_version=None), "stable_version", "model", "service {} (stable)", ("name",)
+    Service.objects.exclude(stable_version=None),
+    "stable_version",
+    "model",
+    "service {} (stable)",
+    ("name",),
 )
 CANDIDATES = Uses(
     Release.objects.filter(state__in=IN_MOTION),
@@ -403,7 +417,7 @@ def ways_back() -> dict[int, list[str]]:
     rows = newest.values_list("service__name", "version_id", "from_version_id", "service__stable_version_id")
     for name, version_id, before_id, stable_id in rows.order_by("service__name"):
         if version_id != stable_id:
-            found[version_id].append(f"served last by service {name}")
+            found[version_id].append(_("served last by service %(name)s") % {"name": name})
         if before_id is not None:
-            found[before_id].append(f"the way back of service {name}")
+            found[before_id].append(_("the way back of service %(name)s") % {"name": name})
     return dict(found)

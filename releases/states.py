@@ -1,60 +1,60 @@
 """The states of releases and their steps, and the table of moves."""
 
 from django.db.models import TextChoices
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy as _
 
 from common.transitions import Machine
 
 
 class ReleaseState(TextChoices):
-    PENDING = "pending", "Pending"
-    RUNNING = "running", "Running"
-    WAITING_APPROVAL = "waiting_approval", "Waiting for approval"
-    PAUSED = "paused", "Paused"
-    PROMOTED = "promoted", "Promoted"
-    ROLLING_BACK = "rolling_back", "Rolling back"
-    ROLLED_BACK = "rolled_back", "Rolled back"
-    REJECTED = "rejected", "Rejected"
-    ABORTED = "aborted", "Aborted"
-    FAILED = "failed", "Failed"
-    STUCK = "stuck", "Stuck"
+    PENDING = "pending", _("Pending")
+    RUNNING = "running", _("Running")
+    WAITING_APPROVAL = "waiting_approval", _("Waiting for approval")
+    PAUSED = "paused", _("Paused")
+    PROMOTED = "promoted", _("Promoted")
+    ROLLING_BACK = "rolling_back", _("Rolling back")
+    ROLLED_BACK = "rolled_back", _("Rolled back")
+    REJECTED = "rejected", _("Rejected")
+    ABORTED = "aborted", _("Aborted")
+    FAILED = "failed", _("Failed")
+    STUCK = "stuck", _("Stuck")
 
 
 class StepState(TextChoices):
-    PENDING = "pending", "Pending"
-    RUNNING = "running", "Running"
-    DONE = "done", "Done"
-    FAILED = "failed", "Failed"
-    ABORTED = "aborted", "Aborted"
-    REJECTED = "rejected", "Rejected"
-    NOT_RUN = "not_run", "Not run"
+    PENDING = "pending", _("Pending")
+    RUNNING = "running", _("Running")
+    DONE = "done", _("Done")
+    FAILED = "failed", _("Failed")
+    ABORTED = "aborted", _("Aborted")
+    REJECTED = "rejected", _("Rejected")
+    NOT_RUN = "not_run", _("Not run")
 
 
 class Halt(TextChoices):
     """Why a release gives up; it decides the state in which it ends."""
 
-    ABORT = "abort", "Abort"
-    REJECT = "reject", "Reject"
-    ROLLBACK = "rollback", "Roll back"
-    FAIL = "fail", "Fail"
+    ABORT = "abort", _("Abort")
+    REJECT = "reject", _("Reject")
+    ROLLBACK = "rollback", _("Roll back")
+    FAIL = "fail", _("Fail")
 
 
 class ThresholdSource(TextChoices):
-    LEARNT = "learnt", "Learnt"
-    PERSON = "person", "Set by a person"
+    LEARNT = "learnt", _("Learnt")
+    PERSON = "person", _("Set by a person")
 
 
 class Decision(TextChoices):
-    APPROVE = "approve", "Approve"
-    REJECT = "reject", "Reject"
+    APPROVE = "approve", _("Approve")
+    REJECT = "reject", _("Reject")
 
 
 class ReleaseHeader(TextChoices):
     """From whom the gateway takes `x-release`, by which a client chooses between stable and candidate."""
 
-    OFF = "off", gettext_lazy("Nobody")
-    SECRET = "secret", gettext_lazy("Clients that send the key")
-    OPEN = "open", gettext_lazy("Every client")
+    OFF = "off", _("Nobody")
+    SECRET = "secret", _("Clients that send the key")
+    OPEN = "open", _("Every client")
 
 
 _S = ReleaseState

@@ -3,6 +3,7 @@ from typing import Any, cast
 from django.db.models import Prefetch, Q, QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils.functional import cached_property
+from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.decorators import action
@@ -119,7 +120,7 @@ class Members(Listed, Created, Read, Put, Deleted):
         # Whom one adds is no colleague yet: an admin may name anybody who has an account.
         user = User.objects.filter(username=username).first()
         if user is None:
-            raise Invalid(fields={"username": ["There is no such person."]})
+            raise Invalid(fields={"username": [_("There is no such person.")]})
         return services.set_role(actor=self.actor, user=user, team=self.team, expected=expected, **given)
 
     def delete_one(self, instance: Membership, expected: int | None, reason: str) -> None:
@@ -150,7 +151,7 @@ class Tokens(Listed, Created, Read, Deleted):
         if "owner" in given:
             owner = selectors.people(self.actor).filter(username=given["owner"]).first()
             if owner is None:
-                raise Invalid(fields={"owner": ["There is no such person."]})
+                raise Invalid(fields={"owner": [_("There is no such person.")]})
             given["owner"] = owner
         issued = services.create_token(actor=self.actor, **given)
         # The one answer that holds it; the row keeps only a hash.

@@ -203,7 +203,7 @@ def _validate(
             % {"unknown": ", ".join(unknown), "known": ", ".join(sorted(known))}
         ]
     if "description" in fields and len(endpoint.description) > 300:
-        faults["description"] = ["Use at most 300 characters."]
+        faults["description"] = [_("Use at most 300 characters.")]
     if faults:
         raise Invalid(fields=faults)
 

@@ -138,6 +138,6 @@ def _moment(text: str | None) -> datetime | None:
 def _count(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text[:9]) <= services.MAX_LINES:
         raise ValidationError(
-            {"lines": [_("Give a number from 1 to %(MAX_LINES)s.") % {"MAX_LINES": services.MAX_LINES}]}
+            {"lines": [_("Give a number from 1 to %(max_lines)s.") % {"max_lines": services.MAX_LINES}]}
         )
     return int(text)

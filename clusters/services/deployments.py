@@ -133,7 +133,7 @@ def scale_deployment(
     require(actor, Right.FLEET_OPERATE, row.team_id)
     if not 0 <= replicas <= MAX_REPLICAS:
         raise InvalidDeployment(
-            fields={"replicas": [_("Choose from 0 to %(MAX_REPLICAS)s.") % {"MAX_REPLICAS": MAX_REPLICAS}]}
+            fields={"replicas": [_("Choose from 0 to %(max_replicas)s.") % {"max_replicas": MAX_REPLICAS}]}
         )
     with transaction.atomic():
         same = Deployment.objects.filter(pk=row.pk, scale_fence__lte=fence or 0)

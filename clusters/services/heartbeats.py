@@ -42,8 +42,8 @@ async def accept_heartbeats(document: object, *, actor: Actor) -> Receipt:
         raise Invalid(
             fields={
                 "workers": [
-                    _("Send at most %(MAX_WORKERS_PER_BATCH)s at once.")
-                    % {"MAX_WORKERS_PER_BATCH": MAX_WORKERS_PER_BATCH}
+                    _("Send at most %(max_workers_per_batch)s at once.")
+                    % {"max_workers_per_batch": MAX_WORKERS_PER_BATCH}
                 ]
             }
         )

@@ -154,7 +154,7 @@ def _limit(request: Request) -> int:
     text = request.query_params.get("limit", str(DEFAULT_LIMIT))
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MAX_LIMIT):
         raise ValidationError(
-            {"limit": [_("Give a whole number from 1 to %(MAX_LIMIT)s.") % {"MAX_LIMIT": f"{MAX_LIMIT:,}"}]}
+            {"limit": [_("Give a whole number from 1 to %(max_limit)s.") % {"max_limit": f"{MAX_LIMIT:,}"}]}
         )
     return int(text)
 

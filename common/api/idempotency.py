@@ -111,16 +111,16 @@ def _claim(actor: Actor, *, path: str, key: str, body_hash: str, secret: bool) -
         return row
     if row.body_hash != body_hash:
         raise KeyReused(
-            _("This %(HEADER)s came before with another body. Use a new key for a new request.")
-            % {"HEADER": HEADER}
+            _("This %(header)s came before with another body. Use a new key for a new request.")
+            % {"header": HEADER}
         )
     if row.status is not None:
         return row
     abandoned = IdempotentAnswer.objects.filter(pk=row.pk, status=None, lease_until__lt=now)
     if not abandoned.update(**mine):
         raise BeingAnswered(
-            _("The first request with this %(HEADER)s is still being answered. Repeat this one soon.")
-            % {"HEADER": HEADER}
+            _("The first request with this %(header)s is still being answered. Repeat this one soon.")
+            % {"header": HEADER}
         )
     row.claim = str(mine["claim"])
     return row
@@ -138,7 +138,7 @@ def _keep(claim: IdempotentAnswer, response: HttpResponseBase) -> None:
     )
     if not kept:
         raise BeingAnswered(
-            _("Another request with this %(HEADER)s overtook this one. Repeat it soon.") % {"HEADER": HEADER}
+            _("Another request with this %(header)s overtook this one. Repeat it soon.") % {"header": HEADER}
         )
 
 
@@ -153,11 +153,11 @@ def _replayed(answer: IdempotentAnswer) -> HttpResponse:
         place = answer.headers.get("Location", answer.path)
         raise SecretShown(
             _(
-                "The first request with this %(HEADER)s succeeded, and its answer held a secret that "
+                "The first request with this %(header)s succeeded, and its answer held a secret that "
                 "is shown once. If you lost it, delete %(place)s and send the request again with a "
                 "new key."
             )
-            % {"HEADER": HEADER, "place": place}
+            % {"header": HEADER, "place": place}
         )
     response = HttpResponse(answer.body, status=answer.status, content_type=JSONRenderer.media_type)
     for name, value in answer.headers.items():

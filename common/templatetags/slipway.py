@@ -5,7 +5,7 @@ them; the larger ones are templates in `templates/components/`.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
@@ -19,6 +19,8 @@ from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from common import languages, request_id
 from common.pages import charts, formats, icons, looks
@@ -123,11 +125,11 @@ def digest(value: str, length: int = 12) -> SafeString | str:
     bare = value.removeprefix("sha256:")
     return format_html(
         '<span class="digest"><code title="{}">{}</code>'
-        '<button type="button" class="copy" data-copy="{}" aria-label="Copy {}">{}{}</button></span>',
+        '<button type="button" class="copy" data-copy="{}" aria-label="{}">{}{}</button></span>',
         value,
         bare[:length],
         value,
-        bare[:length],
+        _("Copy %(digest)s") % {"digest": bare[:length]},
         icons.icon("copy", size=14, css="when-idle"),
         icons.icon("check", size=14, css="when-copied"),
     )
@@ -149,7 +151,7 @@ def busy(share: float | None, label: str, live: str = "", number: bool = True) -
         '<svg class="busy-bar" aria-hidden="true"><rect width="{}%" height="100%"></rect></svg>{}</span>',
         label,
         round((share or 0) * 100),
-        text if known else "not known",
+        text if known else _("not known"),
         busy_level(share),
         format_html(' data-live="{}" data-live-as="busy"', live) if live else "",
         round((share or 0) * 100),
@@ -171,7 +173,7 @@ def heat(
         f" tone-{tone}" if tone else "",
         busy_level(share),
         label,
-        f"{label}: {formats.percent(share) if share is not None else 'not known'}",
+        f"{label}: {formats.percent(share) if share is not None else _('not known')}",
         format_html(' data-live="{}" data-live-as="heat"', live) if live else "",
     )
     inside = format_html(
@@ -263,7 +265,7 @@ def confirm(
     reason: str = "required",
     consequences: Sequence[str] = (),
     placeholder: str = "",
-    cancel: str = "Cancel",
+    cancel: str = "",
     css: str = "",
     fields: Any = None,
     fields_from: str = "",
@@ -293,7 +295,7 @@ def confirm(
         "reason": reason,
         "consequences": consequences,
         "placeholder": placeholder,
-        "cancel": cancel,
+        "cancel": cancel or _("Cancel"),
         "css": css,
         "fields": fields,
         "fields_from": fields_from,
@@ -338,8 +340,31 @@ def faults(listing: Listing[Any]) -> dict[str, Any]:
     return {"faults": found}
 
 
-ONE = {"people": "person", "entries": "entry", "deliveries": "delivery"}
-"""The singular of what ends in more than an s."""
+NOUNS: dict[str, Callable[[int], str]] = {
+    "collections": lambda count: ngettext("collection", "collections", count),
+    "deliveries": lambda count: ngettext("delivery", "deliveries", count),
+    "deployments": lambda count: ngettext("deployment", "deployments", count),
+    "entries": lambda count: ngettext("entry", "entries", count),
+    "exemptions": lambda count: ngettext("exemption", "exemptions", count),
+    "exports": lambda count: ngettext("export", "exports", count),
+    "images": lambda count: ngettext("image", "images", count),
+    "keys": lambda count: ngettext("key", "keys", count),
+    "machines": lambda count: ngettext("machine", "machines", count),
+    "members": lambda count: ngettext("member", "members", count),
+    "models": lambda count: ngettext("model", "models", count),
+    "moves": lambda count: ngettext("move", "moves", count),
+    "people": lambda count: ngettext("person", "people", count),
+    "releases": lambda count: ngettext("release", "releases", count),
+    "rows": lambda count: ngettext("row", "rows", count),
+    "services": lambda count: ngettext("service", "services", count),
+    "syncs": lambda count: ngettext("sync", "syncs", count),
+    "teams": lambda count: ngettext("team", "teams", count),
+    "tokens": lambda count: ngettext("token", "tokens", count),
+    "versions": lambda count: ngettext("version", "versions", count),
+    "webhooks": lambda count: ngettext("webhook", "webhooks", count),
+    "workers": lambda count: ngettext("worker", "workers", count),
+}
+"""What lists hold, by the name that `pages` gets."""
 
 
 @register.inclusion_tag("components/pages.html")
@@ -348,7 +373,8 @@ def pages(listing: Listing[Any], noun: str = "rows") -> dict[str, Any]:
 
     Stands inside the listing's part, so that the sort and "Clear filters" follow what is shown.
     """
-    return {"listing": listing, "noun": noun, "one": ONE.get(noun, noun.removesuffix("s"))}
+    counted = NOUNS[noun]
+    return {"listing": listing, "noun": counted(0), "one": counted(1)}
 
 
 @register.inclusion_tag("components/tab.html", takes_context=True)

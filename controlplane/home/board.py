@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from accounts.selectors import may
 from accounts.states import Right
@@ -101,11 +101,12 @@ def _trouble(node: NodeNow) -> str:
         words.append(node.row.state)
     if node.load.lost:
         words.append(
-            _("%(lost)s worker%(s)s lost") % {"lost": node.load.lost, "s": "" if node.load.lost == 1 else "s"}
+            ngettext("%(count)s worker lost", "%(count)s workers lost", node.load.lost)
+            % {"count": node.load.lost}
         )
     if node.load.stuck:
         words.append(
-            _("%(stuck)s worker%(s)s stuck")
-            % {"stuck": node.load.stuck, "s": "" if node.load.stuck == 1 else "s"}
+            ngettext("%(count)s worker stuck", "%(count)s workers stuck", node.load.stuck)
+            % {"count": node.load.stuck}
         )
     return ", ".join(words)

@@ -85,7 +85,8 @@ def text_of(version: Version) -> tuple[str, bool] | None:
             text = content.read_at(0, MAX_BYTES).decode("utf-8", "replace")
     except OSError as error:
         raise BlobMissing(
-            _("The store cannot read %(path)s: %(or)s.") % {"path": row.path, "or": error.strerror or error}
+            _("The store cannot read %(path)s: %(error)s.")
+            % {"path": row.path, "error": error.strerror or error}
         ) from None
     return text, row.size > MAX_BYTES
 

@@ -121,7 +121,7 @@ def _read(sha256: str, parse: Callable[[Content], Any]) -> Any:
         return None
     except OSError as error:
         raise BlobMissing(
-            _("The store cannot read a tokenizer: %(or)s.") % {"or": error.strerror or error}
+            _("The store cannot read a tokenizer: %(error)s.") % {"error": error.strerror or error}
         ) from None
 
 

@@ -7,7 +7,11 @@ from django.utils.translation import gettext_lazy as _
 
 from models_registry.services.evaluations import MAX_DATASET, MAX_LINK, MAX_NAME, MAX_UNIT, Measured
 
-DIRECTIONS = (("", "As before, or not told"), ("true", "Higher is better"), ("false", "Lower is better"))
+DIRECTIONS = (
+    ("", _("As before, or not told")),
+    ("true", _("Higher is better")),
+    ("false", _("Lower is better")),
+)
 
 
 class EvaluationForm(forms.Form):

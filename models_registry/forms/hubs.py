@@ -7,6 +7,7 @@ from django import forms
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
+from common.languages import Text
 from common.pages import formats
 from common.pages.forms import PLAIN
 from models_registry.forms.versions import PatternsField
@@ -14,12 +15,17 @@ from models_registry.models import HubSource
 from models_registry.services.checks import MAX_TOKEN
 from models_registry.states import HubKind
 
-EVERY = {None: "when asked for", 3_600: "every hour", 21_600: "every 6 hours", 86_400: "every day",
-         604_800: "every week"}  # fmt: skip
+EVERY = {
+    None: _("when asked for"),
+    3_600: _("every hour"),
+    21_600: _("every 6 hours"),
+    86_400: _("every day"),
+    604_800: _("every week"),
+}
 
 
 def every_in_words(seconds: int | None) -> str:
-    return EVERY.get(seconds) or f"every {formats.span(seconds)}"
+    return str(EVERY.get(seconds) or _("every %(seconds)s") % {"seconds": formats.span(seconds)})
 
 
 class HubSourceForm(forms.Form):
@@ -75,10 +81,13 @@ class HubSourceForm(forms.Form):
         names = sorted({*services, source.release_to if source else ""} - {""})
         _choose(
             self.fields["release_to"],
-            [("", "Register it only"), *((name, f"Release it to {name}") for name in names)],
+            [
+                ("", _("Register it only")),
+                *((name, _("Release it to %(name)s") % {"name": name}) for name in names),
+            ],
         )
         by = sorted({*plans, source.release_plan if source else ""} - {""})
-        _choose(self.fields["release_plan"], [("", "The service's own"), *((name, name) for name in by)])
+        _choose(self.fields["release_plan"], [("", _("The service's own")), *((name, name) for name in by)])
         if not names:
             del self.fields["release_to"], self.fields["release_plan"]
 
@@ -91,7 +100,7 @@ class HubSourceForm(forms.Form):
         return given | {"every": int(given["every"]) if given["every"] else None}
 
 
-def _choose(field: forms.Field, choices: Sequence[tuple[Any, str]]) -> None:
+def _choose(field: forms.Field, choices: Sequence[tuple[Any, Text]]) -> None:
     assert isinstance(field, forms.ChoiceField)  # noqa: S101
     field.choices = choices
 
@@ -123,7 +132,10 @@ class NewHubSourceForm(HubSourceForm):
         super().__init__(data, services=services, plans=plans)
         del self.fields["expected"]
         self.fields["revision"].required = False
-        self.fields["revision"].help_text += " The repository's default branch unless given."
+        given = self.fields["revision"].help_text
+        self.fields["revision"].help_text = f"{given} " + str(
+            _("The repository's default branch unless given.")
+        )
         _choose(self.fields["endpoint"], [(one, one) for one in settings.SLIPWAY_HUB_ENDPOINTS])
 
     def clean_kind(self) -> str:

@@ -22,8 +22,8 @@ class TaskField(forms.CharField):
         super().__init__(
             required=False,
             max_length=MAX_TASK,
-            help_text=_("In the words of the hub, such as %(TASKS)s or %(TASKS_2)s.")
-            % {"TASKS": TASKS[0], "TASKS_2": TASKS[1]},
+            help_text=_("In the words of the hub, such as %(tasks)s or %(TASKS_2)s.")
+            % {"tasks": TASKS[0], "TASKS_2": TASKS[1]},
         )
 
 

@@ -22,7 +22,7 @@ def alias_named(model: Model, name: str) -> Alias:
     """Raises UnknownAlias."""
     found = aliases(model).filter(name=name).first()
     if found is None:
-        raise UnknownAlias(_("%(model)s has no alias '%(name63)s'.") % {"model": model, "name63": name[:63]})
+        raise UnknownAlias(_("%(model)s has no alias '%(name)s'.") % {"model": model, "name": name[:63]})
     return found
 
 

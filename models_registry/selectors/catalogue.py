@@ -117,9 +117,7 @@ def model_named(actor: Actor, name: str) -> Model:
     """Raises UnknownModel."""
     found = _of_name(name)
     if not found or not grants_of(actor).may(Right.READ, found[0].team_id):
-        raise UnknownModel(
-            _("There is no model '%(name95)s', or you may not see it.") % {"name95": name[:95]}
-        )
+        raise UnknownModel(_("There is no model '%(name)s', or you may not see it.") % {"name": name[:95]})
     return found[0]
 
 

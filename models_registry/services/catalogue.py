@@ -83,8 +83,8 @@ def _protected(aliases: Collection[str]) -> list[str]:
         raise Invalid(
             fields={
                 "protected_aliases": [
-                    _("At most %(MAX_PROTECTED)s aliases can be protected.")
-                    % {"MAX_PROTECTED": MAX_PROTECTED}
+                    _("At most %(max_protected)s aliases can be protected.")
+                    % {"max_protected": MAX_PROTECTED}
                 ]
             }
         )

@@ -71,8 +71,8 @@ def sealed_token(token: str, *, purpose: str) -> str:
         raise Invalid(
             fields={
                 "token": [
-                    _("A token has at most %(MAX_TOKEN)s visible ASCII characters.")
-                    % {"MAX_TOKEN": MAX_TOKEN}
+                    _("A token has at most %(max_token)s visible ASCII characters.")
+                    % {"max_token": MAX_TOKEN}
                 ]
             }
         )
@@ -83,7 +83,7 @@ def patterns(field: str, given: Sequence[str]) -> list[str]:
     """Shell patterns over whole paths, without empty ones."""
     if len(given) > MAX_PATTERNS:
         raise Invalid(
-            fields={field: [_("At most %(MAX_PATTERNS)s patterns.") % {"MAX_PATTERNS": MAX_PATTERNS}]}
+            fields={field: [_("At most %(max_patterns)s patterns.") % {"max_patterns": MAX_PATTERNS}]}
         )
     checked = [text(field, pattern, limit=MAX_PATTERN) for pattern in given]
     return [pattern for pattern in checked if pattern]
@@ -103,8 +103,8 @@ def lineage(value: Mapping[str, Any] | None) -> dict[str, Any]:
         raise Invalid(
             fields={
                 "lineage": [
-                    _("At most %(MAX_LINEAGE_BYTES)s bytes of JSON; it has %(size)s.")
-                    % {"MAX_LINEAGE_BYTES": f"{MAX_LINEAGE_BYTES:,}", "size": f"{size:,}"}
+                    _("At most %(max_lineage_bytes)s bytes of JSON; it has %(size)s.")
+                    % {"max_lineage_bytes": f"{MAX_LINEAGE_BYTES:,}", "size": f"{size:,}"}
                 ]
             }
         )
@@ -118,8 +118,8 @@ def lineage(value: Mapping[str, Any] | None) -> dict[str, Any]:
             raise Invalid(
                 fields={
                     "lineage": [
-                        _("`data` is a list of at most %(MAX_DATA)s names or addresses.")
-                        % {"MAX_DATA": MAX_DATA}
+                        _("`data` is a list of at most %(max_data)s names or addresses.")
+                        % {"max_data": MAX_DATA}
                     ]
                 }
             )
@@ -136,8 +136,8 @@ def _origin(key: str, value: Any) -> str:
         raise Invalid(
             fields={
                 "lineage": [
-                    _("`%(key)s` has at most %(MAX_ORIGIN)s characters.")
-                    % {"key": key, "MAX_ORIGIN": f"{MAX_ORIGIN:,}"}
+                    _("`%(key)s` has at most %(max_origin)s characters.")
+                    % {"key": key, "max_origin": f"{MAX_ORIGIN:,}"}
                 ]
             }
         )

@@ -68,7 +68,7 @@ def evaluate_version(
             raise Invalid(
                 fields={
                     "figures": [
-                        _("A version has at most %(MAX_FIGURES)s figures.") % {"MAX_FIGURES": MAX_FIGURES}
+                        _("A version has at most %(max_figures)s figures.") % {"max_figures": MAX_FIGURES}
                     ]
                 }
             )
@@ -89,7 +89,7 @@ def evaluate_version(
 def _checked(figures: Sequence[Measured]) -> list[Measured]:
     if not 0 < len(figures) <= MAX_FIGURES:
         raise Invalid(
-            fields={"figures": [_("Give 1 to %(MAX_FIGURES)s figures.") % {"MAX_FIGURES": MAX_FIGURES}]}
+            fields={"figures": [_("Give 1 to %(max_figures)s figures.") % {"max_figures": MAX_FIGURES}]}
         )
     checked = [_checked_one(figure) for figure in figures]
     seen = [(figure.dataset, figure.name) for figure in checked]

@@ -217,8 +217,8 @@ def _endpoint(given: str) -> str:
         raise Invalid(
             fields={
                 "endpoint": [
-                    _("This server exports to no hub: %(EXPORT_VARIABLE)s is empty. Its operator names some.")
-                    % {"EXPORT_VARIABLE": EXPORT_VARIABLE}
+                    _("This server exports to no hub: %(export_variable)s is empty. Its operator names some.")
+                    % {"export_variable": EXPORT_VARIABLE}
                 ]
             }
         )

@@ -332,8 +332,8 @@ def _endpoint(given: str) -> str:
         raise Invalid(
             fields={
                 "endpoint": [
-                    _("This server reads from no hub: %(HUB_VARIABLE)s is empty.")
-                    % {"HUB_VARIABLE": HUB_VARIABLE}
+                    _("This server reads from no hub: %(hub_variable)s is empty.")
+                    % {"hub_variable": HUB_VARIABLE}
                 ]
             }
         )
@@ -360,10 +360,10 @@ def _every(seconds: int | None) -> int | None:
         raise Invalid(
             fields={
                 "every": [
-                    _("Between %(SHORTEST_EVERY_SECONDS)s and %(LONGEST_EVERY_SECONDS)s seconds, or none.")
+                    _("Between %(shortest_every_seconds)s and %(longest_every_seconds)s seconds, or none.")
                     % {
-                        "SHORTEST_EVERY_SECONDS": SHORTEST_EVERY_SECONDS,
-                        "LONGEST_EVERY_SECONDS": f"{LONGEST_EVERY_SECONDS:,}",
+                        "shortest_every_seconds": SHORTEST_EVERY_SECONDS,
+                        "longest_every_seconds": f"{LONGEST_EVERY_SECONDS:,}",
                     }
                 ]
             }

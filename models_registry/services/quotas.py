@@ -33,7 +33,7 @@ def set_quota(
         raise Invalid(
             fields={
                 "limit_bytes": [
-                    _("From 0 to %(MOST_BYTES)s bytes, or none.") % {"MOST_BYTES": f"{MOST_BYTES:,}"}
+                    _("From 0 to %(most_bytes)s bytes, or none.") % {"most_bytes": f"{MOST_BYTES:,}"}
                 ]
             }
         )

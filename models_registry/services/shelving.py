@@ -90,7 +90,7 @@ def tag_version(
         added, removed = sorted(wanted - present), sorted(present & set(remove))
         if len(present) + len(added) - len(removed) > MAX_TAGS:
             raise Invalid(
-                fields={"add": [_("A version has at most %(MAX_TAGS)s tags.") % {"MAX_TAGS": MAX_TAGS}]}
+                fields={"add": [_("A version has at most %(max_tags)s tags.") % {"max_tags": MAX_TAGS}]}
             )
         VersionTag.objects.filter(version=version, name__in=removed).delete()
         is_ready = Version.objects.ready().filter(pk=version.pk).exists()

@@ -48,8 +48,8 @@ def trust_key(*, actor: Actor, team: Team, name: str, pem: str, reason: str) -> 
                 raise Invalid(
                     fields={
                         "name": [
-                            _("A team trusts at most %(MAX_KEYS)s keys; remove one first.")
-                            % {"MAX_KEYS": MAX_KEYS}
+                            _("A team trusts at most %(max_keys)s keys; remove one first.")
+                            % {"max_keys": MAX_KEYS}
                         ]
                     }
                 )

@@ -101,8 +101,8 @@ def _insert(row: Upload, actor: Actor, contents: Mapping[str, int], known: set[s
     versions.hold(model)
     if Upload.objects.live().filter(model=model).count() >= MOST_LIVE:
         raise Busy(
-            _("%(MOST_LIVE)s uploads to %(model)s are under way already. Complete or cancel one first.")
-            % {"MOST_LIVE": MOST_LIVE, "model": model}
+            _("%(most_live)s uploads to %(model)s are under way already. Complete or cancel one first.")
+            % {"most_live": MOST_LIVE, "model": model}
         )
     quotas.hold(model.team)
     if allowance := quotas.allowance_of(model.team):
@@ -138,8 +138,8 @@ def _announced(listed: Sequence[Mapping[str, Any]], *, may_run: bool) -> Manifes
         raise FilesRefused(
             fields={
                 "files": [
-                    _("At most %(MAX_FILES)s files; these are %(listed)s.")
-                    % {"MAX_FILES": f"{MAX_FILES:,}", "listed": f"{len(listed):,}"}
+                    _("At most %(max_files)s files; these are %(listed)s.")
+                    % {"max_files": f"{MAX_FILES:,}", "listed": f"{len(listed):,}"}
                 ]
             }
         )
@@ -168,7 +168,7 @@ def _check(file: ManifestFile, sizes: dict[str, int], *, may_run: bool) -> None:
         raise Refused(file.path, _("leave it out: %(why)s") % {"why": why})
     if file.size > MOST_BYTES:
         raise Refused(
-            file.path, _("it is larger than %(MOST_BYTES)s bytes") % {"MOST_BYTES": f"{MOST_BYTES:,}"}
+            file.path, _("it is larger than %(most_bytes)s bytes") % {"most_bytes": f"{MOST_BYTES:,}"}
         )
     if sizes.setdefault(file.sha256, file.size) != file.size:
         raise Refused(file.path, _("another file has the same sha256 and another size"))
@@ -244,8 +244,8 @@ def _parts_named(upload: Upload, spool: Spool, content: UploadContent, content_r
             else f"it comes in one, of {size:,} bytes."
         )
         raise PartRefused(
-            _("Bytes %(start)s-%(stop)s are no part%(else)s: %(parts)s")
-            % {"start": start, "stop": stop - 1, "else": "s" if last else "", "parts": parts}
+            _("Bytes %(start)s-%(stop)s are no part%(rest)s: %(parts)s")
+            % {"start": start, "stop": stop - 1, "rest": "s" if last else "", "parts": parts}
         )
     return indexes
 

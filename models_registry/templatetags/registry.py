@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import template
-from django.template.defaultfilters import pluralize
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from common.pages import icons
 
@@ -20,9 +21,11 @@ def scan(found: Mapping[str, Any]) -> SafeString:
     """`{% scan version.scan %}`: what the judgement of its files found."""
     verdict = found.get("verdict", "")
     if verdict == "passed":
-        counted = [(found.get("warnings", ()), "warning"), (found.get("notes", ()), "note")]
-        words = ["passed", *(["with code"] if found.get("code") else [])]
-        words += [f"{len(of)} {word}{pluralize(of)}" for of, word in counted if of]
+        words = [_("passed"), *([_("with code")] if found.get("code") else [])]
+        if warnings := len(found.get("warnings", ())):
+            words.append(ngettext("%(count)s warning", "%(count)s warnings", warnings) % {"count": warnings})
+        if notes := len(found.get("notes", ())):
+            words.append(ngettext("%(count)s note", "%(count)s notes", notes) % {"count": notes})
         return format_html(
             '<span class="state tone-{}" title="{}">{}<span>{}</span></span>',
             "good" if len(words) == 1 else "warn",
@@ -32,7 +35,7 @@ def scan(found: Mapping[str, Any]) -> SafeString:
         )
     if verdict == "refused":
         return format_html(
-            '<span class="state tone-bad">{}<span>refused</span></span>', icons.icon("shield-x")
+            '<span class="state tone-bad">{}<span>{}</span></span>', icons.icon("shield-x"), _("refused")
         )
     return format_html('<span class="text-quiet">{}</span>', verdict) if verdict else NOTHING
 
@@ -47,5 +50,8 @@ def served(uses: Sequence[str]) -> SafeString:
     if len(uses) == 1:
         return first
     return format_html(
-        '{} <span class="text-quiet" title="{}">and {} more</span>', first, title, len(uses) - 1
+        '{} <span class="text-quiet" title="{}">{}</span>',
+        first,
+        title,
+        _("and %(count)s more") % {"count": len(uses) - 1},
     )

@@ -32,7 +32,7 @@ def compare(request: HttpRequest, name: str) -> HttpResponse:
     if not any(wanted) and len(choices) > 1:
         wanted = [choices[1].name, choices[0].name]
     if any(wanted) and not all(wanted) and len(choices) > 1:
-        context["problem"] = "Choose the other version."
+        context["problem"] = _("Choose the other version.")
     if all(wanted):
         try:
             context |= _compared(*(_ready(model, one) for one in wanted))
@@ -71,24 +71,24 @@ def _compared(before: Version, after: Version) -> dict[str, Any]:
 def _facts(before: Version, after: Version) -> list[tuple[str, Any, Any, str]]:
     """Label, the two values, and the filter that shows them."""
     return [
-        ("Size", before.size_bytes, after.size_bytes, "bytes"),
-        ("Files", before.file_count, after.file_count, "count"),
-        ("Parameters", before.parameters, after.parameters, "count"),
-        ("Architecture", before.architecture, after.architecture, ""),
-        ("Weights", before.dtype, after.dtype, ""),
-        ("Quantization", before.quantization, after.quantization, ""),
-        ("Context", before.context_length, after.context_length, "count"),
+        (_("Size"), before.size_bytes, after.size_bytes, "bytes"),
+        (_("Files"), before.file_count, after.file_count, "count"),
+        (_("Parameters"), before.parameters, after.parameters, "count"),
+        (_("Architecture"), before.architecture, after.architecture, ""),
+        (_("Weights"), before.dtype, after.dtype, ""),
+        (_("Quantization"), before.quantization, after.quantization, ""),
+        (_("Context"), before.context_length, after.context_length, "count"),
         *(
             (label, _fact(before, path), _fact(after, path), how)
             for label, path, how in (
-                ("Layers", "layers", "count"),
-                ("Hidden size", "hidden_size", "count"),
-                ("Heads", "attention_heads", "count"),
-                ("KV heads", "kv_heads", "count"),
-                ("Head size", "head_dim", "count"),
-                ("Vocabulary", "vocabulary", "count"),
-                ("Memory for weights", "memory.weights_bytes", "memory"),
-                ("KV cache of 1k tokens", "memory.kv_cache_bytes_per_1k_tokens", "memory"),
+                (_("Layers"), "layers", "count"),
+                (_("Hidden size"), "hidden_size", "count"),
+                (_("Heads"), "attention_heads", "count"),
+                (_("KV heads"), "kv_heads", "count"),
+                (_("Head size"), "head_dim", "count"),
+                (_("Vocabulary"), "vocabulary", "count"),
+                (_("Memory for weights"), "memory.weights_bytes", "memory"),
+                (_("KV cache of 1k tokens"), "memory.kv_cache_bytes_per_1k_tokens", "memory"),
             )
         ),
     ]
@@ -107,10 +107,10 @@ def _tokenizer(found: TokenizerChange) -> list[tuple[str, Any, Any]]:
     one, other = found.before, found.after
     roles = sorted({*(one.roles if one else ()), *(other.roles if other else ())})
     rows = [
-        ("Kind", one and one.kind, other and other.kind),
-        ("Tokens", one and one.vocabulary, other and other.vocabulary),
-        ("Special tokens", one and len(one.special_tokens), other and len(other.special_tokens)),
+        (_("Kind"), one and one.kind, other and other.kind),
+        (_("Tokens"), one and one.vocabulary, other and other.vocabulary),
+        (_("Special tokens"), one and len(one.special_tokens), other and len(other.special_tokens)),
         *((role, one and one.roles.get(role), other and other.roles.get(role)) for role in roles),
-        ("Chat template", one and one.chat_template[:12], other and other.chat_template[:12]),
+        (_("Chat template"), one and one.chat_template[:12], other and other.chat_template[:12]),
     ]
     return rows if one or other else []

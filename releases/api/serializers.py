@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
@@ -157,7 +158,7 @@ class TrafficQuerySerializer(serializers.Serializer[Any]):
         until = attrs.setdefault("until", timezone.now())
         since = attrs.setdefault("since", until - timedelta(hours=1))
         if since >= until:
-            raise serializers.ValidationError({"since": ["It must lie before `until`."]})
+            raise serializers.ValidationError({"since": [_("It must lie before `until`.")]})
         return attrs
 
 

@@ -6,6 +6,7 @@ import django_filters
 from django.db.models import QuerySet
 from django.http import Http404
 from django.http.response import HttpResponseBase
+from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework.decorators import action
@@ -170,11 +171,18 @@ class Releases(Listed, Created, Read):
     def create_one(self, given: dict[str, Any]) -> Release:
         service = Service.objects.for_actor(self.actor).filter(name=given["service"]).first()
         if service is None:
-            raise Invalid(fields={"service": ["There is no such service, or none that you may see."]})
-        model_name, _, version_name = given["version"].rpartition(":")
+            raise Invalid(fields={"service": [_("There is no such service, or none that you may see.")]})
+        model_name, _colon, version_name = given["version"].rpartition(":")
         for named in (model_name, given.get("model", "")):
             if named and named != service.model.name:
-                raise Invalid(fields={"model": [f"{service.name} serves {service.model.name}, not {named}."]})
+                raise Invalid(
+                    fields={
+                        "model": [
+                            _("%(service)s serves %(model)s, not %(named)s.")
+                            % {"service": service.name, "model": service.model.name, "named": named}
+                        ]
+                    }
+                )
         return services.start_release(
             actor=self.actor,
             service=service,
@@ -286,7 +294,10 @@ class PlanCollection(Created, Read, Put, Deleted, Plans):
             raise Http404
         if len(found) > 1:
             teams = ", ".join(sorted(plan.team.name for plan in found if plan.team_id))
-            raise Conflict(f"Several teams have a plan '{name}': {teams}. Say whose you mean: ?team=...")
+            raise Conflict(
+                _("Several teams have a plan '%(name)s': %(teams)s. Say whose you mean: ?team=...")
+                % {"name": name, "teams": teams}
+            )
         return found[0]
 
     def create_one(self, given: dict[str, Any]) -> Plan:
@@ -373,7 +384,7 @@ def _team(view: Endpoint, name: str | None, right: Right) -> Team:
             require(view.actor, right)
         if len(found) != 1:
             named = ", ".join(team.name for team in found)
-            raise Invalid(fields={"team": [f"Say which team will own it: {named}."]})
+            raise Invalid(fields={"team": [_("Say which team will own it: %(named)s.") % {"named": named}]})
         return found[0]
     return accounts.team_named(view.actor, name)
 
@@ -381,7 +392,7 @@ def _team(view: Endpoint, name: str | None, right: Right) -> Team:
 def _model(view: Endpoint, name: str) -> Model:
     model = Model.objects.for_actor(view.actor).filter(name=name).first()
     if model is None:
-        raise Invalid(fields={"model": ["There is no such model, or none that you may see."]})
+        raise Invalid(fields={"model": [_("There is no such model, or none that you may see.")]})
     return model
 
 
@@ -395,7 +406,7 @@ def _version(view: Endpoint, model: Model, name: str) -> Version:
 def _cluster(view: Endpoint, name: str) -> Cluster:
     cluster = Cluster.objects.for_actor(view.actor).filter(name=name).first()
     if cluster is None:
-        raise Invalid(fields={"cluster": ["There is no such cluster, or none that you may see."]})
+        raise Invalid(fields={"cluster": [_("There is no such cluster, or none that you may see.")]})
     return cluster
 
 

@@ -24,6 +24,7 @@ import hashlib
 import math
 from typing import Annotated, Literal, Self
 
+from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 IndicatorName = Literal["errors", "slow"]
@@ -39,19 +40,23 @@ class IndicatorRules(BaseModel):
 
     roll_back_above_ratio: Ratio = Field(
         default=1.0,
-        description="Roll back on evidence that bad answers are more frequent than this many times stable's.",
+        description=_(
+            "Roll back on evidence that bad answers are more frequent than this many times stable's."
+        ),
     )
     roll_back_min_percent: Annotated[float, Field(ge=0.0, lt=100.0, allow_inf_nan=False)] = Field(
         default=0.0,
-        description="Never roll back while less than this percentage of its answers are bad.",
+        description=_("Never roll back while less than this percentage of its answers are bad."),
     )
     promote_below_ratio: Annotated[float, Field(gt=1.0, le=100.0, allow_inf_nan=False)] | None = Field(
         default=2.0,
-        description="Certify on evidence that bad answers are less frequent than this many times stable's.",
+        description=_(
+            "Certify on evidence that bad answers are less frequent than this many times stable's."
+        ),
     )
     promote_below_percent: Percent | None = Field(
         default=None,
-        description="Or certify on evidence that fewer than this percentage of its answers are bad.",
+        description=_("Or certify on evidence that fewer than this percentage of its answers are bad."),
     )
 
     @property
@@ -81,46 +86,57 @@ class JudgeRules(BaseModel):
             promote_below_ratio=2.0,
             promote_below_percent=1.0,
         ),
-        description="Answers 500-599.",
+        description=_("Answers 500-599."),
     )
     slow: IndicatorRules | None = Field(
         default=IndicatorRules(roll_back_above_ratio=1.5, promote_below_ratio=2.0),
         description=(
-            "Answers slower than `slow_above_ms`, or else than about 95 % of stable's own; null to ignore "
-            "latency. One in twenty is frequent enough to certify by."
+            _(
+                "Answers slower than `slow_above_ms`, or else than about 95 % of stable's own; null to "
+                "ignore latency. One in twenty is frequent enough to certify by."
+            )
         ),
     )
     slow_above_ms: Annotated[int, Field(strict=True, ge=1, le=320_000)] | None = Field(
         default=None,
         description=(
-            "The latency objective: an answer that takes longer is slow. Empty: learnt from stable's own "
-            "healthy traffic, and kept for the service."
+            _(
+                "The latency objective: an answer that takes longer is slow. Empty: learnt from stable's own "
+                "healthy traffic, and kept for the service."
+            )
         ),
     )
     false_roll_back_percent: Annotated[float, Field(ge=0.01, le=20.0, allow_inf_nan=False)] = Field(
         default=5.0,
-        description="The most often that an equally good candidate is rolled back, however often one looks.",
+        description=_(
+            "The most often that an equally good candidate is rolled back, however often one looks."
+        ),
     )
     false_promote_percent: Annotated[float, Field(ge=0.01, le=30.0, allow_inf_nan=False)] = Field(
         default=10.0,
-        description="The most often that a worse candidate is certified, however often one looks.",
+        description=_("The most often that a worse candidate is certified, however often one looks."),
     )
     requests_per_session: Annotated[int, Field(strict=True, ge=1, le=1000)] = Field(
         default=1,
         description=(
-            "How many requests of one session at most stay on one version. 1 where each request is sent by "
-            "itself, as Slipway's gateway does; more where something in front of it keeps sessions on a side."
+            _(
+                "How many requests of one session at most stay on one version. 1 where each request is sent "
+                "by itself, as Slipway's gateway does; more where something in front of it keeps "
+                "sessions on a side."
+            )
         ),
     )
     min_requests: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = Field(
-        default=100, description="Candidate requests (sessions, where they stick) below which nothing passes."
+        default=100,
+        description=_("Candidate requests (sessions, where they stick) below which nothing passes."),
     )
     abort_above_percent: Percent = Field(
         default=50.0,
-        description="Roll back at once when more than this percentage of the latest answers are errors.",
+        description=_("Roll back at once when more than this percentage of the latest answers are errors."),
     )
     abort_min_requests: Annotated[int, Field(strict=True, ge=5, le=10_000)] = Field(
-        default=20, description="How many of the candidate's latest requests that guard looks at, at least."
+        default=20,
+        description=_("How many of the candidate's latest requests that guard looks at, at least."),
     )
 
     @model_validator(mode="after")

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, Self
 
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from common.pages.steps import ICONS
 from releases import plans
 from releases.errors import InvalidPlan, PlanProblem
+from releases.pages.plan_labels import LABELS, STEP_HELP
 from releases.pages.strip import NAMES
 from releases.plans.steps import STEP_KINDS
 
@@ -110,7 +112,7 @@ class FormStep:
 
     @property
     def help(self) -> str:
-        return str(_definition(self.kind).get("description", ""))
+        return STEP_HELP.get(self.kind) or str(_definition(self.kind).get("description", ""))
 
 
 @dataclass(frozen=True)
@@ -149,16 +151,20 @@ class Draft:
         try:
             document = json.loads(text)
         except json.JSONDecodeError as error:
-            message = f"line {error.lineno}, column {error.colno}: {error.msg}"
+            message = _("line %(lineno)s, column %(colno)s: %(msg)s") % {
+                "lineno": error.lineno,
+                "colno": error.colno,
+                "msg": error.msg,
+            }
             return cls({"name": name, "steps": []}, problems=(PlanProblem("", message),), text=text)
         if not isinstance(document, dict):
-            problem = PlanProblem("", "a plan is a JSON object with the key steps")
+            problem = PlanProblem("", _("a plan is a JSON object with the key steps"))
             return cls({"name": name, "steps": []}, problems=(problem,), text=text)
         return cls.of_document({**document, "name": name}, text=text)
 
     @property
     def description(self) -> FormField:
-        shape = Shape("description", "Description", "When to use it.", "text", True, None, None, (), "")
+        shape = Shape("description", _("Description"), _("When to use it."), "text", True, None, None, (), "")
         return self._field("description", shape, self.document)
 
     @property
@@ -295,6 +301,8 @@ def _shapes(definition: str) -> tuple[Shape, ...]:
 
 
 def _label(key: str) -> str:
+    if key in LABELS:
+        return LABELS[key]
     if key in ("percent", "seconds"):
         return key.capitalize()
     unit = ""
@@ -306,7 +314,7 @@ def _label(key: str) -> str:
 
 def _short(message: str) -> str:
     """Without the place, which the eye is on: `step 4 (weight): percent: ...`."""
-    for _ in range(2):
+    for _turn in range(2):
         head, colon, rest = message.partition(": ")
         if colon and rest and (head.startswith("step ") or head.replace("_", "").replace(".", "").isalpha()):
             message = rest

@@ -5,6 +5,8 @@ from functools import cached_property
 from typing import Any
 
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from accounts.models import User
 from accounts.selectors import people_with
@@ -128,12 +130,16 @@ class ReleasePage:
             if number
         ]
         total = len(changes.files)
-        files = f"{total} files: {', '.join(told)}" if told else f"All {total} files are the same"
+        files = (
+            _("%(total)s files: %(told)s") % {"total": total, "told": ", ".join(told)}
+            if told
+            else _("All %(total)s files are the same") % {"total": total}
+        )
         keys = len(changes.config)
         config = (
-            f"{keys} config key{'' if keys == 1 else 's'} differ{'s' if keys == 1 else ''}"
+            ngettext("%(count)s config key differs", "%(count)s config keys differ", keys) % {"count": keys}
             if keys
-            else "same config"
+            else _("same config")
         )
         return f"{files}; {config}."
 

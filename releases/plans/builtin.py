@@ -1,5 +1,7 @@
 """The plans that every Slipway starts with."""
 
+from django.utils.translation import gettext_noop as _
+
 from releases.judge.rules import IndicatorRules, JudgeRules
 from releases.plans.plan import Plan
 from releases.plans.steps import Approval, Deploy, Hold, Judge, Promote, Scan, SmokeTest, Weight
@@ -7,8 +9,11 @@ from releases.plans.steps import Approval, Deploy, Hold, Judge, Promote, Scan, S
 CANARY = Plan(
     name="canary",
     description=(
-        "For production. A twentieth of the traffic for five minutes, a quarter until the judge is sure "
-        "(or an hour has passed), then a person other than the requester decides."
+        _(
+            "For production. A twentieth of the traffic for five minutes, a quarter until the "
+            "judge is sure (or an hour has passed), then a person other than the requester "
+            "decides."
+        )
     ),
     steps=(
         Scan(),
@@ -27,9 +32,11 @@ CANARY = Plan(
 CANARY_QUICK = Plan(
     name="canary-quick",
     description=(
-        "For trying things out and for services with little at stake. Less than a minute of canary before a "
-        "judge who tolerates more, as that shows only what is gross; then a person decides, perhaps the "
-        "requester."
+        _(
+            "For trying things out and for services with little at stake. Less than a minute of "
+            "canary before a judge who tolerates more, as that shows only what is gross; then a "
+            "person decides, perhaps the requester."
+        )
     ),
     steps=(
         Scan(timeout_seconds=120),
@@ -58,8 +65,10 @@ CANARY_QUICK = Plan(
 DIRECT = Plan(
     name="direct",
     description=(
-        "No canary: all traffic at once after a smoke test. For the first version of a service, which has "
-        "nothing to be compared with, and for emergencies."
+        _(
+            "No canary: all traffic at once after a smoke test. For the first version of a "
+            "service, which has nothing to be compared with, and for emergencies."
+        )
     ),
     steps=(
         Scan(),

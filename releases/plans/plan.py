@@ -4,6 +4,7 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal, Self
 
+from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from releases.errors import InvalidPlan, PlanProblem
@@ -25,17 +26,19 @@ class Plan(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format: Literal[1] = Field(default=1, description="The version of this document's shape.")
+    format: Literal[1] = Field(default=1, description=_("The version of this document's shape."))
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")] = Field(
-        description="Lower-case letters, digits and hyphens."
+        description=_("Lower-case letters, digits and hyphens.")
     )
     description: Annotated[str, StringConstraints(strip_whitespace=True, max_length=500)] = ""
     steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=50)]
     judge: JudgeRules = Field(
         default=JudgeRules(),
         description=(
-            "Judging goes on from the first weight to the promotion, in holds and approvals too, so a plan "
-            "has one set of rules."
+            _(
+                "Judging goes on from the first weight to the promotion, in holds and approvals too, "
+                "so a plan has one set of rules."
+            )
         ),
     )
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from django.utils.translation import gettext as _
+
 from releases.errors import PlanProblem
 from releases.plans.steps import Approval, Deploy, Hold, Judge, Promote, Scan, SmokeTest, Step, Weight
 
@@ -45,65 +47,81 @@ class _Sequence:
 
     def refuse(self, index: int, message: str, field: str = "") -> None:
         path = f"steps.{index}.{field}" if field else f"steps.{index}"
-        self.problems.append(PlanProblem(path, f"step {index + 1} ({self.steps[index].kind}): {message}"))
+        self.problems.append(
+            PlanProblem(
+                path,
+                f"step {index + 1} ({self.steps[index].kind}): {message}",
+            )
+        )
 
     def check_scan(self, index: int) -> None:
         if self.deployed is not None:
-            self.refuse(index, "the version is already running; put the scan before the deploy step")
+            self.refuse(index, _("the version is already running; put the scan before the deploy step"))
 
     def check_deploy(self, index: int, step: Deploy) -> None:
         before = self.deployed
         if before is not None and (before.replicas or 0) > (step.replicas or 1000):
-            self.refuse(index, f"starts fewer workers than the {before.replicas} before it", "replicas")
+            self.refuse(
+                index,
+                _("starts fewer workers than the %(replicas)s before it") % {"replicas": before.replicas},
+                "replicas",
+            )
         if before is not None and (before.share_percent or 0) > (step.share_percent or 100):
             self.refuse(
-                index, f"starts a smaller share than the {before.share_percent} % before", "share_percent"
+                index,
+                _("starts a smaller share than the %(share_percent)s %% before")
+                % {"share_percent": before.share_percent},
+                "share_percent",
             )
         self.deployed = step
 
     def check_smoke_test(self, index: int) -> None:
         if self.deployed is None:
-            self.refuse(index, "no candidate is running yet; put a deploy step before it")
+            self.refuse(index, _("no candidate is running yet; put a deploy step before it"))
         if self.weight_percent:
             self.refuse(
-                index, "the candidate already has real traffic; put the smoke test before the first weight"
+                index, _("the candidate already has real traffic; put the smoke test before the first weight")
             )
 
     def check_weight(self, index: int, step: Weight) -> None:
         if self.deployed is None:
-            self.refuse(index, "no candidate is running yet; put a deploy step before it")
+            self.refuse(index, _("no candidate is running yet; put a deploy step before it"))
         elif self.deployed.share_percent is not None and step.percent > self.deployed.share_percent:
             self.refuse(
                 index,
-                f"{step.percent} % of the traffic would meet {self.deployed.share_percent} % of the workers; "
-                f"put a deploy step with share_percent of at least {step.percent} before it",
+                _(
+                    "%(percent)s %% of the traffic would meet %(share_percent)s %% of the workers; put a "
+                    "deploy step with share_percent of at least %(percent)s before it"
+                )
+                % {"percent": step.percent, "share_percent": self.deployed.share_percent},
                 "percent",
             )
         if step.percent <= self.weight_percent:
             self.refuse(
                 index,
-                f"the weight is already {self.weight_percent} %; weights only rise",
+                _("the weight is already %(weight_percent)s %%; weights only rise")
+                % {"weight_percent": self.weight_percent},
                 "percent",
             )
         self.weight_percent = max(self.weight_percent, step.percent)
 
     def check_hold(self, index: int) -> None:
         if self.deployed is None:
-            self.refuse(index, "nothing happens while it holds; put a deploy step before it")
+            self.refuse(index, _("nothing happens while it holds; put a deploy step before it"))
 
     def check_judge(self, index: int, step: Judge) -> None:
         if not self.weight_percent:
-            self.refuse(index, "a candidate without traffic cannot be judged; put a weight step before it")
+            self.refuse(index, _("a candidate without traffic cannot be judged; put a weight step before it"))
         elif self.weight_percent == 100:
             self.refuse(
                 index,
-                "at 100 % stable answers nothing to compare with; judge before the weight becomes 100 %",
+                _("at 100 % stable answers nothing to compare with; judge before the weight becomes 100 %"),
             )
         later = self.steps[index + 1 :]
         if step.on_insufficient == "ask" and not any(isinstance(other, Approval) for other in later):
             self.refuse(
                 index,
-                "on_insufficient is ask, but no later approval asks; add one or choose another way",
+                _("on_insufficient is ask, but no later approval asks; add one or choose another way"),
                 "on_insufficient",
             )
         self.judged = True
@@ -111,26 +129,29 @@ class _Sequence:
     def check_approval(self, index: int, step: Approval) -> None:
         if step.when == "unless_certified" and not self.judged:
             self.refuse(
-                index, "nothing before it can certify the candidate; put a judge step before it", "when"
+                index, _("nothing before it can certify the candidate; put a judge step before it"), "when"
             )
 
     def check_promote(self, index: int) -> None:
         if index != len(self.steps) - 1:
-            self.refuse(index, "the release ends here; remove the steps after it, or move it to the end")
+            self.refuse(index, _("the release ends here; remove the steps after it, or move it to the end"))
         if self.deployed is None:
-            self.refuse(index, "no candidate is running yet; put a deploy step before it")
+            self.refuse(index, _("no candidate is running yet; put a deploy step before it"))
         elif self.deployed.share_percent is not None and self.deployed.share_percent < 100:
             self.refuse(
                 index,
-                f"all traffic would go to {self.deployed.share_percent} % of the workers; "
-                "put a deploy step with share_percent 100 before it",
+                _(
+                    "all traffic would go to %(share_percent)s %% of the workers; put a deploy step with "
+                    "share_percent 100 before it"
+                )
+                % {"share_percent": self.deployed.share_percent},
             )
 
     def check_whole(self) -> None:
         if not any(isinstance(step, Promote) for step in self.steps):
             self.problems.append(
-                PlanProblem("steps", "the plan never promotes the candidate; end it with a promote step")
+                PlanProblem("steps", _("the plan never promotes the candidate; end it with a promote step"))
             )
         holds = sum(step.seconds for step in self.steps if isinstance(step, Hold))
         if holds > LONGEST_HOLDS_SECONDS:
-            self.problems.append(PlanProblem("steps", "the holds together last more than 30 days"))
+            self.problems.append(PlanProblem("steps", _("the holds together last more than 30 days")))

@@ -2,6 +2,8 @@
 
 from typing import Annotated, Literal, Self, get_args
 
+from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 HOUR = 3600
@@ -30,20 +32,20 @@ class Deploy(_Step):
 
     kind: Literal["deploy"] = "deploy"
     replicas: Annotated[int, _whole(least=1, most=1000)] | None = Field(
-        default=None, description="How many workers; or say share_percent."
+        default=None, description=_("How many workers; or say share_percent.")
     )
     share_percent: Annotated[int, _whole(least=1, most=100)] | None = Field(
         default=None,
-        description="As many workers as this percentage of stable's, rounded up; or say replicas.",
+        description=_("As many workers as this percentage of stable's, rounded up; or say replicas."),
     )
     ready_within_seconds: Annotated[int, _whole(least=5, most=DAY)] = Field(
-        default=900, description="Workers that are not ready by then fail the release."
+        default=900, description=_("Workers that are not ready by then fail the release.")
     )
 
     @model_validator(mode="after")
     def _says_how_many_once(self) -> Self:
         if (self.replicas is None) == (self.share_percent is None):
-            raise ValueError("say either replicas or share_percent")
+            raise ValueError(gettext("say either replicas or share_percent"))
         return self
 
 
@@ -53,10 +55,10 @@ class SmokeTest(_Step):
     kind: Literal["smoke_test"] = "smoke_test"
     requests: Annotated[int, _whole(least=1, most=1000)] = 5
     timeout_seconds: Annotated[int, _whole(least=1, most=HOUR)] = Field(
-        default=60, description="For all requests together."
+        default=60, description=_("For all requests together.")
     )
     max_latency_ms: Annotated[int, _whole(least=1, most=HOUR * 1000)] | None = Field(
-        default=None, description="A slower answer fails the test; null to accept any."
+        default=None, description=_("A slower answer fails the test; null to accept any.")
     )
 
 
@@ -79,13 +81,16 @@ class Judge(_Step):
 
     kind: Literal["judge"] = "judge"
     at_most_seconds: Annotated[int, _whole(least=1, most=WEEK)] = Field(
-        default=HOUR, description="How long to wait for enough evidence."
+        default=HOUR, description=_("How long to wait for enough evidence.")
     )
     on_insufficient: Literal["ask", "wait", "promote", "roll_back"] = Field(
         default="ask",
         description=(
-            "Without enough evidence by then: ask = go on to the next approval, which then must be clicked; "
-            "wait = keep waiting for evidence; promote = go on without it; roll_back = roll back."
+            _(
+                "Without enough evidence by then: ask = go on to the next approval, which then must "
+                "be clicked; wait = keep waiting for evidence; promote = go on without it; roll_back "
+                "= roll back."
+            )
         ),
     )
 
@@ -95,20 +100,20 @@ class Approval(_Step):
 
     kind: Literal["approval"] = "approval"
     role: Literal["approver", "admin"] = Field(
-        default="approver", description="The role in the service's team that may approve."
+        default="approver", description=_("The role in the service's team that may approve.")
     )
     separate_requester: Annotated[bool, Field(strict=True)] = Field(
-        default=True, description="Whoever started the release may not approve it."
+        default=True, description=_("Whoever started the release may not approve it.")
     )
     timeout_seconds: Annotated[int, _whole(least=10, most=30 * DAY)] = DAY
     on_timeout: Literal["roll_back", "reject", "wait"] = Field(
-        default="roll_back", description="wait = the approval never times out."
+        default="roll_back", description=_("wait = the approval never times out.")
     )
     keep_judging: Annotated[bool, Field(strict=True)] = Field(
-        default=True, description="Roll back while waiting, too, when the judge says so."
+        default=True, description=_("Roll back while waiting, too, when the judge says so.")
     )
     when: Literal["always", "unless_certified"] = Field(
-        default="always", description="unless_certified = skipped when the judge certified the candidate."
+        default="always", description=_("unless_certified = skipped when the judge certified the candidate.")
     )
 
 

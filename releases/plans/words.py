@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext as _
 from pydantic import BaseModel
 
 from releases.plans.plan import Plan
@@ -25,12 +26,19 @@ def summary(step: Step) -> str:
     """One step in a few words: "5 %", "60 s", "approval by an approver"."""
     match step:
         case Scan():
-            return "scan the files"
+            return _("scan the files")
         case Deploy():
-            return f"deploy {_workers(step)}"
+            return _("deploy %(step)s") % {"step": _workers(step)}
         case SmokeTest():
-            within = f" under {step.max_latency_ms} ms" if step.max_latency_ms is not None else ""
-            return f"smoke test: {_count(step.requests, 'request')}{within}"
+            within = (
+                _(" under %(max_latency_ms)s ms") % {"max_latency_ms": step.max_latency_ms}
+                if step.max_latency_ms is not None
+                else ""
+            )
+            return _("smoke test: %(request)s%(within)s") % {
+                "request": _count(step.requests, "request"),
+                "within": within,
+            }
         case Weight():
             return f"{step.percent} %"
         case Hold():
@@ -38,7 +46,10 @@ def summary(step: Step) -> str:
         case Judge():
             return f"judge, {_judge_limit(step)}"
         case Approval():
-            return f"approval by {_article(step.role)}{', unless certified' if step.when != 'always' else ''}"
+            return _("approval by %(role)s%(rest)s") % {
+                "role": _article(step.role),
+                "rest": ", unless certified" if step.when != "always" else "",
+            }
         case Promote():
             return "promote"
 
@@ -49,9 +60,13 @@ def strip(plan: Plan) -> tuple[StripCell, ...]:
     for index, step in enumerate(plan.steps):
         before = plan.steps[index - 1] if index else None
         if isinstance(step, Hold) and isinstance(before, Weight):
-            cells[-1] = StripCell(index - 1, index, f"{summary(before)} for {summary(step)}")
+            cells[-1] = StripCell(
+                index - 1,
+                index,
+                _("%(before)s for %(step)s") % {"before": summary(before), "step": summary(step)},
+            )
         elif isinstance(step, Hold):
-            cells.append(StripCell(index, index, f"hold for {summary(step)}"))
+            cells.append(StripCell(index, index, _("hold for %(step)s") % {"step": summary(step)}))
         else:
             cells.append(StripCell(index, index, summary(step)))
     return tuple(cells)
@@ -73,7 +88,12 @@ def duration(seconds: int) -> str:
 def diff(before: Plan, after: Plan) -> tuple[str, ...]:
     """What changed, one sentence each, in the order of the plan; empty for equal plans."""
     told = [
-        f"{field}: {_value(getattr(after, field))} instead of {_value(getattr(before, field))}"
+        _("%(field)s: %(field_2)s instead of %(field_3)s")
+        % {
+            "field": field,
+            "field_2": _value(getattr(after, field)),
+            "field_3": _value(getattr(before, field)),
+        }
         for field in ("name", "description")
         if getattr(before, field) != getattr(after, field)
     ]
@@ -94,10 +114,20 @@ def _changed_steps(before: Sequence[Step], after: Sequence[Step]) -> list[str]:
                 range(new_start + 1, new_end + 1),
                 strict=True,
             ):
-                told += [f"step {number} ({new.kind}): {change}" for change in _changed_fields(old, new)]
+                told += [
+                    _("step %(number)s (%(kind)s): %(change)s")
+                    % {"number": number, "kind": new.kind, "change": change}
+                    for change in _changed_fields(old, new)
+                ]
             continue
-        told += [f"removed step {i + 1}: {_spoken(before[i])}" for i in range(old_start, old_end)]
-        told += [f"added step {i + 1}: {_spoken(after[i])}" for i in range(new_start, new_end)]
+        told += [
+            _("removed step %(i)s: %(i_2)s") % {"i": i + 1, "i_2": _spoken(before[i])}
+            for i in range(old_start, old_end)
+        ]
+        told += [
+            _("added step %(i)s: %(i_2)s") % {"i": i + 1, "i_2": _spoken(after[i])}
+            for i in range(new_start, new_end)
+        ]
     return told
 
 
@@ -112,15 +142,18 @@ def _changed_fields(before: BaseModel | None, after: BaseModel | None, prefix: s
         if isinstance(old, BaseModel) or isinstance(new, BaseModel):
             told += _changed_fields(old, new, f"{prefix}{field} ")
         else:
-            told.append(f"{prefix}{field} {_value(new)} instead of {_value(old)}")
+            told.append(
+                _("%(prefix)s%(field)s %(new)s instead of %(old)s")
+                % {"prefix": prefix, "field": field, "new": _value(new), "old": _value(old)}
+            )
     return told
 
 
 def _spoken(step: Step) -> str:
     words = summary(step)
     if isinstance(step, Weight):
-        return f"weight {words}"
-    return f"hold for {words}" if isinstance(step, Hold) else words
+        return _("weight %(words)s") % {"words": words}
+    return _("hold for %(words)s") % {"words": words} if isinstance(step, Hold) else words
 
 
 def _value(value: Any) -> str:
@@ -137,15 +170,20 @@ def _workers(step: Deploy) -> str:
     if step.replicas is not None:
         return _count(step.replicas, "worker")
     return (
-        "as many workers as stable" if step.share_percent == 100 else f"{step.share_percent} % of the workers"
+        _("as many workers as stable")
+        if step.share_percent == 100
+        else _("%(share_percent)s %% of the workers") % {"share_percent": step.share_percent}
     )
 
 
 def _judge_limit(step: Judge) -> str:
     if step.on_insufficient == "wait":
-        return "until certified"
-    then = {"ask": "ask", "promote": "go on", "roll_back": "roll back"}[step.on_insufficient]
-    return f"at most {duration(step.at_most_seconds)}, else {then}"
+        return _("until certified")
+    then = {"ask": "ask", "promote": _("go on"), "roll_back": _("roll back")}[step.on_insufficient]
+    return _("at most %(at_most_seconds)s, else %(then)s") % {
+        "at_most_seconds": duration(step.at_most_seconds),
+        "then": then,
+    }
 
 
 def _article(noun: str) -> str:

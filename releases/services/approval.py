@@ -31,19 +31,22 @@ def reject(release: Release, *, actor: Actor, reason: str) -> Approval:
 def _decide(release: Release, decision: Decision, *, actor: Actor, reason: str) -> Approval:
     require(actor, Right.RELEASES_APPROVE, release.team)
     if actor.user_id is None:
-        raise NotWaiting("Only a person can decide.")
+        raise NotWaiting(_("Only a person can decide."))
     with transaction.atomic():
         release.refresh_from_db()
         step = selectors.plan_of(release).steps[release.step_index]
         waits = release.state == ReleaseState.WAITING_APPROVAL and not release.halt
         if not waits or not isinstance(step, plans.Approval):
-            raise NotWaiting(f"The release does not wait for an approval; it is {state_word(release)}.")
+            raise NotWaiting(
+                _("The release does not wait for an approval; it is %(release)s.")
+                % {"release": state_word(release)}
+            )
         if step.role == "admin":
             require(actor, Right.PEOPLE_ADMIN, release.team)
         separate = step.separate_requester
         if decision == Decision.APPROVE and separate and release.requested_by_id == actor.user_id:
             raise SeparationOfDuties(
-                "You asked for this release, so somebody else must approve it: that is what its plan says."
+                _("You asked for this release, so somebody else must approve it: that is what its plan says.")
             )
         named = selectors.policy_at_start(release).approvers
         if decision == Decision.APPROVE and named is not None and actor.name not in named:
@@ -65,7 +68,7 @@ def _decide(release: Release, decision: Decision, *, actor: Actor, reason: str) 
                     reason=reason,
                 )
         except IntegrityError:
-            raise NotWaiting("Somebody has decided already.") from None
+            raise NotWaiting(_("Somebody has decided already.")) from None
         if decision == Decision.REJECT:
             halt_release(release, Halt.REJECT, by=actor.name, reason=reason)
         else:

@@ -2,6 +2,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from accounts.models import Team
 from accounts.services import require
@@ -33,7 +34,7 @@ def save_plan(
     """
     require(actor, Right.SERVICES_WRITE, team)
     if name in plans.BUILTIN_PLANS:
-        message = f"'{name}' is built in: save your own under another name."
+        message = _("'%(name)s' is built in: save your own under another name.") % {"name": name}
         raise InvalidPlan((PlanProblem("name", message),))
     parsed = plans.parse_plan({**body, "name": name})
     values = {
@@ -78,13 +79,16 @@ def delete_plan(plan: Plan, *, actor: Actor, reason: str = "") -> None:
     """Raises NotAllowed, NotPossibleNow when services use it or it is built in; as `save_plan` when a release
     policy names it."""
     if plan.team_id is None:
-        raise NotPossibleNow(f"'{plan.name}' is built in: it cannot be deleted.")
+        raise NotPossibleNow(_("'%(plan)s' is built in: it cannot be deleted.") % {"plan": plan.name})
     require(actor, Right.SERVICES_WRITE, plan.team)
     users = list(
         Service.objects.filter(team=plan.team, plan_name=plan.name).values_list("name", flat=True)[:5]
     )
     if users:
-        raise NotPossibleNow(f"Services use this plan: {', '.join(users)}. Give them another plan first.")
+        raise NotPossibleNow(
+            _("Services use this plan: %(users)s. Give them another plan first.")
+            % {"users": ", ".join(users)}
+        )
     is_named = selectors.is_named_by_policy(plan.name, team=plan.team)
     easier = (Term("pinned", {"name": plan.name}),) if is_named else ()
     may_lower(easier, actor=actor, team=plan.team, reason=reason)

@@ -1,4 +1,5 @@
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from accounts.models import Team
 from accounts.services import require
@@ -63,7 +64,8 @@ def pause(release: Release, *, actor: Actor, reason: str = "") -> None:
         )
         if not paused:
             raise NotPossibleNow(
-                f"Only a release that moves can be paused; this one is {state_word(release)}."
+                _("Only a release that moves can be paused; this one is %(release)s.")
+                % {"release": state_word(release)}
             )
         audit.record(actor, "release.pause", subject=release, team_id=release.team_id, reason=reason)
 
@@ -88,7 +90,9 @@ def resume(release: Release, *, actor: Actor, reason: str = "") -> None:
                 release, where={"paused_at__isnull": False, "halt": ""}, paused_at=None, paused_by=""
             )
         if not resumed:
-            raise NotPossibleNow(f"Nothing to resume: the release is {state_word(release)}.")
+            raise NotPossibleNow(
+                _("Nothing to resume: the release is %(release)s.") % {"release": state_word(release)}
+            )
         audit.record(actor, "release.resume", subject=release, team_id=release.team_id, reason=reason)
 
 
@@ -121,10 +125,10 @@ def rollback(release: Release, *, actor: Actor, reason: str) -> Release:
         service = Service.objects.get(pk=release.service_id)
         if release.state != ReleaseState.PROMOTED or service.stable_version_id != release.version_id:
             raise NotPossibleNow(
-                "Only the release that serves now can be rolled back; this one does not serve."
+                _("Only the release that serves now can be rolled back; this one does not serve.")
             )
         if release.from_version is None:
-            raise NotPossibleNow("This was the service's first version: there is none to return to.")
+            raise NotPossibleNow(_("This was the service's first version: there is none to return to."))
         audit.record(actor, "release.rollback", subject=release, team_id=release.team_id, reason=reason)
         events.publish(RollbackStarted(release.pk))
         return begin(
@@ -191,8 +195,16 @@ def begin(
         if moving is None:
             raise
         raise AlreadyInMotion(
-            f"{moving.version} is on its way to {service.name} (release {moving.pk}, {state_word(moving)}). "
-            "Wait for its end, or abort it."
+            _(
+                "%(version)s is on its way to %(service)s (release %(moving)s, %(moving_2)s). Wait "
+                "for its end, or abort it."
+            )
+            % {
+                "version": moving.version,
+                "service": service.name,
+                "moving": moving.pk,
+                "moving_2": state_word(moving),
+            }
         ) from None
     Release.objects.filter(pk=release.pk).update(candidate_deployment=f"{service.name}-r{release.pk}")
     ReleaseStep.objects.bulk_create(
@@ -235,30 +247,54 @@ def halt_release(release: Release, halt: Halt, *, by: str, reason: str) -> None:
     if not halted:
         release.refresh_from_db()
         if release.halt and release.state in IN_MOTION:
-            raise NotPossibleNow(f"It is being given up already, by {release.halted_by}.")
-        raise NotPossibleNow(f"The release has ended: it is {state_word(release)}.")
+            raise NotPossibleNow(
+                _("It is being given up already, by %(halted_by)s.") % {"halted_by": release.halted_by}
+            )
+        raise NotPossibleNow(
+            _("The release has ended: it is %(release)s.") % {"release": state_word(release)}
+        )
     events.publish(ReleaseMoved(release.pk, release.service_id))
 
 
 def _check_releasable(service: Service, version: Version) -> None:
     if version.model_id != service.model_id:
-        raise NotReleasable(f"{version} is not a version of {service.model}, which {service.name} serves.")
+        raise NotReleasable(
+            _("%(version)s is not a version of %(model)s, which %(service)s serves.")
+            % {"version": version, "model": service.model, "service": service.name}
+        )
     if version.state != VersionState.READY:
-        raise NotReleasable(f"{version} is {version.state}: only a ready version can be released.")
+        raise NotReleasable(
+            _("%(version)s is %(state)s: only a ready version can be released.")
+            % {"version": version, "state": version.state}
+        )
     if damages := registry.damages(version):
         raise NotReleasable(
-            f"{version} is damaged: {len(damages)} of its stored files are broken or missing. "
-            "It can be released when they are repaired, or imported anew."
+            _(
+                "%(version)s is damaged: %(damages)s of its stored files are broken or missing. It "
+                "can be released when they are repaired, or imported anew."
+            )
+            % {"version": version, "damages": len(damages)}
         )
     if service.stable_version_id == version.pk:
-        raise NotReleasable(f"{version} already serves all traffic of {service.name}.")
+        raise NotReleasable(
+            _("%(version)s already serves all traffic of %(service)s.")
+            % {"version": version, "service": service.name}
+        )
 
 
 def image_fault(image: RuntimeImage, *, engine: str, team: Team) -> str:
     """Why a service of the team with this engine cannot name the image; empty if it can."""
     if image.team_id not in (None, team.pk):
-        return f"Image {image} belongs to another team than {team.name}."
-    return "" if image.engine == engine else f"Image {image} is of {image.engine}, not of {engine}."
+        return _("Image %(image)s belongs to another team than %(team)s.") % {
+            "image": image,
+            "team": team.name,
+        }
+    return (
+        ""
+        if image.engine == engine
+        else _("Image %(image)s is of %(engine)s, not of %(engine_2)s.")
+        % {"image": image, "engine": image.engine, "engine_2": engine}
+    )
 
 
 def _image_before(release: Release, service: Service) -> RuntimeImage | None:

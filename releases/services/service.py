@@ -123,7 +123,7 @@ def change_service(
     }
     fixed = sorted(set(changes) - allowed)
     if fixed:
-        raise InvalidService(fields={name: ["Cannot be changed after creation."] for name in fixed})
+        raise InvalidService(fields={name: [_("Cannot be changed after creation.")] for name in fixed})
     if "plan_name" in changes:
         selectors.plan_named(changes["plan_name"], team=service.team)
     if changes.get("policy") is not None:

@@ -1,4 +1,5 @@
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from accounts.services import require
 from accounts.states import Right
@@ -16,8 +17,15 @@ LONGEST_MS = 320_000
 
 def keep_threshold(release: Release, learnt: Threshold) -> None:
     """What a release has learnt of its service; call it inside the transaction of the look that learnt it."""
-    was = "" if learnt.previous_ms is None else f" instead of {learnt.previous_ms:g} ms"
-    reason = f"Learnt from {learnt.requests:,} healthy answers of stable{was}."
+    was = (
+        ""
+        if learnt.previous_ms is None
+        else _(" instead of %(milliseconds)s ms") % {"milliseconds": f"{learnt.previous_ms:g}"}
+    )
+    reason = _("Learnt from %(requests)s healthy answers of stable%(was)s.") % {
+        "requests": f"{learnt.requests:,}",
+        "was": was,
+    }
     _keep(
         release.service,
         learnt.milliseconds,
@@ -36,9 +44,11 @@ def set_slow_threshold(service: Service, *, actor: Actor, milliseconds: float, r
     """
     require(actor, Right.RELEASES_APPROVE, service.team)
     if not 1 <= milliseconds <= LONGEST_MS:
-        raise InvalidService(fields={"milliseconds": [f"Give 1 to {LONGEST_MS:,} ms."]})
+        raise InvalidService(
+            fields={"milliseconds": [_("Give 1 to %(longest_ms)s ms.") % {"longest_ms": f"{LONGEST_MS:,}"}]}
+        )
     if not reason.strip():
-        raise InvalidService(fields={"reason": ["Say why this is the service's usual speed."]})
+        raise InvalidService(fields={"reason": [_("Say why this is the service's usual speed.")]})
     with transaction.atomic():
         before = SlowThreshold.objects.filter(service=service).first()
         row = _keep(service, at_bound(milliseconds), ThresholdSource.PERSON, actor.name, reason)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
@@ -69,13 +70,13 @@ def new_plan(request: HttpRequest) -> HttpResponse:
     actor = of_request(request)
     teams = list(_writable_teams(actor).order_by("name"))
     if not teams:
-        raise Http404("You may not write plans in any team.")
+        raise Http404(_("You may not write plans in any team."))
     if request.method == "POST":
         team = next((one for one in teams if one.name == request.POST.get("team")), teams[0])
         return _edit(
             request, actor, team=team, teams=teams, stored=None, name=request.POST.get("name", "").strip()
         )
-    team_name, _, name = request.GET.get("from", plans.DEFAULT_PLAN.name).rpartition("/")
+    team_name, _slash, name = request.GET.get("from", plans.DEFAULT_PLAN.name).rpartition("/")
     origin = _plan(actor, team_name, name)
     draft = Draft.of_plan(plans.parse_plan(origin.body))
     return _editor(request, draft, team=teams[0], teams=teams, stored=None, name="")
@@ -87,7 +88,7 @@ def edit_plan(request: HttpRequest, team: str, name: str) -> HttpResponse:
     actor = of_request(request)
     stored = _plan(actor, team, name)
     if not _writable_teams(actor).filter(pk=stored.team_id).exists():
-        raise Http404("You may not write plans in this team.")
+        raise Http404(_("You may not write plans in this team."))
     if request.method == "POST":
         return _edit(request, actor, team=stored.team, teams=[stored.team], stored=stored, name=name)
     draft = Draft.of_plan(plans.parse_plan(stored.body))
@@ -100,7 +101,7 @@ def edit_plan(request: HttpRequest, team: str, name: str) -> HttpResponse:
 def delete_plan(request: HttpRequest, team: str, name: str) -> HttpResponse:
     actor = of_request(request)
     services.delete_plan(_plan(actor, team, name), actor=actor, reason=request.POST.get("reason", ""))
-    return done(request, f"The plan {name} is deleted.", to="/settings/plans/")
+    return done(request, _("The plan %(name)s is deleted.") % {"name": name}, to="/settings/plans/")
 
 
 def _edit(
@@ -121,7 +122,11 @@ def _edit(
     refusal = ""
     if wish == "save":
         if draft.plan is not None and (refusal := _save(actor, team, stored, name, draft, given)) == "":
-            return done(request, f"The plan {name} is saved.", to=f"/settings/plans/{team.name}/{name}/")
+            return done(
+                request,
+                _("The plan %(name)s is saved.") % {"name": name},
+                to=f"/settings/plans/{team.name}/{name}/",
+            )
         status = UNPROCESSABLE
     else:
         status = 200
@@ -146,9 +151,12 @@ def _save(
 ) -> str:
     """Why not; empty when it is saved."""
     if not name:
-        return "Give the plan a name."
+        return _("Give the plan a name.")
     if stored is None and Plan.objects.filter(team=team, name=name).exists():
-        return f"{team} has a plan {name} already. Choose another name, or change that one."
+        return _("%(team)s has a plan %(name)s already. Choose another name, or change that one.") % {
+            "team": team,
+            "name": name,
+        }
     revision = given.get("revision", "")
     try:
         services.save_plan(
@@ -206,7 +214,7 @@ def _plan(actor: Actor, team: str, name: str) -> Plan:
     for row in selectors.plans_for(actor):
         if row.name == name and (row.team.name if row.team_id else "") == team:
             return row
-    raise Http404("There is no such plan, or you may not see it.")
+    raise Http404(_("There is no such plan, or you may not see it."))
 
 
 def _address(row: Plan) -> str:

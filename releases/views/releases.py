@@ -5,11 +5,14 @@ from typing import Any
 
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from accounts.actors import of_request
 from common.actor import Actor
 from common.audit import MAX_REASON
+from common.languages import Text
 from common.pages.access import signed_in
 from common.pages.answers import done, is_part_request, page, refusals_at_the_form, refused
 from common.pages.listing import list_page
@@ -63,14 +66,18 @@ def release_page(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 Wish = Callable[..., Any]
-WISHES: dict[str, tuple[Wish, str, bool]] = {
-    "approve": (services.approve, "Approved: release {pk} goes on.", True),
-    "reject": (services.reject, "Rejected: all traffic returns to stable.", True),
-    "pause": (services.pause, "Release {pk} pauses.", False),
-    "resume": (services.resume, "Release {pk} goes on.", False),
-    "abort": (services.abort, "Aborted: all traffic returns to stable.", True),
-    "slow-threshold": (services.accept_threshold, "The next release calls slower than that slow.", True),
-    "rollback": (services.rollback, "Rolling back.", True),
+WISHES: dict[str, tuple[Wish, Text, bool]] = {
+    "approve": (services.approve, gettext_lazy("Approved: release {pk} goes on."), True),
+    "reject": (services.reject, gettext_lazy("Rejected: all traffic returns to stable."), True),
+    "pause": (services.pause, gettext_lazy("Release {pk} pauses."), False),
+    "resume": (services.resume, gettext_lazy("Release {pk} goes on."), False),
+    "abort": (services.abort, gettext_lazy("Aborted: all traffic returns to stable."), True),
+    "slow-threshold": (
+        services.accept_threshold,
+        gettext_lazy("The next release calls slower than that slow."),
+        True,
+    ),
+    "rollback": (services.rollback, gettext_lazy("Rolling back."), True),
 }
 """What is asked for, what the person is told, and whether a reason is needed."""
 
@@ -86,9 +93,12 @@ def act(request: HttpRequest, pk: int, wish: str) -> HttpResponse:
     release = _release(actor, pk)
     reason = request.POST.get("reason", "").strip()
     if needs_reason and not reason:
-        return refused(request, "Say why.", advice="The reason is kept in the audit record.")
+        return refused(request, _("Say why."), advice=_("The reason is kept in the audit record."))
     if len(reason) > MAX_REASON:
-        return refused(request, f"The reason is longer than {MAX_REASON:,} characters.")
+        return refused(
+            request,
+            _("The reason is longer than %(MAX_REASON)s characters.") % {"MAX_REASON": f"{MAX_REASON:,}"},
+        )
     answer = service(release, actor=actor, reason=reason)
     other = answer.pk if wish == "rollback" and answer.pk != pk else None
     return done(request, words.format(pk=pk), to=f"/releases/{other}/" if other else None)
@@ -97,5 +107,5 @@ def act(request: HttpRequest, pk: int, wish: str) -> HttpResponse:
 def _release(actor: Actor, pk: int) -> Release:
     found = selectors.releases_for(actor).filter(pk=pk).first()
     if found is None:
-        raise Http404("There is no such release, or you may not see it.")
+        raise Http404(_("There is no such release, or you may not see it."))
     return found

@@ -73,7 +73,11 @@ def new_service(request: HttpRequest) -> HttpResponse:
         except SlipwayError as error:
             _blame(form, error)
         else:
-            return done(request, f"{service.name} is being started.", to=f"/services/{service.name}/")
+            return done(
+                request,
+                _("%(service)s is being started.") % {"service": service.name},
+                to=f"/services/{service.name}/",
+            )
     return page(request, "releases/new_service.html", {"form": form}, status=UNPROCESSABLE)
 
 
@@ -104,7 +108,11 @@ def service_settings(request: HttpRequest, name: str) -> HttpResponse:
         except SlipwayError as error:
             _blame(form, error)
         else:
-            return done(request, f"Saved. The next release of {name} uses it.", to=f"/services/{name}/")
+            return done(
+                request,
+                _("Saved. The next release of %(name)s uses it.") % {"name": name},
+                to=f"/services/{name}/",
+            )
     return page(request, "releases/service_settings.html", context, status=UNPROCESSABLE)
 
 
@@ -149,7 +157,11 @@ def release_version(request: HttpRequest, name: str) -> HttpResponse:
         except SlipwayError as error:
             _blame(form, error)
         else:
-            return done(request, f"Release {release.pk} has started.", to=f"/releases/{release.pk}/")
+            return done(
+                request,
+                _("Release %(release)s has started.") % {"release": release.pk},
+                to=f"/releases/{release.pk}/",
+            )
     return _release_form(request, service, form, status=UNPROCESSABLE)
 
 
@@ -194,5 +206,5 @@ def _blame(form: forms.Form, error: SlipwayError) -> None:
 def visible_service(actor: Actor, name: str) -> Service:
     found = selectors.services_for(actor).filter(name=name).first()
     if found is None:
-        raise Http404("There is no such service, or you may not see it.")
+        raise Http404(_("There is no such service, or you may not see it."))
     return found
