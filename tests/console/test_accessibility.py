@@ -39,25 +39,18 @@ worker = Worker.objects.create(
 sync = scene.sync("failed")
 model, version = scene.model.name, scene.version().name
 print(json.dumps([
-    "/", "/models/", "/models/+new/", f"/models/{model}/", f"/models/{model}/+aliases/",
-    f"/models/{model}/+hub/", f"/models/{model}/+hub/{sync.source_id}/", f"/models/{model}/+retention/",
-    f"/models/{model}/+settings/", f"/models/{model}/+exports/", f"/models/{model}/{version}/",
+    "/", "/models/", f"/models/{model}/", f"/models/{model}/+aliases/",
+    f"/models/{model}/+hub/{sync.source_id}/", f"/models/{model}/+retention/", f"/models/{model}/{version}/",
     f"/models/{model}/+compare/?version={version}&version=v2", "/models/+store/",
-    "/services/", "/services/+new/", f"/services/{scene.service.name}/",
-    f"/services/{scene.service.name}/settings/", f"/services/{scene.service.name}/release/",
-    "/releases/", f"/releases/{scene.release.pk}/",
-    "/settings/plans/", "/settings/plans/canary/", "/settings/plans/+new/?from=canary",
+    "/services/", "/services/+new/", f"/services/{scene.service.name}/", "/releases/",
+    f"/releases/{scene.release.pk}/", "/settings/plans/+new/?from=canary",
     f"/settings/plans/{scene.team.name}/{scene.plan.name}/",
-    "/images/", "/images/+new/", "/images/+fit/", f"/images/{scene.image.name}/",
-    "/fleet/", "/fleet/workers/", "/fleet/deployments/", f"/fleet/deployments/{deployment.name}/",
-    f"/fleet/workers/{worker.name}/", "/audit/",
-    "/settings/account/", "/settings/tokens/", "/settings/tokens/+new/", "/settings/people/",
-    "/settings/people/+new/", f"/settings/people/{scene.user.username}/", "/settings/teams/",
-    "/settings/teams/+new/", f"/settings/teams/{scene.team.name}/",
-    f"/settings/teams/{scene.team.name}/signatures/", f"/settings/teams/{scene.team.name}/code/",
-    f"/settings/teams/{scene.team.name}/storage/", "/settings/webhooks/", "/settings/webhooks/+new/",
-    f"/settings/webhooks/{scene.webhook.pk}/",
-    f"/settings/webhooks/{scene.webhook.pk}/deliveries/{scene.delivery.pk}/", "/search/?q=new", "/api/docs/",
+    "/images/", f"/images/{scene.image.name}/", "/images/+fit/",
+    "/fleet/", "/fleet/workers/", f"/fleet/deployments/{deployment.name}/", f"/fleet/workers/{worker.name}/",
+    "/audit/", "/settings/account/", "/settings/tokens/+new/", "/settings/people/",
+    f"/settings/people/{scene.user.username}/", f"/settings/teams/{scene.team.name}/", "/settings/teams/",
+    f"/settings/teams/{scene.team.name}/signatures/", f"/settings/webhooks/{scene.webhook.pk}/",
+    f"/settings/webhooks/{scene.webhook.pk}/deliveries/{scene.delivery.pk}/", "/api/docs/",
 ]))
 """
 
