@@ -184,6 +184,12 @@ class IndicatorEvidence:
             )
         return replace(self, compared_bad=compared_bad, reject_bets=bets, accept_ratio_bets=accept_bets)
 
+    @property
+    def in_outage(self) -> bool:
+        """Whether both sides together have failed of late: then what passed before says nothing of now."""
+        lately = self.lately.sides.both
+        return lately.requests >= OUTAGE_REQUESTS and lately.share > OUTAGE_SHARE
+
     def _outage(self, latest: Tally) -> bool:
         enough = latest.requests >= OUTAGE_REQUESTS
         return (enough and latest.share > OUTAGE_SHARE) or self.lately.sides.both.share > OUTAGE_SHARE

@@ -23,6 +23,8 @@ class IndicatorProgress:
     """0..1, of the way (in logarithms) to certified; 1 for good once there."""
     certified: bool
     """True, too, when a promotion does not need this indicator."""
+    in_outage: bool
+    """Both sides answer badly at present: nothing passes until that is over."""
     requests_to_certify: int | None
     """Candidate requests still needed if it is as good as stable; None when no number of them would do."""
 
@@ -33,6 +35,7 @@ class IndicatorProgress:
             "reject_progress": round(self.reject_progress, 4),
             "accept_progress": round(self.accept_progress, 4),
             "certified": self.certified,
+            "in_outage": self.in_outage,
             "requests_to_certify": self.requests_to_certify,
         }
 
@@ -47,6 +50,7 @@ def indicator_progress(name: IndicatorName, part: IndicatorEvidence, rules: Judg
         reject_progress=_clipped(part.log_reject / rules.log_reject_limit),
         accept_progress=1.0 if certified else _clipped(part.log_accept / rules.log_accept_limit),
         certified=certified,
+        in_outage=name == "errors" and part.in_outage,
         requests_to_certify=0 if certified else _indicator_forecast(part, indicator, rules),
     )
 

@@ -72,6 +72,8 @@ def verdict(evidence: Evidence, rules: JudgeRules) -> Verdict:
     if not (enough and all(progress.certified for progress in told)):
         reason = words.insufficient_reason(evidence, rules, told, requests=requests)
         return decided(Decision.INSUFFICIENT, reason)
+    if parts["errors"].in_outage:
+        return decided(Decision.INSUFFICIENT, words.outage_reason(evidence))
     doubtful = [progress for progress in told if progress.reject_progress >= DOUBT]
     if doubtful:
         return decided(Decision.INSUFFICIENT, words.doubt_reason(doubtful[0], evidence))

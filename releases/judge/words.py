@@ -58,6 +58,16 @@ def doubt_reason(progress: IndicatorProgress, evidence: Evidence) -> str:
     )
 
 
+def outage_reason(evidence: Evidence) -> str:
+    lately = evidence.indicators["errors"].lately.sides
+    candidate, stable = lately.candidate, lately.stable
+    return (
+        f"Candidate 5xx of the latest: {_bad_of(candidate.bad, candidate.requests, candidate.share)}; "
+        f"stable {_bad_of(stable.bad, stable.requests, stable.share)}. Passed earlier, but both versions "
+        "fail now: inconclusive until that is over."
+    )
+
+
 def insufficient_reason(
     evidence: Evidence, rules: JudgeRules, told: Sequence[IndicatorProgress], *, requests: int | None
 ) -> str:

@@ -58,7 +58,8 @@ def state_of(progress: IndicatorProgress | None, verdict: Verdict | None) -> str
         return "none"
     if verdict.culprit == progress.name:
         return "roll_back"
-    return "promote" if progress.certified and progress.reject_progress < DOUBT else "insufficient"
+    is_sure = progress.certified and progress.reject_progress < DOUBT and not progress.in_outage
+    return "promote" if is_sure else "insufficient"
 
 
 FORECASTS = ("none", "requests", "seconds")
@@ -83,7 +84,9 @@ def conclusions(release: Release, plan: plans.Plan, verdict: Verdict | None) -> 
     return {
         "never": _why_never(release),
         "none": _("Analysis starts with the candidate's first traffic."),
-        "insufficient": _("Not enough to be %(percent)s%% sure that it is not worse.") % sure,
+        "insufficient": _("Both versions fail at present: nothing passes until that is over.")
+        if verdict and any(progress.in_outage for progress in verdict.indicators)
+        else _("Not enough to be %(percent)s%% sure that it is not worse.") % sure,
         "promote": _("Enough to be %(percent)s%% sure: %(claims)s.") % {**sure, "claims": claims},
         "roll_back": _why_worse(verdict, rules),
     }

@@ -149,6 +149,18 @@ def test_a_shared_outage_blames_nobody_and_certifies_nobody(trial: Trial):
     assert all(progress.accept_progress == 0 for progress in answer.indicators)
 
 
+def test_what_has_passed_does_not_pass_while_both_sides_fail():
+    trial = certified()
+    assert judged(trial).decision is Decision.PROMOTE
+    trial.see(errors=(20, 18, 80, 72), times=3)
+    answer = judged(trial)
+    assert answer.decision is Decision.INSUFFICIENT
+    assert "fail now" in answer.reason
+    assert [progress.in_outage for progress in answer.indicators] == [True, False]
+    trial.see(errors=(20, 0, 80, 0), times=3)
+    assert judged(trial).decision is Decision.PROMOTE
+
+
 def test_the_guard_aborts_when_most_of_the_latest_answers_are_errors():
     trial = certified()
     trial.see(errors=(10, 10, 40, 0), times=3)
