@@ -10,7 +10,6 @@ from asyncio import TimerHandle
 from enum import Enum
 from typing import ClassVar
 
-from django.utils.translation import gettext_lazy
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from controlplane.env import env
@@ -20,11 +19,10 @@ LEAST_BYTES_PER_SECOND = 500
 TOO_SLOW = json.dumps(
     {
         "type": "about:blank",
-        "title": gettext_lazy("Request timeout"),
+        # A connection without a whole request has no language.
+        "title": "Request timeout",
         "status": 408,
-        "detail": gettext_lazy(
-            "The request came too slowly: send its header and its body without long pauses."
-        ),
+        "detail": "The request came too slowly: send its header and its body without long pauses.",
     }
 ).encode()
 REQUEST_TIMEOUT = (

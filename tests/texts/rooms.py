@@ -3,6 +3,8 @@
 ENGLISH = (
     # Read by operators in a terminal, before there is a language.
     "controlplane/env.py",
+    # Sent before there is a request, and with it a language.
+    "controlplane/connections.py",
     "controlplane/embedded/",
     "clusters/management/",
     "controlplane/management/",
