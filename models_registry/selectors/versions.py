@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
 from django.utils.translation import gettext as _
 
 from common.actor import Actor
@@ -88,9 +88,12 @@ def without_archived(found: QuerySet[Version]) -> QuerySet[Version]:
 
 def any_versions(actor: Actor) -> QuerySet[Version]:
     """As `versions`, of all models that the actor may see, the newest first."""
-    rows = Version.objects.for_actor(actor).live().filter(model__deleted_at=None)
-    rows = rows.select_related("model").defer(*_UNLISTED, "model__words", "model__description")
-    return rows.order_by("-pk")
+    # Not by joins: a database would begin with the models and sort all of their versions, and each model is
+    # made once, of its name alone.
+    seen = Model.objects.for_actor(actor).live().filter(pk=OuterRef("model"))
+    rows = Version.objects.live().filter(Exists(seen))
+    named = Prefetch("model", Model.objects.only("name"))
+    return rows.prefetch_related(named).defer(*_UNLISTED).order_by("-pk")
 
 
 def versions_mentioning(found: QuerySet[Version], q: str, *, also: Sequence[str] = ()) -> QuerySet[Version]:

@@ -4,10 +4,10 @@ import subprocess
 import sys
 
 from perf import registry
-from perf.registry import collection, hub, imports, lists, peers
+from perf.registry import collection, hub, imports, lists, peers, push
 from perf.registry.table import ROOT, database
 
-PARTS = ("import", "hub", "lists", "collection", "peers")
+PARTS = ("import", "hub", "push", "lists", "collection", "peers")
 
 
 def main() -> None:
@@ -21,6 +21,8 @@ def main() -> None:
     )
     parser.add_argument("--gigabytes", type=float, default=4.0, help="that are imported")
     parser.add_argument("--hub-gigabytes", type=float, default=1.0, help="that are fetched")
+    parser.add_argument("--push-mebibytes", type=int, default=128, help="that are pushed")
+    parser.add_argument("--line", type=float, default=8.0, help="of the push, in MiB/s")
     parser.add_argument("--models", type=int, default=2000)
     parser.add_argument("--versions", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=40)
@@ -37,6 +39,8 @@ def main() -> None:
         imports.measure(options.gigabytes)
     if "hub" in parts:
         hub.measure(options.hub_gigabytes)
+    if "push" in parts:
+        push.measure(options.push_mebibytes, options.line)
     if "lists" in parts:
         if options.database:
             measure_lists(options)

@@ -3,7 +3,7 @@
 import re
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -26,7 +26,7 @@ VERSION_FILTERS = (
 )  # fmt: skip
 
 
-def populate(models: int, versions: int) -> tuple[Any, str]:
+def populate(models: int, versions: int, *, scopes: Sequence[str] = ("read",)) -> tuple[Any, str]:
     """Who looks, and the token of that person."""
     from django.utils import timezone
 
@@ -103,7 +103,7 @@ def populate(models: int, versions: int) -> tuple[Any, str]:
         name="perf",
         prefix=key.prefix,
         secret_hash=key.hash,
-        scopes=["read"],
+        scopes=list(scopes),
         expires_at=now + timedelta(days=1),
     )
     return user, key.text

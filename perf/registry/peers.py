@@ -18,20 +18,12 @@ from urllib.parse import quote
 
 import psutil
 
-from perf.registry.server import free_port, running, web
-from perf.registry.table import ROOT, directory, heading, line
+from perf.registry.server import free_port, populated, running, web
+from perf.registry.table import directory, heading, line
 
 VARIABLE = "SLIPWAY_PERF_MLFLOW"
 REQUESTS = 40
 LIMIT = 0.5
-
-POPULATE = """
-import sys
-from perf.registry.lists import populate
-from perf.registry.table import database_in
-with database_in(sys.argv[1]):
-    print(populate(int(sys.argv[2]), int(sys.argv[3]))[1])
-"""
 
 Row = tuple[str, str, str]
 API, PEER = "/api/v1/", "/api/2.0/mlflow/"
@@ -63,7 +55,7 @@ def measure(models: int, versions: int, rounds: int) -> None:
     if not shutil.which(python):
         sys.exit(f"{VARIABLE} names no Python. {__doc__}")
     with directory() as home:
-        token = _populated(home, models, versions)
+        token = populated(home, models, versions)
         database = home / "mlflow.db"
         filler = Path(__file__).with_name("peer_mlflow.py")
         subprocess.run([python, str(filler), str(database), str(models), str(versions)], check=True)
@@ -83,13 +75,6 @@ def measure(models: int, versions: int, rounds: int) -> None:
             peer = Asked(it, port, PEER, {})
             for what, path, peers in ROWS:
                 _compare(what, lambda path=path: asked(path), lambda peers=peers: peer(peers), rounds)
-
-
-def _populated(home: Path, models: int, versions: int) -> str:
-    """The token of who may see all of them."""
-    command = [sys.executable, "-c", POPULATE, str(home), str(models), str(versions)]
-    made = subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    return made.stdout.strip().splitlines()[-1]
 
 
 class Asked:

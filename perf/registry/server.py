@@ -15,6 +15,13 @@ import psutil
 from perf.registry.table import ROOT
 
 START_SECONDS = 180.0
+_POPULATE = """
+import sys
+from perf.registry.lists import populate
+from perf.registry.table import database_in
+with database_in(sys.argv[1]):
+    print(populate(int(sys.argv[2]), int(sys.argv[3]), scopes=sys.argv[4:])[1])
+"""
 
 
 def free_port() -> int:
@@ -78,3 +85,10 @@ def web(home: Path) -> Iterator[tuple[psutil.Process, int]]:
     command += ["--no-proxy-headers", "--no-access-log", "--log-level", "error"]
     with running(command, port=port, ready="/healthz", environment=environment) as server:
         yield server, port
+
+
+def populated(home: Path, models: int, versions: int, *scopes: str) -> str:
+    """The token, with these scopes, of who may see all that is made in that home."""
+    command = [sys.executable, "-c", _POPULATE, str(home), str(models), str(versions), "read", *scopes]
+    made = subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    return made.stdout.strip().splitlines()[-1]

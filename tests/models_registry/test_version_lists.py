@@ -80,5 +80,5 @@ def test_the_search_asks_as_much_for_one_version_as_for_several(
 ) -> None:
     api.get("versions/")
     for query in ("limit=1", "limit=100"):
-        with django_assert_num_queries(7):
+        with django_assert_num_queries(8):
             assert api.get(f"versions/?{query}").status_code == 200
