@@ -17,7 +17,9 @@ from common.live import PUBLIC, Audience, Shard
 from serving.protocol import LOST_AFTER_SECONDS
 
 FULL = 1.0
-STUCK_AFTER_SECONDS = 10.0
+SATURATED_AFTER_SECONDS = 10.0
+STUCK_AFTER_SECONDS = 60.0
+"""Longer than most answers take: of a worker whose slots are all busy, one ends in less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,13 @@ class Beat:
     """For how long `busy` has been 1.0 without a break; 0.0 when it is not."""
     ttft_seconds: float | None = None
     """Time to first token, P95 of the last minute; None without requests."""
+    unfinished_seconds: float = 0.0
+    """For how long it has had requests in flight of which none has ended."""
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any], *, age_seconds: float, now: float) -> "Beat":
         """`record` as `clusters.heartbeats` makes it; `now` in seconds since 1970."""
-        full_since = record["full_since"]
+        full_since, unfinished_since = record["full_since"], record.get("unfinished_since")
         return cls(
             pid=record["pid"],
             state=record["state"],
@@ -54,6 +58,7 @@ class Beat:
             age_seconds=age_seconds,
             full_seconds=0.0 if full_since is None else max(0.0, now - full_since),
             ttft_seconds=record["ttft"]["p95_ms"] / 1000 if record.get("ttft") else None,
+            unfinished_seconds=0.0 if unfinished_since is None else max(0.0, now - unfinished_since),
         )
 
 
@@ -140,7 +145,9 @@ class Load:
     workers: int
     ready: int
     lost: int
+    """Silent, ended and not answering again yet, or failed."""
     stuck: int
+    saturated: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +192,13 @@ _SERVING = frozenset({WorkerState.READY, WorkerState.DRAINING})
 
 
 def alert_of(row: WorkerRow, beat: Beat | None, *, now: datetime) -> Alert:
-    """What the heartbeats of a worker, whose process runs, say against it.
+    """What speaks against a worker.
 
     Silence counts from the last heartbeat, or from when the present process became ready. One that is still
-    starting has not begun to report: its silence means nothing.
+    starting has not begun to report: its silence means nothing, unless it is not the first process.
     """
+    if row.state == WorkerState.STARTING and row.restarts:
+        return Alert.LOST
     if row.state not in _SERVING:
         return Alert.NONE
     silent_seconds = (now - row.state_since).total_seconds()
@@ -197,7 +206,11 @@ def alert_of(row: WorkerRow, beat: Beat | None, *, now: datetime) -> Alert:
         silent_seconds = min(silent_seconds, beat.age_seconds)
     if silent_seconds > LOST_AFTER_SECONDS:
         return Alert.LOST
-    return Alert.STUCK if beat and beat.full_seconds >= STUCK_AFTER_SECONDS else Alert.NONE
+    if beat is None or not beat.full_seconds:
+        return Alert.NONE
+    if beat.unfinished_seconds >= STUCK_AFTER_SECONDS:
+        return Alert.STUCK
+    return Alert.SATURATED if beat.full_seconds >= SATURATED_AFTER_SECONDS else Alert.NONE
 
 
 def fleet_of(rows: Rows, beats: Mapping[str, Beat], *, now: datetime, is_live: bool) -> Fleet:
@@ -236,8 +249,9 @@ def load_of(workers: Iterable[WorkerNow]) -> Load:
         slots=slots,
         workers=len(found),
         ready=sum(worker.state == WorkerState.READY and worker.alert != Alert.LOST for worker in found),
-        lost=sum(worker.alert == Alert.LOST for worker in found),
+        lost=sum(worker.alert == Alert.LOST or worker.state == WorkerState.FAILED for worker in found),
         stuck=sum(worker.alert == Alert.STUCK for worker in found),
+        saturated=sum(worker.alert == Alert.SATURATED for worker in found),
     )
 
 
@@ -302,6 +316,7 @@ def _load_values(path: str, load: Load) -> dict[str, Any]:
         f"{path}.ready": load.ready,
         f"{path}.lost": load.lost,
         f"{path}.stuck": load.stuck,
+        f"{path}.saturated": load.saturated,
     }
 
 
@@ -313,7 +328,8 @@ def _rounded(share: float | None) -> float | None:
 def _worker_now(
     row: WorkerRow, deployment: DeploymentRow, beat: Beat | None, *, now: datetime, is_live: bool
 ) -> WorkerNow:
-    alert = alert_of(row, beat, now=now) if is_live else Alert.NONE
+    # Without heartbeats nobody is called silent; that a process ended is known all the same.
+    alert = alert_of(row, beat, now=now) if is_live or row.state not in _SERVING else Alert.NONE
     is_fresh = beat is not None and beat.age_seconds <= LOST_AFTER_SECONDS
     return WorkerNow(
         row=row,
@@ -330,6 +346,8 @@ def _worker_now(
 
 
 def _reason(row: WorkerRow, beat: Beat | None, alert: Alert) -> str:
+    if alert == Alert.LOST and row.state == WorkerState.STARTING:
+        return row.reason or _("Its process ended; the next one does not answer yet.")
     if alert == Alert.LOST:
         heard = (
             _("No heartbeat for %(amount)s s") % {"amount": f"{beat.age_seconds:.0f}"}
@@ -338,9 +356,14 @@ def _reason(row: WorkerRow, beat: Beat | None, alert: Alert) -> str:
         )
         return _("%(heard)s, although its process runs.") % {"heard": heard}
     if alert == Alert.STUCK and beat:
-        return _("All of its %(slots)s slots have been busy for %(amount)s s and more.") % {
+        return _("All of its %(slots)s slots are busy, and no request has ended for %(seconds)s s.") % {
             "slots": beat.slots,
-            "amount": f"{beat.full_seconds:.0f}",
+            "seconds": f"{beat.unfinished_seconds:.0f}",
+        }
+    if alert == Alert.SATURATED and beat:
+        return _("All of its %(slots)s slots have been busy for %(seconds)s s; requests end.") % {
+            "slots": beat.slots,
+            "seconds": f"{beat.full_seconds:.0f}",
         }
     if row.state != WorkerState.READY:
         return row.reason or (beat.reason if beat else "")

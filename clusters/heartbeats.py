@@ -14,12 +14,23 @@ KEEP_SECONDS = 60.0
 
 
 def record_of(heartbeat: Heartbeat, before: Mapping[str, Any] | None, *, now: float) -> dict[str, Any]:
-    """The heartbeat with `full_since`: when, in seconds since 1970, its process became wholly busy."""
+    """The heartbeat with two moments, in seconds since 1970, or None: `full_since`, when its process became
+    wholly busy, and `unfinished_since`, since when it has requests in flight and has ended none."""
     full_since = None
     if heartbeat.busy >= FULL:
         goes_on = before is not None and before["pid"] == heartbeat.pid and before["full_since"] is not None
         full_since = before["full_since"] if before is not None and goes_on else now
-    return heartbeat.to_dict() | {"full_since": full_since}
+    unfinished_since = None
+    if heartbeat.in_flight:
+        waits_on = (
+            before is not None
+            and before["pid"] == heartbeat.pid
+            and before["counters"]["requests"] == heartbeat.counters.requests
+        )
+        unfinished_since = (
+            before.get("unfinished_since") if before is not None and waits_on else None
+        ) or now
+    return heartbeat.to_dict() | {"full_since": full_since, "unfinished_since": unfinished_since}
 
 
 def latest(workers: list[str] | None = None) -> dict[str, Beat] | None:

@@ -139,7 +139,7 @@ def machines_of(fleet: Fleet, gpus: Mapping[int, Sequence[str]]) -> list[Machine
 
 
 def in_trouble(worker: WorkerNow) -> bool:
-    return worker.alert != Alert.NONE or worker.state == WorkerState.FAILED
+    return worker.alert in (Alert.LOST, Alert.STUCK) or worker.state == WorkerState.FAILED
 
 
 def workers_of(fleet: Fleet) -> list[WorkerNow]:

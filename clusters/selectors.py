@@ -1,6 +1,6 @@
 """Named reads. Nothing here asks a backend: rows say what it last showed, heartbeats lie in Redis."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,7 +12,17 @@ from accounts.actors import grants_of
 from accounts.states import Right
 from clusters import heartbeats, history
 from clusters.errors import ClusterMissing, DeploymentMissing
-from clusters.fleet import ClusterRow, DeploymentRow, Fleet, NodeRow, Rows, WorkerRow, fleet_of, narrowed
+from clusters.fleet import (
+    ClusterRow,
+    DeploymentNow,
+    DeploymentRow,
+    Fleet,
+    NodeRow,
+    Rows,
+    WorkerRow,
+    fleet_of,
+    narrowed,
+)
 from clusters.history import Sample
 from clusters.models import Cluster, Deployment, Gpu, Node, Worker
 from clusters.states import GONE, DeploymentState, WorkerState
@@ -204,6 +214,23 @@ def whole_fleet() -> Fleet:
     """At this moment, of all teams. Four queries."""
     beats = heartbeats.latest()
     return fleet_of(fleet_rows(), beats or {}, now=timezone.now(), is_live=beats is not None)
+
+
+def deployments_now(names: Iterable[str]) -> dict[str, DeploymentNow]:
+    """Those of these deployments that there are, by name: two queries, however many."""
+    rows = Deployment.objects.filter(name__in={name for name in names if name})
+    deployments = [DeploymentRow(*row) for row in rows.values_list(*_DEPLOYMENT_COLUMNS)]
+    found = Worker.objects.filter(deployment__in=[row.pk for row in deployments])
+    workers = [WorkerRow(*row) for row in found.values_list(*_WORKER_COLUMNS)]
+    beats = heartbeats.latest([row.name for row in workers]) if workers else {}
+    clusters = [ClusterRow(pk, "", None, "") for pk in {row.cluster_id for row in deployments}]
+    seen = fleet_of(
+        Rows(clusters=clusters, deployments=deployments, workers=workers),
+        beats or {},
+        now=timezone.now(),
+        is_live=beats is not None,
+    )
+    return {one.row.name: one for cluster in seen.clusters for one in cluster.deployments}
 
 
 def fleet(actor: Actor) -> Fleet:

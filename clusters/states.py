@@ -53,9 +53,11 @@ class Alert(TextChoices):
 
     NONE = "", _("none")
     LOST = "lost", _("Lost")
-    """Silent, although its process runs."""
+    """Silent although its process runs, or its process ended and the next one does not answer yet."""
     STUCK = "stuck", _("Stuck")
-    """All of its slots have been busy for the whole of the last 10 s and more: it takes no new request."""
+    """All of its slots are busy, and none of its requests has ended for a minute."""
+    SATURATED = "saturated", _("Saturated")
+    """All of its slots have been busy for 10 s and more, and its requests end: new ones wait."""
 
 
 S = DeploymentState

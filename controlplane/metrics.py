@@ -37,7 +37,7 @@ from releases import selectors as releases
 logger = logging.getLogger(__name__)
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-WORKER_STATES = (*WorkerState.values, Alert.LOST.value, Alert.STUCK.value)
+WORKER_STATES = (*WorkerState.values, Alert.LOST.value, Alert.STUCK.value, Alert.SATURATED.value)
 
 # A second series for each one, of when it was first counted: nothing that is asked here.
 disable_created_metrics()  # type: ignore[no-untyped-call]

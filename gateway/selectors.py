@@ -1,17 +1,21 @@
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db.models import QuerySet
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from gateway.backends import backend
 from gateway.backends.base import Health
-from gateway.errors import UnknownRoute
+from gateway.errors import GatewayError, UnknownRoute
 from gateway.history import Answered, Stretch, answered, minute_of, stretches, unpacked
 from gateway.models import Route, TrafficReading, Watch
 from gateway.routes import Endpoint, Fence
 from gateway.traffic import TargetCounts, TargetTraffic, rates
+
+LATELY, HALF_A_MINUTE = timedelta(minutes=3), timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,50 @@ def answered_lately(
     """What the target answered, five minutes by five minutes, up to the reading `now`."""
     readings = [counts for _, counts in _readings(service, since, until, timedelta(minutes=5))]
     return answered([*readings, {target: now}], target)
+
+
+def errors_lately(services: Sequence[str], *, least_requests: int, ask: bool) -> dict[str, tuple[int, int]]:
+    """Requests that each service answered lately, and how many of them with an error; forced ones left out.
+
+    Over the shortest time of HALF_A_MINUTE to LATELY in which there were `least_requests`. One query; `ask`
+    the gateway for its present counts, too, a question per service: else they are up to a minute old.
+    """
+    now = timezone.now()
+    kept = TrafficReading.objects.filter(
+        route__service__in=services, route__removed_at=None, minute__gte=minute_of(now - LATELY)
+    )
+    readings: dict[str, list[tuple[datetime, Mapping[str, TargetCounts]]]] = {}
+    for name, at, packed in kept.order_by("minute").values_list("route__service", "at", "counts"):
+        readings.setdefault(name, []).append((at, unpacked(packed)))
+    found = {}
+    for name, ends in readings.items():
+        if ask:
+            with suppress(GatewayError):
+                ends.append((now, backend().counts(name)))
+        found[name] = _errors_until(ends, least_requests)
+    return found
+
+
+def _errors_until(
+    readings: Sequence[tuple[datetime, Mapping[str, TargetCounts]]], least_requests: int
+) -> tuple[int, int]:
+    *earlier, last = readings
+    requests = errors = 0
+    for first in reversed(earlier):
+        if last[0] - first[0] < HALF_A_MINUTE:
+            continue
+        for stretch in stretches([first, last], expected_seconds=LATELY.total_seconds()):
+            figures = (stretch.targets or {}).values()
+            requests, errors = sum(one.requests for one in figures), sum(one.errors for one in figures)
+        if requests >= least_requests:
+            break
+    return requests, errors
+
+
+def route_problems(services: Iterable[str]) -> dict[str, str]:
+    """Why the gateway does not have the routes of these services as they should be; one query."""
+    late = routes().filter(service__in=list(services), applied_at=None).exclude(problem="")
+    return dict(late.values_list("service", "problem"))
 
 
 def last_reading(service: str, *, since: datetime) -> tuple[datetime, Mapping[str, TargetCounts]] | None:

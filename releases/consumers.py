@@ -1,3 +1,4 @@
+import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -8,12 +9,15 @@ from accounts.selectors import may
 from accounts.states import Right
 from common.actor import Actor
 from common.errors import Missing, NotAllowed
-from common.live import PUBLIC, Audience, Shard, Topic
+from common.live import PUBLIC, Audience, Shard, Topic, current_hub
 from releases import selectors
+from releases.condition import Condition
+from releases.conditions import conditions
 from releases.models import Release, Service
 from releases.pages.values import release_values, service_values
 from releases.sampling import sampler
 
+CONDITION_SECONDS = 3.0
 ALL = frozenset({PUBLIC})
 """Who may follow one of these may see all that it shows."""
 
@@ -38,10 +42,13 @@ class ReleaseTopic(Topic):
 
 
 class ServiceTopic(Topic):
-    """One service, by its id: what both of its sides answer."""
+    """One service, by its id: what both of its sides answer. Says "look again" when its condition changes."""
 
     kind: ClassVar[str] = "service"
     refresh_seconds: ClassVar[float | None] = 1.0
+
+    def __init__(self) -> None:
+        self._looked: dict[str, tuple[float, Condition]] = {}
 
     def audience(self, actor: Actor, key: str) -> Audience:
         if not key.isdigit() or not Service.objects.for_actor(actor).filter(pk=int(key)).exists():
@@ -49,18 +56,42 @@ class ServiceTopic(Topic):
         return ALL
 
     async def read(self, key: str) -> Mapping[Shard, Mapping[str, Any]]:
-        return {PUBLIC: await database_sync_to_async(self._values)(int(key))}
+        values, condition = await database_sync_to_async(self._values)(key)
+        if condition is not None:
+            before = self._looked.get(key)
+            self._looked[key] = (time.monotonic(), condition)
+            if before is not None and before[1] != condition:
+                current_hub().touched(f"{self.kind}:{key}")
+        return {PUBLIC: values}
 
-    def _values(self, pk: int) -> dict[str, Any]:
-        service = Service.objects.get(pk=pk)
-        return service_values(service, selectors.release_of(service), sampler.look(service.name))
+    def _values(self, key: str) -> tuple[dict[str, Any], Condition | None]:
+        """The condition only now and then: it costs more than the figures, and moves less."""
+        service = Service.objects.get(pk=int(key))
+        release = selectors.release_of(service)
+        values = service_values(service, release, sampler.look(service.name))
+        looked_at = self._looked[key][0] if key in self._looked else float("-inf")
+        if time.monotonic() - looked_at < CONDITION_SECONDS:
+            return values, None
+        moving = {service.pk: release} if release else {}
+        return values, conditions([service], moving)[service.pk]
 
 
 class ReleasesTopic(Topic):
-    """All releases and services: says only "look again"."""
+    """All releases and services: says only "look again", also when the condition of a service changes."""
 
     kind: ClassVar[str] = "releases"
     min_gap_seconds: ClassVar[float] = 1.0
+    refresh_seconds: ClassVar[float | None] = CONDITION_SECONDS
+
+    def __init__(self) -> None:
+        self._conditions: Mapping[str, Condition] | None = None
+
+    async def read(self, key: str) -> Mapping[Shard, Mapping[str, Any]]:
+        now = await database_sync_to_async(selectors.conditions_now)()
+        if self._conditions not in (None, now):
+            current_hub().touched(self.kind)
+        self._conditions = now
+        return {PUBLIC: {}}
 
     def audience(self, actor: Actor, key: str) -> Audience:
         if key:

@@ -18,6 +18,8 @@ from gateway import selectors as gateway
 from gateway.traffic import TargetCounts
 from models_registry.uses import Uses
 from releases import plans
+from releases.condition import STATES, Condition
+from releases.conditions import conditions
 from releases.errors import UnknownDeployment, UnknownPlan
 from releases.judge import Evidence, Threshold, Verdict, threshold, verdict
 from releases.judge.threshold import Kept, Stretch
@@ -27,8 +29,7 @@ from releases.states import IN_MOTION, ReleaseState, ThresholdSource
 from releases.succession import with_succession
 from releases.summaries import ServiceSummary
 
-SERVICE_STATES = ("starting", "serving", "releasing", "down")
-"""First release under way; stable serves; another release is in motion; nothing serves."""
+SERVICE_STATES = STATES
 
 
 LEARNT_FROM = timedelta(hours=6)
@@ -360,18 +361,33 @@ def releases_in_motion(services: Iterable[Service]) -> dict[int, Release]:
 
 
 def summarised(services: Sequence[Service]) -> Sequence[Service]:
-    """The services, each with a `summary` (ServiceSummary); one query for all of them."""
+    """The services, each with a `summary` (ServiceSummary); five queries for all of them."""
     moving = releases_in_motion(services)
+    seen = conditions(services, moving) if services else {}
     for service in services:
-        service.summary = _summary(service, moving.get(service.pk))
+        service.summary = _summary(service, moving.get(service.pk), seen[service.pk])
     return services
 
 
-def _summary(service: Service, release: Release | None) -> ServiceSummary:
+def services_in_trouble(actor: Actor) -> list[Service]:
+    """Degraded and failing ones that the actor may do something about, each with its summary."""
+    rows = Service.objects.for_actor(actor, Right.RELEASES_OPERATE).select_related("stable_version__model")
+    shown = summarised(list(rows.order_by("name")))
+    return [one for one in shown if one.summary.state in ("failing", "degraded")]
+
+
+def conditions_now() -> dict[str, Condition]:
+    """Of every service of all teams, by name."""
+    services = list(Service.objects.order_by("name"))
+    found = conditions(services, releases_in_motion(services)) if services else {}
+    return {one.name: found[one.pk] for one in services}
+
+
+def _summary(service: Service, release: Release | None, condition: Condition) -> ServiceSummary:
     stable = service.stable_version
-    serving, moving = ("serving", "releasing") if stable else ("down", "starting")
     return ServiceSummary(
-        state=moving if release else serving,
+        state=condition.state,
+        reason=condition.reason,
         stable=str(stable) if stable else None,
         candidate=str(release.version) if release else None,
         candidate_name=release.version.name if release else "",

@@ -7,6 +7,9 @@ class ServiceSummary:
     """What a service's row does not hold itself."""
 
     state: str
+    """One of `releases.condition.STATES`."""
+    reason: str
+    """Why it is degraded, failing or down; empty when nothing is wrong."""
     stable: str | None
     candidate: str | None
     candidate_name: str

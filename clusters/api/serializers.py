@@ -66,7 +66,9 @@ class LoadSerializer(serializers.Serializer[Any]):
     workers = serializers.IntegerField()
     ready = serializers.IntegerField()
     lost = serializers.IntegerField(help_text="Workers that were silent for more than 5 s.")
-    stuck = serializers.IntegerField(help_text="Workers that were wholly busy for 10 s and more.")
+    stuck = serializers.IntegerField(
+        help_text="Workers whose slots are all busy and of whose requests none has ended for a minute."
+    )
 
 
 class NodeLoadSerializer(serializers.Serializer[Any]):

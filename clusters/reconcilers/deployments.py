@@ -305,7 +305,8 @@ def writing(row: Deployment, noted: Noted, found: Verdict) -> Callable[[], None]
         if noted.endpoints_changed:
             events.publish(WorkersChanged(row.pk))
         for worker in noted.alerted:
-            events.publish(_ALERTS[Alert(worker.alert)](worker.pk))
+            if told_of := _ALERTS.get(Alert(worker.alert)):
+                events.publish(told_of(worker.pk))
         if is_move:
             action = f"deployment.{found.state.value}"
             audit.record(ACTOR, action, subject=row, reason=found.reason, team_id=row.team_id)

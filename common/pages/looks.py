@@ -107,6 +107,7 @@ LOOKS: dict[str, dict[str, Look]] = {
     "alert": {
         "lost": Look(_("Lost"), "bad", "plug-connected-x"),
         "stuck": Look(_("Stuck"), "bad", "alert-triangle"),
+        "saturated": Look(_("Saturated"), "warn", "gauge"),
     },
     "step": {
         "pending": Look(_("Pending"), "idle", "circle-dashed"),
@@ -124,6 +125,8 @@ LOOKS: dict[str, dict[str, Look]] = {
         "starting": Look(_("Starting"), "busy", "progress"),
         "serving": Look(_("Serving"), "good", "circle-check"),
         "releasing": Look(_("Releasing"), "busy", "rocket"),
+        "degraded": Look(_("Degraded"), "warn", "alert-triangle"),
+        "failing": Look(_("Failing"), "bad", "circle-x"),
         "down": Look(_("Down"), "bad", "circle-x"),
     },
     "verdict": {
@@ -147,6 +150,7 @@ LOOKS: dict[str, dict[str, Look]] = {
         "draining": Look(_("Draining"), "warn", "droplet-half"),
         "lost": Look(_("Lost"), "bad", "plug-connected-x"),
         "stuck": Look(_("Stuck"), "bad", "alert-triangle"),
+        "saturated": Look(_("Saturated"), "warn", "gauge"),
         "failed": Look(_("Failed"), "bad", "circle-x"),
         "stopped": Look(_("Stopped"), "idle", "player-stop"),
     },

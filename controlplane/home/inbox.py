@@ -25,7 +25,7 @@ STUCK_SHOWN = 20
 @dataclass(frozen=True, slots=True)
 class Task:
     kind: str
-    """`approval` or `stuck`."""
+    """`approval`, `stuck`, or a service's `degraded` or `failing`."""
     title: str
     url: str
     since: datetime | None
@@ -38,6 +38,7 @@ def inbox(actor: Actor) -> list[Task]:
     """Oldest first: who waits longest is served first."""
     tasks = [
         *_releases(actor),
+        *_services(actor),
         *_deployments(actor),
         *_imports(actor),
         *_hubs(actor),
@@ -68,6 +69,13 @@ def _releases(actor: Actor) -> list[Task]:
             )
         )
     return tasks
+
+
+def _services(actor: Actor) -> list[Task]:
+    return [
+        Task(one.summary.state, one.name, f"/services/{one.name}/", None, one.summary.reason, _("service"))
+        for one in releases.services_in_trouble(actor)
+    ]
 
 
 def _deployments(actor: Actor) -> list[Task]:

@@ -83,6 +83,9 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
         allow_null=True, help_text="What its releases must go through besides what team and plan demand."
     )
     state = serializers.ChoiceField(choices=selectors.SERVICE_STATES, source="summary.state")
+    reason = serializers.CharField(
+        source="summary.reason", help_text="Why it is degraded, failing or down; empty when nothing is wrong."
+    )
     stable = serializers.CharField(source="summary.stable", allow_null=True, help_text="`model:version`")
     candidate = serializers.CharField(source="summary.candidate", allow_null=True)
     release_in_motion = serializers.IntegerField(source="summary.release_id", allow_null=True)
@@ -114,6 +117,7 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
             "policy",
             "policy_replaces_team",
             "state",
+            "reason",
             "stable",
             "stable_since",
             "candidate",

@@ -4,6 +4,7 @@ import secrets
 from typing import cast
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from accounts.services import require
 from accounts.states import Right
@@ -29,9 +30,9 @@ def set_release_header(service: Service, *, actor: Actor, header: str, reason: s
     """
     require(actor, Right.SERVICES_WRITE, service.team)
     if header not in ReleaseHeader.values:
-        raise InvalidService(
-            fields={"release_header": [f"'{header}' is none of {', '.join(ReleaseHeader.values)}."]}
-        )
+        words = _("'%(header)s' is none of %(choices)s.")
+        told = {"header": header, "choices": ", ".join(ReleaseHeader.values)}
+        raise InvalidService(fields={"release_header": [words % told]})
     key = secrets.token_urlsafe(KEY_BYTES) if header == ReleaseHeader.SECRET else ""
     before = service.release_header
     with transaction.atomic():

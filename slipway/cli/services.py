@@ -107,8 +107,8 @@ def list_services(typer_context: typer.Context) -> None:
     rows = list(context.client.each(at("services")))
     context.show(rows)
     context.table(
-        ("SERVICE", "STABLE", "CANDIDATE", "CANDIDATE %"),
-        ((row["name"], row.get("stable"), row.get("candidate"), _percent(row)) for row in rows),
+        ("SERVICE", "STATE", "STABLE", "CANDIDATE", "CANDIDATE %"),
+        ((row["name"], row["state"], row.get("stable"), row.get("candidate"), _percent(row)) for row in rows),
     )
 
 
@@ -118,7 +118,7 @@ def show(typer_context: typer.Context, name: str) -> None:
     context = context_of(typer_context)
     document = context.client.get(at("services", name))
     context.show(document)
-    told = {key: document[key] for key in ("name", "model", "stable", "candidate", "url")}
+    told = {key: document[key] for key in ("name", "state", "reason", "model", "stable", "candidate", "url")}
     context.table(("", ""), (told | {"traffic": _routed(document["weights"])}).items())
 
 

@@ -22,7 +22,7 @@ from clusters.fleet import (
 from clusters.heartbeats import record_of
 from clusters.states import Alert
 from common.live import PUBLIC
-from serving.protocol import Heartbeat
+from serving.protocol import Counters, Heartbeat
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 VISION, SPEECH = 1, 2
@@ -139,13 +139,32 @@ def test_busy_lies_between_the_least_and_the_most_busy_worker(loads: list[tuple[
         # It was restarted, and the row does not know yet.
         (worker(pid=1), beat(pid=2), Alert.NONE),
         (worker(state="starting"), None, Alert.NONE),
+        # Its process was killed, and the next one does not answer yet.
+        (worker(state="starting", restarts=1), beat(), Alert.LOST),
+        (worker(restarts=1), beat(), Alert.NONE),
         (worker(), beat(busy=1.0, full_seconds=9.9), Alert.NONE),
-        (worker(), beat(busy=1.0, full_seconds=10.0), Alert.STUCK),
+        (worker(), beat(busy=1.0, full_seconds=600, unfinished_seconds=2), Alert.SATURATED),
+        (worker(), beat(busy=1.0, full_seconds=60, unfinished_seconds=59), Alert.SATURATED),
+        (worker(), beat(busy=1.0, full_seconds=60, unfinished_seconds=60), Alert.STUCK),
+        # One long answer while other slots are free.
+        (worker(), beat(busy=0.25, unfinished_seconds=600), Alert.NONE),
         (worker(), beat(busy=1.0, full_seconds=60.0, age_seconds=6), Alert.LOST),
     ],
 )
 def test_who_is_lost_and_who_is_stuck(row: WorkerRow, said: Beat | None, alert: Alert) -> None:
     assert alert_of(row, said, now=NOW) == alert
+
+
+def test_a_worker_that_was_killed_counts_as_lost_until_it_answers_again() -> None:
+    killed = worker("b", state="starting", restarts=1, reason="terminated by SIGKILL")
+    for is_live in (True, False):
+        fleet = fleet_of(rows(worker("a"), killed), {"a": beat()}, now=NOW, is_live=is_live)
+        load = fleet.clusters[0].load
+        assert (load.workers, load.ready, load.lost) == (2, 1, 1)
+    reason = fleet.clusters[0].deployments[0].workers[1].reason
+    assert reason == "terminated by SIGKILL"
+    gave_up = fleet_of(rows(worker("b", state="failed")), {}, now=NOW, is_live=True)
+    assert gave_up.clusters[0].load.lost == 1
 
 
 def test_nobody_is_called_lost_while_heartbeats_are_not_known() -> None:
@@ -157,13 +176,13 @@ def test_nobody_is_called_lost_while_heartbeats_are_not_known() -> None:
 def test_machines_in_trouble_stand_on_top() -> None:
     fleet = fleet_of(
         rows(worker("a", node=1), worker("b", node=2)),
-        {"a": beat(), "b": beat(busy=1.0, full_seconds=30)},
+        {"a": beat(), "b": beat(busy=1.0, full_seconds=90, unfinished_seconds=80)},
         now=NOW,
         is_live=True,
     )
     assert [node.row.name for node in fleet.clusters[0].nodes] == ["box-2", "box-1"]
     assert fleet.clusters[0].deployments[0].workers[1].reason == (
-        "All of its 4 slots have been busy for 30 s and more."
+        "All of its 4 slots are busy, and no request has ended for 80 s."
     )
 
 
@@ -230,3 +249,16 @@ def test_being_wholly_busy_counts_from_the_first_such_heartbeat_of_the_same_proc
     assert second["full_since"] == 100.0
     assert record_of(heartbeat(busy=0.9), second, now=102.0)["full_since"] is None
     assert record_of(heartbeat(busy=1.0, pid=8), second, now=103.0)["full_since"] == 103.0
+
+
+def test_a_worker_whose_requests_end_is_never_long_without_an_end() -> None:
+    def said(requests: int, *, in_flight: int = 4, pid: int = 7) -> Heartbeat:
+        return heartbeat(busy=1.0, pid=pid, in_flight=in_flight, counters=Counters(requests=requests))
+
+    first = record_of(said(5), None, now=100.0)
+    second = record_of(said(5), first, now=130.0)
+    assert (first["unfinished_since"], second["unfinished_since"]) == (100.0, 100.0)
+    assert record_of(said(6), second, now=131.0)["unfinished_since"] == 131.0
+    assert record_of(said(5, in_flight=0), second, now=131.0)["unfinished_since"] is None
+    assert record_of(said(5, pid=8), second, now=131.0)["unfinished_since"] == 131.0
+    assert Beat.of_record(second, age_seconds=0, now=190.0).unfinished_seconds == 90.0

@@ -96,10 +96,10 @@ def test_what_workers_report_is_shown_and_bound_to_the_live_topic(scene, browser
 def test_lost_and_stuck_workers_stand_on_top(scene, browser, valkey):
     workers_of(scene, "chat", 3, state_since=timezone.now() - timezone.timedelta(minutes=2))
     beat("chat-0")
-    beat("chat-1", busy=1.0, full_since=time.time() - 30)
+    beat("chat-1", busy=1.0, full_since=time.time() - 90, unfinished_since=time.time() - 90)
     page = text_of(browser.get("/fleet/"))
     assert "No heartbeat yet, although its process runs." in page
-    assert "All of its 4 slots have been busy for 30 s and more." in page
+    assert "All of its 4 slots are busy, and no request has ended for " in page
     assert page.index("In trouble") < page.index("heat-map")
     listed = text_of(browser.get("/fleet/workers/?state=trouble", headers={**PART, "HX-Target": "listing"}))
     assert "chat-1" in listed
