@@ -149,7 +149,7 @@ def deployment_state(name: str) -> tuple[DeploymentState, str]:
     columns = ("state", "reason", "stuck_at", "last_error")
     found = Deployment.objects.filter(name=name).values_list(*columns).order_by().first()
     if found is None:
-        raise DeploymentMissing(f"There is no deployment {name}.")
+        raise DeploymentMissing(_("There is no deployment %(name)s.") % {"name": name})
     state, reason, stuck_at, last_error = found
     return DeploymentState(state), reason if stuck_at is None else last_error
 

@@ -88,7 +88,7 @@ def workers(request: HttpRequest) -> HttpResponse:
     rows = overview.mentioning(overview.workers_of(fleet), request.GET.get("q", ""))
     node, state = request.GET.get("node", ""), request.GET.get("state", "")
     nodes = {one.row.pk: one.row.name for cluster in fleet.clusters for one in cluster.nodes}
-    states = [("trouble", _("In trouble")), *WorkerState.choices]
+    states = [("trouble", _("Unhealthy")), *WorkerState.choices]
     faults = []
     if node in map(str, nodes):
         rows = [worker for worker in rows if str(worker.row.node_id) == node]

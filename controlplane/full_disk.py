@@ -10,6 +10,7 @@ from django.http.response import HttpResponseBase
 from django.template import loader
 from django.urls import resolve
 from django.utils.decorators import sync_and_async_middleware
+from django.utils.translation import gettext_noop as _
 
 from common import disk
 from common.api import problems
@@ -43,7 +44,7 @@ GO_ON = frozenset(
 )
 """Names of what is done all the same: it keeps traffic safe, shuts somebody out, or makes room."""
 
-problems.register(DiskFull, status=INSUFFICIENT_STORAGE, title="The disk is full", slug="disk-full")
+problems.register(DiskFull, status=INSUFFICIENT_STORAGE, title=_("The disk is full"), slug="disk-full")
 
 Answer = HttpResponseBase | Awaitable[HttpResponseBase]
 

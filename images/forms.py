@@ -115,7 +115,7 @@ class Changeable(forms.Form):
     acceleration_why = forms.CharField(
         max_length=500,
         required=False,
-        label=_("Why so"),
+        label=_("Reason"),
         help_text=_("In a sentence; needed with an acceleration."),
     )
 
@@ -146,7 +146,7 @@ class NewImageForm(Changeable):
     least_driver = forms.CharField(
         max_length=20,
         required=False,
-        label=_("Least driver"),
+        label=_("Minimum driver version"),
         widget=_plain("550.54.14"),
         help_text=_("Empty: what its CUDA needs."),
     )
@@ -160,7 +160,7 @@ class NewImageForm(Changeable):
     formats = forms.MultipleChoiceField(
         choices=WEIGHT_FORMATS,
         required=False,
-        label=_("Loads"),
+        label=_("Supported formats"),
         widget=forms.CheckboxSelectMultiple,
         help_text=_("None: not known."),
     )

@@ -177,7 +177,7 @@ class SignatureOrigin(TextChoices):
 class SignatureDemand(TextChoices):
     """What becomes of a version without a signature that its team trusts, when it is to be served."""
 
-    OFF = "off", _("nothing is asked")
+    OFF = "off", _("not required")
     WARN = "warn", _("it is served, with a warning")
     REQUIRE = "require", _("it is not served")
 

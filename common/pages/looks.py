@@ -46,7 +46,7 @@ LOOKS: dict[str, dict[str, Look]] = {
         "deleted": Look(_("Deleted"), "idle", "trash"),
     },
     "sync": {
-        "resolving": Look(_("Asking the hub"), "busy", "progress"),
+        "resolving": Look(_("Contacting hub"), "busy", "progress"),
         "fetching": Look(_("Fetching"), "busy", "download"),
         "paused": Look(_("Paused"), "warn", "player-pause"),
         "interrupted": Look(_("Interrupted"), "warn", "plug-connected-x"),
@@ -91,7 +91,7 @@ LOOKS: dict[str, dict[str, Look]] = {
         "unsigned": Look(_("Unsigned"), "idle", "circle-dashed"),
     },
     "verdict_of_rule": {
-        "stays": Look(_("Stays"), "good", "lock"),
+        "stays": Look(_("Kept"), "good", "lock"),
         "goes": Look(_("Goes"), "warn", "trash"),
     },
     "change": {

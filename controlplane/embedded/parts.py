@@ -6,6 +6,8 @@ from pathlib import Path
 
 from django.conf import settings
 from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
 
 from clusters.backends.supervisor_rpc import (
     ALIVE,
@@ -18,11 +20,11 @@ from clusters.backends.supervisor_rpc import (
 from controlplane.embedded.running import CONTROL, DATA
 
 TITLES = {
-    "valkey": "Broker and live layer",
-    "gateway": "Gateway",
-    "web": "Console and API",
-    "worker": "Celery worker",
-    "sweeper": "Sweeper",
+    "valkey": _("Message broker (Valkey)"),
+    "gateway": _("Gateway"),
+    "web": _("Console and API"),
+    "worker": _("Celery worker"),
+    "sweeper": _("Sweeper"),
 }
 WORDS = {
     ProcessState.STARTING: "starting",
@@ -39,7 +41,7 @@ WORDS = {
 @dataclass(frozen=True, slots=True)
 class PartStatus:
     name: str
-    title: str
+    title: str | Promise
     state: str
     """starting, running, restarting, stopping, stopped or failed."""
     pid: int | None

@@ -64,7 +64,7 @@ def _releases(actor: Actor) -> list[Task]:
                 f"/releases/{release.pk}/#decision",
                 waiting.since,
                 waiting.why if is_stuck else (verdict.reason if verdict else ""),
-                _("asked by %(requester)s") % {"requester": release.requester},
+                _("requested by %(requester)s") % {"requester": release.requester},
                 release,
             )
         )

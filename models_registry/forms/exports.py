@@ -45,9 +45,10 @@ class ExportForm(forms.Form):
         label=_("A repository that is created is private"), required=False, initial=True
     )
     allow_patterns = PatternsField(
-        label=_("Only these"), help_text=_("Shell patterns over whole paths, one per line; none: all files.")
+        label=_("Include patterns"),
+        help_text=_("Shell patterns over whole paths, one per line; none: all files."),
     )
-    ignore_patterns = PatternsField(label=_("Leave out"), help_text=_("Such as optimizer.*"))
+    ignore_patterns = PatternsField(label=_("Exclude patterns"), help_text=_("Such as optimizer.*"))
     reason = forms.CharField(
         label=_("Why it is published"),
         max_length=MAX_REASON,

@@ -36,7 +36,7 @@ class HubSourceForm(forms.Form):
         help_text=_("A branch or tag to follow, or a commit."),
         widget=forms.TextInput(attrs=PLAIN),
     )
-    every = forms.ChoiceField(label=_("Look for a new commit"), required=False)
+    every = forms.ChoiceField(label=_("Check interval"), required=False)
     token = forms.CharField(
         required=False,
         max_length=MAX_TOKEN,
@@ -55,10 +55,12 @@ class HubSourceForm(forms.Form):
     )
     release_plan = forms.ChoiceField(label=_("Release plan"), required=False)
     allow_patterns = PatternsField(
-        label=_("Only these"), help_text=_("Shell patterns over whole paths, one per line; none: all files.")
+        label=_("Include patterns"),
+        help_text=_("Shell patterns over whole paths, one per line; none: all files."),
     )
     ignore_patterns = PatternsField(
-        label=_("Leave out"), help_text=_("Such as *.bin, where the same weights are there as safetensors.")
+        label=_("Exclude patterns"),
+        help_text=_("Such as *.bin, where the same weights are there as safetensors."),
     )
     expected = forms.IntegerField(widget=forms.HiddenInput)
 

@@ -16,7 +16,7 @@ class RetentionForm(forms.Form):
         min_value=1,
         max_value=MOST_VERSIONS,
         initial=10,
-        help_text=_("So many of the newest ready versions stay."),
+        help_text=_("Keep the newest N ready versions."),
     )
     keep_days = forms.IntegerField(
         label=_("Keep for days"),

@@ -51,7 +51,7 @@ class ImportForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 2}),
     )
     parent = forms.CharField(
-        label=gettext_lazy("Made from"),
+        label=gettext_lazy("Parent version"),
         required=False,
         max_length=200,
         help_text=gettext_lazy("The version that it was made from: v2 of this model, or other-model:v2."),
@@ -71,11 +71,11 @@ class ImportForm(forms.Form):
         help_text=gettext_lazy("Name or address of the job that made it."),
     )
     learned_from = PatternsField(
-        label=gettext_lazy("Data"),
+        label=gettext_lazy("Training data"),
         help_text=gettext_lazy("Names or addresses of the data it learned from, one per line."),
     )
     ignore_patterns = PatternsField(
-        label=gettext_lazy("Leave out"),
+        label=gettext_lazy("Exclude patterns"),
         help_text=gettext_lazy("Shell patterns over whole paths, one per line, such as *.bin"),
     )
 

@@ -88,7 +88,7 @@ def _facts(before: Version, after: Version) -> list[tuple[str, Any, Any, str]]:
                 (_("Head size"), "head_dim", "count"),
                 (_("Vocabulary"), "vocabulary", "count"),
                 (_("Memory for weights"), "memory.weights_bytes", "memory"),
-                (_("KV cache of 1k tokens"), "memory.kv_cache_bytes_per_1k_tokens", "memory"),
+                (_("KV cache per 1k tokens"), "memory.kv_cache_bytes_per_1k_tokens", "memory"),
             )
         ),
     ]

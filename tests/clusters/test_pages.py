@@ -76,7 +76,7 @@ def test_without_redis_the_fleet_says_so_plainly_and_calls_nobody_lost(scene, br
     workers_of(scene, "chat", 2)
     page = text_of(browser.get("/fleet/"))
     assert "Redis does not answer" in page
-    assert "In trouble" not in page
+    assert "Unhealthy" not in page
     assert "chat-box-0" in page
 
 
@@ -100,7 +100,7 @@ def test_lost_and_stuck_workers_stand_on_top(scene, browser, valkey):
     page = text_of(browser.get("/fleet/"))
     assert "No heartbeat yet, although its process runs." in page
     assert "All of its 4 slots are busy, and no request has ended for " in page
-    assert page.index("In trouble") < page.index("heat-map")
+    assert page.index("Unhealthy") < page.index("heat-map")
     listed = text_of(browser.get("/fleet/workers/?state=trouble", headers={**PART, "HX-Target": "listing"}))
     assert "chat-1" in listed
     assert "chat-2" in listed

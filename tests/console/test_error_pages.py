@@ -44,7 +44,7 @@ def visitor(settings, db: None) -> Client:
     [
         ("/broken/", 500, "Something broke on our side"),
         ("/bad/", 400, "The server did not understand this request"),
-        ("/no/such/page/", 404, "There is no such page"),
+        ("/no/such/page/", 404, "Page not found"),
         ("/forbidden/", 403, "Only an approver of team chat may approve this."),
     ],
 )

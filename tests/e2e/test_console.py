@@ -149,7 +149,7 @@ def test_an_alias_is_moved_and_tags_are_put_on_in_dialogs_that_ask_for_their_fie
     expect(dialog.get_by_label("Alias")).to_be_focused()
     page.keyboard.type("v1")
     dialog.get_by_label("Version").select_option("v1")
-    dialog.get_by_label("Why?").fill("The first.")
+    dialog.get_by_label("Reason").fill("The first.")
     dialog.get_by_role("button", name="Move alias").click()
     expect(dialog.get_by_role("alert")).to_contain_text("reads like a version")
     dialog.get_by_label("Alias").fill("oldest")
@@ -165,7 +165,7 @@ def test_an_alias_is_moved_and_tags_are_put_on_in_dialogs_that_ask_for_their_fie
     page.get_by_role("button", name="Change tags").click()
     expect(dialog.get_by_label("Tags")).to_have_value("first")
     page.keyboard.press("Escape")
-    page.get_by_role("button", name="Record a figure").click()
+    page.get_by_role("button", name="Add metric").click()
     expect(page.locator("#ask-evaluate").get_by_label("Figure")).to_be_focused()
 
 

@@ -97,7 +97,7 @@ def test_an_image_is_changed_deprecated_reinstated_and_tried(browser) -> None:
 def test_the_panel_says_which_image_fits_and_why_no_other_does(browser) -> None:
     image("vllm-9", engine_version="0.9.1")
     image("vllm-10", least_driver="550")
-    assert "Ask the catalogue" in text_of(browser.get("/images/+fit/"))
+    assert "Image compatibility" in text_of(browser.get("/images/+fit/"))
     asked = "/images/+fit/?engine=vllm&gpu=NVIDIA+H100+80GB+HBM3&driver=535.104.05"
     part = text_of(browser.get(asked, headers=PART | {"HX-Target": "answer"}))
     assert "vllm 0.9.1 with CUDA 12.4 is the only one that fits" in part

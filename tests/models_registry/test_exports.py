@@ -243,7 +243,7 @@ def test_the_page_of_a_version_leads_to_its_export_and_shows_it_to_the_end(outwa
     outward.settle()
     failed = browser.get(page).content.decode()
     assert "may not write to acme/tiny" in failed
-    assert "Try again" in failed
+    assert "Retry" in failed
     assert browser.post(f"{page}+retry/", {"token": "hf_write"}).status_code == 302
     outward.settle()
     commit = Export.objects.get().commit

@@ -26,7 +26,7 @@ def test_a_repository_is_followed_and_its_first_sync_shown_until_it_is_done(brow
     )  # fmt: skip
     moving = text_of(browser.get("/models/tiny/+hub/", headers={**PART, "HX-Target": "listing"}))
     assert "every 1s" in moving
-    assert "Asking the hub" in moving
+    assert "Contacting hub" in moving
     hubs.settle()
     rest = text_of(browser.get("/models/tiny/+hub/"))
     assert "every 1s" not in rest
@@ -92,7 +92,7 @@ def test_a_source_is_deleted_with_a_reason_once_nothing_runs(browser, hubs, acto
     assert browser.get(f"/models/tiny/+hub/{source.pk}/").status_code == 404
     page = text_of(browser.get(f"/models/tiny/+syncs/{sync.pk}/"))
     assert "followed no longer" in page
-    assert "Try again" not in page
+    assert "Retry" not in page
 
 
 def test_a_running_sync_shows_its_progress_and_is_paused_resumed_and_cancelled(browser, hubs, source) -> None:
@@ -146,7 +146,7 @@ def test_what_stands_in_the_way_is_told_in_words_on_both_pages(
     page = text_of(browser.get(f"/models/tiny/+syncs/{sync.pk}/"))
     assert title in page
     assert words in page
-    assert "Try again" in page
+    assert "Retry" in page
     assert words in text_of(browser.get("/models/tiny/+hub/"))
 
 

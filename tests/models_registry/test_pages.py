@@ -141,7 +141,7 @@ def test_a_refused_version_says_which_file_and_why_and_can_be_tried_again(browse
     page = text_of(browser.get("/models/tiny/v1/"))
     assert "pytorch_model.bin" in page
     assert "pickle" in page
-    assert "Try again" in page
+    assert "Retry" in page
     (directory / "pytorch_model.bin").unlink()
     assert browser.post("/models/tiny/v1/+retry/", {"reason": ""}, headers=PART).status_code == 204
     library.settle()

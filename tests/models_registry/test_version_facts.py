@@ -173,7 +173,7 @@ def test_two_versions_are_compared_by_their_facts(browser, library, ada, actor, 
     library.settle()
     page = browser.get("/models/tiny/+compare/?before=v1&after=v2").content.decode()
     assert '<tr class="differs"><th scope="row">Layers</th><td>2</td><td>3</td></tr>' in page
-    assert '<tr class="differs"><th scope="row">KV cache of 1k tokens</th>' in page
+    assert '<tr class="differs"><th scope="row">KV cache per 1k tokens</th>' in page
     assert '<tr><th scope="row">Heads</th><td>4</td><td>4</td></tr>' in page
     found = cast.api(ada).get("models/tiny/versions/v1/compare/v2/").json()["facts"]
     assert found == [

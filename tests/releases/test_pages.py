@@ -294,9 +294,9 @@ def test_a_release_costs_a_fixed_number_of_queries(waiting: Scene) -> None:
 def test_home_tells_an_approver_what_waits_and_a_viewer_nothing(waiting: Scene) -> None:
     approver = text_of(as_person("bo", waiting), "/")
     assert f'href="/releases/{waiting.release.pk}/#decision"' in approver
-    assert "Releases in motion" in approver
+    assert "Active releases" in approver
     viewer = text_of(as_person("vi", waiting, Role.VIEWER), "/")
-    assert "Nothing waits for you." in viewer
+    assert "all caught up" in viewer
     assert waiting.name in viewer
 
 
