@@ -64,11 +64,11 @@ class Window:
         first_at, first = self._readings[0]
         if first_at >= at:
             return {name: SideTraffic(in_flight=counts.in_flight) for name, counts in latest.items()}
-        lately_at, lately = next(
-            (moment, reading) for moment, reading in self._readings if moment >= at - RATE_SECONDS
-        )
-        if lately_at >= at:
-            lately_at, lately = self._readings[-2]
+        index = next(i for i, (moment, _) in enumerate(self._readings) if moment >= at - RATE_SECONDS)
+        # Over a second or two a rate is noise: so the first looks after a kept reading count from that one.
+        if self._readings[index][0] > at - RATE_SECONDS / 2:
+            index = max(index - 1, 0)
+        lately_at, lately = self._readings[index]
         speeds = rates(lately, latest, at - lately_at)
         return {
             name: replace(side_of(figures), rate=speeds[name].requests_per_s, in_flight=figures.in_flight)

@@ -56,6 +56,12 @@ def test_the_rate_reaches_back_to_the_reading_before_where_the_last_seconds_hold
     assert window((0, 0), (apart, 300)).sides()["chat"].rate == pytest.approx(300 / apart)
 
 
+def test_a_rate_rests_on_more_than_a_moment() -> None:
+    side = window((0, 0), (40, 400), (41, 400), (42, 420)).sides()["chat"]
+
+    assert side.rate == pytest.approx(10)
+
+
 def test_what_is_older_than_the_minute_is_forgotten() -> None:
     side = window((0, 0), (1, 700), (1 + FIGURES_SECONDS, 760)).sides()["chat"]
 
