@@ -1,12 +1,13 @@
 """One process's part in the work that is due: it takes due rows, and proves that it does.
 
 Sweeper and Celery workers all run a `Taker`. Each takes its share of the rows; what its owner has not taken
-within a second is anybody's. Nothing is queued between processes, so nothing can pile up, and a claim is a
-compare-and-set, so it does no harm when two of them take the same row.
+within a second is anybody's who has nothing to do. Nothing is queued between processes, so nothing can pile
+up, and a claim is a compare-and-set, so it does no harm when two of them take the same row.
 """
 
 import logging
 import os
+import random
 import socket
 import threading
 import time
@@ -67,6 +68,11 @@ class Lane:
                 return
             self._in_hand.add(key)
         self._queue.put(row)
+
+    def idle(self) -> int:
+        """Threads without a row."""
+        with self._lock:
+            return max(len(self._threads) - len(self._in_hand), 0)
 
     def moved(self) -> None:
         """The thread at work has come to a checkpoint."""
@@ -190,10 +196,19 @@ class Taker:
 
     def _take(self) -> None:
         close_old_connections()
+        late = []
         for row in self._kernel.due(own_for=OWN_FOR):
-            lane = self._strangers if self._kernel.reconciler(row.kind).waits_for_strangers else self._lane
-            if lane is not None and (row.is_anybodys or self._share.holds(row) or lane is self._strangers):
-                lane.put(row)
+            if self._kernel.reconciler(row.kind).waits_for_strangers:
+                if self._strangers is not None:
+                    self._strangers.put(row)
+            elif self._share.holds(row):
+                self._lane.put(row)
+            elif row.is_anybodys:
+                late.append(row)
+        # Of others' no more than can be taken at once, and any of them: else all would try the same.
+        random.shuffle(late)
+        for row in late[: self._lane.idle()]:
+            self._lane.put(row)
         if not self._lane.is_blocked():
             self._proven_at = timezone.now()
 

@@ -73,7 +73,8 @@ class TrafficBackend(Protocol):
     def counts(self, route: str, *, taken_after: datetime | None = None) -> Mapping[str, TargetCounts]:
         """Counts per target name, of the route's targets and of those that left it in the last ten minutes.
 
-        `taken_after`: a reading of the last half second will do, if it was begun after that moment.
+        `taken_after`: a reading of half a second ago (two, where readings take long) will do, if it was begun
+        after that moment; it may lack the time to first byte.
         Raises UnknownRoute, GatewayUnreachable.
         """
 

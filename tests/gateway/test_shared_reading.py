@@ -80,3 +80,17 @@ def test_a_gateway_that_is_silent_is_waited_for_once_by_all(gateway: Gateway) ->
     gateway.runs = True
     gateway.clock.pass_(FRESH_FOR)
     assert gateway.of("docs").at == gateway.clock()
+
+
+def test_a_reading_that_takes_long_is_shared_for_longer(gateway: Gateway) -> None:
+    read = gateway.shared._read
+
+    def slowly(routes: Mapping[str, Targets]) -> Reading:
+        reading = read(routes)
+        gateway.clock.pass_(FRESH_FOR / 5)
+        return reading
+
+    gateway.shared._read = slowly
+    first = gateway.of("chat")
+    gateway.clock.pass_(FRESH_FOR)
+    assert gateway.of("chat") is first

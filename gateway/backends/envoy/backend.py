@@ -57,7 +57,7 @@ class EnvoyFiles:
         self._store = Store(layout)
         self._admin = Admin(port=layout.admin_port, node_id=layout.node_id)
         self._clock = clock
-        self._shared = SharedReading(self._read, clock)
+        self._shared = SharedReading(self._read_judged, clock)
 
     def apply_route(self, spec: RouteSpec, *, fence: Fence) -> None:
         checks.check_spec(spec)
@@ -150,11 +150,14 @@ class EnvoyFiles:
             return readings.counts_of(route, self._read({route: targets}))
         return readings.counts_of(route, self._shared.of(route, targets, taken_after=taken_after))
 
-    def _read(self, routes: Mapping[str, readings.Targets]) -> readings.Reading:
+    def _read_judged(self, routes: Mapping[str, readings.Targets]) -> readings.Reading:
+        return self._read(routes, readings.JUDGED)
+
+    def _read(self, routes: Mapping[str, readings.Targets], names: str = readings.ALL) -> readings.Reading:
         begun = self._clock()
         with self._admin.connected() as connection:
             epoch = self._admin.epoch(connection)
-            numbers = self._admin.stats(connection, readings.pattern(routes))
+            numbers = self._admin.stats(connection, readings.pattern(routes, names))
         return readings.Reading(begun, routes, epoch, numbers)
 
     def observed_weights(self, route: str, *, since: Mapping[str, TargetCounts]) -> ObservedSplit:

@@ -27,12 +27,16 @@ class Reading:
     """By name; histograms, if any, by theirs under `histograms`."""
 
 
-def pattern(routes: Mapping[str, Targets]) -> str:
+JUDGED = "routed|ended|abandoned|errors|latency_us"
+ALL = "[a-z_]+"
+
+
+def pattern(routes: Mapping[str, Targets], names: str = ALL) -> str:
     """Regular expression of the numbers that `counts_of` needs for these routes."""
     parts = (
         rf"({_any(targets)})\.route\.({_any((route, forced(route)))})" for route, targets in routes.items()
     )
-    return rf"^{STATS_PREFIX}\.[a-z_]+\.target\.({'|'.join(parts)})$"
+    return rf"^{STATS_PREFIX}\.({names})\.target\.({'|'.join(parts)})$"
 
 
 def _any(names: Sequence[str]) -> str:

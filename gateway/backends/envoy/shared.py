@@ -8,6 +8,9 @@ from gateway.backends.envoy.readings import Reading, Targets
 from gateway.errors import GatewayUnreachable
 
 FRESH_FOR = timedelta(seconds=0.5)
+FRESH_FOR_AT_MOST = timedelta(seconds=2)
+SHARE_OF_TIME = 10
+"""A reading that takes long is fresh for so many times as long: readings are never most of the work."""
 WANTED_FOR = timedelta(seconds=5)
 """So long after it was asked for, a route is read along with the others."""
 
@@ -21,6 +24,7 @@ class SharedReading:
         self._read = read
         self._clock = clock
         self._lock = Lock()
+        self._fresh_for = FRESH_FOR
         self._wanted: dict[str, tuple[Targets, datetime]] = {}
         self._latest: Reading | None = None
         self._failure: tuple[datetime, GatewayUnreachable] | None = None
@@ -31,7 +35,7 @@ class SharedReading:
             now = self._clock()
 
             def will_do(at: datetime) -> bool:
-                return taken_after < at <= now < at + FRESH_FOR
+                return taken_after < at <= now < at + self._fresh_for
 
             self._wanted[route] = (targets, now)
             found = self._latest
@@ -47,4 +51,6 @@ class SharedReading:
             except GatewayUnreachable as error:
                 self._failure = (now, error)
                 raise
+            took = self._clock() - now
+            self._fresh_for = min(max(FRESH_FOR, took * SHARE_OF_TIME), FRESH_FOR_AT_MOST)
             return self._latest
