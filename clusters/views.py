@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 from accounts.actors import of_request
 from clusters import overview, selectors, services
 from clusters.fleet import DeploymentNow, Fleet, WorkerNow
+from clusters.notes import DeploymentNote, deployment_notes
 from clusters.overview import Machine
 from clusters.states import WorkerState
 from common.errors import SlipwayError
@@ -65,9 +66,16 @@ def _frame(fleet: Fleet) -> dict[str, Any]:
         "maps": overview.maps_of(fleet),
         "troubled": troubled[:TROUBLES_SHOWN],
         "more_troubled": max(0, len(troubled) - TROUBLES_SHOWN),
+        "warm": _noted(fleet),
         "failing": [one for one in overview.deployments_of(fleet) if one.row.state == "failing"],
         "levels": range(11),
     }
+
+
+def _noted(fleet: Fleet) -> list[tuple[DeploymentNow, DeploymentNote]]:
+    """The visible deployments of which somebody above has something to say."""
+    notes = deployment_notes()
+    return [(one, notes[one.row.name]) for one in overview.deployments_of(fleet) if one.row.name in notes]
 
 
 @require_safe
@@ -155,5 +163,5 @@ def deployment(request: HttpRequest, name: str) -> HttpResponse:
         raise Http404(_("There is no deployment %(name)s, or you may not see it.") % {"name": name})
     fleet = selectors.fleet(actor)
     now = next((one for one in overview.deployments_of(fleet) if one.row.pk == row.pk), None)
-    context = {"fleet": fleet, "row": row, "now": now}
+    context = {"fleet": fleet, "row": row, "now": now, "note": deployment_notes().get(row.name)}
     return page(request, "clusters/deployment.html", context, parts=("now",))

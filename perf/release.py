@@ -1,8 +1,9 @@
 """From a person's click to the split that requests really see: `python -m perf.release [--releases 10]`.
 
 Against a running stack (`bin/up --sample`, after its approval): releases the two versions of a service by
-turns, and approves one and aborts the next, over the public REST API. Meanwhile short requests go through
-the gateway. The old side's last answer is of a request that was sent after the click: 0 ms is the best.
+turns, and approves one and aborts the next, over the public REST API; what was approved is rolled back while
+the workers of the version before are kept warm. Meanwhile short requests go through the gateway. The old
+side's last answer is of a request that was sent after the click: 0 ms is the best.
 Limit: 2 s from the click to the new split.
 """
 
@@ -19,11 +20,12 @@ from slipway.client import Client, Document, Refused, at
 
 PLAN = "perf-click"
 STEPS: list[dict[str, Any]] = [
-    {"kind": "deploy", "share_percent": 100, "ready_within_seconds": 120},
+    {"kind": "deploy", "share_percent": 100, "ready_within_seconds": 600},
     {"kind": "weight", "percent": 50},
     {"kind": "approval", "timeout_seconds": 600, "separate_requester": False},
     {"kind": "promote"},
 ]
+BAKE_SECONDS = 120
 ENDED = ("promoted", "aborted", "rolled_back", "rejected", "failed", "stuck")
 
 
@@ -47,7 +49,7 @@ class Stage:
 
 
 def prepare(client: Client, service: str, versions: tuple[str, str]) -> None:
-    body = {"description": "For perf/release.py.", "steps": STEPS}
+    body = {"description": "For perf/release.py.", "steps": STEPS, "bake_seconds": BAKE_SECONDS}
     try:
         client.create(at("plans"), {"name": PLAN, "body": body})
     except Refused as refused:
@@ -73,19 +75,39 @@ async def wait_for(client: Client, release: Document, *states: str, within: floa
 
 
 async def one(stage: Stage, *, approve: bool) -> Click:
-    client, load = stage.client, stage.load
+    client = stage.client
     stable = (await asyncio.to_thread(client.get, at("services", stage.service)))["stable"]
     candidate = next(version for version in stage.versions if version != stable)
     wish = {"service": stage.service, "version": candidate, "plan": PLAN, "reason": "perf", "bypass": "perf"}
     release = await asyncio.to_thread(client.create, at("releases"), wish)
-    await wait_for(client, release, "waiting_approval", within=120)
+    await wait_for(client, release, "waiting_approval", within=600)
     await asyncio.sleep(1)
     loser = stable if approve else candidate
+    return await click(
+        stage,
+        release,
+        "approve" if approve else "abort",
+        until="promoted" if approve else "aborted",
+        loser=loser,
+    )
+
+
+async def roll_back(stage: Stage) -> Click:
+    """The release that serves, while it bakes."""
+    client = stage.client
+    listed = await asyncio.to_thread(client.get, at("releases"), service=stage.service, state="promoted")
+    release = listed["results"][0]
+    if release["bake_until"] is None:
+        raise SystemExit(f"Release {release['id']} keeps no workers warm.")
+    return await click(stage, release, "rollback", until="promoted", loser=release["version"])
+
+
+async def click(stage: Stage, release: Document, verb: str, *, until: str, loser: str) -> Click:
+    client, load = stage.client, stage.load
     clicked_at = time.perf_counter()
-    decision = at("releases", release["id"], "approve" if approve else "abort")
-    await asyncio.to_thread(client.post, decision, {"reason": "perf"})
+    answer = await asyncio.to_thread(client.post, at("releases", release["id"], verb), {"reason": "perf"})
     answered_at = time.perf_counter()
-    await wait_for(client, release, "promoted" if approve else "aborted", within=60)
+    await wait_for(client, answer, until, within=60)
     shown_at = time.perf_counter()
     await asyncio.sleep(1)
     after = [answer for _, answer in load.answers if answer.sent_at >= clicked_at]
@@ -96,11 +118,17 @@ async def one(stage: Stage, *, approve: bool) -> Click:
 
 async def measure(stage: Stage, releases: int) -> dict[str, list[Click]]:
     stage.load.add(f"/{stage.service}/v1/models", clients=4, pause_ms=10)
-    clicks: dict[str, list[Click]] = {"approve": [], "abort": []}
+    clicks: dict[str, list[Click]] = {"approve": [], "rollback": [], "abort": []}
+
+    def note(name: str, seen: Click) -> None:
+        clicks[name].append(seen)
+        print(f"{number + 1}/{releases} {name}: new split after {seen.first_new_split:.0f} ms", flush=True)
+
     for number in range(releases):
         name = "abort" if number % 2 else "approve"
-        clicks[name].append(await one(stage, approve=name == "approve"))
-        print(f"{number + 1}/{releases} {name}: new split after {clicks[name][-1].first_new_split:.0f} ms")
+        note(name, await one(stage, approve=name == "approve"))
+        if name == "approve":
+            note("rollback", await roll_back(stage))
     await stage.load.finish()
     return clicks
 

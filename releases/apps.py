@@ -6,6 +6,7 @@ class ReleasesConfig(AppConfig):
     name = "releases"
 
     def ready(self) -> None:
+        from clusters.notes import register_deployment_notes
         from common import live
         from common.pages import search, subjects
         from common.reconcile import kernel
@@ -13,6 +14,7 @@ class ReleasesConfig(AppConfig):
         from models_registry.onward import register_onward
         from models_registry.uses import register_fallback_check, register_uses
         from releases import consumers, finders
+        from releases.bake import warm_deployments
         from releases.history import releases_of
         from releases.onward import ReleaseOnward
         from releases.reconcilers import ReleaseReconciler
@@ -24,6 +26,7 @@ class ReleasesConfig(AppConfig):
         register_fallback_check(ways_back)
         register_onward(ReleaseOnward())
         register_history(releases_of)
+        register_deployment_notes(warm_deployments)
         for topic in (consumers.ReleaseTopic(), consumers.ServiceTopic(), consumers.ReleasesTopic()):
             live.register(topic)
         subjects.offer("releases.release", _("Release"), "/releases/{pk}/")

@@ -10,6 +10,7 @@ from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
 from common.revisions import Revised
 from gateway.models import default_release_header
+from releases import plans
 from releases.states import (
     IN_MOTION,
     Decision,
@@ -172,6 +173,8 @@ class Release(Reconciled):
 
     baseline = models.JSONField(default=dict)
     """The bound in ms above which a request counts as slow, and the counts of the last look."""
+    bake_until = models.DateTimeField(null=True)
+    """Until when the workers of the version that it replaced stay up, without traffic; None: they do not."""
     evidence = models.JSONField(default=dict)
     """What `releases.judge.Evidence` reads."""
 
@@ -194,6 +197,11 @@ class Release(Reconciled):
     @property
     def in_motion(self) -> bool:
         return self.state in IN_MOTION
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether it takes over workers that another release had started, so that none have to load."""
+        return self.plan_name == plans.WARM_ROLLBACK.name and self.undoes_id is not None
 
     @cached_property
     def superseded_by_id(self) -> int | None:

@@ -152,6 +152,7 @@ RELEASE_ROW = {
     "ended_at": None,
     "superseded_by": None,
     "undone_by": None,
+    "bake_until": None,
     "url": "http://127.0.0.1:8000/releases/12/",
 }
 RELEASE = RELEASE_ROW | {
@@ -200,6 +201,7 @@ RELEASE = RELEASE_ROW | {
     "halted_by": "",
     "paused_by": "",
     "undoes": None,
+    "way_back": None,
     "bypassed": None,
     "image": "torch-2.9",
     "last_error": "",

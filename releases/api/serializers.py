@@ -10,7 +10,7 @@ from rest_framework import serializers
 
 from common.api.examples import example
 from common.audit import MAX_REASON
-from releases import selectors
+from releases import bake, selectors
 from releases.api import examples
 from releases.models import Plan, Release, ReleaseMove, ReleaseStep, Service, SlowThreshold, TeamPolicy
 from releases.policy import APPROVALS, ROLES
@@ -306,6 +306,13 @@ class TeamPolicyChangeSerializer(serializers.Serializer[Any]):
     )
 
 
+class WayBackSerializer(serializers.Serializer[Any]):
+    warm_workers = serializers.IntegerField(help_text="Ready without traffic; 0: workers must start first.")
+    seconds = serializers.FloatField(
+        allow_null=True, help_text="How long a start took; null: no time, or unknown."
+    )
+
+
 class BypassSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(source="bypass_reason")
     lacks = serializers.SerializerMethodField(help_text="What the plan lacked of what was demanded.")
@@ -366,6 +373,11 @@ class ReleaseRowSerializer(serializers.ModelSerializer[Release]):
     undone_by = serializers.IntegerField(
         source="undone_by_id", allow_null=True, help_text="The promoted release that rolled this one back."
     )
+    bake_until = serializers.DateTimeField(
+        allow_null=True,
+        help_text="Until when the workers of the version before are kept warm, without traffic: a rollback "
+        "moves only the weight; null: they are not.",
+    )
     url = serializers.SerializerMethodField(help_text="The page in the console.")
 
     class Meta:
@@ -386,6 +398,7 @@ class ReleaseRowSerializer(serializers.ModelSerializer[Release]):
             "ended_at",
             "superseded_by",
             "undone_by",
+            "bake_until",
             "url",
         )
 
@@ -413,6 +426,9 @@ class ReleaseSerializer(ReleaseRowSerializer):
     halted_by = serializers.CharField(help_text="Who gave it up; empty: nobody has.")
     paused_by = serializers.CharField(help_text="Who wants it to stay as it is; empty: nobody does.")
     undoes = serializers.IntegerField(source="undoes_id", allow_null=True)
+    way_back = serializers.SerializerMethodField(
+        help_text="What rolling it back takes; null unless it was promoted and its version still serves."
+    )
     bypassed = serializers.SerializerMethodField(
         help_text="Why it was let past the release policy, and what its plan lacked of that; null: nothing."
     )
@@ -437,10 +453,16 @@ class ReleaseSerializer(ReleaseRowSerializer):
             "halted_by",
             "paused_by",
             "undoes",
+            "way_back",
             "bypassed",
             "image",
             "last_error",
         )
+
+    @extend_schema_field(WayBackSerializer(allow_null=True))
+    def get_way_back(self, release: Release) -> Any:
+        serves = release.state == ReleaseState.PROMOTED and release.superseded_by_id is None
+        return WayBackSerializer(bake.way_back(release)).data if serves and release.from_version_id else None
 
     @extend_schema_field(BypassSerializer(allow_null=True))
     def get_bypassed(self, release: Release) -> Any:

@@ -154,7 +154,7 @@ class Releases(Listed, Created, Read):
     inputs = {
         "create": serializers.NewReleaseSerializer,
         **dict.fromkeys(("approve", "reject", "abort", "rollback"), serializers.ReasonSerializer),
-        **dict.fromkeys(("pause", "resume"), serializers.OptionalReasonSerializer),
+        **dict.fromkeys(("pause", "resume", "end_bake"), serializers.OptionalReasonSerializer),
     }
     outputs = {"list": serializers.ReleaseRowSerializer}
     created_status = 202
@@ -222,6 +222,12 @@ class Releases(Listed, Created, Read):
     def abort(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Give up now: all traffic returns to stable."""
         return self._wish(services.abort)
+
+    @extend_schema(responses=serializers.ReleaseSerializer)
+    @action(detail=True, methods=["post"], url_path="end-bake")
+    def end_bake(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Stop now the workers that are kept warm for a rollback."""
+        return self._wish(services.end_bake)
 
     @extend_schema(
         responses=serializers.ReleaseSerializer,

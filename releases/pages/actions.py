@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from accounts.selectors import may
 from accounts.states import Right
 from common.actor import Actor
 from common.pages import formats
 from common.pages.looks import Tone
-from releases import plans, selectors
+from releases import bake, plans, selectors
 from releases.judge import Threshold
 from releases.models import Release
 from releases.states import ReleaseState
@@ -98,7 +98,7 @@ def must_be_named(release: Release, actor: Actor) -> bool:
 
 
 def operations(release: Release, actor: Actor, *, is_serving: bool) -> list[Action]:
-    """Pause, resume, abort, roll back. `is_serving`: the service's stable version came by this release."""
+    """Pause, resume, abort, roll back, end the bake. `is_serving`: what serves came by this release."""
     if not may(actor, Right.RELEASES_OPERATE, release.team):
         return []
     return list(_operations(release, is_serving=is_serving))
@@ -170,15 +170,42 @@ def _operations(release: Release, *, is_serving: bool) -> Iterator[Action]:
             "bad",
             title=_("Roll %(service)s back to %(version)s?")
             % {"service": release.service, "version": release.from_version},
-            says=_("A new release brings that version back, by the plan direct: no canary, no approval."),
+            says=_("A new release brings that version back: no canary, no approval."),
             confirm=_("Roll back"),
-            consequences=(
-                _("Workers of %(version)s start and are smoke-tested.") % {"version": release.from_version},
-                _("All traffic goes to them, then the workers of %(version)s are drained.")
-                % {"version": release.version},
-            ),
+            consequences=_rollback_consequences(release, bake.way_back(release)),
             placeholder=_("Reason"),
         )
+    if release.bake_until is not None:
+        yield Action(
+            release.pk,
+            "end-bake",
+            _("End bake now"),
+            "player-stop",
+            "plain",
+            title=_("Stop the workers that are kept warm?"),
+            says=_("The workers of %(version)s stop, and a rollback must start new ones first.")
+            % {"version": release.from_version},
+            confirm=_("End bake now"),
+            reason="optional",
+        )
+
+
+def _rollback_consequences(release: Release, way: bake.WayBack) -> tuple[str, ...]:
+    names = {"before": release.from_version, "after": release.version, "workers": way.warm_workers}
+    drained = _("Then the workers of %(after)s are drained.") % names
+    if way.warm_workers:
+        words = ngettext(
+            "All traffic goes to the %(workers)s worker of %(before)s that is kept warm, within seconds.",
+            "All traffic goes to the %(workers)s workers of %(before)s that are kept warm, within seconds.",
+            way.warm_workers,
+        )
+        return (words % names, drained)
+    if way.seconds is None:
+        start = _("Workers of %(before)s start and are smoke-tested; duration unknown.") % names
+    else:
+        took = {**names, "duration": formats.duration(way.seconds)}
+        start = _("Workers of %(before)s start and are smoke-tested: about %(duration)s.") % took
+    return (start, _("All traffic goes to them.") % names, drained)
 
 
 def threshold(release: Release, found: Threshold | None, actor: Actor) -> list[Action]:

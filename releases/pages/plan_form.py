@@ -168,6 +168,14 @@ class Draft:
         return self._field("description", shape, self.document)
 
     @property
+    def bake(self) -> FormField:
+        told = plans.plan_schema()["properties"]["bake_seconds"]
+        label = _("Bake time (s)")
+        limits = told["minimum"], told["maximum"]
+        shape = Shape("bake_seconds", label, told["description"], "integer", False, *limits, (), 0)
+        return self._field("bake_seconds", shape, self.document)
+
+    @property
     def steps(self) -> list[FormStep]:
         found = []
         steps = [step for step in self.document.get("steps", []) if isinstance(step, dict)]
@@ -212,7 +220,7 @@ class Draft:
     def all_fields(self) -> list[FormField]:
         of_steps = [one for step in self.steps for one in step.fields]
         slow = self.slow if self.judges_slow else []
-        return [self.description, *of_steps, *self.judge, *self.errors, *slow]
+        return [self.description, self.bake, *of_steps, *self.judge, *self.errors, *slow]
 
     def _judge_fields(self, definition: str, path: str) -> list[FormField]:
         values = _at(self.document, path)
@@ -241,9 +249,15 @@ def document_of(given: Mapping[str, str], *, name: str) -> dict[str, Any]:
         "format": 1,
         "name": name,
         "description": given.get("description", ""),
+        "bake_seconds": _whole(given.get("bake_seconds", "").strip()),
         "steps": steps,
         "judge": judge,
     }
+
+
+def _whole(text: str) -> int | str:
+    """As it was typed where it is no number, to be refused."""
+    return int(text) if text.isascii() and text.isdigit() else text or 0
 
 
 def shapes_of(kind: str) -> tuple[Shape, ...]:

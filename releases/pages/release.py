@@ -1,6 +1,8 @@
 """A release's page. Every section is read when the template asks for it, so a part costs only itself."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -13,23 +15,35 @@ from accounts.selectors import people_with
 from accounts.states import Right
 from clusters import selectors as fleet
 from clusters.models import Deployment
+from clusters.selectors import DeploymentStatus
 from common.actor import Actor
 from common.pages import formats
 from common.pages.steps import StepView
 from gateway import selectors as gateway
 from models_registry import selectors as registry
 from models_registry.facts.comparison import Change, Comparison
-from releases import plans, selectors
+from releases import bake, plans, selectors
 from releases.judge import Threshold, Verdict
 from releases.models import Approval, Release, ReleaseMove, ReleaseStep
 from releases.pages import actions, analysis, curves, lanes, notice, strip, values
 from releases.pages.traffic_charts import moments_of, span_over, traffic_charts
 from releases.policy import Term
 from releases.sampling import sampler
+from releases.states import StepState
 
 MOVES_SHOWN = 100
 APPROVERS_SHOWN = 6
 CHANGES: tuple[Change, ...] = ("changed", "added", "removed")
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """Workers on their way up."""
+
+    since: datetime | None
+    status: DeploymentStatus
+    usual_seconds: float | None
+    """What it took the last time for this version on this service."""
 
 
 class ReleasePage:
@@ -108,8 +122,26 @@ class ReleasePage:
 
     @property
     def is_serving(self) -> bool:
-        service = self.release.service
-        return service.stable_deployment == self.release.candidate_deployment
+        # Workers that a rollback took over are those of an earlier release, too.
+        is_last = self.release.superseded_by_id is None
+        return is_last and self.release.service.stable_deployment == self.release.candidate_deployment
+
+    @cached_property
+    def warm_workers(self) -> int:
+        """Kept without traffic for a rollback of this release."""
+        return bake.warm_workers(self.release)
+
+    @cached_property
+    def starting(self) -> Starting | None:
+        """The deploy step at hand; None at another step."""
+        row = next((one for one in self.step_rows if one.index == self.release.step_index), None)
+        if not self.release.in_motion or row is None:
+            return None
+        if row.kind != "deploy" or row.state != StepState.RUNNING:
+            return None
+        status = lanes.status_of(self.release.candidate_deployment)
+        usual = bake.start_seconds(self.release.service_id, self.release.version_id, kinds=("deploy",))
+        return Starting(row.started_at, status, usual) if status else None
 
     @cached_property
     def changes(self) -> Comparison | None:

@@ -20,7 +20,7 @@ from gateway import selectors as gateway
 from gateway.history import Stretch
 from images.models import RuntimeImage
 from models_registry.models import Version
-from releases import plans, selectors
+from releases import bake, plans, selectors
 from releases.errors import UnknownPlan
 from releases.models import Release, Service
 from releases.pages import actions, lanes, strip, values
@@ -120,10 +120,20 @@ class ServicePage:
                 release,
                 self._rollback(release)
                 if release.candidate_deployment == self.service.stable_deployment
+                and release.superseded_by_id is None
                 else [],
             )
             for release in rows
         ]
+
+    @cached_property
+    def baking(self) -> Release | None:
+        """The release that keeps the workers of the version before warm."""
+        return next((release for release, _actions in self.history if release.bake_until is not None), None)
+
+    @cached_property
+    def warm_workers(self) -> int:
+        return bake.warm_workers(self.baking) if self.baking else 0
 
     def _rollback(self, release: Release) -> list[actions.Action]:
         if self.release is not None:

@@ -1,6 +1,14 @@
 """Release plans as frozen data: parsed, checked, hashed, compared, told in words. Pure: no clock, no I/O."""
 
-from releases.plans.builtin import BUILTIN_PLANS, CANARY, CANARY_QUICK, DEFAULT_PLAN, DIRECT
+from releases.plans.builtin import (
+    BUILTIN_PLANS,
+    CANARY,
+    CANARY_QUICK,
+    DEFAULT_PLAN,
+    DIRECT,
+    ROLLBACK,
+    WARM_ROLLBACK,
+)
 from releases.plans.plan import Plan, canonical_json, parse_plan, plan_hash, plan_schema
 from releases.plans.steps import (
     Approval,
@@ -22,6 +30,8 @@ __all__ = [
     "CANARY_QUICK",
     "DEFAULT_PLAN",
     "DIRECT",
+    "ROLLBACK",
+    "WARM_ROLLBACK",
     "Approval",
     "Deploy",
     "Hold",

@@ -12,9 +12,10 @@ CANARY = Plan(
         _(
             "For production. A twentieth of the traffic for five minutes, a quarter until the "
             "judge is sure (or an hour has passed), then a person other than the requester "
-            "decides."
+            "decides. For ten minutes after that a rollback takes seconds."
         )
     ),
+    bake_seconds=600,
     steps=(
         Scan(),
         Deploy(share_percent=100),
@@ -38,6 +39,7 @@ CANARY_QUICK = Plan(
             "person decides, perhaps the requester."
         )
     ),
+    bake_seconds=120,
     steps=(
         Scan(timeout_seconds=120),
         Deploy(share_percent=100, ready_within_seconds=180),
@@ -70,12 +72,25 @@ DIRECT = Plan(
             "service, which has nothing to be compared with, and for emergencies."
         )
     ),
+    bake_seconds=300,
     steps=(
         Scan(),
         Deploy(share_percent=100),
         SmokeTest(requests=10, timeout_seconds=120),
         Promote(),
     ),
+)
+
+ROLLBACK = Plan(
+    name="rollback",
+    description=_("Back to the version before, whose workers have stopped: new ones start first."),
+    steps=DIRECT.steps,
+)
+
+WARM_ROLLBACK = Plan(
+    name="rollback-warm",
+    description=_("Back to the version before, whose workers are still up: only the weight moves."),
+    steps=(Deploy(share_percent=100), Promote()),
 )
 
 DEFAULT_PLAN = CANARY

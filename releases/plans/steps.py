@@ -118,7 +118,7 @@ class Approval(_Step):
 
 
 class Promote(_Step):
-    """Make the candidate stable: all requests to it, then stop the old workers."""
+    """Make the candidate stable: all requests to it. The old workers stop after the plan's bake time."""
 
     kind: Literal["promote"] = "promote"
 

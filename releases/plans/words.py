@@ -94,7 +94,7 @@ def diff(before: Plan, after: Plan) -> tuple[str, ...]:
             "field_2": _value(getattr(after, field)),
             "field_3": _value(getattr(before, field)),
         }
-        for field in ("name", "description")
+        for field in ("name", "description", "bake_seconds")
         if getattr(before, field) != getattr(after, field)
     ]
     told += _changed_steps(before.steps, after.steps)

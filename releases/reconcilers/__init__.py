@@ -16,7 +16,7 @@ from releases.reconcilers.base import PlanStep
 from releases.reconcilers.candidate import DeployCandidate, ScanVersion, SmokeTest
 from releases.reconcilers.halting import next_step_back
 from releases.reconcilers.pausing import Pause, Resume, WatchWhilePaused
-from releases.reconcilers.promotion import Promote
+from releases.reconcilers.promotion import EndBake, Promote
 from releases.reconcilers.starting import Begin
 from releases.reconcilers.traffic import Hold, Judge, SetWeight
 from releases.states import MOVES, ReleaseState
@@ -46,7 +46,7 @@ class ReleaseReconciler(Reconciler[Release]):
     def next_step(self, row: Release, now: datetime) -> Step[Release] | None:
         state = ReleaseState(row.state)
         if MOVES.is_final(state):
-            return None
+            return EndBake() if row.bake_until is not None else None
         if row.halt:
             return next_step_back(row)
         if state == ReleaseState.PAUSED:
@@ -59,6 +59,8 @@ class ReleaseReconciler(Reconciler[Release]):
         return STEPS[spec.kind](spec)
 
     def on_stuck(self, row: Release, reason: str) -> Mapping[str, Any]:
+        if MOVES.is_final(ReleaseState(row.state)):
+            return {}  # it has ended well, and only the old workers stay
         note = f"Gave up after {self.max_attempts} attempts: {reason}"
         ReleaseMove.objects.create(
             release=row, before=row.state, after=ReleaseState.STUCK, actor="slipway", note=note

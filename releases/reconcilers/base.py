@@ -29,8 +29,12 @@ def move(
     actor: str = "slipway",
     save: Mapping[str, Any] | None = None,
     also: Callable[[], None] | None = None,
+    after: timedelta | None = None,
 ) -> Outcome:
-    """The release's state becomes `to`: columns, history, audit and event in one transaction."""
+    """The release's state becomes `to`: columns, history, audit and event in one transaction.
+
+    `after`: when a release that has ended is to be looked at once more; None: never.
+    """
     before = ReleaseState(release.state)
     MOVES.check(before, to)
     ends = MOVES.is_final(to)
@@ -54,7 +58,9 @@ def move(
             detail={"before": before},
         )
 
-    return rest(save=columns, write=write) if ends else proceed(save=columns, write=write)
+    if ends and after is None:
+        return rest(save=columns, write=write)
+    return proceed(save=columns, write=write, after=after or timedelta(0))
 
 
 def halt(

@@ -67,6 +67,8 @@ class DeployCandidate(PlanStep[plans.Deploy]):
         return {"deployment": row.candidate_deployment, "replicas": self._replicas(row)}
 
     def act(self, row: Release, operation: Operation) -> None:
+        if row.is_warm:
+            return  # as many as served before; to have more of them would take as long as a cold start
         service = row.service
         try:
             clusters.ensure_deployment(

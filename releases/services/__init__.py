@@ -6,7 +6,7 @@ A wish is a column on the release row; `releases.reconcilers` moves the state.
 from releases.services.approval import approve, reject
 from releases.services.plan import delete_plan, save_plan
 from releases.services.policy import set_team_policy
-from releases.services.release import abort, pause, resume, rollback, start_release
+from releases.services.release import abort, end_bake, pause, resume, rollback, start_release
 from releases.services.release_header import set_release_header
 from releases.services.service import change_service, create_service
 from releases.services.threshold import accept_threshold, set_slow_threshold
@@ -18,6 +18,7 @@ __all__ = [
     "change_service",
     "create_service",
     "delete_plan",
+    "end_bake",
     "pause",
     "reject",
     "resume",

@@ -5,6 +5,8 @@ from accounts.models import Team
 from accounts.services import require
 from accounts.states import Right
 from clusters import selectors as fleet
+from clusters.errors import DeploymentMissing
+from clusters.states import GONE, DeploymentState
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel
@@ -40,7 +42,7 @@ def start_release(
         return begin(
             service,
             version=version,
-            plan_name=plan_name or service.plan_name,
+            plan=selectors.plan_named(plan_name or service.plan_name, team=service.team),
             actor=actor,
             reason=reason,
             image=image,
@@ -111,8 +113,8 @@ def rollback(release: Release, *, actor: Actor, reason: str) -> Release:
     """Return to the version before this release.
 
     In motion: all traffic back to stable now; the same release is returned. Promoted and still what serves: a
-    new release of the version it replaced, by the `direct` plan, is started and returned. That version has
-    served before, so no release policy demands anything of it.
+    new release of the version it replaced is started and returned. While that version's workers are kept warm
+    only the weight moves; else they start first. It has served before, so no release policy demands anything.
     Raises NotAllowed, NotPossibleNow, NotReleasable, AlreadyInMotion.
     """
     require(actor, Right.RELEASES_OPERATE, release.team)
@@ -131,10 +133,11 @@ def rollback(release: Release, *, actor: Actor, reason: str) -> Release:
             raise NotPossibleNow(_("This was the service's first version: there is none to return to."))
         audit.record(actor, "release.rollback", subject=release, team_id=release.team_id, reason=reason)
         events.publish(RollbackStarted(release.pk))
+        warm = _take_over_workers(release)
         return begin(
             service,
             version=release.from_version,
-            plan_name=plans.DIRECT.name,
+            plan=plans.WARM_ROLLBACK if warm else plans.ROLLBACK,
             actor=actor,
             reason=reason,
             undoes=release,
@@ -142,11 +145,37 @@ def rollback(release: Release, *, actor: Actor, reason: str) -> Release:
         )
 
 
+def end_bake(release: Release, *, actor: Actor, reason: str = "") -> None:
+    """Stop now the workers that are kept warm for a rollback. Raises NotAllowed, NotPossibleNow."""
+    require(actor, Right.RELEASES_OPERATE, release.team)
+    with transaction.atomic():
+        if not _end_bake(release):
+            raise NotPossibleNow(_("No workers are kept warm by this release."))
+        audit.record(actor, "release.end_bake", subject=release, team_id=release.team_id, reason=reason)
+
+
+def _end_bake(release: Release) -> bool:
+    """Make its end due now; False when there is none to come."""
+    # Also of a row that is stuck at it: a person has asked, or another release needs the room.
+    return kernel.interrupt(release, where={"bake_until__isnull": False}, bake_until=kernel.clock())
+
+
+def _take_over_workers(release: Release) -> bool:
+    """Whether a rollback has the workers of the version before from now on: nothing ends them any more."""
+    try:
+        state = fleet.deployment_status(release.stable_deployment).state
+    except DeploymentMissing:
+        return False
+    if state in (DeploymentState.FAILING, *GONE):
+        return False
+    return kernel.interrupt(release, where={"bake_until__isnull": False}, bake_until=None)
+
+
 def begin(
     service: Service,
     *,
     version: Version,
-    plan_name: str,
+    plan: plans.Plan,
     actor: Actor,
     reason: str,
     undoes: Release | None = None,
@@ -154,12 +183,14 @@ def begin(
     bypass: str = "",
 ) -> Release:
     """Create the release with its steps; call it inside the transaction of whoever wishes it."""
-    plan = selectors.plan_named(plan_name, team=service.team)
     # Read inside the transaction: what is stable now is what the release starts from.
     service.refresh_from_db(
         fields=["stable_version", "stable_deployment", "plan_name", "policy", "policy_replaces_team"]
     )
-    _check_releasable(service, version)
+    warm = undoes.stable_deployment if undoes and plan is plans.WARM_ROLLBACK else ""
+    if not warm:
+        # Workers that run answer, whatever has become of their files since.
+        _check_releasable(service, version)
     policy = selectors.policy_of(service)
     # Nobody's requests go to a service's first version, and a rollback must not wait for anybody at night.
     is_exempt = undoes is not None or service.stable_version_id is None
@@ -206,7 +237,11 @@ def begin(
                 "moving_2": state_word(moving),
             }
         ) from None
-    Release.objects.filter(pk=release.pk).update(candidate_deployment=f"{service.name}-r{release.pk}")
+    candidate = warm or f"{service.name}-r{release.pk}"
+    Release.objects.filter(pk=release.pk).update(candidate_deployment=candidate)
+    # Three sets of workers at once are more than anybody has reckoned with.
+    for former in Release.objects.filter(service=service, bake_until__isnull=False):
+        _end_bake(former)
     ReleaseStep.objects.bulk_create(
         ReleaseStep(release=release, index=index, kind=step.kind, title=plans.summary(step))
         for index, step in enumerate(plan.steps)

@@ -73,7 +73,7 @@ def create_service(
         begin(
             service,
             version=version,
-            plan_name=plans.DIRECT.name,
+            plan=plans.DIRECT,
             actor=actor,
             reason="The service's first version.",
         )

@@ -77,6 +77,7 @@ WISHES: dict[str, tuple[Wish, Text, bool]] = {
         gettext_lazy("The next release calls slower than that slow."),
         True,
     ),
+    "end-bake": (services.end_bake, gettext_lazy("The workers that were kept warm stop."), False),
     "rollback": (services.rollback, gettext_lazy("Rolling back."), True),
 }
 """What is asked for, what the person is told, and whether a reason is needed."""

@@ -139,6 +139,12 @@ def rollback(
     _act(typer_context, release_id, "rollback", reason, wait=wait, timeout=timeout)
 
 
+@app.command("end-bake")
+def end_bake(typer_context: typer.Context, release_id: int, reason: Reason = "") -> None:
+    """Stop now the workers that are kept warm for a rollback."""
+    _act(typer_context, release_id, "end-bake", reason)
+
+
 @app.command("pause")
 def pause(typer_context: typer.Context, release_id: int, reason: Reason = "") -> None:
     """Stay at the present step; the judge keeps watching."""

@@ -139,7 +139,7 @@ def test_changed_rules_and_texts_are_told():
 
 
 def test_a_different_kind_of_step_is_told_as_removed_and_added():
-    assert diff(CANARY, DIRECT)[2:] == (
+    assert diff(CANARY, DIRECT)[3:] == (
         "step 3 (smoke_test): requests 10 instead of 20",
         "step 3 (smoke_test): timeout_seconds 120 instead of 300",
         "removed step 4: weight 5 %",

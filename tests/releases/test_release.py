@@ -311,7 +311,7 @@ def test_a_promoted_release_is_rolled_back_by_a_release_of_the_version_before(sc
     scene.run_until_state(S.PROMOTED)
     scene.release = services.rollback(promoted, actor=scene.requester, reason="users complain")
     assert scene.release.undoes == promoted
-    assert scene.release.plan_name == "direct"
+    assert scene.release.plan_name == "rollback"
     scene.run_until_state(S.PROMOTED)
     scene.service.refresh_from_db()
     assert scene.service.stable_version == scene.v1

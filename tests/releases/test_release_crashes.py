@@ -14,6 +14,7 @@ from common.reconcile import Kernel
 from releases import services
 from releases.models import Release
 from releases.states import ReleaseState
+from tests.cast import SYSTEM
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
 from tests.releases.world import Scene
 
@@ -103,6 +104,47 @@ def aborted(scene: Scene, kernel: Kernel) -> None:
     sweep(scene, kernel, until=lambda: scene.state() == S.ABORTED)
 
 
+def rolled_back_warm(scene: Scene, kernel: Kernel) -> None:
+    """Promoted with a bake time, and taken back within it."""
+    if not Release.objects.filter(undoes__isnull=False).exists():
+        promoted(scene, kernel)
+        scene.release = services.rollback(scene.release, actor=scene.requester, reason="worse")
+    else:
+        scene.release = Release.objects.get(undoes__isnull=False)
+    sweep(scene, kernel, until=lambda: scene.state() == S.PROMOTED)
+    sweep(scene, kernel, until=lambda: not scene.running(scene.stable))
+
+
+def baked(scene: Scene, kernel: Kernel) -> None:
+    """Promoted with a bake time, which then passes."""
+    if scene.state() != S.PROMOTED:
+        promoted(scene, kernel)
+    if scene.release.bake_until and scene.release.bake_until > scene.clock.at:
+        scene.clock.at = scene.release.bake_until
+    sweep(scene, kernel, until=lambda: not scene.running(scene.stable))
+
+
+def check_rolled_back_warm(scene: Scene) -> None:
+    undone = scene.release.undoes
+    assert undone is not None
+    assert set(scene.split(50)) == {scene.candidate} == {undone.stable_deployment}
+    assert scene.running(scene.candidate) == 2
+    assert scene.moves() == ["pending", "running", "promoted"]
+    assert undone.bake_until is None
+    assert Release.objects.filter(service=scene.service).count() == 3
+    assert audit.verify().intact
+
+
+def check_baked(scene: Scene) -> None:
+    assert set(scene.split(50)) == {scene.candidate}
+    assert scene.running(scene.candidate) == 2
+    assert scene.moves()[-2:] == ["promoted", "promoted"]
+    assert scene.moves().count("promoted") == 2
+    scene.release.refresh_from_db()
+    assert scene.release.bake_until is None
+    check_record(scene)
+
+
 def check_promoted(scene: Scene) -> None:
     assert set(scene.split(50)) == {scene.candidate}
     assert scene.running(scene.candidate) == 2
@@ -125,14 +167,22 @@ def check_record(scene: Scene) -> None:
     assert audit.verify().intact
 
 
-STORIES = {"promoted": (promoted, check_promoted), "aborted": (aborted, check_aborted)}
+STORIES = {
+    "promoted": (promoted, check_promoted, 0),
+    "aborted": (aborted, check_aborted, 0),
+    "rolled back warm": (rolled_back_warm, check_rolled_back_warm, 60),
+    "baked": (baked, check_baked, 60),
+}
+"""Each with what must be true in the end, and the bake time of its plan in seconds."""
 
 
 def tell(scene: Scene, story: str, *points: int) -> int:
     """Tell the story, a death at the given checkpoint of each worker in turn; returns how many took place."""
-    go, check = STORIES[story]
+    go, check, bake_seconds = STORIES[story]
     deaths = 0
     with told_anew(scene):
+        body = PLAN | {"bake_seconds": bake_seconds}
+        services.save_plan(actor=SYSTEM, team=scene.team, name="brief", body=body)
         scene.start(plan_name="brief")
         for point in points:
             try:

@@ -27,6 +27,7 @@ def undone(monkeypatch: pytest.MonkeyPatch) -> Scene:
     scene.run_until_state(S.PROMOTED)
     scene.release = services.rollback(scene.release, actor=scene.requester, reason="users complain")
     scene.run_until_state(S.PROMOTED)
+    scene.run_for(20)
     return scene
 
 
@@ -85,6 +86,7 @@ def test_lists_cost_no_query_more_for_each_release_that_was_followed(undone: Sce
     undone.run_until_state(S.WAITING_APPROVAL)
     undone.approve()
     undone.run_until_state(S.PROMOTED)
+    undone.run_for(20)
     assert [queries_of(viewer, path) for path in paths] == few
     assert _rest_queries(undone) == rest
 

@@ -1,7 +1,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from django.utils import timezone
+
 from accounts.states import Right
+from releases.models import Release
 from releases.plans import CANARY
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 
@@ -18,6 +21,11 @@ def _release(scene: Scene) -> Mapping[str, Any]:
 
 def _paused(scene: Scene) -> Mapping[str, Any]:
     return {"id": scene.paused_release.pk}
+
+
+def _baking(scene: Scene) -> Mapping[str, Any]:
+    Release.objects.filter(pk=scene.release.pk).update(state="promoted", bake_until=timezone.now())
+    return {"id": scene.release.pk}
 
 
 def _plan(scene: Scene) -> Mapping[str, Any]:
@@ -57,6 +65,13 @@ ROUTES = [
         fill=_service,
         body=lambda scene: {"description": "x"},
     ),
+    Route(
+        "POST",
+        "services/{service}/release-header/",
+        Right.SERVICES_WRITE,
+        fill=_service,
+        body=lambda scene: {"release_header": "off"},
+    ),
     Route("GET", "services/{service}/traffic/", Right.READ, fill=_service),
     Route("GET", "services/{service}/slow-thresholds/", Right.READ, fill=_service),
     Route(
@@ -84,6 +99,7 @@ ROUTES = [
     Route("POST", "releases/{id}/resume/", Right.RELEASES_OPERATE, fill=_paused, body=_because),
     Route("POST", "releases/{id}/abort/", Right.RELEASES_OPERATE, fill=_release, body=_because),
     Route("POST", "releases/{id}/rollback/", Right.RELEASES_OPERATE, fill=_release, body=_because),
+    Route("POST", "releases/{id}/end-bake/", Right.RELEASES_OPERATE, fill=_baking, body=_because),
     Route("GET", "release-policies/", Access.SIGNED_IN, owned=False),
     Route("GET", "release-policies/{team}/", Right.READ, fill=_policy),
     Route(

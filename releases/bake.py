@@ -1,0 +1,71 @@
+"""The way back from a promoted release: at once while old workers are kept warm, else after a start."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.utils.translation import gettext as _
+
+from clusters import selectors as fleet
+from clusters.errors import DeploymentMissing
+from clusters.notes import DeploymentNote
+from clusters.states import GONE, DeploymentState
+from releases import plans
+from releases.models import Release, ReleaseStep
+from releases.states import ReleaseState, StepState
+
+STARTS = ("scan", "deploy", "smoke_test")
+
+
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """What rolling a promoted release back takes."""
+
+    warm_workers: int
+    """Ready, without traffic; 0: workers must start first."""
+    warm_until: datetime | None
+    seconds: float | None
+    """About how long workers take to start and to pass the smoke test, as they did last; None: not known."""
+
+
+def way_back(release: Release) -> WayBack:
+    """Three queries at the most."""
+    if workers := warm_workers(release):
+        return WayBack(workers, release.bake_until, None)
+    return WayBack(0, None, start_seconds(release.service_id, release.from_version_id))
+
+
+def warm_workers(release: Release) -> int:
+    if release.bake_until is None:
+        return 0
+    try:
+        status = fleet.deployment_status(release.stable_deployment)
+    except DeploymentMissing:
+        return 0
+    return 0 if status.state in (DeploymentState.FAILING, *GONE) else status.ready
+
+
+def warm_deployments() -> Mapping[str, DeploymentNote]:
+    """For the fleet's pages: which deployments have no traffic, until when, and for which release."""
+    rows = Release.objects.filter(bake_until__isnull=False, state=ReleaseState.PROMOTED)
+    found = rows.values_list("stable_deployment", "pk", "bake_until")
+    return {
+        name: DeploymentNote(
+            _("Kept warm for a rollback of release #%(release)s") % {"release": pk}, until, f"/releases/{pk}/"
+        )
+        for name, pk, until in found
+    }
+
+
+def start_seconds(service_id: int, version_id: int | None, *, kinds: Sequence[str] = STARTS) -> float | None:
+    """What the last start of the version took on the service, in these kinds of steps; None: not known."""
+    steps = ReleaseStep.objects.filter(
+        release__service=service_id, release__version=version_id, state=StepState.DONE, kind__in=kinds
+    ).exclude(release__plan_name=plans.WARM_ROLLBACK.name)
+    latest = steps.filter(kind="deploy").order_by("-release").values("release")[:1]
+    took = [
+        (ended - began).total_seconds()
+        for began, ended in steps.filter(release__in=latest).values_list("started_at", "ended_at")
+        if began and ended
+    ]
+    return sum(took) if took else None
