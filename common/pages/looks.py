@@ -29,7 +29,7 @@ LOOKS: dict[str, dict[str, Look]] = {
         "paused": Look(_("Paused"), "warn", "player-pause"),
         "promoted": Look(_("Promoted"), "good", "circle-check"),
         "superseded": Look(_("Superseded"), "idle", "history"),
-        "undone": Look(_("Rolled back"), "warn", "arrow-back-up"),
+        "undone": Look(_("Rolled back later"), "warn", "rotate-2"),
         "rolling_back": Look(_("Rolling back"), "warn", "arrow-back-up"),
         "rolled_back": Look(_("Rolled back"), "bad", "arrow-back-up"),
         "rejected": Look(_("Rejected"), "bad", "thumb-down"),

@@ -34,7 +34,7 @@ class Plan(BaseModel):
     steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=50)]
     bake_seconds: Annotated[int, Field(strict=True, ge=0, le=24 * 3600)] = Field(
         default=0,
-        description=(
+        description=_(
             "How long the workers of the version before stay up after the promotion, without traffic: a "
             "rollback within it moves only the weight. 0 = they stop at once."
         ),

@@ -71,7 +71,7 @@ def accept_threshold(release: Release, *, actor: Actor, reason: str) -> SlowThre
     found = release.baseline.get("threshold")
     known = Threshold.from_dict(found) if found else None
     if known is None or not known.is_held or known.measured_ms is None:
-        raise NotPossibleNow("There is no other threshold to accept.")
+        raise NotPossibleNow(_("There is no other threshold to accept."))
     return set_slow_threshold(release.service, actor=actor, milliseconds=known.measured_ms, reason=reason)
 
 
