@@ -15,7 +15,7 @@ from tests.patience import eventually
 HEAD = """
 import os, signal, sys, time
 from common import watchdog
-watchdog.SILENT_AFTER_SECONDS, watchdog._LOOK_EVERY_SECONDS = 1.5, 0.1
+watchdog.SILENT_AFTER_SECONDS, watchdog._LOOK_EVERY_SECONDS = 3.0, 0.1
 
 def say(text):
     os.write(1, (text + "\\n").encode())
@@ -54,7 +54,7 @@ def work():
         time.sleep(0.05)
     say("child replaced")
     watchdog.leave()
-    time.sleep(3)
+    time.sleep(5)
     return 0
 
 sys.exit(watchdog.watched(work))
@@ -125,10 +125,10 @@ def test_a_watchdog_that_slept_itself_kills_nobody_for_it(started) -> None:
     eventually(lambda: psutil.Process(worker).status() == psutil.STATUS_STOPPED)
 
     with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(3)
+        process.wait(5)
     os.kill(worker, signal.SIGCONT)
     process.send_signal(signal.SIGCONT)
 
     with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(2)
+        process.wait(4)
     assert psutil.Process(worker).ppid() == process.pid
