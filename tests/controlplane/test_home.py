@@ -37,7 +37,7 @@ def test_an_approval_waits_for_who_may_give_it(scene: Scene) -> None:
 
     (task,) = inbox(actor_of(scene))
 
-    assert (task.kind, task.release, task.detail) == ("approval", release, "asked by someone")
+    assert (task.kind, task.release, task.detail) == ("approval", release, "requested by someone")
     assert task.url == f"/releases/{release.pk}/#decision"
     viewer = person("vera", ours=Role.VIEWER)
     assert inbox(actors.of_user(viewer)) == []
