@@ -299,7 +299,7 @@ def test_a_server_that_does_not_answer_is_told_in_words(tab: Tab) -> None:
     tab.open("/styleguide/")
     tab.page.route("**/styleguide/?sort=name", lambda route: route.abort())
     tab.page.locator("#listing .sort", has_text="Name").click()
-    expect(tab.page.locator("#toasts")).to_contain_text("The server does not answer")
+    expect(tab.page.locator("#toasts")).to_contain_text("The server does not respond")
 
 
 def test_the_menu_opens_on_a_phone(new_tab: Callable[..., Tab]) -> None:

@@ -47,6 +47,8 @@ NOT_STATES = {
     "models_registry.HubKind",
     "releases.Decision",
     "releases.Halt",
+    "releases.ReleaseHeader",
+    "releases.ThresholdSource",
 }
 """Choices that are shown in words, never as a state."""
 

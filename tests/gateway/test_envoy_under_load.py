@@ -125,10 +125,11 @@ async def test_what_waited_at_a_killed_worker_is_answered_and_what_had_begun_is_
         client.close()
         return answer
 
-    asked = {
-        path: [asyncio.create_task(one(path)) for _ in range(8)]
-        for path in ("/chat/v1/wait?ms=3000", "/chat/v1/slow?ms=3000")
-    }
+    wait, slow = "/chat/v1/wait?ms=3000", "/chat/v1/slow?ms=3000"
+    asked: dict[str, list[asyncio.Task[Answer]]] = {wait: [], slow: []}
+    for path in (wait, wait, slow, slow) * 4:  # one by one: both workers get some of both
+        asked[path].append(asyncio.create_task(one(path)))
+        await asyncio.sleep(0.03)
     await asyncio.sleep(1)
     on_the_victim, on_the_survivor = await requests_of(victim), await requests_of(survivor)
     assert on_the_victim + on_the_survivor == 16
