@@ -1,5 +1,7 @@
 """A version goes from a directory to ready, or says in words why not; afterwards it never changes."""
 
+import errno
+import os
 import pickle
 
 import pytest
@@ -20,7 +22,7 @@ from models_registry.errors import (
 )
 from models_registry.models import Version, VersionFile, VersionMove
 from models_registry.states import VersionState
-from models_registry.store import LocalStore
+from models_registry.store.local_intake import LocalIntake
 from tests import cast
 from tests.models_registry import builders as b
 
@@ -80,13 +82,17 @@ def test_a_refusal_is_told_with_every_fault_and_leaves_nothing_in_the_store(libr
     assert library.stored() == set()
 
 
+def unreadable(*_: object, **__: object) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
 def test_a_failure_can_be_retried_under_the_same_name(library, actor, model, monkeypatch) -> None:
-    monkeypatch.setattr(LocalStore, "free_bytes", lambda self: 1000)
+    monkeypatch.setattr(LocalIntake, "take", unreadable)
     version = begun(library, actor, model)
     library.settle()
     version.refresh_from_db()
     assert version.state == "failed"
-    assert "bytes are missing" in version.reason
+    assert "Input/output error" in version.reason
     assert library.stored() == set()
     monkeypatch.undo()
     version = services.retry_import(actor=actor, version=version)
@@ -120,7 +126,7 @@ def test_only_failed_and_refused_imports_can_be_retried(library, actor, model) -
 
 
 def test_two_who_retry_at_once_begin_one_attempt(library, actor, model, monkeypatch) -> None:
-    monkeypatch.setattr(LocalStore, "free_bytes", lambda self: 1000)
+    monkeypatch.setattr(LocalIntake, "take", unreadable)
     version = begun(library, actor, model)
     library.settle()
     mine, yours = Version.objects.get(pk=version.pk), Version.objects.get(pk=version.pk)
