@@ -19,8 +19,8 @@ from accounts import actors
 from accounts.models import User
 from common.actor import Actor
 from common.audit import record
+from common.characters import without_hidden
 from common.sessions import SessionStore
-from common.texts import without_hidden
 
 
 class PasswordBackend(AuthenticationBackend):  # type: ignore[misc]

@@ -16,9 +16,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.states import ONLY_BY_NAME, OPEN_DELIVERIES, AccountKind, DeliveryState, Right, Role, TokenState
+from common.characters import hidden
 from common.reconcile import Reconciled
 from common.revisions import Revised
-from common.texts import hidden, hidden_fault
+from common.texts import hidden_fault
 
 _SHORT = 8
 """Characters of a word in a path that are too few for a secret."""

@@ -5,10 +5,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.utils.translation import gettext as _
-
-from models_registry import names
 from models_registry.errors import Refused
+from models_registry.paths import check_collisions, check_file_path, printable
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -50,39 +48,10 @@ def manifest_of(files: Iterable[ManifestFile]) -> Manifest:
     """
     ordered = tuple(sorted(files, key=lambda file: file.path.encode("utf-8", "surrogatepass")))
     if not ordered:
-        raise Refused(_("(version)"), _("it holds no files"))
+        raise Refused("(version)", "it holds no files")
     for file in ordered:
-        names.check_file_path(file.path)
+        check_file_path(file.path)
         if file.size < 0 or not _SHA256.fullmatch(file.sha256):
-            raise Refused(names.printable(file.path), _("its size or sha256 is malformed"))
+            raise Refused(printable(file.path), "its size or sha256 is malformed")
     check_collisions(file.path for file in ordered)
     return Manifest(ordered)
-
-
-def check_collisions(paths: Iterable[str]) -> None:
-    """Refused when two paths would meet on a file system that ignores case, or a file is also a directory."""
-    seen: dict[str, str] = {}
-    listed = list(paths)
-    for path in listed:
-        key = names.collision_key(path)
-        if key in seen:
-            raise Refused(
-                path,
-                _("'%(key)s' differs from it only in upper and lower case, or is the same")
-                % {"key": seen[key]},
-            )
-        seen[key] = path
-    directories: dict[str, str] = {}
-    for path in listed:
-        parts = path.split("/")
-        for depth in range(1, len(parts)):
-            directory = "/".join(parts[:depth])
-            key = names.collision_key(directory)
-            if key in seen:
-                raise Refused(path, _("'%(key)s' is both a file and a directory") % {"key": seen[key]})
-            if directories.setdefault(key, directory) != directory:
-                raise Refused(
-                    path,
-                    _("the directory '%(key)s' differs only in upper and lower case")
-                    % {"key": directories[key]},
-                )

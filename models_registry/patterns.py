@@ -1,9 +1,7 @@
-"""Shell patterns over whole paths, as people name files of a version."""
+"""Shell patterns over whole paths, as people name files of a version. For processes without Django, too."""
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-
-from django.utils.translation import gettext as _
 
 
 def matching(paths: Iterable[str], *, allow: Sequence[str], ignore: Sequence[str]) -> list[str]:
@@ -14,7 +12,7 @@ def matching(paths: Iterable[str], *, allow: Sequence[str], ignore: Sequence[str
 def why_left_out(path: str, *, allow: Sequence[str], ignore: Sequence[str]) -> str:
     """Empty: it is not."""
     if any(fnmatchcase(path, pattern) for pattern in ignore):
-        return _("it matches an ignore pattern")
+        return "it matches an ignore pattern"
     if allow and not any(fnmatchcase(path, pattern) for pattern in allow):
-        return _("it matches no allow pattern")
+        return "it matches no allow pattern"
     return ""

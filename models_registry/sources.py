@@ -18,7 +18,7 @@ from models_registry.hub.target import RepositoryTarget, SlipwayTarget
 from models_registry.importing.directory import DirectorySource
 from models_registry.importing.upload import UploadSource
 from models_registry.models import Export, Upload
-from models_registry.names import printable
+from models_registry.paths import printable
 from models_registry.states import HubKind
 
 VARIABLE = "SLIPWAY_IMPORT_ROOTS"

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import httpx2
 
-from common.texts import storable
+from common.characters import storable
 
 PROMPTS = (
     "Return a list of",

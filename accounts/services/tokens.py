@@ -15,9 +15,10 @@ from accounts.services.rights import require_everywhere
 from accounts.states import MACHINE_RIGHTS, Right, TokenState
 from common.actor import Actor
 from common.audit import record
+from common.characters import hidden
 from common.errors import Invalid, Missing, NotAllowed
 from common.prepared import prepared
-from common.texts import hidden, hidden_fault
+from common.texts import hidden_fault
 
 logger = logging.getLogger(__name__)
 

@@ -37,9 +37,9 @@ from clusters.states import GONE, MOVES, Alert, DeploymentState
 from clusters.verdicts import Verdict, held_back, seats, verdict
 from common import audit, events, live
 from common.actor import Actor
+from common.characters import storable
 from common.errors import SlipwayError
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
-from common.texts import storable
 from models_registry.errors import OnItsWay
 from models_registry.files import materialise
 from models_registry.models import Version

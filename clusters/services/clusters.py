@@ -13,8 +13,9 @@ from clusters.models import Cluster
 from clusters.states import ClusterKind
 from common import audit, live
 from common.actor import Actor
+from common.characters import hidden
 from common.reconcile import kernel
-from common.texts import hidden, hidden_fault
+from common.texts import hidden_fault
 
 
 def register_cluster(

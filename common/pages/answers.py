@@ -17,10 +17,10 @@ from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 
+from common.characters import marked
 from common.errors import Invalid, SlipwayError
 from common.languages import Text
 from common.pages.looks import Tone
-from common.texts import marked
 
 P = ParamSpec("P")
 UNPROCESSABLE = 422

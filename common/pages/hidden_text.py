@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
-from common.texts import marked
+from common.characters import marked
 
 Answer = HttpResponseBase | Awaitable[HttpResponseBase]
 

@@ -7,10 +7,10 @@ them.
 
 from dataclasses import dataclass
 
-from models_registry import names
 from models_registry.contents import protobuf
 from models_registry.contents.reading import Content, Malformed
 from models_registry.errors import Refused
+from models_registry.paths import check_file_path
 
 # ModelProto's fields: wire type by number.
 _MODEL = {
@@ -94,6 +94,6 @@ def _location(content: Content, entry: protobuf.Field) -> set[str]:
         return set()
     path = parts.get(2, "")
     try:
-        return {names.check_file_path(path)}
+        return {check_file_path(path)}
     except Refused as refusal:
         raise Malformed(f"it loads tensors from '{refusal.path}': {refusal.reason}") from None

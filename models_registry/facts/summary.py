@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from common import texts
+from common import characters
 from models_registry.contents import Identified
 from models_registry.contents.gguf import FILE_TYPES, TYPES, Gguf
 from models_registry.contents.safetensors import BITS, Tensors
@@ -283,7 +283,7 @@ def storable(value: Any) -> Any:
     """`value` as every database takes it: no NULs or lone surrogates in texts, no NaN, no number
     beyond 64 bits."""
     if isinstance(value, str):
-        return texts.storable(value[:MAX_TEXT])
+        return characters.storable(value[:MAX_TEXT])
     # jsonb keeps a large float as an integer; what 64 bits do not hold stays what its author wrote, as text.
     if isinstance(value, float) and not abs(value) < 2**63:
         return str(value)

@@ -5,7 +5,7 @@ import re
 import httpx2
 
 from models_registry.hub.base import HubFile, HubMisbehaves, Stream
-from models_registry.names import printable
+from models_registry.paths import printable
 
 DEFAULT_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 30.0, 3600.0
 

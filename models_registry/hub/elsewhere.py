@@ -22,7 +22,7 @@ from models_registry.hub.base import (
 )
 from models_registry.hub.connection import Connection
 from models_registry.manifest import ManifestFile
-from models_registry.names import printable
+from models_registry.paths import printable
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 _JSON = {"Content-Type": "application/json", "Accept": "application/json"}

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePosixPath
 
-from models_registry import names
 from models_registry.contents import check_name, check_size, identify
 from models_registry.contents.reading import Windowed
 from models_registry.errors import QuotaExceeded, Refused, StoreFull, StoreUnavailable
@@ -41,7 +40,8 @@ from models_registry.importing.results import (
 from models_registry.importing.skipped import why_skipped
 from models_registry.importing.source_tree import MAX_FILES
 from models_registry.importing.transfer import Meter, Progress, side_by_side
-from models_registry.manifest import ManifestFile, check_collisions
+from models_registry.manifest import ManifestFile
+from models_registry.paths import check_collisions, check_file_path, printable
 from models_registry.patterns import why_left_out
 from models_registry.store.base import Intake, Part
 
@@ -109,10 +109,10 @@ def _listed(source: RepositorySource, files: tuple[HubFile, ...]) -> _Listing:
         if why := why_skipped(file.path) or why_left_out(
             file.path, allow=source.allow_patterns, ignore=source.ignore_patterns
         ):
-            skipped.append((names.printable(file.path), why))
+            skipped.append((printable(file.path), why))
             continue
         try:
-            names.check_file_path(file.path)
+            check_file_path(file.path)
         except Refused as refusal:
             refusals.append(refusal)
             continue
@@ -226,7 +226,7 @@ class _Fetch:
                 data += chunk
                 if len(data) >= length:
                     return bytes(data[:length])
-        raise HubUnreachable(f"The hub broke off in the middle of {names.printable(file.path)}.")
+        raise HubUnreachable(f"The hub broke off in the middle of {printable(file.path)}.")
 
     def _fetched(self, file: HubFile) -> tuple[str, bool]:
         """The file's sha256 once the intake holds it, and whether the store held it before."""
@@ -248,7 +248,7 @@ class _Fetch:
                     # What an earlier process left may have been damaged; a second time it is the hub.
                     part.restart()
         raise HubMisbehaves(
-            f"{names.printable(file.path)} does not have the content that the hub vouches for "
+            f"{printable(file.path)} does not have the content that the hub vouches for "
             f"({_key(file)[:12]}…), in two tries. It was damaged on the way, or the hub is at fault."
         )
 
@@ -265,7 +265,7 @@ class _Fetch:
                     for chunk in stream.chunks:
                         if part.done + len(chunk) > file.size:
                             raise HubMisbehaves(
-                                f"The hub sends more of {names.printable(file.path)} than the "
+                                f"The hub sends more of {printable(file.path)} than the "
                                 f"{file.size:,} bytes that it listed."
                             )
                         part.append(chunk)
@@ -276,7 +276,7 @@ class _Fetch:
                 if part.done > before:
                     self._patience.renew()
             if part.done < file.size:
-                raise HubUnreachable(f"The hub broke off in the middle of {names.printable(file.path)}.")
+                raise HubUnreachable(f"The hub broke off in the middle of {printable(file.path)}.")
 
         if part.done < file.size:
             self._patience.keep(pour)

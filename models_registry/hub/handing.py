@@ -15,7 +15,7 @@ from models_registry.hub.sending import CONNECTIONS, ExportResult, ended, hold
 from models_registry.hub.target import SlipwayTarget
 from models_registry.importing.transfer import Meter, Progress, side_by_side
 from models_registry.manifest import ManifestFile, manifest_of
-from models_registry.names import printable
+from models_registry.paths import printable
 from models_registry.store.base import Intake
 
 LARGEST_PART_BYTES = 64 * 1024 * 1024

@@ -29,7 +29,7 @@ from models_registry.hub.base import (
     Stream,
 )
 from models_registry.hub.connection import Connection, whole_body
-from models_registry.names import printable
+from models_registry.paths import printable
 
 MAX_LISTING_BYTES = 16 * 1024 * 1024
 """20,000 files, the most that a version may have, take some 8 MB."""

@@ -32,7 +32,7 @@ from models_registry.hub.base import (
     Stream,
 )
 from models_registry.hub.connection import Connection, whole_body
-from models_registry.names import printable
+from models_registry.paths import printable
 
 MAX_LISTING_BYTES = 16 * 1024 * 1024
 MAX_REFUSAL_BYTES = 64 * 1024

@@ -27,7 +27,7 @@ from models_registry.hub.sending import CONNECTIONS, ExportResult, ended, hold
 from models_registry.hub.target import RepositoryTarget
 from models_registry.importing.transfer import Meter, Progress, side_by_side
 from models_registry.manifest import ManifestFile
-from models_registry.names import printable
+from models_registry.paths import printable
 from models_registry.store.base import Intake
 from models_registry.store.taking import blob_id_of
 

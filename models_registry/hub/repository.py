@@ -32,7 +32,7 @@ from models_registry.hub.base import (
 from models_registry.hub.connection import ANSWER_SECONDS, Connection, origin_of, whole_body
 from models_registry.hub.huggingface import HuggingFace
 from models_registry.manifest import ManifestFile
-from models_registry.names import printable
+from models_registry.paths import printable
 
 AT_ONCE = 256
 """Files in one question, as huggingface_hub asks them."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from models_registry.errors import BlobMissing
 from models_registry.hub.base import HubError, HubUnreachable, RateLimited
 from models_registry.manifest import ManifestFile
-from models_registry.names import printable
+from models_registry.paths import printable
 from models_registry.store.base import Intake
 
 CONNECTIONS = 4

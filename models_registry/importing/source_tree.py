@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from models_registry import names
 from models_registry.errors import Refused, SourceChanged, SourceUnreadable
 from models_registry.importing.skipped import SKIPPED_DIRECTORIES, SKIPPED_FILES
-from models_registry.manifest import check_collisions
+from models_registry.paths import check_collisions, check_file_path, printable
 
 MAX_FILES = 20_000
 MAX_REFUSALS = 50
@@ -91,15 +90,15 @@ def opened(root: Path, relative: str) -> Iterator[int]:
 
 def _open_below(directory: int, name: str, flags: int, *, shown: str) -> int:
     if name == "..":
-        raise Refused(names.printable(shown), "its path goes upwards ('..')")
+        raise Refused(printable(shown), "its path goes upwards ('..')")
     try:
         return os.open(name, flags, dir_fd=directory)
     except OSError as error:
         if error.errno == errno.ELOOP or _is_link(directory, name):
-            raise Refused(names.printable(shown), "it is reached through a symbolic link") from None
+            raise Refused(printable(shown), "it is reached through a symbolic link") from None
         if error.errno == errno.ENOENT:
-            raise SourceUnreadable(f"{names.printable(shown)} is not there.") from None
-        raise SourceUnreadable(f"{names.printable(shown)} cannot be opened: {error.strerror}.") from None
+            raise SourceUnreadable(f"{printable(shown)} is not there.") from None
+        raise SourceUnreadable(f"{printable(shown)} cannot be opened: {error.strerror}.") from None
 
 
 def _is_link(directory: int, name: str) -> bool:
@@ -170,7 +169,7 @@ class _Walk:
     links: dict[str, tuple[tuple[int, int], int]] = field(default_factory=dict)
 
     def refuse(self, path: str, reason: str) -> None:
-        self.refusals.append(Refused(names.printable(path), reason))
+        self.refusals.append(Refused(printable(path), reason))
 
     @property
     def is_full(self) -> bool:
@@ -194,10 +193,10 @@ class _Walk:
         if left_out is None and any(fnmatchcase(path, pattern) for pattern in self.ignore_patterns):
             left_out = "it matches an ignore pattern"
         if left_out:
-            self.skipped.append((names.printable(path), left_out))
+            self.skipped.append((printable(path), left_out))
             return None
         try:
-            names.check_file_path(path)
+            check_file_path(path)
         except Refused as refusal:
             self.refusals.append(refusal)
             return None

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 from django.utils.translation import gettext as _
 
-from common import texts
+from common import characters, texts
 from common.audit import MAX_REASON
 from common.errors import Invalid
 from common.sealed import seal
@@ -31,7 +31,7 @@ def text(field: str, value: str, *, limit: int) -> str:
                 ]
             }
         )
-    if texts.storable(stripped) != stripped:
+    if characters.storable(stripped) != stripped:
         raise Invalid(fields={field: [_("It has characters that cannot be stored.")]})
     return stripped
 
@@ -39,7 +39,7 @@ def text(field: str, value: str, *, limit: int) -> str:
 def name(field: str, value: str, *, limit: int) -> str:
     """As `text`; Invalid also when it has characters that cannot be seen."""
     given = text(field, value, limit=limit)
-    if found := texts.hidden(given):
+    if found := characters.hidden(given):
         raise Invalid(fields={field: [texts.hidden_fault(found)]})
     return given
 

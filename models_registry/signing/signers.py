@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from models_registry.errors import BadKey, CannotSign
-from models_registry.names import printable
+from models_registry.paths import printable
 from models_registry.signing import keys
 from models_registry.signing.keys import PublicKey
 

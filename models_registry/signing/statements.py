@@ -13,7 +13,7 @@ import orjson
 
 from models_registry.errors import BadSignature
 from models_registry.manifest import Manifest
-from models_registry.names import printable
+from models_registry.paths import printable
 
 SIGNATURE_PATH = "model.sig"
 _STATEMENT = "https://in-toto.io/Statement/v1"

@@ -6,7 +6,8 @@ from django.db import transaction
 from django.test import Client
 
 from common.audit import record
-from common.texts import hidden, marked, visible_name, without_hidden
+from common.characters import hidden, marked, without_hidden
+from common.texts import visible_name
 from tests.cast import SYSTEM, api, person
 
 RLO = "\u202e"

@@ -46,7 +46,9 @@ def tell_workers(stack: EnvoyStack) -> None:
 def test_a_row_reaches_the_client_and_survives_the_loss_of_the_files(embedded: EnvoyStack) -> None:
     for target in (STABLE, CANARY):
         embedded.run_workers(target)
-    row = services.set_route(RouteSpec("chat", STABLE, CANARY, 0), fence=Fence(1, 1), actor=ANN)
+    row = services.set_route(
+        RouteSpec("chat", STABLE, CANARY, 0, release_header="open"), fence=Fence(1, 1), actor=ANN
+    )
     tell_workers(embedded)
     before = selectors.counts(row)
     services.set_weights("chat", candidate_percent=40, fence=Fence(1, 2), actor=ANN)

@@ -151,7 +151,7 @@ def test_what_is_not_known_refuses_nothing_and_is_said() -> None:
 
 def test_weights_that_are_larger_than_the_memory_are_a_doubt() -> None:
     large = replace(LLAMA, weights_bytes=140 * 2**30)
-    assert "the weights take 140 GiB as they are stored; a worker has 80 GiB of GPU memory" in (
+    assert "the weights take 140 GiB as stored; a worker has 80 GiB of GPU memory" in (
         judge(VLLM, on(A100, large)).doubts
     )
     assert judge(VLLM, replace(on(A100, large), gpus_per_worker=2)).doubts == ()

@@ -193,7 +193,7 @@ def test_only_approvers_and_administrators_move_or_delete_a_protected_alias(acto
     services.change_model(actor=bo, model=model, protected_aliases=["production", "production"])
     assert model.protected_aliases == ["production"]
 
-    with pytest.raises(NotAllowed, match=r"protected ones in team vision.*roles approver and admin"):
+    with pytest.raises(NotAllowed, match=r"protected ones in team vision.*these roles have: approver, admin"):
         move(dora, model, first)
     assert not AliasMove.objects.exists()
 

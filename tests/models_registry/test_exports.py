@@ -259,7 +259,7 @@ def test_a_developer_sees_exports_and_is_offered_none(outward, ada) -> None:
     browser.force_login(ada)
     assert "+export/" not in browser.get("/models/tiny/v1/").content.decode()
     assert REPO in browser.get("/models/tiny/+exports/").content.decode()
-    assert "You may not export" in browser.get("/models/tiny/v1/+export/").content.decode()
+    assert "permission to publish" in browser.get("/models/tiny/v1/+export/").content.decode()
     refused = browser.post(f"/models/tiny/+exports/{export.pk}/+retry/", headers={"HX-Request": "true"})
     assert refused.status_code == 422
     assert "You may not export" in refused.content.decode()

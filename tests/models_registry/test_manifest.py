@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from models_registry import names
 from models_registry.errors import InvalidName, Refused
 from models_registry.manifest import ManifestFile, manifest_of
+from models_registry.paths import check_file_path, printable
 from tests.models_registry import builders as b
 
 
@@ -17,19 +18,19 @@ from tests.models_registry import builders as b
     "path", ["config.json", ".gitattributes", "a/b c/d-é.txt", "模型.gguf", "a..b", "a" * 255]
 )
 def test_ordinary_paths_pass(path: str) -> None:
-    assert names.check_file_path(path) == path
+    assert check_file_path(path) == path
 
 
 @given(st.text(max_size=40))
 def test_whatever_path_passes_stays_inside_and_is_what_it_shows(path: str) -> None:
     try:
-        names.check_file_path(path)
+        check_file_path(path)
     except Refused:
         return
     base = Path("/base/version")
     assert base in Path("/base/version", path).parents
     assert Path("/base/version", path).as_posix() == f"/base/version/{path}"
-    assert names.printable(path) == path
+    assert printable(path) == path
 
 
 def entry(path: str, content: str = "0", size: int = 1) -> ManifestFile:

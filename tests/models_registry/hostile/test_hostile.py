@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from models_registry import names, services
+from models_registry import services
 from models_registry.contents import InMemory, check_together, identify
 from models_registry.errors import FilesRefused, Refused, SourceNotAllowed
 from models_registry.hub.base import AddressForbidden, HubUnreachable
@@ -13,6 +13,7 @@ from models_registry.hub.connection import _addresses
 from models_registry.importing.directory import DirectorySource, import_directory
 from models_registry.manifest import ManifestFile, manifest_of
 from models_registry.models import Upload
+from models_registry.paths import check_file_path
 from models_registry.sources import check_endpoint
 from models_registry.store import LocalStore
 from tests.models_registry import builders as b
@@ -56,7 +57,7 @@ def test_an_entry_of_a_directory_refuses_the_import_with_the_reason_and_what_to_
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: ascii(path)[:40])
 def test_a_path_is_refused_with_a_reason_that_can_be_shown(path: str) -> None:
     with pytest.raises(Refused) as refusal:
-        names.check_file_path(path)
+        check_file_path(path)
     assert PATHS[path] in refusal.value.reason
     str(refusal.value).encode()
 
