@@ -23,6 +23,7 @@ from gateway.backends.envoy.messages import Typed
 from gateway.backends.envoy.routes import cluster_messages, endpoint_messages, route_messages
 from gateway.backends.envoy.shared import SharedReading
 from gateway.backends.envoy.store import Observation, Store
+from gateway.backends.envoy.watchers import check_room
 from gateway.backends.state import State
 from gateway.errors import (
     GatewayError,
@@ -207,6 +208,7 @@ class EnvoyFiles:
         wished = state
         if not {target.name for target in spec.targets} <= set(state.clusters):
             wished = state.with_warming(spec, fence=fence, now=self._clock())
+            check_room(spec.name, len(wished.clusters))
             self._store.save(wished)
         try:
             self._publish_clusters(wished)
