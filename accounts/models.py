@@ -1,5 +1,6 @@
 import re
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 from zoneinfo import available_timezones
@@ -17,7 +18,7 @@ from django.utils.translation import gettext_lazy
 
 from accounts.states import ONLY_BY_NAME, OPEN_DELIVERIES, AccountKind, DeliveryState, Right, Role, TokenState
 from common.characters import hidden
-from common.reconcile import Reconciled
+from common.reconcile import Reconciled, Singleton
 from common.revisions import Revised
 from common.texts import hidden_fault
 
@@ -207,18 +208,22 @@ class WebhookEndpoint(Reconciled, Revised):
         return event_type in self.events or (not self.events and event_type not in ONLY_BY_NAME)
 
 
-class AuditExport(Reconciled):
-    """The one row by which the heads of the audit record leave the database, and the last that did."""
+class AuditExport(Singleton):
+    """By which the heads of the audit record leave the database, and the last that did."""
 
     seq = models.PositiveBigIntegerField(default=0, editable=False)
     hash = models.CharField(max_length=64, blank=True, editable=False)
     exported_at = models.DateTimeField(null=True, editable=False)
 
-    class Meta(Reconciled.Meta):
+    class Meta(Singleton.Meta):
         pass
 
     def __str__(self) -> str:
         return f"head {self.seq} of the audit record"
+
+    @classmethod
+    def seed(cls, now: datetime) -> Mapping[str, Any]:
+        return {"next_at": now + timedelta(seconds=settings.SLIPWAY_AUDIT_EXPORT_SECONDS)}
 
 
 class WebhookEvent(Reconciled):

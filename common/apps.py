@@ -8,8 +8,15 @@ def plant_audit_head(sender: AppConfig, using: str, **_: Any) -> None:
     sender.get_model("AuditHead")._default_manager.using(using).get_or_create(pk=1)
 
 
+def plant_singletons(sender: AppConfig, using: str, **_: Any) -> None:
+    from common.reconcile import kernel
+
+    kernel.plant(sender.label, using)
+
+
 class CommonConfig(AppConfig):
     name = "common"
 
     def ready(self) -> None:
         post_migrate.connect(plant_audit_head, sender=self)
+        post_migrate.connect(plant_singletons)

@@ -87,6 +87,8 @@ class Pulse(models.Model):
     """When it was last proven to take what is due."""
     taken = models.PositiveBigIntegerField(default=0)
     """Steps."""
+    run_out = models.PositiveBigIntegerField(default=0)
+    """Steps whose lease ran out before they ended."""
     lost = models.PositiveBigIntegerField(default=0)
     """Of those that have ended, how many did so without a word."""
 

@@ -113,6 +113,7 @@ def _rows() -> Iterator[Metric]:
         ("rows_due", "Rows whose next step is due and unclaimed.", "due"),
         ("rows_overdue", "Rows that have been due for more than 10 s.", "overdue"),
         ("rows_stuck", "Rows that wait for a person.", "stuck"),
+        ("rows_failing", "Rows whose step has failed for minutes and is tried further.", "failing"),
         ("oldest_due_seconds", "For how long a row has been due at most.", "oldest_seconds"),
     ):
         samples = [((kind,), float(getattr(one, column))) for kind, one in found.items()]
@@ -136,6 +137,7 @@ def _takers() -> Iterator[Metric]:
     )
     for name, help_text, column in (
         ("steps_taken", "Steps of rows, by the role of the process that took them.", "taken"),
+        ("leases_run_out", "Steps that took longer than their lease, or whose process ended.", "run_out"),
         (
             "takers_lost",
             "Processes that ended without a word: killed, or replaced because they hung.",

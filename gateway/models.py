@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
-from common.reconcile import Reconciled
+from common.reconcile import Singleton
 from common.sealed import CannotUnseal, seal, unseal
 from gateway.routes import Fence, ReleaseHeader, RouteSpec, Target
 
@@ -93,25 +93,25 @@ class Route(models.Model):
         return opened_key(self.sealed_release_key)
 
 
-class Watch(Reconciled):
-    """The one row that keeps the gateway to its routes, and remembers how it was last seen."""
+class Watch(Singleton):
+    """Keeps the gateway to its routes, and remembers how it was last seen."""
 
     seen_at = models.DateTimeField(null=True)
     is_healthy = models.BooleanField(default=False)
     detail = models.TextField(blank=True)
     """The gateway's health in words."""
 
-    class Meta(Reconciled.Meta):
+    class Meta(Singleton.Meta):
         pass
 
     def __str__(self) -> str:
         return "gateway"
 
 
-class Recorder(Reconciled):
-    """The one row that has the traffic written down every minute."""
+class Recorder(Singleton):
+    """Has the traffic written down every minute."""
 
-    class Meta(Reconciled.Meta):
+    class Meta(Singleton.Meta):
         pass
 
     def __str__(self) -> str:

@@ -7,12 +7,12 @@ import logging
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from time import monotonic
-from typing import Any, ClassVar
+from typing import Any
 
 from django.db.models import Q
 
 from clusters.errors import DeploymentMissing
-from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, wait
+from common.reconcile import Effect, Operation, Outcome, Recurring, wait
 from gateway import history, selectors, services
 from gateway.backends import backend
 from gateway.backends.base import Health
@@ -21,7 +21,6 @@ from gateway.models import Recorder, Route, TrafficReading, Watch
 
 logger = logging.getLogger(__name__)
 
-LOOK_EVERY = timedelta(seconds=15)
 RETRY_AFTER = timedelta(seconds=2)
 AT_MOST_SECONDS = 8.0
 """After this long the rest waits for the next look: a task has 20 s."""
@@ -29,10 +28,12 @@ KEPT = timedelta(hours=24, minutes=5)
 """How long readings of the traffic stay: a little more than the longest that a page shows."""
 
 
-class KeepRoutes(Step[Watch]):
+class KeepGateway(Recurring[Watch]):
     """Set every route that the gateway does not have as its row says. Never raises for the gateway's sake."""
 
+    model = Watch
     name = "keep routes"
+    every = timedelta(seconds=15)
     effect = Effect.ABSOLUTE
 
     def act(self, row: Watch, operation: Operation) -> Mapping[str, Any]:
@@ -65,24 +66,15 @@ class KeepRoutes(Step[Watch]):
         health, is_settled = seen
         calm = health.ok and is_settled
         return wait(
-            LOOK_EVERY if calm else RETRY_AFTER,
+            self.every if calm else RETRY_AFTER,
             save={"seen_at": now, "is_healthy": health.ok, "detail": health.detail},
         )
 
 
-class KeepGateway(Reconciler[Watch]):
-    kind = "gateway"
-    model = Watch
-    max_attempts: ClassVar[int] = 30_000
-    """A watch does not give up: at a minute each these are three weeks."""
-
-    def next_step(self, row: Watch, now: datetime) -> Step[Watch]:
-        return KeepRoutes()
-
-
-class RecordTraffic(Step[Recorder]):
+class KeepTraffic(Recurring[Recorder]):
     """Never raises for the gateway's sake: what cannot be read is a gap."""
 
+    model = Recorder
     name = "record traffic"
 
     def observe(self, row: Recorder, operation: Operation) -> Mapping[int, Mapping[str, Any]]:
@@ -114,16 +106,6 @@ class RecordTraffic(Step[Recorder]):
 
         next_minute = datetime.fromtimestamp((minute + 1) * 60, tz=now.tzinfo)
         return wait(next_minute - now, write=write)
-
-
-class KeepTraffic(Reconciler[Recorder]):
-    kind = "gateway-traffic"
-    model = Recorder
-    max_attempts: ClassVar[int] = 30_000
-    """A record does not give up: at a minute each these are three weeks."""
-
-    def next_step(self, row: Recorder, now: datetime) -> Step[Recorder]:
-        return RecordTraffic()
 
 
 def _sync_workers(route: Route) -> None:

@@ -1,23 +1,5 @@
-from typing import Any
-
 from django.apps import AppConfig
-from django.db.models.signals import post_migrate
 from django.utils.translation import gettext_lazy as _
-
-
-def post_keeper(sender: AppConfig, using: str, **_: Any) -> None:
-    """Set up the one row that begins what the store needs."""
-    from datetime import timedelta
-
-    from django.conf import settings
-    from django.utils import timezone
-
-    tomorrow = timezone.now() + timedelta(days=1)
-    later = timezone.now() + timedelta(days=settings.SLIPWAY_STORE_CHECK_DAYS)
-    keeper = sender.get_model("StoreKeeper")
-    keeper._default_manager.using(using).get_or_create(
-        pk=1, defaults={"next_at": tomorrow, "collect_at": tomorrow, "check_at": later}
-    )
 
 
 class ModelsRegistryConfig(AppConfig):
@@ -48,7 +30,6 @@ class ModelsRegistryConfig(AppConfig):
         kernel.register(CheckReconciler())
         kernel.register(FindingReconciler())
         kernel.register(UploadReconciler())
-        post_migrate.connect(post_keeper, sender=self)
         search.offer("Models", find_models)
         subjects.offer("models_registry.model", _("Model"), "/models/{name}/")
         subjects.offer("models_registry.version", _("Version"), "/models/{model__name}/{name}/")

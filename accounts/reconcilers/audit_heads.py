@@ -2,7 +2,6 @@
 
 import logging
 from datetime import datetime, timedelta
-from typing import ClassVar
 
 from django.conf import settings
 
@@ -10,14 +9,15 @@ from accounts.models import AuditExport
 from accounts.services import webhooks
 from accounts.states import AUDIT_HEAD
 from common.audit import Head, heads
-from common.reconcile import Operation, Outcome, Reconciler, Step, wait
+from common.reconcile import Operation, Outcome, Recurring, wait
 
 logger = logging.getLogger("slipway.audit")
 
 
-class ExportHead(Step[AuditExport]):
+class AuditExportReconciler(Recurring[AuditExport]):
     """A crash after the file was written only writes the same head again."""
 
+    model = AuditExport
     name = "export head"
 
     def observe(self, row: AuditExport, operation: Operation) -> Head | None:
@@ -42,13 +42,3 @@ class ExportHead(Step[AuditExport]):
             save={"seq": seen.seq, "hash": seen.hash, "exported_at": seen.at},
             write=lambda: webhooks.announce(AUDIT_HEAD, **seen.document),
         )
-
-
-class AuditExportReconciler(Reconciler[AuditExport]):
-    kind = "audit-export"
-    model = AuditExport
-    max_attempts: ClassVar[int] = 30_000
-    """It does not give up: at a minute each these are three weeks."""
-
-    def next_step(self, row: AuditExport, now: datetime) -> Step[AuditExport] | None:
-        return ExportHead()

@@ -76,7 +76,6 @@ def _prune(now: datetime) -> None:
 
 
 class EventReconciler(Reconciler[WebhookEvent]):
-    kind = "webhook_event"
     model = WebhookEvent
 
     def next_step(self, row: WebhookEvent, now: datetime) -> Step[WebhookEvent] | None:
@@ -207,7 +206,6 @@ class Await(Step[WebhookEndpoint]):
 
 
 class EndpointReconciler(Reconciler[WebhookEndpoint]):
-    kind = "webhook_endpoint"
     model = WebhookEndpoint
     waits_for_strangers = True
 

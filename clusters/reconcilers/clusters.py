@@ -47,7 +47,6 @@ class Survey(Step[Cluster]):
 
 
 class ClusterReconciler(Reconciler[Cluster]):
-    kind = "cluster"
     model = Cluster
 
     def __init__(self, backend_of: Callable[[Cluster], ClusterBackend] = backend_of) -> None:

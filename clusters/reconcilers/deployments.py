@@ -210,7 +210,6 @@ class Remove(DeploymentStep):
 
 
 class DeploymentReconciler(Reconciler[Deployment]):
-    kind = "deployment"
     model = Deployment
 
     def __init__(self, tools: Tools | None = None) -> None:

@@ -5,19 +5,23 @@ worker may take any row's next step at any time, after any crash: `engine.Kernel
 """
 
 from common.reconcile.due import DueRow
-from common.reconcile.engine import Due, Kernel, StuckRow, kernel
-from common.reconcile.rows import EPOCH, KERNEL_COLUMNS, Reconciled
+from common.reconcile.engine import Kernel, NotOutside, kernel
+from common.reconcile.rows import EPOCH, KERNEL_COLUMNS, Reconciled, Singleton
 from common.reconcile.steps import (
     Effect,
     LeaseLost,
     Operation,
     Outcome,
     Reconciler,
+    Recurring,
     Step,
+    again,
+    move,
     proceed,
     rest,
     wait,
 )
+from common.reconcile.wishes import Due, StuckRow
 
 __all__ = [
     "EPOCH",
@@ -27,13 +31,18 @@ __all__ = [
     "Effect",
     "Kernel",
     "LeaseLost",
+    "NotOutside",
     "Operation",
     "Outcome",
     "Reconciled",
     "Reconciler",
+    "Recurring",
+    "Singleton",
     "Step",
     "StuckRow",
+    "again",
     "kernel",
+    "move",
     "proceed",
     "rest",
     "wait",

@@ -7,6 +7,7 @@ from django.db.models import Count, Min, Q
 
 from common.reconcile.engine import Kernel
 from common.reconcile.engine import kernel as process_kernel
+from common.reconcile.trouble import FAILING_AFTER
 
 OVERDUE_AFTER = timedelta(seconds=10)
 """A doorbell takes milliseconds and the sweeper a second or two: what waits longer finds no worker."""
@@ -18,6 +19,8 @@ class Backlog:
     """Rows whose next step is due, and that no worker has claimed."""
     overdue: int
     """Those of them that have been due for longer than OVERDUE_AFTER."""
+    failing: int
+    """Rows whose step has failed for longer than FAILING_AFTER and is tried further."""
     stuck: int
     """Rows that the kernel has given up, until a person looks."""
     oldest_seconds: float
@@ -33,6 +36,7 @@ def backlogs(kernel: Kernel = process_kernel) -> dict[str, Backlog]:
         counts = kernel.reconciler(kind).model._default_manager.aggregate(
             due=Count("pk", filter=due),
             overdue=Count("pk", filter=due & Q(next_at__lt=now - OVERDUE_AFTER)),
+            failing=Count("pk", filter=Q(failed_since__lt=now - FAILING_AFTER, stuck_at__isnull=True)),
             stuck=Count("pk", filter=Q(stuck_at__isnull=False)),
             since=Min("next_at", filter=due),
         )

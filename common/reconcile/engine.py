@@ -1,51 +1,40 @@
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
-from django.db import transaction
-from django.db.models import F
+from django.db import connection, transaction
+from django.db.models import F, Value
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from common import audit, events
-from common.actor import Actor
 from common.errors import SlipwayError, Unavailable
 from common.models import Intent
 from common.reconcile.due import DueRow, due_rows
-from common.reconcile.rows import EPOCH, Reconciled
+from common.reconcile.rows import EPOCH
 from common.reconcile.steps import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, UnknownEffect
+from common.reconcile.wishes import ACTOR, StuckRow, Wishes
 
 logger = logging.getLogger(__name__)
 
-ACTOR = Actor.system("slipway")
 IN_A_ROW = timedelta(seconds=10)
 """How long one call keeps taking steps that are due at once; well under Celery's time limit of 20 s."""
 
-MOST_ATTEMPTS = 1_000
-"""They are counted no further; the column holds 32,767."""
+PATIENCE = timedelta(minutes=1)
+"""The longest wait between two looks at a system that does not answer."""
 
-DIED = "The process that took this step ended in its midst."
-"""What `last_error` says when a lease ran out: deaths in a row are counted like failures in a row."""
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """A row's next step is due now: the doorbell."""
-
-    kind: str
-    id: int
+DIED = "The process that took this step ended in its midst, or was too slow."
+"""What `last_error` says when a lease ran out."""
 
 
-@dataclass(frozen=True, slots=True)
-class StuckRow:
-    """A row has failed too often and waits for a person."""
-
-    kind: str
-    id: int
+class NotOutside(RuntimeError):
+    """A step was to be taken inside a transaction: its effect would stay, and its journal be rolled back."""
 
 
-class Kernel:
+class Kernel(Wishes):
     """Advances rows of the registered kinds.
 
     `clock` and `checkpoint` are there for tests that bend time and crash.
@@ -57,22 +46,10 @@ class Kernel:
         clock: Callable[[], datetime] = timezone.now,
         checkpoint: Callable[[str], None] = lambda _name: None,
     ) -> None:
-        self._reconcilers: dict[str, Reconciler[Any]] = {}
-        self.clock = clock
+        super().__init__(clock)
         self.checkpoint = checkpoint
-
-    def register(self, reconciler: Reconciler[Any]) -> None:
-        self._reconcilers[reconciler.kind] = reconciler
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return tuple(self._reconcilers)
-
-    def reconciler(self, kind: str) -> Reconciler[Any]:
-        return self._reconcilers[kind]
-
-    def kind_of(self, row: Reconciled) -> str:
-        return next(kind for kind, one in self._reconcilers.items() if isinstance(row, one.model))
+        self.leases_run_out = 0
+        """Steps that outlasted their lease, or whose process ended; since the start."""
 
     def due(self, *, limit: int = 100, own_for: timedelta = timedelta(0)) -> list[DueRow]:
         """Rows whose next step is due and unclaimed, at most `limit` of each kind, longest overdue first.
@@ -98,6 +75,7 @@ class Kernel:
         Safe to call at any time by anybody: a row that is not due, or that another worker has claimed, is
         left alone. `fence`: the row's when it was found due; whoever knows it saves a query.
         """
+        check_outside()
         reconciler = self._reconcilers[kind]
         until = self.clock() + IN_A_ROW
         steps = 0
@@ -113,49 +91,11 @@ class Kernel:
                 fence = None
             except Exception as error:
                 is_due = self._fail(reconciler, row, error)
+            else:
+                self._note_if_late(reconciler, row)
             if not is_due or self.clock() >= until:
                 break
         return steps
-
-    def wake(self, row: Reconciled, *, where: Mapping[str, Any] | None = None, **wishes: Any) -> bool:
-        """Write wishes on the row and make its next step due now; False if `where` does not hold any more.
-
-        A step that is under way finishes first; the wish is not lost. Call it inside the transaction of the
-        audit row.
-        """
-        return self._wish(row, where or {}, wishes)
-
-    def interrupt(self, row: Reconciled, *, where: Mapping[str, Any] | None = None, **wishes: Any) -> bool:
-        """Like `wake`, but takes the row away from whoever has it: what outranks all, such as an abort.
-
-        The worker in mid-step finds its fence stale at its next write, in the database and at the resource.
-        """
-        fresh = {"fence": F("fence") + 1, "lease_until": EPOCH, "attempts": 0, "stuck_at": None}
-        return self._wish(row, where or {}, {**wishes, **fresh})
-
-    def revive(self, row: Reconciled, **wishes: Any) -> bool:
-        """Try a stuck row again from where it stands; False if it is not stuck."""
-        fresh = {"lease_until": EPOCH, "attempts": 0, "stuck_at": None}
-        return self._wish(row, {"stuck_at__isnull": False}, {**wishes, **fresh})
-
-    def answer_unknown(self, row: Reconciled, *, happened: bool) -> bool:
-        """A person has looked whether the effect in doubt took place; the row goes on accordingly."""
-        doubts = Intent.objects.filter(
-            kind=self.kind_of(row), object_id=str(row.pk), state=Intent.State.UNKNOWN
-        )
-        with transaction.atomic():
-            if happened:
-                doubts.update(state=Intent.State.ACTED, acted_at=self.clock())
-            else:
-                doubts.delete()
-            return self.revive(row)
-
-    def _wish(self, row: Reconciled, where: Mapping[str, Any], columns: Mapping[str, Any]) -> bool:
-        rows = type(row)._default_manager.filter(pk=row.pk, **where)
-        if not rows.update(**columns, wakes=F("wakes") + 1, next_at=self.clock()):
-            return False
-        events.publish(Due(self.kind_of(row), row.pk))
-        return True
 
     def _claim(self, reconciler: Reconciler[Any], pk: int, fence: int | None) -> Any | None:
         """The row, if it is due and ours from now on."""
@@ -166,31 +106,31 @@ class Kernel:
             fence = due.values_list("fence", flat=True).first()
             if fence is None:
                 return None
-        ours = {"fence": fence + 1, "lease_until": now + reconciler.lease}
-        if not rows.filter(fence=fence, next_at__lte=now, lease_until=EPOCH).update(**ours):
-            return self._claim_from_the_dead(reconciler, pk, fence)
+        rows = rows.filter(fence=fence, next_at__lte=now)
+        ours = {"fence": fence + 1, "lease_until": now + reconciler.lease, "attempts": F("attempts") + 1}
+        if not rows.filter(lease_until=EPOCH).update(**ours):
+            # Its last holder has let the lease run out: it may be the step that kills.
+            left = {"last_error": DIED, "failed_since": Coalesce("failed_since", Value(now))}
+            if not rows.filter(lease_until__gt=EPOCH, lease_until__lte=now).update(**ours, **left):
+                return None
+            self._count_run_out(reconciler, pk)
         # Read after the claim: wishes may have come in between; a higher fence means an interruption did.
-        held = reconciler.rows().filter(pk=pk).first()
-        return held if held is not None and held.fence == fence + 1 else None
-
-    def _claim_from_the_dead(self, reconciler: Reconciler[Any], pk: int, fence: int) -> Any | None:
-        """As `_claim`, for a row whose last holder let its lease run out. It may be the step that kills."""
-        rows = reconciler.model._default_manager.filter(pk=pk, fence=fence, stuck_at__isnull=True)
-        now = self.clock()
-        left = rows.filter(next_at__lte=now, lease_until__gt=EPOCH, lease_until__lte=now).first()
-        if left is None:
-            return None
-        attempts = left.attempts + 1 if left.last_error == DIED else 1
-        ours = {"fence": fence + 1, "lease_until": now + reconciler.lease}
-        if not rows.filter(lease_until=left.lease_until).update(**ours, attempts=attempts, last_error=DIED):
-            return None
         held = reconciler.rows().filter(pk=pk).first()
         if held is None or held.fence != fence + 1:
             return None
-        if attempts < reconciler.max_attempts:
+        if reconciler.max_attempts is None or held.attempts <= reconciler.max_attempts:
             return held
-        self._stick(reconciler, held, f"{DIED} {attempts} times in a row: the step may be what ends it.")
+        with suppress(LeaseLost):
+            self._stick(reconciler, held, f"{held.last_error} The step was begun {held.attempts - 1} times.")
         return None
+
+    def _note_if_late(self, reconciler: Reconciler[Any], row: Any) -> None:
+        if self.clock() > row.lease_until:
+            self._count_run_out(reconciler, row.pk)
+
+    def _count_run_out(self, reconciler: Reconciler[Any], pk: int) -> None:
+        self.leases_run_out += 1
+        logger.warning("A step of %s %s has outlasted its lease of %s", reconciler.kind, pk, reconciler.lease)
 
     def _take_step(self, reconciler: Reconciler[Any], row: Any) -> bool:
         """Whether the row is due again at once."""
@@ -207,7 +147,8 @@ class Kernel:
         return self._settle(reconciler, row, step.settle(row, seen, self.clock()))
 
     def _make(self, reconciler: Reconciler[Any], row: Any, step: Step[Any], operation: Operation) -> None:
-        with transaction.atomic():
+        wanted = dict(step.intent(row))
+        with transaction.atomic(durable=True):
             self._hold(reconciler, row)
             intent, is_first = Intent.objects.get_or_create(
                 op_key=operation.op_key,
@@ -215,22 +156,27 @@ class Kernel:
                     "kind": reconciler.kind,
                     "object_id": str(row.pk),
                     "step": step.name,
-                    "wanted": dict(step.intent(row)),
+                    "wanted": wanted,
                     "fence": row.fence,
                     "intended_at": self.clock(),
                 },
             )
+            if step.effect is Effect.ABSOLUTE and intent.wanted != wanted:
+                Intent.objects.filter(op_key=operation.op_key).update(wanted=wanted, fence=row.fence)
         self.checkpoint("intended")
-        if not is_first and not self._may_repeat(row, step, operation, intent):
+        if not is_first and not self._may_repeat(reconciler, row, step, operation, intent):
             return
         result = step.act(row, operation)
         self.checkpoint("acted")
-        Intent.objects.filter(op_key=operation.op_key).update(
+        # What a later worker has written stays.
+        Intent.objects.filter(op_key=operation.op_key, fence__lte=row.fence).update(
             state=Intent.State.ACTED, result=result, fence=row.fence, acted_at=self.clock()
         )
         self.checkpoint("journalled")
 
-    def _may_repeat(self, row: Any, step: Step[Any], operation: Operation, intent: Intent) -> bool:
+    def _may_repeat(
+        self, reconciler: Reconciler[Any], row: Any, step: Step[Any], operation: Operation, intent: Intent
+    ) -> bool:
         if step.effect is Effect.ABSOLUTE:
             return True
         if intent.state == Intent.State.ACTED:
@@ -239,79 +185,126 @@ class Kernel:
             return True
         happened = step.happened(row, operation)
         if happened is None:
-            Intent.objects.filter(op_key=operation.op_key).update(state=Intent.State.UNKNOWN)
+            with transaction.atomic(durable=True):
+                self._hold(reconciler, row)
+                Intent.objects.filter(op_key=operation.op_key).update(state=Intent.State.UNKNOWN)
             raise UnknownEffect(
                 f"A worker died in the midst of '{step.name}', and it cannot be seen whether it took effect. "
-                "Check by hand, then resume."
+                "Look whether it did, and say so."
             )
         return not happened
 
     def _hold(self, reconciler: Reconciler[Any], row: Any) -> None:
         rows = reconciler.model._default_manager.filter(pk=row.pk, fence=row.fence)
-        if not rows.update(lease_until=self.clock() + reconciler.lease):
+        lease_until = self.clock() + reconciler.lease
+        if not rows.update(lease_until=lease_until):
             raise LeaseLost
+        row.lease_until = lease_until
 
     def _settle(self, reconciler: Reconciler[Any], row: Any, outcome: Outcome) -> bool:
         """Whether the row is due again at once."""
+        if outcome.lost:
+            return self._begin_anew(reconciler, row, outcome)
         columns = {
             **outcome.save,
             "turn": row.turn + (1 if outcome.ends_step else 0),
             "attempts": 0,
+            "failed_since": None,
             "last_error": "",
         }
+        if outcome.to:
+            if reconciler.moves is not None:
+                reconciler.moves.check(row.state, outcome.to)
+            columns["state"] = outcome.to
         planned = None if outcome.next_in is None else self.clock() + outcome.next_in
-        with transaction.atomic():
+        with transaction.atomic(durable=True):
             next_at = self._release(reconciler, row, columns, planned)
+            if outcome.to:
+                reconciler.on_move(row, outcome.to, outcome.note)
             if outcome.write:
                 outcome.write()
             self.checkpoint("writing")
         self.checkpoint("settled")
         return next_at is not None and next_at <= self.clock()
 
+    def _begin_anew(self, reconciler: Reconciler[Any], row: Any, outcome: Outcome) -> bool:
+        columns = {**outcome.save, "turn": row.turn + 1}
+        return self._try_later(reconciler, row, outcome.lost, columns, patient=False)
+
     def _fail(self, reconciler: Reconciler[Any], row: Any, error: Exception) -> bool:
         """Whether the row is due again at once, because of a wish."""
-        attempts = min(row.attempts + 1, MOST_ATTEMPTS)
         reason = str(error) if isinstance(error, SlipwayError) else f"{type(error).__name__}: {error}"
         logger.warning(
             "%s %s failed, attempt %s: %s",
             reconciler.kind,
             row.pk,
-            attempts,
+            row.attempts,
             reason,
             exc_info=not isinstance(error, SlipwayError),
         )
-        # What does not answer now will: no person could do more than wait for it, too.
-        is_given_up = attempts >= reconciler.max_attempts and not isinstance(error, Unavailable)
-        now = self.clock()
-        next_at: datetime | None = None
         try:
-            if is_given_up or isinstance(error, UnknownEffect):
-                self._stick(reconciler, row, reason, attempts=attempts)
-            else:
-                columns = {"attempts": attempts, "last_error": reason[:4000], "stuck_at": None}
-                next_at = self._release(reconciler, row, columns, now + reconciler.backoff(attempts))
+            if isinstance(error, UnknownEffect):
+                self._stick(reconciler, row, reason)
+                return False
+            return self._try_later(reconciler, row, reason, {}, patient=isinstance(error, Unavailable))
         except LeaseLost:
             logger.info("%s %s was taken over at fence %s", reconciler.kind, row.pk, row.fence)
-        self.checkpoint("failed")
+            return False
+        finally:
+            self.checkpoint("failed")
+
+    def _try_later(
+        self, reconciler: Reconciler[Any], row: Any, reason: str, columns: Mapping[str, Any], *, patient: bool
+    ) -> bool:
+        """Give the row up, or let go of it until its next attempt. Whether it is due again at once.
+
+        `patient`: what does not answer now will, so that this attempt does not count.
+        """
+        now = self.clock()
+        since = row.failed_since or now
+        limit = reconciler.max_attempts
+        if not patient and limit is not None and row.attempts >= limit:
+            self._stick(reconciler, row, reason, columns)
+            return False
+        # As long again as it has lasted: twice as long each time, for a failure that comes at once.
+        pause = (
+            min(max(now - since, timedelta(seconds=1)), PATIENCE)
+            if patient
+            else reconciler.backoff(row.attempts)
+        )
+        noted = {
+            "attempts": row.attempts - 1 if patient else row.attempts,
+            "failed_since": since,
+            "last_error": reason[:4000],
+            "stuck_at": None,
+        }
+        next_at = self._release(reconciler, row, {**columns, **noted}, now + pause)
         return next_at is not None and next_at <= now
 
     def _stick(
-        self, reconciler: Reconciler[Any], row: Any, reason: str, *, attempts: int | None = None
+        self,
+        reconciler: Reconciler[Any],
+        row: Any,
+        reason: str,
+        columns: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """The row waits for a person from now on."""
         now = self.clock()
-        columns = {"last_error": reason[:4000], "stuck_at": now, "next_at": now}
-        if attempts is not None:
-            columns["attempts"] = attempts
-        with transaction.atomic():
-            self._write(reconciler, row, columns)
+        stuck = {
+            "last_error": reason[:4000],
+            "failed_since": row.failed_since or now,
+            "stuck_at": now,
+            "next_at": now,
+        }
+        with transaction.atomic(durable=True):
+            self._write(reconciler, row, {**columns, **stuck})
             self._give_up(reconciler, row, reason)
 
     def _give_up(self, reconciler: Reconciler[Any], row: Any, reason: str) -> None:
         columns = reconciler.on_stuck(row, reason)
         if columns:
             reconciler.model._default_manager.filter(pk=row.pk).update(**columns)
-        audit.record(ACTOR, f"{reconciler.kind}.stuck", subject=row, reason=reason)
+        audit.record(ACTOR, f"{row._meta.model_name}.stuck", subject=row, reason=reason)
         events.publish(StuckRow(reconciler.kind, row.pk))
 
     def _release(
@@ -332,6 +325,13 @@ class Kernel:
         rows = reconciler.model._default_manager.filter(pk=row.pk, fence=row.fence, turn=row.turn)
         if not rows.update(**columns, lease_until=EPOCH):
             raise LeaseLost
+
+
+def check_outside() -> None:
+    """Raises NotOutside within a transaction of somebody's; that of a test around it does not count."""
+    # Django's own marks, which `atomic(durable=True)` goes by.
+    if connection.in_atomic_block and not getattr(connection.atomic_blocks[-1], "_from_testcase", False):
+        raise NotOutside("A step is not taken inside a transaction: take it after the commit.")
 
 
 kernel = Kernel()

@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
 import psutil
@@ -46,6 +46,16 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """What a process has done since it started."""
+
+    taken: int = 0
+    """Steps."""
+    run_out: int = 0
+    """Leases that it saw run out: steps of its own that took too long, and of others that it took over."""
+
+
+@dataclass(frozen=True, slots=True)
 class Takers:
     """The processes of one role."""
 
@@ -60,18 +70,21 @@ class Takers:
     """Of those that are silent, since when the first is."""
     taken: int
     """Steps, of all that there ever were."""
+    run_out: int
+    """Leases that ran out before the step had ended."""
     lost: int
     """Processes, of all that there ever were, that ended without a word: killed, or replaced."""
 
 
-def give(sign: Sign, *, at: datetime, taken: int) -> Share:
-    """Note that the process took what was due at that moment, and its `taken` steps so far.
+def give(sign: Sign, *, at: datetime, work: Work) -> Share:
+    """Note that the process took what was due at that moment, and its work so far.
 
     Returns its share of the work among all that are alive.
     """
     rows = Pulse.objects.filter(name=sign.name)
-    if not rows.update(at=at, taken=taken):
-        Pulse.objects.create(name=sign.name, role=sign.role, host=sign.host, pid=sign.pid, at=at, taken=taken)
+    done = asdict(work)
+    if not rows.update(at=at, **done):
+        Pulse.objects.create(name=sign.name, role=sign.role, host=sign.host, pid=sign.pid, at=at, **done)
     alive: list[str] = []
     for other in Pulse.objects.exclude(pid=0).order_by("name"):
         age = timezone.now() - other.at
@@ -82,9 +95,9 @@ def give(sign: Sign, *, at: datetime, taken: int) -> Share:
     return Share(alive.index(sign.name), len(alive)) if sign.name in alive else Share(0, 1)
 
 
-def leave(sign: Sign, taken: int) -> None:
+def leave(sign: Sign, work: Work) -> None:
     """The process ends as it should."""
-    Pulse.objects.filter(name=sign.name).update(taken=taken)
+    Pulse.objects.filter(name=sign.name).update(**asdict(work))
     for row in Pulse.objects.filter(name=sign.name):
         _take_leave(row, lost=0)
 
@@ -105,6 +118,7 @@ def takers(*, roles: Sequence[str] = ("sweeper", "worker")) -> dict[str, Takers]
             last_at=max((row.at for row in living), default=None),
             hung_since=min(silent, default=None),
             taken=sum(row.taken for row in of_role),
+            run_out=sum(row.run_out for row in of_role),
             lost=sum(row.lost for row in of_role),
         )
     return found
@@ -123,5 +137,8 @@ def _take_leave(row: Pulse, *, lost: int) -> None:
             return  # someone was first
         former, _ = Pulse.objects.get_or_create(name=row.role, defaults={"role": row.role, "at": row.at})
         Pulse.objects.filter(name=former.name).update(
-            role=row.role, taken=F("taken") + row.taken, lost=F("lost") + lost
+            role=row.role,
+            taken=F("taken") + row.taken,
+            run_out=F("run_out") + row.run_out,
+            lost=F("lost") + lost,
         )

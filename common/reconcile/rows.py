@@ -1,10 +1,11 @@
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.db import models
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-KERNEL_COLUMNS = ("next_at", "lease_until", "fence", "turn", "wakes", "attempts")
+KERNEL_COLUMNS = ("next_at", "lease_until", "fence", "turn", "wakes", "attempts", "failed_since")
 """Of the columns of a `Reconciled` row, those that say nothing to a person."""
 
 
@@ -21,8 +22,11 @@ class Reconciled(models.Model):
     """Rises with every step that is over; the op_key of a step's effect is derived from it."""
     wakes = models.PositiveBigIntegerField(default=0, editable=False)
     """Rises with every wish; a wish that arrives during a step is not lost when the step settles."""
-    attempts = models.PositiveSmallIntegerField(default=0, editable=False)
-    """Failures in a row of the present step."""
+    attempts = models.PositiveIntegerField(default=0, editable=False)
+    """How often the present step was begun and did not settle. Counted when it begins, so that one that ends
+    its process counts, too; what a system that does not answer has made fail is taken off again."""
+    failed_since = models.DateTimeField(null=True, blank=True, editable=False, db_index=True)
+    """When the first of the failures in a row was; None while the last look was a good one."""
     last_error = models.TextField(blank=True, editable=False)
     stuck_at = models.DateTimeField(null=True, blank=True, editable=False)
     """Since when the kernel has given up and waits for a person."""
@@ -30,5 +34,20 @@ class Reconciled(models.Model):
     class Meta:
         abstract = True
         indexes: ClassVar = [
-            models.Index(fields=["next_at"], name="%(class)s_due", condition=models.Q(stuck_at=None))
+            # Named as the kind: two apps may have rows of one name, and Django allows 30 characters.
+            models.Index(
+                fields=["next_at"], name="%(app_label)s.%(class)s", condition=models.Q(stuck_at=None)
+            )
         ]
+
+
+class Singleton(Reconciled):
+    """The only row of its table, and planted with it."""
+
+    class Meta(Reconciled.Meta):
+        abstract = True
+
+    @classmethod
+    def seed(cls, now: datetime) -> Mapping[str, Any]:
+        """Its columns when it is planted."""
+        return {"next_at": now}

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 
 from common.errors import SlipwayError
 from common.reconcile.rows import Reconciled
+from common.transitions import Machine
 
 Row = TypeVar("Row", bound=Reconciled)
 
@@ -48,19 +49,38 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a step settled. Made by `proceed`, `wait` or `rest`."""
+    """How a step settled. Made by `proceed`, `move`, `wait`, `rest` or `again`."""
 
     next_in: timedelta | None
     ends_step: bool
     save: Mapping[str, Any] = field(default_factory=dict)
     write: Callable[[], None] | None = None
+    lost: str = ""
+    """Why the step has to be begun anew."""
+    to: str = ""
+    """The state that the row moves to; empty: it stays in its own."""
+    note: str = ""
+    """What the history says of the move."""
 
 
 def proceed(
-    *, save: Mapping[str, Any], write: Callable[[], None], after: timedelta = timedelta(0)
+    *,
+    save: Mapping[str, Any] | None = None,
+    write: Callable[[], None] | None = None,
+    after: timedelta = timedelta(0),
 ) -> Outcome:
     """The step is over: save these columns, run `write` (history, audit, events) in the same transaction."""
-    return Outcome(next_in=after, ends_step=True, save=save, write=write)
+    return Outcome(next_in=after, ends_step=True, save=save or {}, write=write)
+
+
+def move(
+    to: str, *, note: str = "", save: Mapping[str, Any] | None = None, after: timedelta | None = timedelta(0)
+) -> Outcome:
+    """The step is over and the row in another state: one that the kind's table of moves allows.
+
+    `after`: when its next step is due; None: when somebody wakes it.
+    """
+    return Outcome(next_in=after, ends_step=True, save=save or {}, to=to, note=note)
 
 
 def wait(
@@ -73,6 +93,14 @@ def wait(
 def rest(*, save: Mapping[str, Any] | None = None, write: Callable[[], None] | None = None) -> Outcome:
     """The step is over and nothing is due until somebody wakes the row."""
     return Outcome(next_in=None, ends_step=True, save=save or {}, write=write)
+
+
+def again(why: str, *, save: Mapping[str, Any] | None = None) -> Outcome:
+    """What this step has made is gone, such as a Job that its time to live has removed: make it anew.
+
+    Counts as a failed attempt for the reason `why`; the next has an op_key of its own.
+    """
+    return Outcome(next_in=None, ends_step=True, save=save or {}, lost=why)
 
 
 class Step(ABC, Generic[Row]):
@@ -89,7 +117,10 @@ class Step(ABC, Generic[Row]):
         return {}
 
     def act(self, row: Row, operation: Operation) -> Mapping[str, Any] | None:
-        """Make the effect. Raising counts as a failed attempt; LeaseLost (a refused fence) ends the turn."""
+        """Make the effect. Raising counts as a failed attempt; LeaseLost (a refused fence) ends the turn.
+
+        What is raised as `Unavailable` is tried for ever: no person could do more than wait for it, too.
+        """
         return None
 
     def happened(self, row: Row, operation: Operation) -> bool | None:
@@ -110,15 +141,24 @@ class Step(ABC, Generic[Row]):
 
 
 class Reconciler(ABC, Generic[Row]):
-    """How one kind of row advances."""
+    """How one kind of row advances. Its kind is that of its model: `releases.release`."""
 
     kind: ClassVar[str]
+    """`app.model`, in lower case: in journals, metrics, events and addresses."""
     model: type[Row]
     lease: ClassVar[timedelta] = timedelta(seconds=30)
-    max_attempts: ClassVar[int] = 5
+    max_attempts: ClassVar[int | None] = 5
+    """None: it does not give up."""
+    moves: ClassVar[Machine[Any] | None] = None
+    """Of the column `state`, for rows that have one: every `move` goes through it."""
     waits_for_strangers: ClassVar[bool] = False
     """Its steps wait for servers that are not ours: only the sweeper takes them, on threads of their own, so
     that a slow one never holds up what is ours."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "model" in cls.__dict__:
+            cls.kind = cls.model._meta.label_lower
 
     def rows(self) -> QuerySet[Row]:
         """How a claimed row is read: with what its steps need anyway, in the same query."""
@@ -130,8 +170,31 @@ class Reconciler(ABC, Generic[Row]):
 
     def backoff(self, attempts: int) -> timedelta:
         """Delay after the `attempts`-th failure in a row: 1, 2, 4, 8 ... s, at most a minute."""
-        return timedelta(seconds=min(2 ** (attempts - 1), 60))
+        return timedelta(seconds=min(2 ** min(attempts - 1, 6), 60))
+
+    def on_move(self, row: Row, to: str, note: str) -> None:
+        """Write the history, the audit row and the events of a move from `row.state`, in its transaction."""
 
     def on_stuck(self, row: Row, reason: str) -> Mapping[str, Any]:
         """Columns to save when the kernel gives up; history may be written here, in the same transaction."""
         return {}
+
+    def on_revive(self, row: Row, by: str, reason: str) -> Mapping[str, Any]:
+        """What takes `on_stuck` back when a stuck row is tried again; in the same transaction, too."""
+        return {}
+
+
+class Recurring(Step[Row], Reconciler[Row]):
+    """Looks after its row every so often and does not give up: a reconciler that is its own only step.
+
+    `observe` does the work, or `act` where it has an effect.
+    """
+
+    max_attempts: ClassVar[int | None] = None
+    every: ClassVar[timedelta]
+
+    def next_step(self, row: Row, now: datetime) -> Step[Row]:
+        return self
+
+    def settle(self, row: Row, seen: Any, now: datetime) -> Outcome:
+        return wait(self.every)

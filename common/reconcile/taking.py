@@ -161,16 +161,16 @@ class Taker:
         for lane in self._lanes:
             lane.finish(deadline)
         try:
-            pulses.leave(self._sign, self.taken)
+            pulses.leave(self._sign, self.work)
         except DatabaseFault as error:
             logger.warning("The last sign of life is not noted: %s", error)
         finally:
             connection.close()
 
     @property
-    def taken(self) -> int:
-        """Steps since the start."""
-        return sum(lane.taken for lane in self._lanes)
+    def work(self) -> pulses.Work:
+        """What it has done since the start."""
+        return pulses.Work(sum(lane.taken for lane in self._lanes), self._kernel.leases_run_out)
 
     def _advance(self, row: DueRow) -> int:
         close_old_connections()
@@ -217,7 +217,7 @@ class Taker:
             try:
                 close_old_connections()
                 if self._proven_at is not None:
-                    self._share = pulses.give(self._sign, at=self._proven_at, taken=self.taken)
+                    self._share = pulses.give(self._sign, at=self._proven_at, work=self.work)
             except Exception:
                 # Without this thread a process that takes what is due would be taken for one that hangs.
                 logger.exception("No sign of life can be given; trying again")

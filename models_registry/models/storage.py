@@ -1,17 +1,20 @@
-from typing import ClassVar, Self, TypeVar
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Self, TypeVar
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
-from common.reconcile import Reconciled
+from common.reconcile import Reconciled, Singleton
 from models_registry.models.launched import Launched
 from models_registry.models.versions import Version, VersionFile
 from models_registry.states import OPEN_FINDINGS, FindingState, RunState
 
 
-class StoreKeeper(Reconciled):
-    """The one row that begins what the store needs from time to time."""
+class StoreKeeper(Singleton):
+    """Begins what the store needs from time to time."""
 
     collect_at = models.DateTimeField(default=timezone.now, editable=False)
     """When the schedule begins the next collection."""
@@ -20,6 +23,12 @@ class StoreKeeper(Reconciled):
 
     def __str__(self) -> str:
         return "the store's keeper"
+
+    @classmethod
+    def seed(cls, now: datetime) -> Mapping[str, Any]:
+        tomorrow = now + timedelta(days=1)
+        later = now + timedelta(days=settings.SLIPWAY_STORE_CHECK_DAYS)
+        return {"next_at": tomorrow, "collect_at": tomorrow, "check_at": later}
 
 
 R = TypeVar("R", bound="StoreRun")

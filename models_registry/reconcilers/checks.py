@@ -121,7 +121,6 @@ def _record(finding: Finding) -> None:
 
 
 class CheckReconciler(Reconciler[Check]):
-    kind = "store-check"
     model = Check
 
     def __init__(self, start: Start = launch) -> None:

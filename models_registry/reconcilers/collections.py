@@ -152,7 +152,6 @@ class Tidy(Step[Collection]):
 
 
 class CollectionReconciler(Reconciler[Collection]):
-    kind = "collection"
     model = Collection
 
     def next_step(self, row: Collection, now: datetime) -> Step[Collection] | None:

@@ -111,7 +111,6 @@ def _judged(row: Export, result: ExportResult, now: datetime) -> Outcome:
 
 
 class ExportReconciler(Reconciler[Export]):
-    kind = "export"
     model = Export
 
     def __init__(self, start: Start = launch) -> None:

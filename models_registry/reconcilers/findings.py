@@ -115,7 +115,6 @@ class LetGoOfRepair(LetGo[Finding]):
 
 
 class FindingReconciler(Reconciler[Finding]):
-    kind = "finding"
     model = Finding
 
     def __init__(self, start: Start = launch) -> None:

@@ -64,7 +64,6 @@ class Schedule(Step[HubSource]):
 
 
 class HubSourceReconciler(Reconciler[HubSource]):
-    kind = "hub-source"
     model = HubSource
 
     def next_step(self, row: HubSource, now: datetime) -> Step[HubSource] | None:
@@ -212,7 +211,6 @@ def _done(row: HubSync, version: Version, now: datetime) -> Outcome:
 
 
 class HubSyncReconciler(Reconciler[HubSync]):
-    kind = "hub-sync"
     model = HubSync
     lease = timedelta(minutes=3)
     """Longer than a hub may take to say which commit a revision is."""

@@ -2,12 +2,11 @@
 
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import ClassVar
 
 from django.conf import settings
 
 from common.actor import Actor
-from common.reconcile import Outcome, Reconciler, Step, proceed
+from common.reconcile import Outcome, Recurring, proceed
 from models_registry.errors import Busy
 from models_registry.models import StoreKeeper
 from models_registry.services import storage
@@ -16,9 +15,10 @@ KEEPER = Actor.system("store keeper")
 DAILY = timedelta(days=1)
 
 
-class BeginRuns(Step[StoreKeeper]):
+class StoreKeeperReconciler(Recurring[StoreKeeper]):
     """What is missed while nothing runs is made up for once."""
 
+    model = StoreKeeper
     name = "begin"
 
     def settle(self, row: StoreKeeper, seen: None, now: datetime) -> Outcome:
@@ -39,13 +39,3 @@ class BeginRuns(Step[StoreKeeper]):
                     storage.begin_check(actor=KEEPER)
 
         return proceed(save=save, write=write, after=after)
-
-
-class StoreKeeperReconciler(Reconciler[StoreKeeper]):
-    kind = "store-keeper"
-    model = StoreKeeper
-    max_attempts: ClassVar[int] = 30_000
-    """It does not give up: at a minute each these are three weeks."""
-
-    def next_step(self, row: StoreKeeper, now: datetime) -> Step[StoreKeeper] | None:
-        return BeginRuns()

@@ -97,7 +97,6 @@ class Sleep(Step[RetentionRule]):
 
 
 class RetentionReconciler(Reconciler[RetentionRule]):
-    kind = "retention-rule"
     model = RetentionRule
 
     def next_step(self, row: RetentionRule, now: datetime) -> Step[RetentionRule] | None:

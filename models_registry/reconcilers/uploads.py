@@ -81,7 +81,6 @@ def _forget_contents(row: Upload) -> None:
 
 
 class UploadReconciler(Reconciler[Upload]):
-    kind = "upload"
     model = Upload
 
     def next_step(self, row: Upload, now: datetime) -> Step[Upload] | None:

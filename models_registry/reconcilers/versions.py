@@ -312,7 +312,6 @@ class Vouch(Step[Version]):
 
 
 class VersionReconciler(Reconciler[Version]):
-    kind = "version"
     model = Version
 
     def __init__(self, start: Start = launch) -> None:

@@ -149,7 +149,7 @@ def start_sync(*, actor: Actor, source: HubSource) -> HubSync:
     require(actor, Right.MODELS_WRITE, source.model.team)
     check_endpoint(source.endpoint)
     with transaction.atomic():
-        kernel.revive(source)
+        kernel.try_again(source, actor=actor, reason="")
         return begin_sync(source, actor=actor)
 
 

@@ -68,7 +68,7 @@ def _tried_again(kind: type[R], *, actor: Actor, reason: str, **wishes: Any) -> 
     if stuck is None:
         return None
     with transaction.atomic():
-        if not kernel.revive(stuck, **wishes):
+        if not kernel.try_again(stuck, actor=actor, reason=reason, **wishes):
             raise _busy(kind)
         audit.record(actor, _ACTIONS[kind], subject=stuck, reason=reason)
     return kind.objects.get(pk=stuck.pk)
@@ -98,7 +98,9 @@ def retry_repair(*, actor: Actor, finding: Finding, reason: str = "") -> Finding
     require_everywhere(actor, Right.FLEET_OPERATE)
     why = checks.reason(reason)
     with transaction.atomic():
-        if not look_again(finding) and not kernel.revive(finding, **_NOT_LAUNCHED):
+        if not look_again(finding) and not kernel.try_again(
+            finding, actor=actor, reason=why, **_NOT_LAUNCHED
+        ):
             raise WrongState(
                 _("The %(finding)s is %(state)s; only what is lost can be looked for again.")
                 % {"finding": finding, "state": finding.state}

@@ -29,7 +29,7 @@ def measure(blobs: int) -> None:
     def collected() -> tuple[float, Collection]:
         began = time.monotonic()
         row = begin_collection(actor=Actor.system("perf"), grace_seconds=0)
-        while kernel.advance("collection", row.pk):
+        while kernel.advance("models_registry.collection", row.pk):
             pass
         row.refresh_from_db()
         assert row.state == "done", row.last_error

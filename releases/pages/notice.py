@@ -52,13 +52,17 @@ def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | Non
     if release.halt:
         title = _("Rolling back") if state == ReleaseState.ROLLING_BACK else _("Aborting")
         return Notice("warn", _by(title, release), release.halted_at, release.outcome, release.last_error)
-    if release.last_error and release.attempts:
+    if release.failed_since is not None:
         return Notice(
             "warn",
-            _("Attempt %(number)s failed") % {"number": release.attempts},
-            None,
-            _("Slipway retries by itself; after several attempts the release is stuck and needs a person."),
+            _("Failing"),
+            release.failed_since,
+            _(
+                "Slipway retries by itself. What does not answer is waited for; after several failures of "
+                "another kind the release is stuck and needs a person."
+            ),
             release.last_error,
+            lasts=True,
         )
     if release.paused_at is not None:
         return Notice(

@@ -34,7 +34,6 @@ STEPS: Mapping[str, type[PlanStep[Any]]] = {
 
 
 class ReleaseReconciler(Reconciler[Release]):
-    kind = "release"
     model = Release
 
     def rows(self) -> QuerySet[Release]:
@@ -67,3 +66,16 @@ class ReleaseReconciler(Reconciler[Release]):
         )
         events.publish(ReleaseMoved(row.pk, row.service_id))
         return {"state": ReleaseState.STUCK, "stuck_from": row.state}
+
+    def on_revive(self, row: Release, by: str, reason: str) -> Mapping[str, Any]:
+        if row.state != ReleaseState.STUCK:
+            return {}
+        ReleaseMove.objects.create(
+            release=row,
+            before=ReleaseState.STUCK,
+            after=row.stuck_from,
+            actor=by,
+            note=reason or "Tried again.",
+        )
+        events.publish(ReleaseMoved(row.pk, row.service_id))
+        return {"state": row.stuck_from, "stuck_from": ""}

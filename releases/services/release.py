@@ -78,15 +78,7 @@ def resume(release: Release, *, actor: Actor, reason: str = "") -> None:
     with transaction.atomic():
         release.refresh_from_db()
         if release.state == ReleaseState.STUCK:
-            resumed = kernel.revive(release, state=release.stuck_from, stuck_from="")
-            if resumed:
-                ReleaseMove.objects.create(
-                    release=release,
-                    before=ReleaseState.STUCK,
-                    after=release.stuck_from,
-                    actor=actor.name,
-                    note=reason or "Tried again.",
-                )
+            resumed = kernel.try_again(release, actor=actor, reason=reason)
         else:
             resumed = kernel.wake(
                 release, where={"paused_at__isnull": False, "halt": ""}, paused_at=None, paused_by=""

@@ -154,7 +154,7 @@ def kernel() -> Kernel:
 
 def export_now(kernel: Kernel) -> AuditExport:
     AuditExport.objects.update(next_at=timezone.now())
-    kernel.advance("audit-export", AuditExport.objects.get().pk)
+    kernel.advance("accounts.auditexport", AuditExport.objects.get().pk)
     return AuditExport.objects.get()
 
 

@@ -21,7 +21,7 @@ def test_a_ring_at_a_dead_broker_does_not_wait_and_is_told_once(
 
     monkeypatch.setattr("kombu.utils.functional.sleep", no_time_for_that)
     with caplog.at_level(logging.WARNING, logger="common.tasks"):
-        tasks.ring(Due("release", 1))
-        tasks.ring(Due("release", 2))
+        tasks.ring(Due("releases.release", 1))
+        tasks.ring(Due("releases.release", 2))
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "release 1" in caplog.text

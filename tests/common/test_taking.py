@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from common.models import Pulse
 from common.reconcile import DueRow, Kernel, pulses, taking
-from common.reconcile.pulses import Share, Sign, takers
+from common.reconcile.pulses import Share, Sign, Work, takers
 from common.reconcile.taking import Taker
 from tests.crash.harness import Clock, worker
 from tests.patience import eventually
@@ -64,9 +64,9 @@ def test_one_query_finds_what_is_due_of_every_kind(kernel: Kernel) -> None:
     Parcel.objects.create(next_at=kernel.clock(), stuck_at=kernel.clock())
     with CaptureQueriesContext(connection) as asked:
         due = kernel.due(own_for=timedelta(seconds=1))
-    assert due == [DueRow("parcel", first.pk, 3, True), DueRow("parcel", second.pk, 0, False)]
+    assert due == [DueRow("toys.parcel", first.pk, 3, True), DueRow("toys.parcel", second.pk, 0, False)]
     assert len(asked) == 1
-    assert kernel.due(limit=1) == [DueRow("parcel", first.pk, 3, ANY)]
+    assert kernel.due(limit=1) == [DueRow("toys.parcel", first.pk, 3, ANY)]
 
 
 def test_a_process_leaves_the_share_of_others_alone_until_it_is_late(
@@ -86,7 +86,7 @@ def test_a_process_leaves_the_share_of_others_alone_until_it_is_late(
 
 
 def test_every_row_is_in_the_share_of_exactly_one_process() -> None:
-    rows = [DueRow("release", number, 0, False) for number in range(1000)]
+    rows = [DueRow("releases.release", number, 0, False) for number in range(1000)]
     shares = [[row for row in rows if Share(index, 3).holds(row)] for index in range(3)]
     assert sorted(row for share in shares for row in share) == rows
     assert min(len(share) for share in shares) > 250
@@ -132,24 +132,24 @@ def test_a_step_that_hangs_for_good_makes_its_process_give_way(
 def test_who_ended_without_a_word_is_counted_once_and_forgotten() -> None:
     ours, dead = Sign("sweeper", "here", 1), Sign("sweeper", "here", 4_194_305)  # beyond every pid
     now = timezone.now()
-    pulses.give(dead, at=now - timedelta(seconds=10), taken=40)
+    pulses.give(dead, at=now - timedelta(seconds=10), work=Work(40, 2))
     assert takers()["sweeper"].hung_since == now - timedelta(seconds=10)
 
     for taken in (2, 3):
-        assert pulses.give(ours, at=now, taken=taken) == Share(0, 1)
+        assert pulses.give(ours, at=now, work=Work(taken)) == Share(0, 1)
 
     found = takers()["sweeper"]
-    assert (found.alive, found.silent, found.taken, found.lost) == (1, 0, 43, 1)
+    assert (found.alive, found.silent, found.taken, found.run_out, found.lost) == (1, 0, 43, 2, 1)
     assert set(Pulse.objects.values_list("name", flat=True)) == {"sweeper", ours.name}
 
 
 def test_a_silent_process_of_another_machine_is_told_of_for_a_minute() -> None:
     ours, far = Sign("sweeper", "here", 1), Sign("worker", "there", 4_194_305)
     now = timezone.now()
-    pulses.give(far, at=now - timedelta(seconds=30), taken=1)
-    pulses.give(ours, at=now, taken=1)
+    pulses.give(far, at=now - timedelta(seconds=30), work=Work(1))
+    pulses.give(ours, at=now, work=Work(1))
     assert takers()["worker"].silent == 1
 
     Pulse.objects.filter(name=far.name).update(at=now - timedelta(minutes=2))
-    pulses.give(ours, at=now, taken=1)
+    pulses.give(ours, at=now, work=Work(1))
     assert (takers()["worker"].silent, takers()["worker"].lost) == (0, 1)

@@ -23,6 +23,7 @@ from tests.clusters.world import version_of
 
 pytestmark = pytest.mark.django_db
 
+RELEASE = "releases.release"
 QUERIES = 1 + len(kernel.kinds) + 1 + 4 + 1 + 1
 """Releases, each kind of rows, who takes them, the fleet, the store, the record; however much there is."""
 
@@ -101,15 +102,21 @@ def test_rows_are_due_overdue_or_stuck_and_the_oldest_says_for_how_long(client: 
 
     rows.update(next_at=now - timedelta(seconds=40))
     read = Reading(client)
-    assert (read("rows_due", kind="release"), read("rows_overdue", kind="release")) == (1, 1)
-    assert 40 <= (read("oldest_due_seconds", kind="release") or 0) < 60
+    assert (read("rows_due", kind=RELEASE), read("rows_overdue", kind=RELEASE)) == (
+        1,
+        1,
+    )
+    assert 40 <= (read("oldest_due_seconds", kind=RELEASE) or 0) < 60
 
     rows.update(lease_until=now + timedelta(seconds=30))
     read = Reading(client)
-    assert (read("rows_due", kind="release"), read("oldest_due_seconds", kind="release")) == (0, 0)
+    assert (
+        read("rows_due", kind=RELEASE),
+        read("oldest_due_seconds", kind=RELEASE),
+    ) == (0, 0)
 
     rows.update(stuck_at=now)
-    assert Reading(client)("rows_stuck", kind="release") == 1
+    assert Reading(client)("rows_stuck", kind=RELEASE) == 1
 
 
 def test_workers_are_counted_by_cluster_and_state(client: Client, scene: Scene) -> None:

@@ -80,12 +80,12 @@ def test_versions_aliases_deployments_and_workers_are_told_with_their_documents(
 
 def test_what_got_stuck_is_for_the_installation_alone(scene):
     with transaction.atomic():
-        publish(StuckRow("release", 1))
+        publish(StuckRow("releases.release", 1))
     assert told() == []
     create_webhook(actor=SYSTEM, url="https://hooks.example.org/all")
     with transaction.atomic():
-        publish(StuckRow("release", 1))
-    assert [body["data"] for body in told()] == [{"kind": "release", "id": 1}]
+        publish(StuckRow("releases.release", 1))
+    assert [body["data"] for body in told()] == [{"kind": "releases.release", "id": 1}]
 
 
 def test_every_announced_type_is_declared():

@@ -10,7 +10,7 @@ from common.actor import Actor
 from gateway import selectors, services
 from gateway.backends import backend
 from gateway.backends.envoy import EnvoyFiles
-from gateway.reconcilers import LOOK_EVERY, KeepGateway
+from gateway.reconcilers import KeepGateway
 from gateway.routes import Endpoint, Fence, RouteSpec
 from gateway.split import is_plausible
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
@@ -63,7 +63,7 @@ def test_a_row_reaches_the_client_and_survives_the_loss_of_the_files(embedded: E
     embedded.start()
     assert embedded.get("/chat/v1").status == 404
     clock = Clock()
-    clock.pass_(LOOK_EVERY)
+    clock.pass_(KeepGateway.every)
     worker([KeepGateway()], clock).sweep()
     assert selectors.last_seen().is_healthy
     assert selectors.health().ok

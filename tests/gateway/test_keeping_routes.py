@@ -48,7 +48,7 @@ def clock() -> Clock:
 
 def look(clock: Clock, checkpoints: Checkpoints | None = None) -> Watch:
     """One look, made due."""
-    clock.pass_(reconcilers.LOOK_EVERY)
+    clock.pass_(reconcilers.KeepGateway.every)
     worker([KeepGateway()], clock, checkpoints).sweep()
     return Watch.objects.get()
 
@@ -95,7 +95,7 @@ def test_all_being_well_nothing_is_written_to_the_gateway(
     monkeypatch.setattr(home.gateway, "apply_route", None)
     watch = look(clock)
     assert watch.is_healthy
-    assert watch.next_at == clock() + reconcilers.LOOK_EVERY
+    assert watch.next_at == clock() + reconcilers.KeepGateway.every
     assert selectors.last_seen() == watch
 
 

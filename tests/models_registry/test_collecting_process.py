@@ -56,7 +56,7 @@ django.setup()
 from common.reconcile import kernel
 from models_registry.models import Collection
 pk = Collection.objects.order_by("pk").values_list("pk", flat=True).first()
-while kernel.advance("collection", pk):
+while kernel.advance("models_registry.collection", pk):
     pass
 """
 

@@ -59,7 +59,7 @@ def test_a_rollback_within_the_bake_starts_no_worker_and_asks_none(baking: Scene
     undone, warm = baking.release, baking.stable
     asked, deployments = len(baking.prober.asked), Deployment.objects.count()
     baking.release = services.rollback(undone, actor=baking.requester, reason="users complain")
-    baking.worker().advance("release", baking.release.pk)
+    baking.worker().advance("releases.release", baking.release.pk)
     assert baking.state() == S.PROMOTED
     assert baking.split() == {warm: 500}
     assert (len(baking.prober.asked), Deployment.objects.count()) == (asked, deployments)
@@ -136,7 +136,7 @@ def test_a_worker_that_was_about_to_end_the_bake_finds_it_taken_over(baking: Sce
 
     slow = baking.worker()
     slow.checkpoint = take_over
-    slow.advance("release", undone.pk)
+    slow.advance("releases.release", undone.pk)
     assert Release.objects.filter(undoes=undone, plan_name="rollback-warm").exists()
     baking.run_until_state(S.PROMOTED)
     assert baking.running(warm) == 2

@@ -159,7 +159,7 @@ def test_giving_up_from_any_moment_returns_every_request_to_stable_at_once(
         scene.tick(kernel)
     assert scene.state() in IN_MOTION
     getattr(services, verb)(scene.release, actor=scene.requester, reason="changed my mind")
-    scene.worker().advance("release", scene.release.pk)
+    scene.worker().advance("releases.release", scene.release.pk)
     assert scene.split() == {scene.stable: 500}
     ended = {"abort": S.ABORTED, "rollback": S.ROLLED_BACK}[verb]
     scene.run_until_state(ended)
@@ -374,7 +374,7 @@ def test_a_look_costs_few_queries(scene: Scene, django_assert_num_queries) -> No
     due = []
     while not due:
         scene.clock.pass_(timedelta(seconds=0.1))
-        due = [row for row in kernel.due() if row.kind == "release"]
+        due = [row for row in kernel.due() if row.kind == "releases.release"]
     # Claim, the row, the candidate's state; a transaction with the row and a point of the curve.
     with django_assert_num_queries(7):
         assert kernel.advance(due[0].kind, due[0].id, fence=due[0].fence) == 1

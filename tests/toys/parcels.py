@@ -110,7 +110,6 @@ class TakeBack(ToyStep):
 
 
 class ParcelReconciler(Reconciler[Parcel]):
-    kind = "parcel"
     model = Parcel
 
     def __init__(self, world: World) -> None:
