@@ -146,7 +146,7 @@ def sleep_everywhere(world: type[World] = World) -> int:
             life._until(lambda: life._is(DeploymentState.READY))
             life.remove()
 
-        checkpoints = Checkpoints(at=point, then=others_do_the_rest)
+        checkpoints = Checkpoints(at=point, then=others_do_the_rest, outside=True)
         sleeper = life.scene.worker(checkpoints)
         for _ in range(10):
             sleeper.sweep()
@@ -187,7 +187,7 @@ def test_a_removal_overtakes_whoever_is_at_work_at_any_point() -> None:
             life._now()
             remove_deployment(actor=SYSTEM, name=life.row.name, reason="aborted")
 
-        checkpoints = Checkpoints(at=point, then=remove)
+        checkpoints = Checkpoints(at=point, then=remove, outside=True)
         at_work = life.scene.worker(checkpoints)
         for _ in range(20):
             at_work.sweep()

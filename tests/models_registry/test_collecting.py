@@ -137,7 +137,7 @@ def test_a_worker_that_sleeps_past_its_lease_deletes_nothing_any_more(library, a
             library.collected(begun)  # noqa: B023
             imported.append(library.ready(actor, model, "again", fill=b"\x01"))  # noqa: B023
 
-        checkpoints = Checkpoints(at=point, then=others_go_on)
+        checkpoints = Checkpoints(at=point, then=others_go_on, outside=True)
         worker([CollectionReconciler()], library.clock, checkpoints).sweep()
         if not imported:
             break
@@ -162,7 +162,7 @@ def test_an_import_at_any_point_of_a_collection_keeps_all_of_its_files(library, 
         def collect(begun: list[Collection] = begun) -> None:
             begun.append(library.collect())
 
-        checkpoints = Checkpoints(at=point, then=collect)
+        checkpoints = Checkpoints(at=point, then=collect, outside=True)
         library.worker(checkpoints).sweep()
         library.settle()
         version = Version.objects.get(pk=version.pk)

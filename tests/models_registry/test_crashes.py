@@ -130,7 +130,7 @@ def test_a_worker_that_sleeps_past_its_lease_at_any_point_changes_nothing(librar
             library.clock.pass_(LEASE_AND_A_BIT)
             library.settle()
 
-        checkpoints = Checkpoints(at=point, then=others_finish)
+        checkpoints = Checkpoints(at=point, then=others_finish, outside=True)
         library.worker(checkpoints).sweep()
         if checkpoints.passed < point:
             break
@@ -156,7 +156,7 @@ def test_a_cancellation_at_any_point_ends_with_nothing_left_or_with_the_whole_ve
             except Exception as error:
                 refused.append(error)
 
-        checkpoints = Checkpoints(at=point, then=cancel)
+        checkpoints = Checkpoints(at=point, then=cancel, outside=True)
         library.worker(checkpoints).sweep()
         if checkpoints.passed < point:
             break

@@ -170,7 +170,7 @@ def test_a_worker_that_sleeps_past_its_lease_changes_nothing(library, play_compl
             library.clock.pass_(LEASE_AND_A_BIT)
             library.settle()
 
-        checkpoints = Checkpoints(at=point, then=others_finish)
+        checkpoints = Checkpoints(at=point, then=others_finish, outside=True)
         library.worker(checkpoints).sweep()
         if checkpoints.passed < point:
             break
