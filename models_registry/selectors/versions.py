@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext as _
 
 from common.actor import Actor
@@ -88,12 +88,10 @@ def without_archived(found: QuerySet[Version]) -> QuerySet[Version]:
 
 def any_versions(actor: Actor) -> QuerySet[Version]:
     """As `versions`, of all models that the actor may see, the newest first."""
-    # Not by joins: a database would begin with the models and sort all of their versions, and each model is
-    # made once, of its name alone.
+    # Not by joins: a database would begin with the models and sort all of their versions. `version_cards`
+    # brings the models, each once.
     seen = Model.objects.for_actor(actor).live().filter(pk=OuterRef("model"))
-    rows = Version.objects.live().filter(Exists(seen))
-    named = Prefetch("model", Model.objects.only("name"))
-    return rows.prefetch_related(named).defer(*_UNLISTED).order_by("-pk")
+    return Version.objects.live().filter(Exists(seen)).defer(*_UNLISTED).order_by("-pk")
 
 
 def versions_mentioning(found: QuerySet[Version], q: str, *, also: Sequence[str] = ()) -> QuerySet[Version]:
@@ -119,6 +117,7 @@ def version_cards(
 
     `aliases`: all that their models have, where they are known already.
     """
+    _bring_models(versions)
     ids = [version.pk for version in versions]
     pairs = _aliases_of(ids) if aliases is None else [(alias.version_id, alias.name) for alias in aliases]
     named: dict[int, list[str]] = {}
@@ -147,6 +146,19 @@ def version_cards(
             )
         )
     return shown
+
+
+def _bring_models(versions: Sequence[Version]) -> None:
+    """Those that were not read with their versions, of their name alone."""
+    bare = [version for version in versions if not Version.model.is_cached(version)]
+    models = {model.pk: model for model in _models({version.model_id for version in bare})} if bare else {}
+    for version in bare:
+        version.model = models[version.model_id]
+
+
+@prepared
+def _models(ids: Ids) -> QuerySet[Model]:
+    return Model.objects.only("name").filter(pk__in=ids).order_by()
 
 
 def _first_with_digest(versions: Sequence[Version]) -> dict[tuple[int, str], str]:
