@@ -13,8 +13,8 @@ from common.errors import Invalid, SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page
 from releases import selectors, services
+from releases.forms import PolicyForm, ServicePolicyForm
 from releases.policy import NOTHING, Policy, demanded_by, demands
-from releases.policy_form import PolicyForm, ServicePolicyForm
 from releases.views.services import visible_service
 
 

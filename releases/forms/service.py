@@ -1,30 +1,26 @@
-"""What people fill in about services and releases. Fields only: services decide."""
+"""A new service, and the settings of one."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import django_filters
 from django import forms
 from django.db.models import QuerySet
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
-from accounts.actors import of_request
 from accounts.models import Team
-from accounts.selectors import may, teams_where
+from accounts.selectors import teams_where
 from accounts.states import Right
 from clusters.models import Cluster
 from common.actor import Actor
-from common.audit import MAX_REASON
-from common.pages.forms import SearchInput
-from common.words import occurs_in
 from images import selectors as catalogue
 from images.models import RuntimeImage
 from models_registry.models import Model, Version
-from models_registry.states import VersionState
-from releases import plans, selectors
+from releases import plans
 from releases.engine_settings import MOST_GPUS
-from releases.models import Release, Service, service_name
+from releases.forms.choices import ImageChoice, VersionChoice, offer_images, plan_choices, ready_versions
+from releases.forms.policy import reason_field
+from releases.models import Service, service_name
 from releases.pages.engine_fields import (
     JsonObject,
     add_engine_fields,
@@ -36,185 +32,7 @@ from releases.pages.engine_fields import (
     without_engine_fields,
 )
 from releases.pages.memory import Advice, advice_for
-from releases.policy_form import reason_field
-from releases.states import IN_MOTION, ReleaseState
 from serving.protocol import DEVICES, ENGINES
-
-IN_MOTION_CHOICE = "in_motion"
-
-
-def _visible_teams(request: Any) -> QuerySet[Team]:
-    return teams_where(of_request(request), Right.READ).order_by("name")
-
-
-def _visible_services(request: Any) -> QuerySet[Service]:
-    return Service.objects.for_actor(of_request(request)).order_by("name")
-
-
-class ReleaseFilter(django_filters.FilterSet):  # type: ignore[misc]
-    q = django_filters.CharFilter(
-        method="mentioning",
-        label=_("Search"),
-        widget=SearchInput(_("Version, reason, person")),
-    )
-    state = django_filters.ChoiceFilter(
-        method="in_state",
-        label=_("State"),
-        empty_label=_("Any"),
-        choices=[(IN_MOTION_CHOICE, _("In motion")), *ReleaseState.choices],
-    )
-    service = django_filters.ModelChoiceFilter(
-        field_name="service",
-        to_field_name="name",
-        queryset=_visible_services,
-        label=_("Service"),
-        empty_label=_("Any"),
-    )
-    team = django_filters.ModelChoiceFilter(
-        field_name="team",
-        to_field_name="name",
-        queryset=_visible_teams,
-        label=_("Team"),
-        empty_label=_("Any"),
-    )
-
-    class Meta:
-        model = Release
-        fields: tuple[str, ...] = ()
-
-    def mentioning(self, rows: QuerySet[Release], _name: str, text: str) -> QuerySet[Release]:
-        names = ("service__name", "version__name", "version__model__name", "requester")
-        return rows.filter(occurs_in((*names, "reason", "outcome"), text))
-
-    def in_state(self, rows: QuerySet[Release], _name: str, state: str) -> QuerySet[Release]:
-        return rows.filter(state__in=IN_MOTION if state == IN_MOTION_CHOICE else [state])
-
-
-class ServiceFilter(django_filters.FilterSet):  # type: ignore[misc]
-    q = django_filters.CharFilter(
-        method="mentioning", label=_("Search"), widget=SearchInput(_("Name, model"))
-    )
-    cluster = django_filters.ModelChoiceFilter(
-        field_name="cluster",
-        to_field_name="name",
-        queryset=lambda request: Cluster.objects.for_actor(of_request(request)).order_by("name"),
-        label=_("Cluster"),
-        empty_label=_("Any"),
-    )
-    team = django_filters.ModelChoiceFilter(
-        field_name="team",
-        to_field_name="name",
-        queryset=_visible_teams,
-        label=_("Team"),
-        empty_label=_("Any"),
-    )
-
-    class Meta:
-        model = Service
-        fields: tuple[str, ...] = ()
-
-    def mentioning(self, rows: QuerySet[Service], _name: str, text: str) -> QuerySet[Service]:
-        columns = ("name", "description", "model__name", "stable_version__name")
-        return rows.filter(occurs_in(columns, text))
-
-
-def ready_versions(model: Model) -> QuerySet[Version]:
-    """Newest first, without their configs."""
-    rows = Version.objects.filter(model=model, state=VersionState.READY).select_related("model")
-    return rows.defer("config", "scan").order_by("-number")
-
-
-def plan_choices(actor: Actor, team: Team) -> list[tuple[str, str]]:
-    """Name, and name with its steps in words."""
-    rows = [plan for plan in selectors.plans_for(actor) if plan.pk is None or plan.team_id == team.pk]
-    return [
-        (
-            plan.name,
-            plan.name
-            if plan.pk is None
-            else _("%(plan)s (team %(team)s)") % {"plan": plan.name, "team": team},
-        )
-        for plan in rows
-    ]
-
-
-if TYPE_CHECKING:
-    OneVersion = forms.ModelChoiceField[Version]
-else:
-    OneVersion = forms.ModelChoiceField
-
-
-class VersionChoice(OneVersion):
-    def label_from_instance(self, version: Any) -> str:
-        return f"{version.name} · {version.short_digest}" + (
-            f" · {version.message[:60]}" if version.message else ""
-        )
-
-
-class ImageChoice(forms.ModelChoiceField):  # type: ignore[type-arg]
-    """One of the images that releases of a team may use."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(RuntimeImage.objects.none(), required=False, to_field_name="name", **options)
-
-    def label_from_instance(self, image: Any) -> str:
-        deprecated = _(", deprecated") if image.deprecated_at else ""
-        return f"{image.name} ({image.engine} {image.engine_version}{deprecated})"
-
-
-def offer_images(form: forms.Form, images: QuerySet[RuntimeImage]) -> None:
-    """Let the form's `image` be one of these; without any there is nothing to choose."""
-    form.fields["image"].queryset = images  # type: ignore[attr-defined]
-    if not images.exists():
-        del form.fields["image"]
-
-
-class ReleaseForm(forms.Form):
-    """Set a version of the service's model on its way."""
-
-    version = VersionChoice(queryset=Version.objects.none(), empty_label=None, to_field_name="name")
-    plan = forms.ChoiceField(help_text=_("How it gets its traffic. The release keeps the plan as it is now."))
-    reason = forms.CharField(
-        max_length=MAX_REASON,
-        required=False,
-        widget=forms.Textarea(attrs={"rows": 2, "placeholder": _("What should be better with it?")}),
-        help_text=_("Whoever approves reads this first."),
-    )
-    image = ImageChoice(
-        empty_label=_("As the service says"),
-        help_text=_("What its workers run. The service names one, or the catalogue's best is taken."),
-    )
-    bypass = forms.CharField(
-        label=_("Reason for releasing past the policy"),
-        max_length=MAX_REASON,
-        required=False,
-        widget=forms.Textarea(attrs={"rows": 2}),
-        help_text=_("Only where the plan falls short of the release policy. It is recorded."),
-    )
-
-    def __init__(
-        self, data: QueryDict | None = None, *, service: Service, actor: Actor, **options: Any
-    ) -> None:
-        super().__init__(data, **options)
-        others = ready_versions(service.model)
-        if service.stable_version_id is not None:
-            others = others.exclude(pk=service.stable_version_id)
-        self.fields["version"].queryset = others  # type: ignore[attr-defined]
-        self.fields["plan"].choices = plan_choices(actor, service.team)  # type: ignore[attr-defined]
-        if data is None and not may(actor, Right.RELEASES_BYPASS, service.team):
-            del self.fields["bypass"]
-        offer_images(self, catalogue.usable_by(service.team).filter(engine=service.engine).order_by("name"))
-
-    def chosen_version(self) -> Version | None:
-        """The one that the browser shows as chosen: the first unless told otherwise."""
-        rows: QuerySet[Version] = self.fields["version"].queryset  # type: ignore[attr-defined]
-        return rows.filter(name=self["version"].value() or "").first() or rows.first()
-
-    def chosen_image(self) -> RuntimeImage | None:
-        if "image" not in self.fields or not (name := self["image"].value()):
-            return None
-        found: RuntimeImage | None = self.fields["image"].queryset.filter(name=name).first()  # type: ignore[attr-defined]
-        return found
 
 
 class ServiceSettings(forms.Form):

@@ -1,0 +1,16 @@
+"""What people fill in about services, releases and policies. Fields only: services decide."""
+
+from releases.forms.filters import ReleaseFilter, ServiceFilter
+from releases.forms.policy import PolicyForm, ServicePolicyForm
+from releases.forms.release import ReleaseForm
+from releases.forms.service import NewServiceForm, ServiceChangeForm
+
+__all__ = [
+    "NewServiceForm",
+    "PolicyForm",
+    "ReleaseFilter",
+    "ReleaseForm",
+    "ServiceChangeForm",
+    "ServiceFilter",
+    "ServicePolicyForm",
+]

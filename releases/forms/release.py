@@ -1,0 +1,66 @@
+"""A version on its way to a service."""
+
+from typing import Any
+
+from django import forms
+from django.db.models import QuerySet
+from django.http import QueryDict
+from django.utils.translation import gettext_lazy as _
+
+from accounts.selectors import may
+from accounts.states import Right
+from common.actor import Actor
+from common.audit import MAX_REASON
+from images import selectors as catalogue
+from images.models import RuntimeImage
+from models_registry.models import Version
+from releases.forms.choices import ImageChoice, VersionChoice, offer_images, plan_choices, ready_versions
+from releases.models import Service
+
+
+class ReleaseForm(forms.Form):
+    """Set a version of the service's model on its way."""
+
+    version = VersionChoice(queryset=Version.objects.none(), empty_label=None, to_field_name="name")
+    plan = forms.ChoiceField(help_text=_("How it gets its traffic. The release keeps the plan as it is now."))
+    reason = forms.CharField(
+        max_length=MAX_REASON,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "placeholder": _("What should be better with it?")}),
+        help_text=_("Whoever approves reads this first."),
+    )
+    image = ImageChoice(
+        empty_label=_("As the service says"),
+        help_text=_("What its workers run. The service names one, or the catalogue's best is taken."),
+    )
+    bypass = forms.CharField(
+        label=_("Reason for releasing past the policy"),
+        max_length=MAX_REASON,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text=_("Only where the plan falls short of the release policy. It is recorded."),
+    )
+
+    def __init__(
+        self, data: QueryDict | None = None, *, service: Service, actor: Actor, **options: Any
+    ) -> None:
+        super().__init__(data, **options)
+        others = ready_versions(service.model)
+        if service.stable_version_id is not None:
+            others = others.exclude(pk=service.stable_version_id)
+        self.fields["version"].queryset = others  # type: ignore[attr-defined]
+        self.fields["plan"].choices = plan_choices(actor, service.team)  # type: ignore[attr-defined]
+        if data is None and not may(actor, Right.RELEASES_BYPASS, service.team):
+            del self.fields["bypass"]
+        offer_images(self, catalogue.usable_by(service.team).filter(engine=service.engine).order_by("name"))
+
+    def chosen_version(self) -> Version | None:
+        """The one that the browser shows as chosen: the first unless told otherwise."""
+        rows: QuerySet[Version] = self.fields["version"].queryset  # type: ignore[attr-defined]
+        return rows.filter(name=self["version"].value() or "").first() or rows.first()
+
+    def chosen_image(self) -> RuntimeImage | None:
+        if "image" not in self.fields or not (name := self["image"].value()):
+            return None
+        found: RuntimeImage | None = self.fields["image"].queryset.filter(name=name).first()  # type: ignore[attr-defined]
+        return found
