@@ -1,11 +1,14 @@
 from rest_framework.routers import SimpleRouter
 
-from releases.api import views
+from releases.api.plans import PlanCollection
+from releases.api.policies import TeamPolicies
+from releases.api.releases import Releases
+from releases.api.services import Services
 
 router = SimpleRouter(use_regex_path=False)
-router.register("services", views.Services, basename="service")
-router.register("releases", views.Releases, basename="release")
-router.register("release-policies", views.TeamPolicies, basename="release-policy")
-router.register("plans", views.PlanCollection, basename="plan")
+router.register("services", Services, basename="service")
+router.register("releases", Releases, basename="release")
+router.register("release-policies", TeamPolicies, basename="release-policy")
+router.register("plans", PlanCollection, basename="plan")
 
 urlpatterns = router.urls

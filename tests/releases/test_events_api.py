@@ -5,7 +5,7 @@ import pytest
 from accounts.actors import of_user
 from accounts.models import Membership
 from accounts.states import Role
-from releases.api.views import _may_read
+from releases.api.releases import _may_read
 from tests.accounts.rights_matrix import Scene
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("import_root")]

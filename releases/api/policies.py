@@ -1,0 +1,34 @@
+from typing import Any
+
+from django.http import Http404
+
+from accounts import selectors as accounts
+from accounts.states import Right
+from common.api.views import Listed, Put, Read
+from releases import services
+from releases.api import serializers
+from releases.models import TeamPolicy
+
+
+class TeamPolicies(Put, Listed, Read):
+    """Release policies: what every release of a team's services must go through at least."""
+
+    queryset = TeamPolicy.objects.select_related("team")
+    serializer_class = serializers.TeamPolicySerializer
+    inputs = {"update": serializers.TeamPolicyChangeSerializer}
+    lookup_field = "team__name"
+    lookup_url_kwarg = "team"
+    lookup_value_converter = "str"
+    sort = ("team__name",)
+
+    def put_one(self, instance: TeamPolicy | None, given: dict[str, Any], expected: int | None) -> TeamPolicy:
+        team = accounts.teams_where(self.actor, Right.READ).filter(name=self.kwargs["team"]).first()
+        if team is None:
+            raise Http404
+        return services.set_team_policy(
+            actor=self.actor,
+            team=team,
+            policy=given["policy"],
+            reason=given.get("reason", ""),
+            expected_revision=expected,
+        )

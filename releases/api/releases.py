@@ -1,0 +1,168 @@
+from functools import partial
+from typing import Any, cast
+
+import django_filters
+from django.db.models import QuerySet
+from django.http.response import HttpResponseBase
+from django.utils.translation import gettext as _
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.actors import again
+from common.actor import Actor
+from common.api.streams import ServerEvent, events_response
+from common.api.views import Created, Listed, Read
+from common.errors import Invalid
+from releases import services
+from releases.api import serializers
+from releases.api.named import image_named, version_named
+from releases.models import Release, Service
+from releases.states import MOVES, ReleaseState
+from releases.succession import with_succession
+
+
+class ReleaseFilter(django_filters.FilterSet):  # type: ignore[misc]
+    state = django_filters.ChoiceFilter(choices=ReleaseState.choices)
+    service = django_filters.CharFilter("service__name")
+    team = django_filters.CharFilter("team__name")
+    plan = django_filters.CharFilter("plan_name")
+
+
+class Releases(Listed, Created, Read):
+    """Releases: one version on its way to all of a service's traffic."""
+
+    queryset = with_succession(Release.objects.all()).select_related(
+        "team", "service__model", "version__model", "from_version__model", "image"
+    )
+    serializer_class = serializers.ReleaseSerializer
+    inputs = {
+        "create": serializers.NewReleaseSerializer,
+        **dict.fromkeys(("approve", "reject", "abort", "rollback"), serializers.ReasonSerializer),
+        **dict.fromkeys(("pause", "resume", "end_bake"), serializers.OptionalReasonSerializer),
+    }
+    outputs = {"list": serializers.ReleaseRowSerializer}
+    created_status = 202
+    lookup_field = "id"
+    lookup_value_converter = "int"
+    sort = ("-created_at", "created_at")
+    search_fields = ("service__name", "version__model__name", "requester", "reason")
+    filterset_class = ReleaseFilter
+
+    def get_queryset(self) -> QuerySet[Any]:
+        rows = super().get_queryset()
+        return rows if self.action == "list" else rows.prefetch_related("steps", "approvals__by")
+
+    def create_one(self, given: dict[str, Any]) -> Release:
+        service = Service.objects.for_actor(self.actor).filter(name=given["service"]).first()
+        if service is None:
+            raise Invalid(fields={"service": [_("There is no such service, or none that you may see.")]})
+        model_name, _colon, version_name = given["version"].rpartition(":")
+        for named in (model_name, given.get("model", "")):
+            if named and named != service.model.name:
+                raise Invalid(
+                    fields={
+                        "model": [
+                            _("%(service)s serves %(model)s, not %(named)s.")
+                            % {"service": service.name, "model": service.model.name, "named": named}
+                        ]
+                    }
+                )
+        return services.start_release(
+            actor=self.actor,
+            service=service,
+            version=version_named(self, service.model, version_name),
+            plan_name=given.get("plan", ""),
+            reason=given.get("reason", ""),
+            image=image_named(self, given.get("image")),
+            bypass=given.get("bypass", ""),
+        )
+
+    @extend_schema(responses=serializers.ReleaseSerializer)
+    @action(detail=True, methods=["post"])
+    def approve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Say yes to the approval it waits for."""
+        return self._wish(services.approve)
+
+    @extend_schema(responses=serializers.ReleaseSerializer)
+    @action(detail=True, methods=["post"])
+    def reject(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Say no: all traffic returns to stable."""
+        return self._wish(services.reject)
+
+    @extend_schema(responses=serializers.ReleaseSerializer)
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Stay at the present step; the judge keeps watching."""
+        return self._wish(services.pause)
+
+    @extend_schema(responses=serializers.ReleaseSerializer)
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Go on after a pause, or try a stuck release again."""
+        return self._wish(services.resume)
+
+    @extend_schema(responses=serializers.ReleaseSerializer)
+    @action(detail=True, methods=["post"])
+    def abort(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Give up now: all traffic returns to stable."""
+        return self._wish(services.abort)
+
+    @extend_schema(responses=serializers.ReleaseSerializer)
+    @action(detail=True, methods=["post"], url_path="end-bake")
+    def end_bake(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Stop now the workers that are kept warm for a rollback."""
+        return self._wish(services.end_bake)
+
+    @extend_schema(
+        responses=serializers.ReleaseSerializer,
+        description="In motion: this release. Promoted: the release that brings the version before back.",
+    )
+    @action(detail=True, methods=["post"])
+    def rollback(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Return to the version before."""
+        release = services.rollback(self.get_object(), actor=self.actor, **self.given())
+        return self.answer(self._fresh(release.pk))
+
+    @extend_schema(
+        responses={(200, "text/event-stream"): OpenApiTypes.STR},
+        parameters=[OpenApiParameter("Last-Event-ID", OpenApiTypes.STR, OpenApiParameter.HEADER)],
+    )
+    @action(detail=True, methods=["get"])
+    def events(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Follow its moves as server-sent events until it ends."""
+        release = self.get_object()
+        return events_response(
+            request._request,
+            read=partial(_moves_after, release.pk),
+            may_go_on=partial(_may_read, self.actor, release.pk),
+        )
+
+    def _wish(self, service: Any) -> Response:
+        release = self.get_object()
+        service(release, actor=self.actor, **self.given())
+        return self.answer(self._fresh(release.pk))
+
+    def _fresh(self, pk: int) -> Release:
+        return cast("Release", self.get_queryset().get(pk=pk))
+
+
+def _may_read(actor: Actor, pk: int) -> bool:
+    """With rights read anew: a stream must not outlive them."""
+    return bool(Release.objects.for_actor(again(actor)).filter(pk=pk).exists())
+
+
+def _moves_after(pk: int, after: str) -> list[ServerEvent]:
+    release = Release.objects.get(pk=pk)
+    moves = release.moves.filter(pk__gt=int(after)) if after.isdigit() else release.moves.all()
+    return [
+        ServerEvent(
+            id=str(move.pk),
+            name="move",
+            data=serializers.MoveSerializer(move).data,
+            last=move.after != "" and MOVES.is_final(ReleaseState(move.after)),
+        )
+        for move in moves
+    ]

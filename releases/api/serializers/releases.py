@@ -1,0 +1,243 @@
+"""What releases look like over REST."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
+from rest_framework import serializers
+
+from common.api.examples import example
+from common.audit import MAX_REASON
+from releases import bake, selectors
+from releases.api import examples
+from releases.api.serializers.traffic import ThresholdSerializer, WeightsSerializer
+from releases.models import Release, ReleaseMove, ReleaseStep
+from releases.states import Decision, ReleaseState, StepState
+
+
+class WayBackSerializer(serializers.Serializer[Any]):
+    warm_workers = serializers.IntegerField(help_text="Ready without traffic; 0: workers must start first.")
+    seconds = serializers.FloatField(
+        allow_null=True, help_text="How long a start took; null: no time, or unknown."
+    )
+
+
+class BypassSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(source="bypass_reason")
+    lacks = serializers.SerializerMethodField(help_text="What the plan lacked of what was demanded.")
+
+    @extend_schema_field(serializers.ListField(child=serializers.CharField()))
+    def get_lacks(self, release: Release) -> Any:
+        return [str(term) for term in selectors.shortfalls_of(release)]
+
+
+class StepSerializer(serializers.ModelSerializer[ReleaseStep]):
+    state = serializers.ChoiceField(choices=StepState.choices)
+
+    class Meta:
+        model = ReleaseStep
+        fields = ("index", "kind", "title", "state", "started_at", "ended_at", "actor", "detail")
+
+
+class WaitingForSerializer(serializers.Serializer[Any]):
+    kind = serializers.ChoiceField(choices=["approval", "person"])
+    right = serializers.CharField(help_text="The right that is needed to answer.")
+    role = serializers.CharField(allow_null=True)
+    separate_requester = serializers.BooleanField()
+    since = serializers.DateTimeField(allow_null=True)
+    until = serializers.DateTimeField(allow_null=True)
+    why = serializers.CharField()
+
+
+class ApprovalSerializer(serializers.Serializer[Any]):
+    step_index = serializers.IntegerField()
+    decision = serializers.ChoiceField(choices=Decision.choices)
+    by = serializers.CharField(source="by.username")
+    reason = serializers.CharField()
+    at = serializers.DateTimeField()
+    plan_hash = serializers.CharField()
+
+
+class PlanReferenceSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    hash = serializers.CharField(help_text="sha256 of the plan that this release started with.")
+
+
+@example(examples.RELEASE_ROW)
+class ReleaseRowSerializer(serializers.ModelSerializer[Release]):
+    """A release in a list."""
+
+    service = serializers.CharField(source="service.name")
+    team = serializers.CharField(source="team.name")
+    model = serializers.CharField(source="service.model.name")
+    version = serializers.CharField(help_text="`model:version`")
+    from_version = serializers.CharField(default=None, allow_null=True)
+    state = serializers.ChoiceField(choices=ReleaseState.choices)
+    plan = serializers.SerializerMethodField()
+    superseded_by = serializers.IntegerField(
+        source="superseded_by_id",
+        allow_null=True,
+        help_text="The release that was promoted after this one; null unless promoted, and while it serves.",
+    )
+    undone_by = serializers.IntegerField(
+        source="undone_by_id", allow_null=True, help_text="The promoted release that rolled this one back."
+    )
+    bake_until = serializers.DateTimeField(
+        allow_null=True,
+        help_text="Until when the workers of the version before are kept warm, without traffic: a rollback "
+        "moves only the weight; null: they are not.",
+    )
+    url = serializers.SerializerMethodField(help_text="The page in the console.")
+
+    class Meta:
+        model = Release
+        fields: tuple[str, ...] = (
+            "id",
+            "service",
+            "team",
+            "model",
+            "version",
+            "from_version",
+            "state",
+            "plan",
+            "requester",
+            "reason",
+            "outcome",
+            "created_at",
+            "ended_at",
+            "superseded_by",
+            "undone_by",
+            "bake_until",
+            "url",
+        )
+
+    @extend_schema_field(PlanReferenceSerializer)
+    def get_plan(self, release: Release) -> Any:
+        return {"name": release.plan_name, "hash": release.plan_hash}
+
+    @extend_schema_field(serializers.CharField())
+    def get_url(self, release: Release) -> str:
+        return selectors.page_of(release)
+
+
+@example(examples.RELEASE)
+class ReleaseSerializer(ReleaseRowSerializer):
+    steps = StepSerializer(many=True)
+    weights = serializers.SerializerMethodField()
+    verdict = serializers.SerializerMethodField(
+        help_text="The judge's, as of the last look; null before the first."
+    )
+    slow_threshold = serializers.SerializerMethodField(
+        help_text="From when on its judge calls an answer slow, and how that is known; null before it is."
+    )
+    waiting_for = serializers.SerializerMethodField(help_text="What a person must do; null when nobody must.")
+    approvals = ApprovalSerializer(many=True)
+    halted_by = serializers.CharField(help_text="Who gave it up; empty: nobody has.")
+    paused_by = serializers.CharField(help_text="Who wants it to stay as it is; empty: nobody does.")
+    undoes = serializers.IntegerField(source="undoes_id", allow_null=True)
+    way_back = serializers.SerializerMethodField(
+        help_text="What rolling it back takes; null unless it was promoted and its version still serves."
+    )
+    bypassed = serializers.SerializerMethodField(
+        help_text="Why it was let past the release policy, and what its plan lacked of that; null: nothing."
+    )
+    image = serializers.CharField(
+        source="image.name",
+        default=None,
+        allow_null=True,
+        help_text="The runtime image that was named for it; null: as the service says. "
+        "What its workers run stands in its deployment.",
+    )
+    last_error = serializers.CharField(help_text="Why the last attempt at the present step failed.")
+
+    class Meta(ReleaseRowSerializer.Meta):
+        fields = (
+            *ReleaseRowSerializer.Meta.fields,
+            "steps",
+            "weights",
+            "verdict",
+            "slow_threshold",
+            "waiting_for",
+            "approvals",
+            "halted_by",
+            "paused_by",
+            "undoes",
+            "way_back",
+            "bypassed",
+            "image",
+            "last_error",
+        )
+
+    @extend_schema_field(WayBackSerializer(allow_null=True))
+    def get_way_back(self, release: Release) -> Any:
+        serves = release.state == ReleaseState.PROMOTED and release.superseded_by_id is None
+        return WayBackSerializer(bake.way_back(release)).data if serves and release.from_version_id else None
+
+    @extend_schema_field(BypassSerializer(allow_null=True))
+    def get_bypassed(self, release: Release) -> Any:
+        return BypassSerializer(release).data if release.shortfalls else None
+
+    @extend_schema_field(WeightsSerializer)
+    def get_weights(self, release: Release) -> Any:
+        return selectors.weights(release)
+
+    @extend_schema_field(serializers.DictField(allow_null=True))
+    def get_verdict(self, release: Release) -> Any:
+        verdict = selectors.verdict_of(release)
+        return None if verdict is None else verdict.to_dict()
+
+    @extend_schema_field(ThresholdSerializer(allow_null=True))
+    def get_slow_threshold(self, release: Release) -> Any:
+        found = selectors.threshold_of(release)
+        return None if found is None else ThresholdSerializer(found).data
+
+    @extend_schema_field(WaitingForSerializer(allow_null=True))
+    def get_waiting_for(self, release: Release) -> Any:
+        waiting = selectors.waiting_for_what(release)
+        if waiting is None or (waiting.kind == "approval" and _is_answered(release)):
+            return None
+        return WaitingForSerializer(waiting).data
+
+
+def _is_answered(release: Release) -> bool:
+    """A person has spoken on the present step; the release has not yet gone on."""
+    return any(word.step_index == release.step_index for word in release.approvals.all())
+
+
+@example(examples.NEW_RELEASE)
+class NewReleaseSerializer(serializers.Serializer[Any]):
+    service = serializers.CharField(max_length=50)
+    version = serializers.CharField(
+        max_length=191, help_text="A version of the service's model, or `model:version`."
+    )
+    model = serializers.CharField(max_length=95, required=False, help_text="Checked against the service's.")
+    plan = serializers.CharField(
+        max_length=63, required=False, allow_blank=True, help_text="Empty: the service's."
+    )
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+    image = serializers.CharField(
+        max_length=95, required=False, allow_null=True, help_text="Runtime image; null: as the service says."
+    )
+    bypass = serializers.CharField(
+        max_length=MAX_REASON,
+        required=False,
+        allow_blank=True,
+        help_text="Why it may be released though its plan falls short of the release policy; takes the right "
+        "`releases.bypass`.",
+    )
+
+
+@extend_schema_serializer(component_name="RequiredReason")
+@example(examples.REASON)
+class ReasonSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=MAX_REASON, help_text="Why; kept in the record.")
+
+
+@example(examples.REASON)
+class OptionalReasonSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True, default="")
+
+
+class MoveSerializer(serializers.ModelSerializer[ReleaseMove]):
+    class Meta:
+        model = ReleaseMove
+        fields = ("id", "at", "before", "after", "actor", "note")

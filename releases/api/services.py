@@ -1,0 +1,121 @@
+from datetime import timedelta
+from typing import Any
+
+import django_filters
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts import selectors as accounts
+from accounts.models import Team
+from accounts.states import Right
+from common.api.views import Changed, Created, Listed, Read
+from models_registry.models import Model
+from releases import selectors, services
+from releases.api import serializers
+from releases.api.named import cluster_named, image_named, model_named, team_named, version_named
+from releases.models import Service
+from releases.pages.traffic_charts import span_over
+
+
+class ServiceFilter(django_filters.FilterSet):  # type: ignore[misc]
+    team = django_filters.CharFilter("team__name")
+    cluster = django_filters.CharFilter("cluster__name")
+    model = django_filters.CharFilter("model__name")
+
+
+class Services(Listed, Created, Read, Changed):
+    """Services: an address behind the gateway, and the version that answers there."""
+
+    queryset = Service.objects.select_related("team", "model", "cluster", "image", "stable_version__model")
+    serializer_class = serializers.ServiceSerializer
+    inputs = {
+        "create": serializers.NewServiceSerializer,
+        "partial_update": serializers.ServiceChangeSerializer,
+        "set_slow_threshold": serializers.NewSlowThresholdSerializer,
+        "release_header": serializers.ReleaseHeaderSerializer,
+    }
+    parameters = {"traffic": ("since", "until", "step_seconds")}
+    created_status = 202
+    lookup_field = "name"
+    lookup_url_kwarg = "service"
+    lookup_value_converter = "str"
+    sort = ("name", "-created_at")
+    search_fields = ("name", "description", "model__name")
+    filterset_class = ServiceFilter
+
+    def get_object(self) -> Service:
+        return selectors.summarised([super().get_object()])[0]
+
+    def shown(self, page: Any) -> Any:
+        return super().shown(selectors.summarised(page))
+
+    def create_one(self, given: dict[str, Any]) -> Service:
+        model = model_named(self, given.pop("model"))
+        if "plan" in given:
+            given["plan_name"] = given.pop("plan")
+        given |= {
+            "team": self._owner(given.pop("team", None), model),
+            "version": version_named(self, model, given.pop("version")),
+            "cluster": cluster_named(self, given["cluster"]),
+            "model": model,
+            "image": image_named(self, given.get("image")),
+        }
+        return selectors.summarised([services.create_service(actor=self.actor, **given)])[0]
+
+    def _owner(self, name: str | None, model: Model) -> Team:
+        """Who is in several teams means the model's, unless another is named."""
+        if name is None and accounts.may(self.actor, Right.SERVICES_WRITE, model.team):
+            return model.team
+        return team_named(self, name, Right.SERVICES_WRITE)
+
+    def change_one(self, instance: Service, given: dict[str, Any], expected: int | None) -> Service:
+        if "plan" in given:
+            given["plan_name"] = given.pop("plan")
+        if "image" in given:
+            given["image"] = image_named(self, given["image"])
+        changed = services.change_service(instance, actor=self.actor, expected_revision=expected, **given)
+        return selectors.summarised([changed])[0]
+
+    @extend_schema(responses=serializers.ReleaseKeySerializer)
+    @action(detail=True, methods=["post"], url_path="release-header")
+    def release_header(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Say who may choose stable or the candidate by a header."""
+        given = self.given()
+        key = services.set_release_header(
+            self.get_object(),
+            actor=self.actor,
+            header=given["release_header"],
+            reason=given.get("reason", ""),
+        )
+        shown = {"release_header": given["release_header"], "release_key": key or None}
+        return Response(serializers.ReleaseKeySerializer(shown).data, headers={"Cache-Control": "no-store"})
+
+    @extend_schema(parameters=[serializers.TrafficQuerySerializer], responses=serializers.TrafficSerializer)
+    @action(detail=True, methods=["get"])
+    def traffic(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """What each version answered over the last hours, minute by minute."""
+        service = self.get_object()
+        query = serializers.TrafficQuerySerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        given = query.validated_data
+        span = span_over(given["until"] - given["since"])
+        step = timedelta(seconds=given.get("step_seconds", span.step_seconds) // 60 * 60)
+        told = selectors.traffic_of(service, since=given["since"], until=given["until"], step=step)
+        shown = {"service": service.name, **given, "step_seconds": int(step.total_seconds()), "points": told}
+        return Response(serializers.TrafficSerializer(shown).data)
+
+    @extend_schema(responses=serializers.SlowThresholdSerializer(many=True), filters=False)
+    @action(detail=True, methods=["get"], url_path="slow-thresholds")
+    def slow_thresholds(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """From when on an answer of this service is slow: the newest first, and those before it."""
+        rows = selectors.slow_thresholds(self.get_object())[:100]
+        return Response(serializers.SlowThresholdSerializer(rows, many=True).data)
+
+    @extend_schema(responses={201: serializers.SlowThresholdSerializer})
+    @slow_thresholds.mapping.post
+    def set_slow_threshold(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Call slower than that slow, from the next release on."""
+        row = services.set_slow_threshold(self.get_object(), actor=self.actor, **self.given())
+        return Response(serializers.SlowThresholdSerializer(row).data, status=201)
