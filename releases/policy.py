@@ -28,6 +28,7 @@ TERMS: Mapping[str, Any] = {
     "plans": _("one of the plans: %(names)s"),
     "pinned": _("the plan %(name)s as it is, which a release policy names"),
     "team": _("what its team's policy demands"),
+    "header": _("that clients cannot choose the candidate before it is approved or judged"),
     "plans.none": _("no plan that both team and service allow"),
     "lacks.approval": _("It asks for no approval."),
     "lacks.another_person": _("It asks for no approval by another person than the requester."),

@@ -3,6 +3,7 @@
 from releases.forms.filters import ReleaseFilter, ServiceFilter
 from releases.forms.policy import PolicyForm, ServicePolicyForm
 from releases.forms.release import ReleaseForm
+from releases.forms.release_header import ReleaseHeaderForm
 from releases.forms.service import NewServiceForm, ServiceChangeForm
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "PolicyForm",
     "ReleaseFilter",
     "ReleaseForm",
+    "ReleaseHeaderForm",
     "ServiceChangeForm",
     "ServiceFilter",
     "ServicePolicyForm",

@@ -100,17 +100,25 @@ def record_bypass(release: Release, missing: Sequence[Term], *, actor: Actor, re
 
 
 def may_lower(
-    easier: Sequence[Term], *, actor: Actor, team: Team, reason: str, field: str = "reason"
+    easier: Sequence[Term],
+    *,
+    actor: Actor,
+    team: Team,
+    reason: str,
+    field: str = "reason",
+    advice: str = "",
 ) -> None:
-    """Raises BelowPolicy, BypassReasonMissing unless nothing is demanded less than before."""
+    """Raises BelowPolicy, BypassReasonMissing unless nothing is demanded less than before.
+
+    `advice`: what to do without the right.
+    """
     if not easier:
         return
     terms = ", ".join(str(term) for term in easier)
     sentence = _("It would no longer demand %(terms)s.") % {"terms": terms}
-    _require_bypass(actor, team, sentence, _("Demand at least as much as now."))
+    _require_bypass(actor, team, sentence, advice or _("Demand at least as much as now."))
     if not reason.strip():
-        advice = _("Say why that is right.")
-        raise BypassReasonMissing(fields={field: [f"{sentence} {advice}"]})
+        raise BypassReasonMissing(fields={field: [f"{sentence} {_('Say why that is right.')}"]})
 
 
 def record_lowering(easier: Sequence[Term], *, actor: Actor, subject: Model, team: Team, reason: str) -> None:

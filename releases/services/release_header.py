@@ -4,6 +4,7 @@ import secrets
 from typing import cast
 
 from django.db import transaction
+from django.db.models import F
 from django.utils.translation import gettext as _
 
 from accounts.services import require
@@ -13,9 +14,12 @@ from common.actor import Actor
 from gateway import routes as gateway_routes
 from gateway import services as gateway
 from gateway.models import sealed_key
+from releases import selectors
 from releases.errors import InvalidService
 from releases.events import ServiceChanged
 from releases.models import Service
+from releases.policy import Term, stricter
+from releases.services.policy import may_lower, record_lowering
 from releases.states import ReleaseHeader
 
 KEY_BYTES = 32
@@ -25,8 +29,11 @@ def set_release_header(service: Service, *, actor: Actor, header: str, reason: s
     """Let nobody, those who have a key, or everybody choose a side by `x-release`; also while a release runs.
 
     Returns the key, which is kept sealed and shown only now; empty unless `header` is `secret`. Asked for
-    again, it is another one, and the one before holds no longer. The gateway knows within seconds. Raises
-    NotAllowed, InvalidService.
+    again, it is another one, and the one before holds no longer. The gateway knows within seconds.
+
+    To open it to everybody where releases need an approval or a judge takes the right `releases.bypass` and a
+    `reason`: any client could reach the candidate before either. Raises NotAllowed, InvalidService,
+    BelowPolicy, BypassReasonMissing.
     """
     require(actor, Right.SERVICES_WRITE, service.team)
     if header not in ReleaseHeader.values:
@@ -34,8 +41,14 @@ def set_release_header(service: Service, *, actor: Actor, header: str, reason: s
         told = {"header": header, "choices": ", ".join(ReleaseHeader.values)}
         raise InvalidService(fields={"release_header": [words % told]})
     key = secrets.token_urlsafe(KEY_BYTES) if header == ReleaseHeader.SECRET else ""
-    before = service.release_header
     with transaction.atomic():
+        # Locks the row, so that nobody raises the policy between the look at it and the change.
+        Service.objects.filter(pk=service.pk).update(plan_name=F("plan_name"))
+        service.refresh_from_db(fields=["plan_name", "policy", "policy_replaces_team", "release_header"])
+        before = service.release_header
+        easier = _easier(service) if header == ReleaseHeader.OPEN != before else ()
+        advice = _("Let clients that send the key choose it.")
+        may_lower(easier, actor=actor, team=service.team, reason=reason, advice=advice)
         service.change(expected=None, release_header=header, sealed_release_key=sealed_key(key))
         gateway.set_release_header(
             service.name, cast("gateway_routes.ReleaseHeader", header), key=key, actor=actor
@@ -48,5 +61,14 @@ def set_release_header(service: Service, *, actor: Actor, header: str, reason: s
             reason=reason,
             detail={"from": before, "to": header},
         )
+        record_lowering(easier, actor=actor, subject=service, team=service.team, reason=reason)
         events.publish(ServiceChanged(service.pk))
     return key
+
+
+def _easier(service: Service) -> tuple[Term, ...]:
+    """What is no longer demanded, of the next release or of the active one, once every client may choose."""
+    policy = selectors.policy_of(service)
+    if (release := selectors.release_of(service)) is not None:
+        policy = stricter(policy, selectors.policy_at_start(release))
+    return (Term("header"),) if policy.approval != "none" or policy.judge else ()

@@ -14,13 +14,18 @@ from accounts.states import Right
 from common.actor import Actor
 from common.errors import Invalid, SlipwayError
 from common.pages.access import signed_in
-from common.pages.answers import done, is_part_request, page, refusals_at_the_form
+from common.pages.answers import done, is_part_request, page
 from common.pages.listing import list_page
 from releases import selectors, services
-from releases.forms import NewServiceForm, ReleaseForm, ServiceChangeForm, ServiceFilter
+from releases.forms import (
+    NewServiceForm,
+    ReleaseForm,
+    ReleaseHeaderForm,
+    ServiceChangeForm,
+    ServiceFilter,
+)
 from releases.models import Service
 from releases.pages.service import ServicePage
-from releases.states import ReleaseHeader
 
 SORTS = {
     "name": "name",
@@ -91,10 +96,8 @@ def service_settings(request: HttpRequest, name: str) -> HttpResponse:
         shown = {"form": typed, "service": service}
         return page(request, "releases/service_settings.html", shown, parts=CHOOSING)
     form = ServiceChangeForm(request.POST if request.method == "POST" else None, service=service, actor=actor)
-    context = {"form": form, "service": service, "shown": ServicePage(service, actor)}
-    context["release_headers"] = ReleaseHeader.choices
     if not form.is_bound:
-        return page(request, "releases/service_settings.html", context)
+        return _settings_page(request, service, form=form)
     if form.is_valid():
         changes = form.changes()
         try:
@@ -113,22 +116,50 @@ def service_settings(request: HttpRequest, name: str) -> HttpResponse:
                 _("Saved. The next release of %(name)s uses it.") % {"name": name},
                 to=f"/services/{name}/",
             )
-    return page(request, "releases/service_settings.html", context, status=UNPROCESSABLE)
+    return _settings_page(request, service, form=form)
 
 
 @require_POST
 @signed_in
-@refusals_at_the_form
 def release_header(request: HttpRequest, name: str) -> HttpResponse:
     """The one place where a new key is shown."""
     actor = of_request(request)
     service = visible_service(actor, name)
-    key = services.set_release_header(service, actor=actor, header=request.POST.get("release_header", ""))
+    form = ReleaseHeaderForm(request.POST, present=service.release_header)
+    if not form.is_valid():
+        return _settings_page(request, service, header_form=form)
+    header, reason = form.cleaned_data["release_header"], form.cleaned_data["reason"]
+    try:
+        key = services.set_release_header(service, actor=actor, header=header, reason=reason)
+    except SlipwayError as error:
+        _blame(form, error)
+        return _settings_page(request, service, header_form=form)
     if not key:
         return done(request, _("Saved. The gateway follows within seconds."), to=f"/services/{name}/")
     answer = page(request, "releases/release_key.html", {"service": service, "key": key}, status=201)
     answer["Cache-Control"] = "no-store"
     return answer
+
+
+def _settings_page(
+    request: HttpRequest,
+    service: Service,
+    *,
+    form: ServiceChangeForm | None = None,
+    header_form: ReleaseHeaderForm | None = None,
+) -> HttpResponse:
+    """Both forms, that one with its faults which was filled in."""
+    actor = of_request(request)
+    context = {
+        "form": form or ServiceChangeForm(service=service, actor=actor),
+        "header_form": header_form or ReleaseHeaderForm(present=service.release_header),
+        "service": service,
+        "shown": ServicePage(service, actor),
+    }
+    is_refused = any(one is not None and one.is_bound for one in (form, header_form))
+    return page(
+        request, "releases/service_settings.html", context, status=UNPROCESSABLE if is_refused else 200
+    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

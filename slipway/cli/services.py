@@ -5,9 +5,9 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from slipway.cli.context import context_of
+from slipway.cli.context import Context, context_of
 from slipway.cli.names import split_version
-from slipway.client import at
+from slipway.client import Document, Refused, at
 from slipway.exits import CommandFailed, Exit
 
 
@@ -47,8 +47,13 @@ def create(
     description: Annotated[str, typer.Option("--description")] = "",
     release_header: Annotated[
         ReleaseHeader | None,
-        typer.Option("--release-header", help="From whom x-release is taken; else as the server is set."),
+        typer.Option(
+            "--release-header", help="Who may choose the version by x-release: off, secret or open."
+        ),
     ] = None,
+    reason: Annotated[
+        str, typer.Option("--reason", help="With --release-header open: required where a policy applies.")
+    ] = "",
     settings: Annotated[
         Path | None, typer.Option("--settings", help="JSON file with the engine's settings.")
     ] = None,
@@ -72,9 +77,7 @@ def create(
         body["settings"] = _read_json(settings)
     document = context.client.create(at("services"), body)
     if release_header is not None:
-        document |= context.client.post(
-            at("services", name, "release-header"), {"release_header": release_header.value}
-        )
+        document |= _take_header(context, name, release_header, reason)
     context.show(document)
     if document.get("release_key"):
         context.say_secret(document["release_key"])
@@ -120,6 +123,16 @@ def show(typer_context: typer.Context, name: str) -> None:
     context.show(document)
     told = {key: document[key] for key in ("name", "state", "reason", "model", "stable", "candidate", "url")}
     context.table(("", ""), (told | {"traffic": _routed(document["weights"])}).items())
+
+
+def _take_header(context: Context, name: str, header: ReleaseHeader, reason: str) -> Document:
+    """Of a service that was just created. Raises CommandFailed."""
+    body = {"release_header": header.value, "reason": reason}
+    try:
+        return context.client.post(at("services", name, "release-header"), body)
+    except Refused as refused:
+        message = f"{name} is created, but takes x-release as before. {refused}"
+        raise CommandFailed(message, refused.exit) from None
 
 
 def _routed(weights: dict[str, Any]) -> str:

@@ -110,6 +110,21 @@ def test_a_service_tells_its_release_key_once(terminal: Terminal, scene: Scene) 
     assert terminal("service", "release-header", scene.name, "ajar").status == 2
 
 
+def test_only_who_may_bypass_opens_the_candidate_of_a_service(terminal: Terminal, scene: Scene) -> None:
+    opening = ("service", "release-header", scene.name, "open")
+    said = terminal(*opening, "--reason", "urgent")
+    assert (said.status, "releases.bypass" in said.err) == (7, True), said
+    boss = token_for(scene._person("cleo", Role.ADMIN))
+    said = terminal(*opening, token=boss)
+    assert (said.status, "reason: It would no longer demand" in said.err) == (2, True), said
+    assert terminal(*opening, "--reason", "a playground", token=boss).status == 0
+    said = terminal(
+        "service", "create", "twin", str(scene.v1), "--engine", "echo", "--release-header", "open"
+    )
+    assert said.status == 7
+    assert "twin is created, but takes x-release as before." in said.err
+
+
 def test_releases_are_listed_by_service_and_state(terminal: Terminal, scene: Scene) -> None:
     release = scene.start()
 

@@ -81,9 +81,15 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
 @example(examples.RELEASE_HEADER)
 class ReleaseHeaderSerializer(serializers.Serializer[Any]):
     release_header = serializers.ChoiceField(
-        choices=ReleaseHeader.choices, help_text="`secret` makes a new key; one made before holds no longer."
+        choices=ReleaseHeader.choices, help_text="`secret` makes a new key; the previous one stops working."
     )
-    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
+    reason = serializers.CharField(
+        max_length=MAX_REASON,
+        required=False,
+        allow_blank=True,
+        help_text="Required for `open` where releases need an approval or a judge step, which takes the right "
+        "`releases.bypass`.",
+    )
 
 
 @example(examples.RELEASE_KEY)
