@@ -1,6 +1,7 @@
 from typing import ClassVar
 
 from django.db import models
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 
@@ -94,6 +95,22 @@ class Pulse(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} {self.at:%H:%M:%S}"
+
+
+class DiskCondition(models.Model):
+    """A disk that is low or full, as it was told last; see `common.disk_watch`. No row: there is room."""
+
+    host = models.CharField(max_length=150)
+    path = models.CharField(max_length=1000)
+    """Of the home on it."""
+    state = models.CharField(max_length=10)
+    since = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["host", "path"], name="disk_condition_once")]
+
+    def __str__(self) -> str:
+        return f"disk of {self.path} on {self.host}: {self.state}"
 
 
 class IdempotentAnswer(models.Model):

@@ -1,5 +1,6 @@
 """Celery workers take due rows, too: each process of the pool by itself, without the broker."""
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from celery import Celery, bootsteps
@@ -15,22 +16,26 @@ THREADS = 2
 FINISH_WITHIN_SECONDS = 5.0
 
 _takers: "list[Taker]" = []
+_stopped = threading.Event()
 
 
 @worker_process_init.connect
 def begin_to_take(**_: Any) -> None:
     """In each pool process."""
     # Not before: Celery loads this module, and Django's apps after it.
+    from common.disk_watch import watch_disk
     from common.reconcile import kernel
     from common.reconcile.taking import Taker
 
     taker = Taker(kernel, role="worker", threads=THREADS)
     _takers[:] = [taker]
     taker.start()
+    watch_disk(_stopped)
 
 
 @worker_process_shutdown.connect
 def take_no_more(**_: Any) -> None:
+    _stopped.set()
     while _takers:
         _takers.pop().stop(within_seconds=FINISH_WITHIN_SECONDS)
 

@@ -5,6 +5,7 @@ the document shows how things stand then.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from rest_framework.serializers import BaseSerializer
@@ -21,6 +22,7 @@ from clusters.events import (
     WorkerStuck,
 )
 from clusters.models import Deployment, Worker
+from common.disk_watch import DiskFilled, DiskRanLow, DiskRecovered
 from common.models import AuditRecord
 from common.reconcile import StuckRow
 from common.webhooks.catalogue import EventType, Told, declare
@@ -79,6 +81,9 @@ ANNOUNCED: Mapping[type[Any], Callable[[Any], None]] = {
     WorkerLost: lambda event: announce("worker.lost", worker_id=event.worker_id),
     WorkerStuck: lambda event: announce("worker.stuck", worker_id=event.worker_id),
     StuckRow: lambda event: announce("work.stuck", kind=event.kind, id=event.id),
+    DiskRanLow: lambda event: announce("disk.low", **asdict(event)),
+    DiskFilled: lambda event: announce("disk.full", **asdict(event)),
+    DiskRecovered: lambda event: announce("disk.recovered", **asdict(event)),
 }
 """Witnesses: each notes the event for the webhooks, in the transaction where it happens."""
 
@@ -108,6 +113,21 @@ def declare_all() -> None:
         (
             "work.stuck",
             "Slipway gave something up and waits for a person. Told to no team's endpoint.",
+            _installation,
+        ),
+        (
+            "disk.low",
+            "A server's disk is almost full, or no longer full. Told to no team's endpoint.",
+            _installation,
+        ),
+        (
+            "disk.full",
+            "A server's disk is full: nothing new is written. Told to no team's endpoint.",
+            _installation,
+        ),
+        (
+            "disk.recovered",
+            "A server's disk has enough free space again. Told to no team's endpoint.",
             _installation,
         ),
         (

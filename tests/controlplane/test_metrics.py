@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 
 import pytest
+import yaml
 from django.conf import settings
 from django.db import DatabaseError
 from django.test import Client
@@ -71,6 +72,17 @@ def test_the_documentation_names_every_measure_and_no_other(client: Client, scen
 
     found = {family.name for family in families if family.name.startswith("slipway_")}
     assert found == {name.removesuffix("_total") for name in told}
+
+
+def test_every_alert_watches_samples_that_there_are(client: Client, scene: Scene) -> None:
+    _ = scene.worker
+    read = Reading(client)
+    (group,) = yaml.safe_load((settings.BASE_DIR / "docs" / "alerts.yaml").read_text())["groups"]
+    for rule in group["rules"]:
+        found = re.match(r"slipway_(\w+)(?:{(\w+)=\"(\w+)\"})? [=>]", rule["expr"])
+        assert found, rule
+        name, label, value = found.groups()
+        assert read(name, **({label: value} if label else {})) is not None, rule
 
 
 def test_nobody_has_to_sign_in_and_nothing_is_kept_by_a_cache(client: Client) -> None:

@@ -11,6 +11,7 @@ from accounts.reconcilers import EndpointReconciler, EventReconciler
 from accounts.services import create_webhook
 from clusters.events import DeploymentDegraded, WorkerLost
 from common import tasks
+from common.disk_watch import DiskFilled
 from common.events import publish
 from common.reconcile import Due, StuckRow, kernel
 from common.webhooks import catalogue
@@ -86,6 +87,21 @@ def test_what_got_stuck_is_for_the_installation_alone(scene):
     with transaction.atomic():
         publish(StuckRow("releases.release", 1))
     assert [body["data"] for body in told()] == [{"kind": "releases.release", "id": 1}]
+
+
+def test_a_full_disk_is_told_to_the_installation_with_its_figures(scene):
+    create_webhook(actor=SYSTEM, url="https://hooks.example.org/all")
+    with transaction.atomic():
+        publish(DiskFilled("node-a", "/srv/slipway", "low", 0, 10_000))
+    (body,) = told()
+    figures = {
+        "host": "node-a",
+        "path": "/srv/slipway",
+        "before": "low",
+        "free_bytes": 0,
+        "total_bytes": 10_000,
+    }
+    assert (body["type"], body["data"]) == ("disk.full", figures)
 
 
 def test_every_announced_type_is_declared():

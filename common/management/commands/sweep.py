@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
+from common.disk_watch import watch_disk
 from common.reconcile import kernel
 from common.reconcile.taking import EVERY_SECONDS, Taker
 from common.watchdog import watched
@@ -34,6 +35,7 @@ class Command(BaseCommand):
                 every_seconds=every,
             )
             taker.start()
+            watch_disk(stop)
             stop.wait()
             taker.stop()
             return 0
