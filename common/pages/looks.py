@@ -154,6 +154,10 @@ LOOKS: dict[str, dict[str, Look]] = {
         "failed": Look(_("Failed"), "bad", "circle-x"),
         "stopped": Look(_("Stopped"), "idle", "player-stop"),
     },
+    "disk": {
+        "low": Look(_("Disk low"), "warn", "database-exclamation"),
+        "full": Look(_("Disk full"), "bad", "database-x"),
+    },
     "part": {
         "up": Look(_("Up"), "good", "circle-check"),
         "starting": Look(_("Starting"), "busy", "progress"),

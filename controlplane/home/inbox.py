@@ -9,8 +9,11 @@ from django.utils.translation import gettext as _
 from accounts.selectors import may_everywhere
 from accounts.states import Right
 from clusters.models import Deployment
+from common import disk
 from common.actor import Actor
-from common.pages.disk_notice import notice
+from common.disk import DiskState
+from common.disk_watch import changed_at
+from common.pages.disk_notice import words
 from common.reconcile import Reconciled
 from models_registry import selectors as registry
 from models_registry.models import Model, RetentionRule
@@ -24,14 +27,19 @@ STUCK_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    kind: str
-    """`approval`, `stuck`, or a service's `degraded` or `failing`."""
+    subject: str
+    state: str
+    """Both as `common.pages.looks` names them."""
     title: str
     url: str
     since: datetime | None
     why: str
     detail: str = ""
     release: Release | None = None
+
+    @property
+    def is_approval(self) -> bool:
+        return (self.subject, self.state) == ("release", ReleaseState.WAITING_APPROVAL)
 
 
 def inbox(actor: Actor) -> list[Task]:
@@ -59,7 +67,8 @@ def _releases(actor: Actor) -> list[Task]:
         is_stuck = release.state == ReleaseState.STUCK
         tasks.append(
             Task(
-                "stuck" if is_stuck else "approval",
+                "release",
+                release.state if is_stuck else ReleaseState.WAITING_APPROVAL,
                 _("%(version)s to %(service)s") % {"version": release.version, "service": release.service},
                 f"/releases/{release.pk}/#decision",
                 waiting.since,
@@ -73,7 +82,15 @@ def _releases(actor: Actor) -> list[Task]:
 
 def _services(actor: Actor) -> list[Task]:
     return [
-        Task(one.summary.state, one.name, f"/services/{one.name}/", None, one.summary.reason, _("service"))
+        Task(
+            "service",
+            one.summary.state,
+            one.name,
+            f"/services/{one.name}/",
+            None,
+            one.summary.reason,
+            _("service"),
+        )
         for one in releases.services_in_trouble(actor)
     ]
 
@@ -139,7 +156,8 @@ def _store(actor: Actor) -> list[Task]:
         *(_stuck(row, str(row).capitalize(), address, "store") for row in stuck),
         *(
             Task(
-                "stuck",
+                "finding",
+                row.state,
                 _("Lost file %(sha256)s") % {"sha256": row.sha256[:12]},
                 address,
                 row.found_at,
@@ -153,15 +171,19 @@ def _store(actor: Actor) -> list[Task]:
 
 def _disk(actor: Actor) -> list[Task]:
     """For those who look after the machine."""
-    found = notice() if may_everywhere(actor, Right.FLEET_OPERATE) else None
-    if found is None:
+    if not may_everywhere(actor, Right.FLEET_OPERATE):
         return []
-    title = _("Disk full") if found.tone == "bad" else _("Disk almost full")
-    return [Task("stuck", title, reverse("store-page"), None, found.words)]
+    try:
+        room = disk.room()
+    except OSError:
+        return [Task("part", "down", _("Disk"), reverse("store-page"), None, words())]
+    if room.state is DiskState.OK:
+        return []
+    return [Task("disk", room.state, str(room.path), reverse("store-page"), changed_at(room), words())]
 
 
 def _stuck(row: Reconciled, title: str, url: str, detail: str = "") -> Task:
-    return Task("stuck", title, url, row.stuck_at, row.last_error, detail)
+    return Task("alert", "stuck", title, url, row.stuck_at, row.last_error, detail)
 
 
 def _of_model(row: Reconciled, title: str, model: Model, page: str, *ids: int) -> Task:

@@ -10,6 +10,8 @@ from django.test import Client
 from accounts.actors import of_user
 from common import disk
 from common.disk import MIB, Room
+from common.disk_watch import DiskWatch
+from common.models import DiskCondition
 from controlplane.home.inbox import inbox
 from tests.cast import PASSWORD, Api, client_of, person, token_of
 
@@ -52,11 +54,16 @@ def test_what_keeps_traffic_safe_or_makes_room_goes_on(left) -> None:
 def test_every_page_warns_before_and_says_when_it_is_full(left) -> None:
     admin = person("root", superuser=True)
     pages = client_of(admin)
-    for mib, words in ((900, "is almost full"), (10, "is full")):
+    for mib, words, badge in ((900, "is almost full", "Disk low"), (10, "is full", "Disk full")):
         left(mib)
         for path in ("/models/", "/settings/account/"):
             assert words in pages.get(path).content.decode()
-        assert [task.title.lower() for task in inbox(of_user(admin))] == [f"disk {words.removeprefix('is ')}"]
+        DiskWatch().look()
+        (task,) = inbox(of_user(admin))
+        assert (task.title, task.since) == ("/srv/slipway", DiskCondition.objects.get().since)
+        home = pages.get("/", headers=PART | {"HX-Target": "inbox"}).content.decode()
+        assert f"<span>{badge}</span>" in home
+        assert "Stuck" not in home
     left(9_000)
     assert "data-disk" not in pages.get("/models/").content.decode()
 

@@ -37,7 +37,7 @@ def test_an_approval_waits_for_who_may_give_it(scene: Scene) -> None:
 
     (task,) = inbox(actor_of(scene))
 
-    assert (task.kind, task.release, task.detail) == ("approval", release, "requested by someone")
+    assert (task.is_approval, task.release, task.detail) == (True, release, "requested by someone")
     assert task.url == f"/releases/{release.pk}/#decision"
     viewer = person("vera", ours=Role.VIEWER)
     assert inbox(actors.of_user(viewer)) == []
@@ -64,7 +64,7 @@ def test_what_is_stuck_waits_oldest_first_with_its_reason(scene: Scene) -> None:
 
     tasks = inbox(actor_of(scene))
 
-    assert [task.kind for task in tasks] == ["stuck"] * 5
+    assert [task.state for task in tasks] == ["stuck"] * 5
     assert [task.why for task in tasks] == [
         "No ports left.",
         "The disk is full.",
