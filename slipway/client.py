@@ -44,7 +44,8 @@ class Unreachable(CommandFailed):
     def __init__(self, url: str, reason: str, *, retry_after_s: float | None = None) -> None:
         self.retry_after_s = retry_after_s
         super().__init__(
-            f"{url} cannot be reached: {reason}. Is it up, and is --url right?", Exit.UNREACHABLE
+            f"{url} cannot be reached: {reason}. Check that the server is running and that --url is right.",
+            Exit.UNREACHABLE,
         )
 
 
@@ -161,11 +162,11 @@ class Client:
         try:
             response = self._http.request(method, address.path, **how)
         except UnicodeEncodeError:
-            raise CommandFailed("What was given is not all text in UTF-8.", Exit.USAGE) from None
+            raise CommandFailed("An argument is not valid UTF-8.", Exit.USAGE) from None
         except httpx2.TransportError as error:
             raise Unreachable(self.url, str(error) or type(error).__name__) from None
         if response.status_code in (502, 503, 504):
-            reason = f"it answers {response.status_code}"
+            reason = f"HTTP status {response.status_code}"
             raise Unreachable(self.url, reason, retry_after_s=_retry_after(response))
         if response.is_error:
             raise Refused(response.status_code, _problem(response), retry_after_s=_retry_after(response))
@@ -177,7 +178,7 @@ class Client:
         try:
             document = response.json()
         except ValueError:
-            raise Unreachable(self.url, "what answers there does not speak JSON") from None
+            raise Unreachable(self.url, "the response is not JSON") from None
         return document if isinstance(document, dict) else {"results": document}
 
 
@@ -186,7 +187,7 @@ def _escaped(segment: str) -> str:
     # An escaped slash is one again before routes are matched, and dots are resolved escaped or not.
     if segment in ("", ".", "..") or not segment.isprintable() or {*"/\\"} & {*segment}:
         raise CommandFailed(
-            f"{segment!r} is no name: it is empty, . or .., or has a slash or a control character in it.",
+            f"{segment!r} is not a valid name: it is empty, '.' or '..', or has a slash or control code.",
             Exit.USAGE,
         )
     return quote(segment, safe="")
@@ -205,16 +206,15 @@ def _checked_address(url: str) -> str:
     except httpx2.InvalidURL:
         fits = False
     if not fits:
-        raise CommandFailed(
-            f"--url '{url}' is not an address: give one such as http://127.0.0.1:8000.", Exit.USAGE
-        )
+        raise CommandFailed(f"--url '{url}' is not a URL: use one such as http://127.0.0.1:8000.", Exit.USAGE)
     return url.rstrip("/")
 
 
 def _check_token(token: str) -> None:
     if not (token.isascii() and token.isprintable()) or " " in token:
         raise CommandFailed(
-            "The API token holds spaces or characters that no token has: give it whole and alone.", Exit.USAGE
+            "The API token contains spaces or other invalid characters: give the token and nothing else.",
+            Exit.USAGE,
         )
 
 
@@ -231,7 +231,7 @@ def _problem(response: httpx2.Response) -> Mapping[str, Any]:
 
 
 def _told(status: int, problem: Mapping[str, Any]) -> str:
-    told = str(problem.get("detail") or problem.get("title") or f"The server answered {status}.")
+    told = str(problem.get("detail") or problem.get("title") or f"The server returned HTTP status {status}.")
     if status == 404 and (place := problem.get("instance")):
         # Whoever typed a command does not see the address that is meant.
         told = told.replace("It does not exist", f"{place} does not exist")

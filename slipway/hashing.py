@@ -51,7 +51,7 @@ def listed(directory: Path, *, ignore: Sequence[str]) -> list[LocalFile]:
         _walk(directory, "", ignore), key=lambda file: file.path.encode("utf-8", "surrogateescape")
     )
     if not found:
-        raise CommandFailed(f"{directory} holds no files to push.", Exit.USAGE)
+        raise CommandFailed(f"{directory} contains no files to push.", Exit.USAGE)
     return found
 
 
@@ -74,10 +74,10 @@ def _walk(directory: Path, prefix: str, ignore: Sequence[str]) -> Iterator[Local
                     status.st_mtime_ns,
                 )
             else:
-                what = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "no regular file"
+                what = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "not a regular file"
                 raise CommandFailed(
-                    f"{path} is {what}. Push a copy without such (`cp -rL`, or `hf download --local-dir`), "
-                    "or leave it out with --ignore.",
+                    f"{path} is {what}. Push a copy without it (`cp -rL`, or `hf download --local-dir`), "
+                    "or exclude it with --ignore.",
                     Exit.FAILED,
                 )
 
@@ -112,7 +112,7 @@ def _sha256(file: LocalFile, counted: Callable[[int], None]) -> str:
         raise CommandFailed(f"{file.location} cannot be read: {error.strerror}.", Exit.USAGE) from None
     if size != file.size:
         raise CommandFailed(
-            f"{file.path} changed while it was read. Push when nobody writes to it.", Exit.FAILED
+            f"{file.path} changed while it was read. Push again when no process writes to it.", Exit.FAILED
         )
     return digest.hexdigest()
 

@@ -212,5 +212,5 @@ def _read(part: Part) -> bytes:
     except OSError as error:
         raise CommandFailed(f"{file.location} cannot be read: {error.strerror}.", Exit.FAILED) from None
     if len(body) != part.stop - part.start:
-        raise CommandFailed(f"{file.path} changed while it was pushed. Push again.", Exit.FAILED)
+        raise CommandFailed(f"{file.path} changed during the upload. Push again.", Exit.FAILED)
     return body

@@ -59,14 +59,15 @@ def settings(
         str, typer.Option("--url", envvar="SLIPWAY_URL", help="Address of the console.")
     ] = "http://127.0.0.1:8000",
     token: Annotated[
-        str, typer.Option("--token", envvar="SLIPWAY_TOKEN", help="API token; better kept in the variable.")
+        str,
+        typer.Option("--token", envvar="SLIPWAY_TOKEN", help="API token; prefer the environment variable."),
     ] = "",
     token_file: Annotated[
         Path | None,
-        typer.Option("--token-file", envvar="SLIPWAY_TOKEN_FILE", help="File that holds the API token."),
+        typer.Option("--token-file", envvar="SLIPWAY_TOKEN_FILE", help="File that contains the API token."),
     ] = None,
     output: Annotated[
-        OutputFormat, typer.Option("--output", "-o", help="json: one document on stdout, words on stderr.")
+        OutputFormat, typer.Option("--output", "-o", help="json: one document on stdout, messages on stderr.")
     ] = OutputFormat.TEXT,
 ) -> None:
     typer_context.obj = Context(
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str] | None = None, *, outside: Outside | None = No
         sys.stderr.write(f"slipway: {failure}\n")
         sys.exit(failure.exit)
     except KeyboardInterrupt:
-        sys.stderr.write("slipway: interrupted; what was started on the server goes on.\n")
+        sys.stderr.write("slipway: interrupted; what was started on the server continues.\n")
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()

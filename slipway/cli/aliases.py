@@ -10,12 +10,12 @@ from slipway.cli.options import Reason, VersionLabel, Yes
 from slipway.client import at
 from slipway.exits import CommandFailed, Exit
 
-app = typer.Typer(help="Aliases: names that move between versions, and remember.", no_args_is_help=True)
+app = typer.Typer(help="Aliases: names that point at versions, with their history.", no_args_is_help=True)
 
 MOST = 100
 Names = Annotated[list[str], typer.Argument(metavar="MODEL ALIAS...")]
 OfModel = Annotated[
-    str | None, typer.Option("--model", "-m", help="The model, instead of before the alias.", hidden=True)
+    str | None, typer.Option("--model", "-m", help="The model; same as the first argument.", hidden=True)
 ]
 
 
@@ -23,16 +23,16 @@ def _named(given: list[str], model: str | None, *, what: str, least: int, most: 
     """The model, and the aliases of it. Raises CommandFailed."""
     named = given if model is None else [model, *given]
     if not 1 + least <= len(named) <= 1 + most:
-        raise CommandFailed(f"Say which: {what}.", Exit.USAGE)
+        raise CommandFailed(f"Missing or extra argument. Usage: {what}.", Exit.USAGE)
     return named[0], named[1:]
 
 
 @app.command("set")
 def set_alias(
     typer_context: typer.Context,
-    alias: Annotated[str, typer.Argument(help="For example production.")],
+    alias: Annotated[str, typer.Argument(help="Such as production.")],
     version: VersionLabel,
-    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the history.")] = "",
+    reason: Annotated[str, typer.Option("--reason", "-r", help="Reason; recorded in the history.")] = "",
 ) -> None:
     """Point an alias at a version."""
     context = context_of(typer_context)
@@ -40,21 +40,20 @@ def set_alias(
     body = {"version": name, "reason": context.asked_for(reason)}
     document = context.client.put(at("models", model, "aliases", alias), body)
     context.show(document)
-    context.say(f"{model}:{alias} is {name}")
+    context.say(f"{model}:{alias} points at {name}")
 
 
 @app.command("history")
 def history(
     typer_context: typer.Context,
     given: Annotated[
-        list[str] | None, typer.Argument(metavar="MODEL [ALIAS]", help="All of the model, or only this one.")
+        list[str] | None,
+        typer.Argument(metavar="MODEL [ALIAS]", help="All aliases of the model, or only this one."),
     ] = None,
     model: OfModel = None,
-    moment: Annotated[
-        str, typer.Option("--at", help="Only what was in force then, such as 2026-03-03T14:00Z.")
-    ] = "",
+    moment: Annotated[str, typer.Option("--at", help="State at this time, such as 2026-03-03T14:00Z.")] = "",
 ) -> None:
-    """Who pointed the aliases at what, when, and why; with --at, what each was at that moment."""
+    """Show who moved the aliases, when and why; with --at, where each pointed at that time."""
     context = context_of(typer_context)
     model, aliases = _named(given or [], model, what="MODEL, or MODEL ALIAS", least=0, most=1)
     alias, moment = "".join(aliases), _with_zone(context, moment)
@@ -63,11 +62,11 @@ def history(
     rows = list(context.client.each(address, at=moment))
     context.show(rows)
     if not rows:
-        when = f"named a version at {moment}" if moment else "has ever been set"
+        when = f"pointed at a version at {moment}" if moment else "has ever been set"
         context.say(f"No alias {alias} of {model} {when}." if alias else f"No alias of {model} {when}.")
         return
     context.table(
-        ("AT", "ALIAS", "FROM", "TO", "DIGEST", "BY", "RELEASE", "WHY"),
+        ("AT", "ALIAS", "FROM", "TO", "DIGEST", "BY", "RELEASE", "REASON"),
         (
             (
                 r["at"],
@@ -90,7 +89,7 @@ def list_aliases(
     given: Annotated[list[str] | None, typer.Argument(metavar="MODEL")] = None,
     model: OfModel = None,
 ) -> None:
-    """The aliases of a model, and which of them are protected."""
+    """List the aliases of a model, and which of them are protected."""
     context = context_of(typer_context)
     model, _ = _named(given or [], model, what="MODEL", least=0, most=0)
     rows = list(context.client.each(at("models", model, "aliases")))
@@ -99,7 +98,7 @@ def list_aliases(
         row["protected"] = row["name"] in protected
     context.show(rows)
     context.table(
-        ("ALIAS", "VERSION", "SINCE", "BY", "WHY", "PROTECTED"),
+        ("ALIAS", "VERSION", "SINCE", "BY", "REASON", "PROTECTED"),
         (
             (
                 r["name"],
@@ -113,7 +112,7 @@ def list_aliases(
         ),
     )
     if unused := sorted(set(protected) - {row["name"] for row in rows}):
-        context.say(f"Protected, and pointing nowhere: {', '.join(unused)}")
+        context.say(f"Protected but not set: {', '.join(unused)}")
 
 
 @app.command("delete")
@@ -128,7 +127,7 @@ def delete(
     context = context_of(typer_context)
     model, (alias,) = _named(given, model, what="MODEL ALIAS", least=1, most=1)
     document = context.client.get(at("models", model, "aliases", alias))
-    context.confirm(f"Delete {model}:{alias}, which is {document['version']}?", yes=yes)
+    context.confirm(f"Delete {model}:{alias}, which points at {document['version']}?", yes=yes)
     why = context.asked_for(reason)
     context.client.delete(at("models", model, "aliases", alias), reason=why)
     context.show({"model": model, "name": alias, "deleted": True})
@@ -137,14 +136,14 @@ def delete(
 
 @app.command("protect")
 def protect(typer_context: typer.Context, given: Names, model: OfModel = None) -> None:
-    """Let only approvers and admins of the team create, move or delete aliases of these names."""
+    """Allow only approvers and admins of the team to create, move or delete these aliases."""
     model, aliases = _named(given, model, what="MODEL ALIAS...", least=1, most=MOST)
     _protect(typer_context, model, lambda protected: protected | set(aliases))
 
 
 @app.command("unprotect")
 def unprotect(typer_context: typer.Context, given: Names, model: OfModel = None) -> None:
-    """Let every developer of the team move these again."""
+    """Allow every developer of the team to move these aliases again."""
     model, aliases = _named(given, model, what="MODEL ALIAS...", least=1, most=MOST)
     _protect(typer_context, model, lambda protected: protected - set(aliases))
 
@@ -152,14 +151,15 @@ def unprotect(typer_context: typer.Context, given: Names, model: OfModel = None)
 def _with_zone(context: Context, moment: str) -> str:
     """A moment that names no time zone is one of UTC, and that is said."""
     try:
-        is_plain = datetime.fromisoformat(moment).tzinfo is None
+        given = datetime.fromisoformat(moment)
     except ValueError:
         return moment
-    if is_plain:
+    if given.tzinfo is None:
+        plain = given.isoformat()
         context.progress.print(
-            f"{moment} is taken as UTC; for another time zone add it, as in {moment}+02:00.", markup=False
+            f"{moment} is taken as UTC; for another time zone append it, as in {plain}+02:00.", markup=False
         )
-        return f"{datetime.fromisoformat(moment).isoformat()}Z"
+        return f"{plain}Z"
     return moment
 
 
@@ -170,4 +170,4 @@ def _protect(typer_context: typer.Context, model: str, changed: Callable[[set[st
         lambda found: {"protected_aliases": sorted(changed(set(found["protected_aliases"])))},
     )
     context.show(document)
-    context.say(f"Protected of {model}: {', '.join(document['protected_aliases']) or 'no alias'}")
+    context.say(f"Protected aliases of {model}: {', '.join(document['protected_aliases']) or 'none'}")

@@ -100,7 +100,9 @@ class Context:
         if reason:
             return reason
         if not sys.stdin.isatty():
-            raise CommandFailed("Say why: --reason '...'; it is kept in the record.", Exit.USAGE)
+            raise CommandFailed(
+                "A reason is required: --reason '...'. It is recorded in the audit log.", Exit.USAGE
+            )
         return str(typer.prompt("Reason", err=True))
 
     def confirm(self, question: str, *, yes: bool) -> None:
@@ -108,16 +110,16 @@ class Context:
         if yes:
             return
         if not sys.stdin.isatty():
-            raise CommandFailed(f"{question} Say so with --yes.", Exit.USAGE)
+            raise CommandFailed(f"{question} Confirm with --yes.", Exit.USAGE)
         if not typer.confirm(question, err=True):
-            raise CommandFailed("Nothing was done.", Exit.FAILED)
+            raise CommandFailed("Cancelled; nothing was changed.", Exit.FAILED)
 
     def _read_token(self) -> str:
         if self.token:
             return self.token.strip()
         if self.token_file is None:
             raise CommandFailed(
-                "No API token: set SLIPWAY_TOKEN, or name a file with --token-file.", Exit.USAGE
+                "No API token: set SLIPWAY_TOKEN, or give a file with --token-file.", Exit.USAGE
             )
         return secret_of(self.token_file, option="--token-file")
 

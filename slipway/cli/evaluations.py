@@ -1,4 +1,4 @@
-"""`slipway models evaluate`, `figures` and `compare`: what versions reached, and what sets two apart."""
+"""`slipway models evaluate`, `metrics` and `compare`: metrics of versions, and how two versions differ."""
 
 import json
 import math
@@ -18,18 +18,25 @@ def evaluate(
     version: VersionLabel,
     figure: Annotated[
         list[str],
-        typer.Option("--figure", "-f", metavar="NAME=VALUE", help="Such as accuracy=0.71; repeatable."),
+        typer.Option(
+            "--metric",
+            "--figure",
+            "-m",
+            "-f",
+            metavar="NAME=VALUE",
+            help="Such as accuracy=0.71; repeatable.",
+        ),
     ],
-    dataset: Annotated[str, typer.Option("--dataset", "-d", help="What they were measured on.")] = "",
+    dataset: Annotated[str, typer.Option("--dataset", "-d", help="Dataset they were measured on.")] = "",
     unit: Annotated[str | None, typer.Option("--unit", help="Such as % or ms.")] = None,
     higher_is_better: Annotated[
         bool | None,
-        typer.Option("--higher-is-better/--lower-is-better", help="As was told before by default."),
+        typer.Option("--higher-is-better/--lower-is-better", help="Default: as recorded before."),
     ] = None,
-    link: Annotated[str | None, typer.Option("--link", help="Address where the run can be seen.")] = None,
+    link: Annotated[str | None, typer.Option("--link", help="URL of the evaluation run.")] = None,
     reason: Reason = "",
 ) -> None:
-    """Record what a version reached; NAME= with nothing behind it takes a figure back."""
+    """Add metrics to a version; NAME= without a value removes the metric."""
     context = context_of(typer_context)
     model, name = split_version(version)
     told = {"unit": unit, "higher_is_better": higher_is_better, "link": link}
@@ -38,23 +45,23 @@ def evaluate(
     _say(context, context.client.put(at("models", model, "versions", name, "evaluations"), body))
 
 
-def figures(
+def metrics(
     typer_context: typer.Context,
     version: VersionLabel,
     history: Annotated[
-        bool, typer.Option("--history", help="All that was ever recorded, newest first.")
+        bool, typer.Option("--history", help="Every value ever recorded, newest first.")
     ] = False,
 ) -> None:
-    """What was recorded of a version, and what its model card tells."""
+    """Show the metrics of a version: those recorded, and those of its model card."""
     context = context_of(typer_context)
     model, name = split_version(version)
     if history:
         rows = list(context.client.each(at("models", model, "versions", name, "evaluations", "history")))
         context.show(rows)
         context.table(
-            ("AT", "FIGURE", "DATASET", "VALUE", "BY"),
+            ("AT", "METRIC", "DATASET", "VALUE", "BY"),
             (
-                (r["at"], r["name"], r["dataset"], "taken back" if r["value"] is None else _value(r), r["by"])
+                (r["at"], r["name"], r["dataset"], "removed" if r["value"] is None else _value(r), r["by"])
                 for r in rows
             ),
         )
@@ -67,21 +74,21 @@ def compare(
     version: VersionLabel,
     other: Annotated[str, typer.Argument(help="Another version of the model.")],
 ) -> None:
-    """What changes from one version to another: files, configuration, tokenizer, card and figures."""
+    """Compare two versions: files, configuration, tokenizer, model card and metrics."""
     context = context_of(typer_context)
     model, name = split_version(version)
     other = other.removeprefix(f"{model}:")
     found = context.client.get(at("models", model, "versions", name, "compare", other))
     context.show(found)
     kinds = found["bytes"].items()
-    context.say(", ".join(f"{size(count)} {kind}" for kind, count in kinds if count) or "No bytes")
+    context.say(", ".join(f"{size(count)} {kind}" for kind, count in kinds if count) or "No files")
     files = [file for file in found["files"] if file["change"] != "same"]
     context.table(("FILE", "", name, other), (_file(file) for file in files))
     keys = [*found["config"], *found["facts"]]
     context.table(("KEY", "", name, other), map(_key, keys))
     tokenizer = found["tokenizer"]
     context.say(f"Tokenizer {tokenizer['change']}, chat template {tokenizer['chat_template']}")
-    context.table(("FIGURE", "DATASET", name, other, "DIFFERENCE"), map(_difference, found["figures"]))
+    context.table(("METRIC", "DATASET", name, other, "DIFFERENCE"), map(_difference, found["figures"]))
     context.say(f"Model card {found['card']['change']}")
     for line in found["card"]["lines"]:
         context.say(line)
@@ -95,7 +102,7 @@ def _figure(text: str) -> dict[str, Any]:
         value = math.nan
     if not (name and equals) or (value is not None and not math.isfinite(value)):
         raise CommandFailed(
-            f"--figure '{text}' is not of the form NAME=VALUE, such as accuracy=0.71.", Exit.USAGE
+            f"--metric '{text}' is not of the form NAME=VALUE, such as accuracy=0.71.", Exit.USAGE
         )
     return {"name": name, "value": value}
 
@@ -103,7 +110,7 @@ def _figure(text: str) -> dict[str, Any]:
 def _say(context: Context, found: Document) -> None:
     context.show(found)
     context.table(
-        ("FIGURE", "DATASET", "VALUE", "FROM", "AT"),
+        ("METRIC", "DATASET", "VALUE", "SOURCE", "AT"),
         (
             (one["name"], one["dataset"], _value(one), one["by"] or "model card", one["at"])
             for one in found["figures"]

@@ -9,7 +9,7 @@ from slipway.cli.context import context_of
 from slipway.cli.options import Reason
 from slipway.client import at
 
-app = typer.Typer(help="Exemptions: versions with code that may be served for a while.", no_args_is_help=True)
+app = typer.Typer(help="Custom-code policy: exemptions for versions that contain code.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -17,15 +17,15 @@ def list_exemptions(
     typer_context: typer.Context,
     team: Annotated[str, typer.Option("--team", help="Only of this team.")] = "",
     model: Annotated[str, typer.Option("--model", "-m", help="Only of this model.")] = "",
-    ended: Annotated[bool, typer.Option("--all", help="Those that are over, too.")] = False,
+    ended: Annotated[bool, typer.Option("--all", help="Expired and ended ones, too.")] = False,
 ) -> None:
-    """Exemptions that hold."""
+    """List active exemptions."""
     context = context_of(typer_context)
     given = {"team": team, "model": model} | ({} if ended else {"in_force": "true"})
     rows = list(context.client.each(at("code-exemptions"), **given))
     context.show(rows)
     context.table(
-        ("ID", "TEAM", "MODEL", "COVERS", "UNTIL", "BY", "WHY"),
+        ("ID", "TEAM", "MODEL", "COVERS", "EXPIRES", "BY", "REASON"),
         (
             (
                 row["id"],
@@ -45,17 +45,17 @@ def list_exemptions(
 def give(
     typer_context: typer.Context,
     team: str,
-    model: Annotated[str, typer.Option("--model", "-m", help="Only this model; else all of the team.")] = "",
-    days: Annotated[int, typer.Option("--days", min=1, max=180, help="It ends by itself.")] = 30,
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="Only this model; default: every model of the team.")
+    ] = "",
+    days: Annotated[int, typer.Option("--days", min=1, max=180, help="Days until it expires.")] = 30,
     runnable: Annotated[
         bool,
-        typer.Option(
-            "--runnable", help="Formats that run code, such as pickles, may enter and be served too."
-        ),
+        typer.Option("--runnable", help="Also allow formats that can execute code, such as pickle."),
     ] = False,
     reason: Reason = "",
 ) -> None:
-    """Let versions with code be served for a while."""
+    """Add an exemption: versions that contain code may be served until it expires."""
     context = context_of(typer_context)
     until = (datetime.now(UTC) + timedelta(days=days)).isoformat()
     body = {
@@ -66,7 +66,7 @@ def give(
     }
     document = context.client.create(at("code-exemptions"), body | ({"model": model} if model else {}))
     context.show(document)
-    context.say(f"Exemption {document['id']} holds until {document['until']}")
+    context.say(f"Exemption {document['id']} expires at {document['until']}")
 
 
 @app.command("end")
@@ -75,9 +75,9 @@ def end(
     exemption: int,
     reason: Reason = "",
 ) -> None:
-    """End an exemption before its time."""
+    """End an exemption before it expires."""
     context = context_of(typer_context)
     body = {"reason": context.asked_for(reason)}
     document = context.client.post(at("code-exemptions", exemption, "end"), body)
     context.show(document)
-    context.say(f"Exemption {document['id']} is over")
+    context.say(f"Exemption {document['id']} has ended")

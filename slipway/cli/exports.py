@@ -26,7 +26,7 @@ from slipway.client import Document, at
 OPEN = ("sending", *HALTED)
 
 app = typer.Typer(
-    help="Exports of versions; `models export` begins one and waits for it.", no_args_is_help=True
+    help="Exports of versions; `models export` starts one and waits for it.", no_args_is_help=True
 )
 
 
@@ -34,32 +34,34 @@ def export(
     typer_context: typer.Context,
     version: VersionLabel,
     repository: Annotated[
-        str, typer.Argument(help="org/name, org/name@branch, or with --kind slipway the model's name there.")
+        str, typer.Argument(help="org/name, org/name@branch, or with --kind slipway the target model.")
     ],
     kind: Annotated[
         str, typer.Option("--kind", help="huggingface (a repository) or slipway (another Slipway).")
     ] = "huggingface",
     endpoint: Annotated[
-        str, typer.Option("--endpoint", help="Where that is; empty: the server's default for exports.")
+        str, typer.Option("--endpoint", help="URL of the destination; default: as the server is configured.")
     ] = "",
-    create: Annotated[bool, typer.Option("--create", help="Make what is missing there.")] = False,
-    public: Annotated[bool, typer.Option("--public", help="With --create: everybody may read it.")] = False,
+    create: Annotated[
+        bool, typer.Option("--create", help="Create the repository, branch or model if missing.")
+    ] = False,
+    public: Annotated[
+        bool, typer.Option("--public", help="With --create: make the repository public.")
+    ] = False,
     allow: Allow = None,
     ignore: Ignore = None,
     hub_token_file: Annotated[
         Path | None,
-        typer.Option("--hub-token-file", help="File with a token that may write there."),
+        typer.Option("--hub-token-file", help="File with a token that has write access."),
     ] = None,
-    reason: Annotated[
-        str, typer.Option("--reason", help="Why it is published; asked for when it is missing.")
-    ] = "",
+    reason: Annotated[str, typer.Option("--reason", help="Reason; prompted for if missing.")] = "",
     wait: Wait = True,
     timeout: Timeout = 3600,
 ) -> None:
-    """Publish a version elsewhere; exit 0 when it is held there, 1 when it is not.
+    """Export a version to a hub or another Slipway; exit 0 on success, 1 on failure.
 
-    Asked again, it joins the export that runs, resumes one that was paused or interrupted, or looks whether
-    the version is there already.
+    Run again, it follows the running export, resumes a paused or interrupted one, or finds that the version
+    is there already.
     """
     context = context_of(typer_context)
     model, name = split_version(version)
@@ -119,13 +121,13 @@ def list_exports(
     state: States = None,
     limit: Limit = 20,
 ) -> None:
-    """Exports, newest first."""
+    """List exports, newest first."""
     context = context_of(typer_context)
     asked = {"model": model, "version": version, "state": state}
     rows = context.client.get(at("exports"), limit=limit, **asked)["results"]
     context.show(rows)
     context.table(
-        ("ID", "VERSION", "TO", "WHERE", "STATE", "COMMIT", "BY", "BEGAN"),
+        ("ID", "VERSION", "DESTINATION", "ENDPOINT", "STATE", "COMMIT", "BY", "STARTED"),
         (
             (
                 row["id"],
@@ -146,7 +148,7 @@ def list_exports(
 def show(
     typer_context: typer.Context, number: Number, wait: WaitForEnd = False, timeout: Timeout = 3600
 ) -> None:
-    """One export: why it is made, how far it is, and the commit that holds the version."""
+    """Show an export: its reason, its progress, and the commit it made."""
     context = context_of(typer_context)
     address = at("exports", number)
     document = context.client.get(address)
@@ -163,11 +165,11 @@ def retry(
     number: Number,
     hub_token_file: Annotated[
         Path | None,
-        typer.Option("--hub-token-file", help="File with a token in place of the stored one."),
+        typer.Option("--hub-token-file", help="File with a token that replaces the stored one."),
     ] = None,
     reason: Reason = "",
 ) -> None:
-    """Begin a failed export again, with another token if one is given."""
+    """Retry a failed export, with another token if one is given."""
     context = context_of(typer_context)
     body = {"reason": reason} | (
         {"token": secret_of(hub_token_file, option="--hub-token-file")} if hub_token_file else {}
@@ -193,9 +195,9 @@ add_verbs(
     app,
     at("exports"),
     {
-        "pause": "Stop sending; it can go on from there.",
-        "resume": "Go on after a pause or an interruption.",
-        "cancel": "Stop it for good; a commit that was on its way may still have arrived.",
+        "pause": "Pause an export.",
+        "resume": "Resume a paused or interrupted export.",
+        "cancel": "Cancel an export; a commit already sent may still arrive.",
     },
     tell=_say,
 )

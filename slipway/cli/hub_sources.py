@@ -9,26 +9,26 @@ from slipway.cli.options import Allow, HubTokenFile, Ignore, Number, OnlyModel, 
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
-app = typer.Typer(help="Repositories on hubs that models follow.", no_args_is_help=True)
+app = typer.Typer(help="Sources: repositories on hubs that models follow.", no_args_is_help=True)
 
-Every = Annotated[int | None, typer.Option("--every", help="Look for a new commit so often, in seconds.")]
+Every = Annotated[int | None, typer.Option("--every", help="Check interval for new commits, in seconds.")]
 ReleaseTo = Annotated[
-    str, typer.Option("--release-to", help="Service that gets every new version by a release, in your name.")
+    str, typer.Option("--release-to", help="Service to which every new version is released, in your name.")
 ]
 Plan = Annotated[
     str | None,
-    typer.Option("--plan", help="Of those releases; empty: the service's own.", show_default=False),
+    typer.Option("--plan", help="Plan of those releases; empty: the service's.", show_default=False),
 ]
 
 
 @app.command("list")
 def list_sources(typer_context: typer.Context, model: OnlyModel = "") -> None:
-    """What models follow, and how the last sync of each went."""
+    """List the followed repositories with the state of their last sync."""
     context = context_of(typer_context)
     rows = list(context.client.each(at("hub-sources"), model=model))
     context.show(rows)
     context.table(
-        ("ID", "MODEL", "REPOSITORY", "HUB", "EVERY", "RELEASES TO", "LAST SYNC", "VERSION"),
+        ("ID", "MODEL", "REPOSITORY", "HUB", "CHECKED", "RELEASES TO", "LAST SYNC", "VERSION"),
         (
             (
                 row["id"],
@@ -47,7 +47,7 @@ def list_sources(typer_context: typer.Context, model: OnlyModel = "") -> None:
 
 @app.command("places")
 def places(typer_context: typer.Context) -> None:
-    """Where `models import` and `follow` may read from: import roots of the server, and hubs."""
+    """List where `models import` and `follow` can read from: import roots of the server, and hubs."""
     context = context_of(typer_context)
     found = context.client.get(at("import-places"))
     context.show(found)
@@ -57,7 +57,7 @@ def places(typer_context: typer.Context) -> None:
 
 @app.command("show")
 def show(typer_context: typer.Context, number: Number) -> None:
-    """One source."""
+    """Show a source."""
     context = context_of(typer_context)
     _tell(context, context.client.get(at("hub-sources", number)))
 
@@ -68,11 +68,9 @@ def follow(
     model: Annotated[str, typer.Argument(help="Model that gets the versions.")],
     repository: Annotated[str, typer.Argument(help="org/name or org/name@revision.")],
     endpoint: Annotated[
-        str, typer.Option("--endpoint", help="Address of the hub; empty: the server's default hub.")
+        str, typer.Option("--endpoint", help="URL of the hub; default: the server's default hub.")
     ] = "",
-    kind: Annotated[
-        str, typer.Option("--kind", help="Protocol that the hub speaks: huggingface or modelscope.")
-    ] = "huggingface",
+    kind: Annotated[str, typer.Option("--kind", help="Hub API: huggingface or modelscope.")] = "huggingface",
     every: Every = None,
     allow: Allow = None,
     ignore: Ignore = None,
@@ -80,7 +78,7 @@ def follow(
     release_to: ReleaseTo = "",
     plan: Plan = None,
 ) -> None:
-    """Follow a repository; with --every at once and then so often, else when `models sync` asks for it."""
+    """Follow a repository: sync it now and at every check interval, or, without --every, only on request."""
     context = context_of(typer_context)
     repo_id, _, revision = repository.removeprefix("hf://").partition("@")
     body = {"model": model, "repo_id": repo_id, "endpoint": endpoint, "kind": kind}
@@ -102,19 +100,19 @@ def edit(
     number: Number,
     revision: Annotated[str, typer.Option("--revision", help="Follow this branch, tag or commit.")] = "",
     every: Every = None,
-    no_schedule: Annotated[bool, typer.Option("--no-schedule", help="Only when asked for.")] = False,
+    no_schedule: Annotated[bool, typer.Option("--no-schedule", help="Sync only on request.")] = False,
     allow: Allow = None,
     ignore: Ignore = None,
-    all_files: Annotated[bool, typer.Option("--all-files", help="Forget both kinds of patterns.")] = False,
+    all_files: Annotated[bool, typer.Option("--all-files", help="Remove both kinds of patterns.")] = False,
     hub_token_file: HubTokenFile = None,
-    forget_token: Annotated[bool, typer.Option("--forget-token", help="The repository is open.")] = False,
+    forget_token: Annotated[bool, typer.Option("--forget-token", help="Remove the stored token.")] = False,
     release_to: ReleaseTo = "",
     register_only: Annotated[
-        bool, typer.Option("--register-only", help="Release new versions nowhere.")
+        bool, typer.Option("--register-only", help="Do not release new versions.")
     ] = False,
     plan: Plan = None,
 ) -> None:
-    """Change what is given; all else stays, hub and repository for good."""
+    """Change the options given; hub and repository cannot be changed."""
     context = context_of(typer_context)
     given = {
         "revision": revision,
@@ -132,36 +130,36 @@ def edit(
         ("--register-only", register_only, {"release_to": "", "release_plan": ""}),
     ):
         if is_said and not body.keys().isdisjoint(cleared):
-            raise CommandFailed(f"{flag} takes back what another option gives. Leave one out.", Exit.USAGE)
+            raise CommandFailed(f"{flag} conflicts with another option. Leave one out.", Exit.USAGE)
         body |= cleared if is_said else {}
     if not body:
-        raise CommandFailed("Say what to change, such as --every 3600. See --help.", Exit.USAGE)
+        raise CommandFailed("Nothing to change: give an option such as --every 3600. See --help.", Exit.USAGE)
     _tell(context, context.client.patch(at("hub-sources", number), body))
 
 
 @app.command("unfollow")
 def unfollow(typer_context: typer.Context, number: Number, reason: Reason = "", yes: Yes = False) -> None:
-    """Follow a repository no longer: its schedule ends, its token is forgotten, its versions stay."""
+    """Remove a source: no more syncs, its token is deleted, its versions are kept."""
     context = context_of(typer_context)
     source = context.client.get(at("hub-sources", number))
-    context.confirm(f"Follow {_repository(source)} no longer?", yes=yes)
+    context.confirm(f"Remove the source {_repository(source)}?", yes=yes)
     context.client.delete(at("hub-sources", number), reason=context.asked_for(reason))
     context.show({"id": number, "deleted": True})
-    context.say(f"{source['model']} follows {_repository(source)} no longer.")
+    context.say(f"{source['model']} no longer follows {_repository(source)}.")
 
 
 @app.command("notice-secret")
 def notice_secret(typer_context: typer.Context, number: Number, yes: Yes = False) -> None:
-    """Make the secret by which a webhook of the hub asks for a sync; it is shown once, with the address."""
+    """Create the secret for the hub's webhook that triggers syncs; shown once, with the URL."""
     context = context_of(typer_context)
     source = context.client.get(at("hub-sources", number))
     if source["takes_notices"]:
-        context.confirm("The secret made before will hold no longer. Make a new one?", yes=yes)
+        context.confirm("The previous secret will stop working. Create a new one?", yes=yes)
     # No retry under an idempotency key: a secret is never told twice.
     made = context.client.post(at("hub-sources", number, "notice-secret"), {})
     context.show(made)
-    context.say(f"Address of the webhook: {made['address']}")
-    context.say_secret(f"Secret, shown this once: {made['secret']}")
+    context.say(f"Webhook URL: {made['address']}")
+    context.say_secret(f"Secret, shown only once: {made['secret']}")
 
 
 def _present(given: dict[str, Any]) -> dict[str, Any]:
@@ -176,10 +174,10 @@ def _tell(context: Context, source: Document) -> None:
         "repository": _repository(source),
         "hub": f"{source['endpoint']} ({source['kind']})",
         "token": "stored" if source["has_token"] else "none",
-        "only": " ".join(source["allow_patterns"]),
-        "without": " ".join(source["ignore_patterns"]),
-        "synced": _often(source),
-        "next": source["due_at"],
+        "include": " ".join(source["allow_patterns"]),
+        "exclude": " ".join(source["ignore_patterns"]),
+        "checked": _often(source),
+        "next check": source["due_at"],
         "releases to": f"{source['release_to']} {source['release_plan']}".rstrip(),
         "last sync": (source["last_sync"] or {}).get("state", "never"),
         "stuck": source["stuck"],
@@ -192,5 +190,5 @@ def _repository(source: Document) -> str:
 
 
 def _often(source: Document) -> str:
-    often = f"every {source['every']} s" if source["every"] else "when asked for"
-    return f"{often}, or when the hub says so" if source["takes_notices"] else often
+    often = f"every {source['every']} s" if source["every"] else "on request"
+    return f"{often} and by webhook" if source["takes_notices"] else often

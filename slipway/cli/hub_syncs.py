@@ -11,7 +11,7 @@ from slipway.cli.transfers import add_verbs, how_far, seen_through
 from slipway.client import Document, at
 
 app = typer.Typer(
-    help="Syncs of followed repositories; `models sync` begins one and waits for it.", no_args_is_help=True
+    help="Syncs of followed repositories; `models sync` starts one and waits for it.", no_args_is_help=True
 )
 
 
@@ -23,13 +23,13 @@ def list_syncs(
     state: States = None,
     limit: Limit = 20,
 ) -> None:
-    """Syncs, newest first."""
+    """List syncs, newest first."""
     context = context_of(typer_context)
     asked = {"model": model, "source": source, "state": state}
     rows = context.client.get(at("hub-syncs"), limit=limit, **asked)["results"]
     context.show(rows)
     context.table(
-        ("ID", "MODEL", "REPOSITORY", "STATE", "VERSION", "COMMIT", "BY", "BEGAN"),
+        ("ID", "MODEL", "REPOSITORY", "STATE", "VERSION", "COMMIT", "BY", "STARTED"),
         (
             (
                 row["id"],
@@ -50,7 +50,7 @@ def list_syncs(
 def show(
     typer_context: typer.Context, number: Number, wait: WaitForEnd = False, timeout: Timeout = 3600
 ) -> None:
-    """One sync: the commit that it found, how far it is, what became of it."""
+    """Show a sync: its commit, its progress, its result."""
     context = context_of(typer_context)
     address = at("hub-syncs", number)
     document = context.client.get(address)
@@ -76,10 +76,10 @@ add_verbs(
     app,
     at("hub-syncs"),
     {
-        "pause": "Stop fetching and keep what has come.",
-        "resume": "Go on with what has come, after a pause or an interruption.",
-        "cancel": "Stop, and remove what has come.",
-        "retry": "Begin a failed, refused or cancelled sync again.",
+        "pause": "Pause a sync; downloaded files are kept.",
+        "resume": "Resume a paused or interrupted sync.",
+        "cancel": "Cancel a sync and delete what it downloaded.",
+        "retry": "Retry a failed, refused or cancelled sync.",
     },
     tell=_say,
 )

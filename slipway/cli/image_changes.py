@@ -1,4 +1,4 @@
-"""`slipway images edit`, `deprecate`, `reinstate` and `trial`: what of an image changes."""
+"""`slipway images edit`, `deprecate`, `reinstate` and `trial`: changes of an image."""
 
 from typing import Annotated, Any
 
@@ -11,7 +11,9 @@ from slipway.exits import CommandFailed, Exit
 
 Mirrors = Annotated[
     list[str] | None,
-    typer.Option("--mirror", metavar="REGION=REPOSITORY", help="Holds the same digest; repeatable."),
+    typer.Option(
+        "--mirror", metavar="REGION=REPOSITORY", help="Repository with the same digest; repeatable."
+    ),
 ]
 ACCELERATIONS = "lazy-stargz, lazy-nydus, lazy-soci, p2p-dragonfly, p2p-spegel, prepull, node-image"
 
@@ -22,42 +24,45 @@ def edit(
     description: Annotated[str | None, typer.Option("--description")] = None,
     mirrors: Mirrors = None,
     without_mirror: Annotated[
-        list[str] | None, typer.Option("--without-mirror", metavar="REGION", help="Forget it; repeatable.")
+        list[str] | None,
+        typer.Option("--without-mirror", metavar="REGION", help="Remove this mirror; repeatable."),
     ] = None,
     acceleration: Annotated[
         str | None, typer.Option("--acceleration", help=f"{ACCELERATIONS}, or '' for none.")
     ] = None,
-    why: Annotated[str | None, typer.Option("--why", help="Why a cluster should load it so.")] = None,
+    why: Annotated[str | None, typer.Option("--why", help="Reason for this acceleration.")] = None,
 ) -> None:
-    """Change what is given; what runs goes on with what it pulled."""
+    """Change the options given; running workers are not affected."""
     context = context_of(typer_context)
     given = {"description": description, "acceleration": acceleration, "acceleration_why": why}
     body: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     added, gone = mirrors_of(mirrors), set(without_mirror or ())
     if not (body or added or gone):
-        raise CommandFailed("Say what to change, such as --mirror eu=mirror.example.org/vllm.", Exit.USAGE)
+        raise CommandFailed(
+            "Nothing to change: give an option such as --mirror eu=mirror.example.org/vllm.", Exit.USAGE
+        )
 
     def changed(image: Document) -> dict[str, Any]:
         if unknown := sorted(gone - image["mirrors"].keys()):
             known = ", ".join(image["mirrors"]) or "none"
-            raise CommandFailed(f"{name} has no mirror in {unknown[0]}; it has {known}.", Exit.USAGE)
+            raise CommandFailed(f"{name} has no mirror in {unknown[0]}; its mirrors: {known}.", Exit.USAGE)
         kept = {region: place for region, place in image["mirrors"].items() if region not in gone}
         return body | ({"mirrors": kept | added} if added or gone else {})
 
     image = context.client.change(at("images", name), changed)
     context.show(image)
-    context.say(f"{name} is changed.")
+    context.say(f"{name} is updated.")
 
 
 def deprecate(
     typer_context: typer.Context,
     name: str,
     replaced_by: Annotated[
-        str, typer.Option("--replaced-by", help="An image of the same engine that takes its place.")
+        str, typer.Option("--replaced-by", help="Replacement: an image of the same engine.")
     ] = "",
     reason: Reason = "",
 ) -> None:
-    """Let no release pick an image by itself any more; what runs goes on, and whoever names it gets it."""
+    """Deprecate an image: releases use it only if named explicitly; running workers are not affected."""
     context = context_of(typer_context)
     body = {"reason": context.asked_for(reason)} | ({"replaced_by": replaced_by} if replaced_by else {})
     image = context.client.create(at("images", name, "deprecate"), body)
@@ -66,7 +71,7 @@ def deprecate(
 
 
 def reinstate(typer_context: typer.Context, name: str, reason: Reason = "") -> None:
-    """Let releases pick a deprecated image again."""
+    """Reinstate a deprecated image: releases may select it again."""
     context = context_of(typer_context)
     body = {"reason": context.asked_for(reason)}
     image = context.client.create(at("images", name, "reinstate"), body)
@@ -77,15 +82,16 @@ def reinstate(typer_context: typer.Context, name: str, reason: Reason = "") -> N
 def trial(
     typer_context: typer.Context,
     name: str,
-    gpu: Annotated[str, typer.Option("--gpu", help="As `nvidia-smi` names it, or shorter: H100.")],
-    works: Annotated[bool, typer.Option("--works/--fails", help="What came of it.")],
-    driver: Annotated[str, typer.Option("--driver", help="Its driver, such as 550.54.15.")] = "",
+    gpu: Annotated[str, typer.Option("--gpu", help="GPU as `nvidia-smi` names it, or shorter: H100.")],
+    works: Annotated[bool, typer.Option("--works/--fails", help="Result.")],
+    driver: Annotated[str, typer.Option("--driver", help="Driver version, such as 550.54.15.")] = "",
     architecture: Annotated[
-        str, typer.Option("--architecture", help="Of the model, such as LlamaForCausalLM; else any.")
+        str,
+        typer.Option("--architecture", help="Model architecture, such as LlamaForCausalLM; default: any."),
     ] = "",
-    words: Annotated[str, typer.Option("--words", help="More of it; with --fails, how it fails.")] = "",
+    words: Annotated[str, typer.Option("--words", help="Notes; with --fails, the failure.")] = "",
 ) -> None:
-    """Note what came of running an image; the last word about a GPU and an architecture counts."""
+    """Record whether an image works on a GPU; the latest result for a GPU and architecture counts."""
     context = context_of(typer_context)
     body = {"gpu": gpu, "outcome": "works" if works else "fails"}
     told = {"driver": driver, "architecture": architecture, "words": words}

@@ -9,33 +9,33 @@ from slipway.client import at
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(
-    help="Runtime images: what workers run in, by digest, and which of them fits.", no_args_is_help=True
+    help="Runtime images of workers, pinned by digest, and their compatibility.", no_args_is_help=True
 )
 app.command("edit")(edit)
 app.command("deprecate")(deprecate)
 app.command("reinstate")(reinstate)
 app.command("trial")(trial)
-Engine = Annotated[str, typer.Option("--engine", help="vllm, transformers, triton ...")]
+Engine = Annotated[str, typer.Option("--engine", help="Engine, such as vllm, transformers or triton.")]
 
 
 @app.command("list")
 def list_images(
     typer_context: typer.Context,
-    query: Annotated[str, typer.Option("--search", "-q", help="Part of a name, a version, a digest.")] = "",
+    query: Annotated[str, typer.Option("--search", "-q", help="Part of a name, version or digest.")] = "",
     engine: Engine = "",
-    team: Annotated[str, typer.Option("--team", help="Those of this team alone.")] = "",
-    state: Annotated[str, typer.Option("--state", help="current, deprecated")] = "",
+    team: Annotated[str, typer.Option("--team", help="Only images of this team.")] = "",
+    state: Annotated[str, typer.Option("--state", help="current or deprecated.")] = "",
     shared: Annotated[
-        bool | None, typer.Option("--shared/--of-teams", help="Of the whole installation, or of teams.")
+        bool | None, typer.Option("--shared/--of-teams", help="Only shared images, or only those of teams.")
     ] = None,
 ) -> None:
-    """All images that you may see."""
+    """List images."""
     context = context_of(typer_context)
     wanted = {"q": query, "engine": engine, "team": team, "state": state, "shared": flag(shared)}
     rows = list(context.client.each(at("images"), **wanted))
     context.show(rows)
     context.table(
-        ("IMAGE", "ENGINE", "VERSION", "CUDA", "COMPILED FOR", "SIZE", "STATE", "TEAM"),
+        ("IMAGE", "ENGINE", "VERSION", "CUDA", "COMPUTE CAPABILITIES", "SIZE", "STATE", "TEAM"),
         (
             (
                 row["name"],
@@ -54,7 +54,7 @@ def list_images(
 
 @app.command("show")
 def show(typer_context: typer.Context, name: str) -> None:
-    """One image, what it needs, its mirrors, and where it has been tried."""
+    """Show an image: its requirements, mirrors and trials."""
     context = context_of(typer_context)
     document = context.client.get(at("images", name))
     context.show(document)
@@ -63,7 +63,7 @@ def show(typer_context: typer.Context, name: str) -> None:
         context.table(("REGION", "MIRROR"), document["mirrors"].items())
     if document["trials"]:
         context.table(
-            ("AT", "GPU", "DRIVER", "ARCHITECTURE", "OUTCOME", "BY", "WORDS"),
+            ("AT", "GPU", "DRIVER", "ARCHITECTURE", "RESULT", "BY", "NOTES"),
             (
                 (
                     one["at"],
@@ -89,13 +89,13 @@ def _told(image: dict[str, Any]) -> dict[str, str]:
         "reference": image["reference"],
         "size": size(image["size_bytes"] or None),
         "CUDA": cuda or "none",
-        "driver": f"{driver} or newer" if driver else f"what CUDA {cuda} needs" if cuda else "",
-        "compiled for": " ".join(image["code"]),
-        "without a GPU": "runs" if image["runs_on_cpu"] else "does not run",
-        "loads": " ".join(image["formats"]),
+        "minimum driver": driver or (f"as CUDA {cuda} requires" if cuda else ""),
+        "compute capabilities": " ".join(image["code"]),
+        "CPU only": "supported" if image["runs_on_cpu"] else "not supported",
+        "supported formats": " ".join(image["formats"]),
         "state": f"deprecated {ended}" if image["deprecated_at"] else image["state"],
         "replaced by": image["replaced_by"] or "",
-        "load it by": f"{image['acceleration']}: {image['acceleration_why']}"
+        "acceleration": f"{image['acceleration']}: {image['acceleration_why']}"
         if image["acceleration"]
         else "",
         "description": image["description"],
@@ -108,13 +108,17 @@ def add(
     typer_context: typer.Context,
     name: str,
     reference: Annotated[
-        str, typer.Argument(metavar="REPOSITORY@sha256:...", help="As `crane digest` completes it.")
+        str,
+        typer.Argument(
+            metavar="REPOSITORY@sha256:...",
+            help="Reference with digest, as `crane digest --full-ref` prints it.",
+        ),
     ],
     engine: Engine,
-    engine_version: Annotated[str, typer.Option("--engine-version", help="Such as 0.10.2.")],
-    cuda: Annotated[str, typer.Option("--cuda", help="CUDA that it brings, such as 12.8.")] = "",
+    engine_version: Annotated[str, typer.Option("--engine-version", help="Engine version, such as 0.10.2.")],
+    cuda: Annotated[str, typer.Option("--cuda", help="CUDA version, such as 12.8.")] = "",
     driver: Annotated[
-        str, typer.Option("--driver", help="Least driver; unless given, what its CUDA needs.")
+        str, typer.Option("--driver", help="Minimum driver version; default: as its CUDA version requires.")
     ] = "",
     code: Annotated[
         list[str] | None,
@@ -123,15 +127,17 @@ def add(
     formats: Annotated[
         list[str] | None, typer.Option("--format", help="safetensors, gguf, onnx; repeatable.")
     ] = None,
-    cpu: Annotated[bool, typer.Option("--cpu", help="It runs without a GPU, too.")] = False,
-    size_bytes: Annotated[int, typer.Option("--size-bytes", min=0, help="Compressed.")] = 0,
-    team: Annotated[str, typer.Option("--team", help="Its team; else the whole installation.")] = "",
+    cpu: Annotated[bool, typer.Option("--cpu", help="Runs on CPU, too.")] = False,
+    size_bytes: Annotated[int, typer.Option("--size-bytes", min=0, help="Compressed size.")] = 0,
+    team: Annotated[str, typer.Option("--team", help="Owner; default: shared by all teams.")] = "",
     description: Annotated[str, typer.Option("--description")] = "",
     mirrors: Mirrors = None,
-    acceleration: Annotated[str, typer.Option("--acceleration", help=f"{ACCELERATIONS}; with --why.")] = "",
-    why: Annotated[str, typer.Option("--why", help="Why a cluster should load it so.")] = "",
+    acceleration: Annotated[
+        str, typer.Option("--acceleration", help=f"{ACCELERATIONS}; requires --why.")
+    ] = "",
+    why: Annotated[str, typer.Option("--why", help="Reason for this acceleration.")] = "",
 ) -> None:
-    """Add an image to the catalogue; what it contains never changes."""
+    """Add an image to the catalogue."""
     context = context_of(typer_context)
     body: dict[str, Any] = {
         "name": name,
@@ -152,22 +158,27 @@ def add(
     }
     document = context.client.create(at("images"), {key: value for key, value in body.items() if value})
     context.show(document)
-    context.say(f"{name} is in the catalogue: {document['reference']}")
+    context.say(f"{name} added to the catalogue: {document['reference']}")
 
 
 @app.command("fit")
 def fit(
     typer_context: typer.Context,
     engine: Engine,
-    gpu: Annotated[str, typer.Option("--gpu", help="As `nvidia-smi` names it, or none.")] = "",
-    driver: Annotated[str, typer.Option("--driver", help="Its driver, such as 550.54.14.")] = "",
+    gpu: Annotated[str, typer.Option("--gpu", help="GPU as `nvidia-smi` names it, or none.")] = "",
+    driver: Annotated[str, typer.Option("--driver", help="Driver version, such as 550.54.14.")] = "",
     version: Annotated[
-        str, typer.Option("--model", metavar="MODEL[:VERSION]", help="What is to run; the newest version.")
+        str,
+        typer.Option(
+            "--model", metavar="MODEL[:VERSION]", help="Model to serve; default version: the newest."
+        ),
     ] = "",
-    engine_version: Annotated[str, typer.Option("--engine-version", help="0.10, or >=0.10.")] = "",
-    team: Annotated[str, typer.Option("--team", help="Only what its releases may use.")] = "",
+    engine_version: Annotated[
+        str, typer.Option("--engine-version", help="Required engine version, such as 0.10 or >=0.10.")
+    ] = "",
+    team: Annotated[str, typer.Option("--team", help="Only images that this team may use.")] = "",
 ) -> None:
-    """Which image fits best, and why each of the others is not it; exit 1 when none fits."""
+    """Check image compatibility: the best match, and why the others do not fit; exit 1 without a match."""
     context = context_of(typer_context)
     model, name = split_version(version) if ":" in version else (version, "")
     asked = {"gpu": gpu, "driver": driver, "engine_version": engine_version, "team": team}
@@ -176,9 +187,7 @@ def fit(
     _tell(context, document)
     if document["best"] is None:
         others = document["others"]
-        fault = (
-            f"No image of {engine} fits." if others else f"There is no image of {engine} in the catalogue."
-        )
+        fault = f"No {engine} image is compatible." if others else f"The catalogue has no {engine} image."
         raise CommandFailed(fault, Exit.FAILED)
 
 

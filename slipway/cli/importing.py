@@ -1,4 +1,4 @@
-"""`slipway models import`: a directory that the server reads, or a repository on a hub, becomes a version."""
+"""`slipway models import`: a version from a directory of the server or a repository on a hub."""
 
 from pathlib import PurePosixPath
 from typing import Annotated, Any
@@ -17,15 +17,13 @@ def import_version(
     model: Annotated[str, typer.Argument(help="Model that gets the version.")],
     source: Annotated[
         str,
-        typer.Argument(help="Directory of the server in one of its import roots, or hf://org/name@revision."),
+        typer.Argument(help="Directory in one of the server's import roots, or hf://org/name@revision."),
     ],
     root: Annotated[
-        str, typer.Option("--root", help="The import root, when the directory is named below it.")
+        str, typer.Option("--root", help="Import root, if the directory is relative to it.")
     ] = "",
-    name: Annotated[
-        str, typer.Option("--version", help="Name of the version; empty: the next v-number.")
-    ] = "",
-    message: Annotated[str, typer.Option("--message", help="What is new in this version.")] = "",
+    name: Annotated[str, typer.Option("--version", help="Version name; default: the next v-number.")] = "",
+    message: Annotated[str, typer.Option("--message", help="Description of this version.")] = "",
     ignore: Ignore = None,
     tag: NewTags = None,
     parent: Parent = "",
@@ -35,9 +33,9 @@ def import_version(
     wait: Wait = True,
     timeout: Timeout = 3600,
 ) -> None:
-    """Make a version of what the server reads; exit 0 when it is ready, 1 when it is refused.
+    """Import a version from the server's disk or a hub; exit 0 when it is ready, 1 when it is refused.
 
-    `source places` names the import roots and hubs; `models push` sends a directory of this machine.
+    `source places` lists the import roots and hubs; `models push` uploads a directory of this machine.
     """
     context = context_of(typer_context)
     lineage = lineage_of(parent=parent, base_model=base_model, job=job, data=data)
@@ -55,14 +53,14 @@ def _on_server(source: str, root: str) -> str:
     """The address of a source as the server wants it. Raises CommandFailed."""
     is_whole = "://" in source or source.startswith("/")
     if is_whole and root:
-        raise CommandFailed(f"'{source}' is whole already: leave --root out.", Exit.USAGE)
+        raise CommandFailed(f"'{source}' is absolute: leave --root out.", Exit.USAGE)
     if "://" in source:
         return source
     path = str(PurePosixPath(root) / source)
     if not path.startswith("/"):
         raise CommandFailed(
-            f"'{path}' is no whole path: begin it with / as it lies on the server, or name its --root. "
-            "`slipway source places` names the roots.",
+            f"'{path}' is not an absolute path on the server: begin it with /, or give its --root. "
+            "`slipway source places` lists the roots.",
             Exit.USAGE,
         )
     return path

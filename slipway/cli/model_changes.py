@@ -13,18 +13,20 @@ from slipway.exits import CommandFailed, Exit
 
 def create(
     typer_context: typer.Context,
-    model: Annotated[str, typer.Argument(help="Of a-z, 0-9, '.', '_' and '-'; unique over all teams.")],
+    model: Annotated[
+        str, typer.Argument(help="Characters a-z, 0-9, '.', '_' and '-'; unique across all teams.")
+    ],
     task: Annotated[str, typer.Option("--task", help="Such as text-generation.")] = "",
     description: Annotated[str, typer.Option("--description")] = "",
-    team: Annotated[str, typer.Option("--team", help="Its owner, unless you write for one alone.")] = "",
+    team: Annotated[str, typer.Option("--team", help="Owner; required if you belong to several teams.")] = "",
 ) -> None:
-    """Create a model that has no versions yet."""
+    """Create a model without versions."""
     context = context_of(typer_context)
     given = {"task": task, "description": description, "team": team}
     body = {"name": model} | {key: value for key, value in given.items() if value}
     document = context.client.create(at("models"), body)
     context.show(document)
-    context.say(f"{model} belongs to {document['team']}.")
+    context.say(f"{model} is created; owner: {document['team']}.")
 
 
 def edit(
@@ -33,12 +35,12 @@ def edit(
     task: Annotated[str | None, typer.Option("--task", help="Such as text-generation.")] = None,
     description: Annotated[str | None, typer.Option("--description", help="In Markdown.")] = None,
 ) -> None:
-    """Change what a model says of itself; `alias protect` says which aliases are protected."""
+    """Change the task or description of a model."""
     context = context_of(typer_context)
     given = {"task": task, "description": description}
     body = {key: value for key, value in given.items() if value is not None}
     if not body:
-        raise CommandFailed("Say what to change: --task, --description or both.", Exit.USAGE)
+        raise CommandFailed("Nothing to change: give --task, --description or both.", Exit.USAGE)
     document = context.client.patch(at("models", model), body)
     context.show(document)
     context.say(f"{model}: {document['task']}, {document['description']}".rstrip(", "))
@@ -46,26 +48,27 @@ def edit(
 
 def delete(
     typer_context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="MODEL:VERSION", help="MODEL alone with --whole-model.")],
+    name: Annotated[str, typer.Argument(metavar="MODEL:VERSION", help="MODEL with --whole-model.")],
     whole_model: Annotated[
-        bool, typer.Option("--whole-model", help="The model with all its versions, if nothing needs one.")
+        bool,
+        typer.Option("--whole-model", help="Delete the model with all its versions, if none is referenced."),
     ] = False,
     reason: Reason = "",
     yes: Yes = False,
 ) -> None:
-    """Delete a version that nothing needs; its files leave the store after the grace time."""
+    """Delete a version that is not referenced; its files are deleted after the grace period."""
     context = context_of(typer_context)
     if whole_model:
         if ":" in name:
             raise CommandFailed(f"--whole-model takes the name of a model, not '{name}'.", Exit.USAGE)
         count = context.client.get(at("models", name))["version_count"]
-        context.confirm(f"Delete {name} for good, with all its versions ({count} ready)?", yes=yes)
+        context.confirm(f"Permanently delete {name} with all its versions ({count} ready)?", yes=yes)
         context.client.delete(at("models", name), reason=context.asked_for(reason))
         context.show({"model": name, "deleted": True})
         context.say(f"{name} is deleted with all its versions.")
         return
     model, version = split_version(name)
-    context.confirm(f"Delete {name} for good?", yes=yes)
+    context.confirm(f"Permanently delete {name}?", yes=yes)
     context.client.delete(at("models", model, "versions", version), reason=reason)
     context.show({"model": model, "name": version, "state": "deleted"})
-    context.say(f"{name} is deleted; its name stays taken and its history stays.")
+    context.say(f"{name} is deleted; its name cannot be reused and its history is kept.")

@@ -6,7 +6,7 @@ import typer
 
 from slipway.cli import retention
 from slipway.cli.context import Context, context_of, flag, size
-from slipway.cli.evaluations import compare, evaluate, figures
+from slipway.cli.evaluations import compare, evaluate, metrics
 from slipway.cli.exports import export
 from slipway.cli.files import write_text
 from slipway.cli.importing import import_version
@@ -31,7 +31,8 @@ app.command("cancel")(cancel)
 app.command("retry")(retry)
 app.command("verify")(verify)
 app.command("evaluate")(evaluate)
-app.command("figures")(figures)
+app.command("metrics")(metrics)
+app.command("figures", hidden=True)(metrics)
 app.command("compare")(compare)
 app.add_typer(retention.app, name="retention")
 app.command("export")(export)
@@ -40,22 +41,25 @@ app.command("export")(export)
 @app.command("list")
 def list_models(
     typer_context: typer.Context,
-    query: Annotated[str, typer.Option("--search", "-q", help="Part of a name, a task, an alias.")] = "",
-    team: Annotated[str, typer.Option("--team", help="Its owner.")] = "",
-    task: Annotated[str, typer.Option("--task", help="What its task begins with.")] = "",
-    tag: Annotated[str, typer.Option("--tag", help="A tag of a ready version.")] = "",
-    alias: Annotated[str, typer.Option("--alias", help="What an alias begins with.")] = "",
-    architecture: Annotated[str, typer.Option("--architecture", help="What it begins with.")] = "",
+    query: Annotated[str, typer.Option("--search", "-q", help="Part of a name, task or alias.")] = "",
+    team: Annotated[str, typer.Option("--team", help="Owner.")] = "",
+    task: Annotated[str, typer.Option("--task", help="Prefix of the task.")] = "",
+    tag: Annotated[str, typer.Option("--tag", help="Tag of a ready version.")] = "",
+    alias: Annotated[str, typer.Option("--alias", help="Prefix of an alias.")] = "",
+    architecture: Annotated[str, typer.Option("--architecture", help="Prefix of the architecture.")] = "",
     format: Annotated[str, typer.Option("--format", help="safetensors, gguf or onnx.")] = "",
     parameters_min: Annotated[str, typer.Option("--parameters-min", help="Such as 7B.")] = "",
     parameters_max: Annotated[str, typer.Option("--parameters-max", help="Such as 70B.")] = "",
-    created_by: Annotated[str, typer.Option("--created-by", help="What the name begins with.")] = "",
+    created_by: Annotated[str, typer.Option("--created-by", help="Prefix of the creator's name.")] = "",
     served: Annotated[
-        bool | None, typer.Option("--served/--not-served", help="Whether any version is in use.")
+        bool | None,
+        typer.Option("--served/--not-served", help="Only models with, or without, a version in use."),
     ] = None,
-    versions: Annotated[str, typer.Option("--versions", help="With one in this state, such as failed.")] = "",
+    versions: Annotated[
+        str, typer.Option("--versions", help="With a version in this state, such as failed.")
+    ] = "",
 ) -> None:
-    """The models that you may see."""
+    """List models."""
     context = context_of(typer_context)
     wanted = {
         "q": query,
@@ -92,7 +96,7 @@ def list_models(
 def show(
     typer_context: typer.Context, model: Annotated[str, typer.Argument(metavar="MODEL[:VERSION]")]
 ) -> None:
-    """One model and its versions, newest first; or all that is known of one version."""
+    """Show a model with its versions, newest first; or one version in detail."""
     context = context_of(typer_context)
     if ":" in model:
         show_version(context, model)
@@ -114,9 +118,9 @@ def show(
 def archive(
     typer_context: typer.Context,
     version: VersionLabel,
-    reason: Annotated[str, typer.Option("--reason", help="Why; asked for when it is missing.")] = "",
+    reason: Annotated[str, typer.Option("--reason", help="Reason; prompted for if missing.")] = "",
 ) -> None:
-    """Set a version aside: lists leave it out and nothing may name it; its files stay."""
+    """Archive a version: it is hidden from lists and cannot be released; its files are kept."""
     context = context_of(typer_context)
     _move(context, version, "archive", {"reason": context.asked_for(reason)})
 
@@ -125,9 +129,9 @@ def archive(
 def restore(
     typer_context: typer.Context,
     version: VersionLabel,
-    reason: Annotated[str, typer.Option("--reason", help="Why.")] = "",
+    reason: Annotated[str, typer.Option("--reason", help="Reason.")] = "",
 ) -> None:
-    """Make an archived version ready again."""
+    """Restore an archived version."""
     _move(context_of(typer_context), version, "restore", {"reason": reason})
 
 
@@ -135,11 +139,13 @@ def restore(
 def tag(
     typer_context: typer.Context,
     version: VersionLabel,
-    add: Annotated[list[str] | None, typer.Option("--add", "-a", help="Put on; repeatable.")] = None,
-    remove: Annotated[list[str] | None, typer.Option("--remove", "-r", help="Take away; repeatable.")] = None,
-    reason: Annotated[str, typer.Option("--reason", help="Why.")] = "",
+    add: Annotated[list[str] | None, typer.Option("--add", "-a", help="Tag to add; repeatable.")] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option("--remove", "-r", help="Tag to remove; repeatable.")
+    ] = None,
+    reason: Annotated[str, typer.Option("--reason", help="Reason.")] = "",
 ) -> None:
-    """Put tags on a version, and take others away."""
+    """Add and remove tags of a version."""
     body = {"add": add or [], "remove": remove or [], "reason": reason}
     _move(context_of(typer_context), version, "tags", body)
 
@@ -148,19 +154,19 @@ def tag(
 def signature(
     typer_context: typer.Context,
     version: VersionLabel,
-    to: Annotated[Path, typer.Option("--to", help="File that the signature is written to.")],
+    to: Annotated[Path, typer.Option("--to", help="File to write the signature to.")],
     origin: Annotated[
-        str, typer.Option("--origin", help="`files`: the one that came with them; `slipway`: its own.")
+        str, typer.Option("--origin", help="`files`: the signature among the files; `slipway`: the server's.")
     ] = "",
 ) -> None:
-    """Fetch the signature of a version, for `model_signing verify key` to verify a copy of its files."""
+    """Download the signature of a version, as `model_signing verify key` reads it."""
     context = context_of(typer_context)
     model, name = split_version(version)
     asked = {"origin": origin} if origin else {}
     bundle = context.client.get(at("models", model, "versions", name, "signature"), **asked)
     write_text(to, json.dumps(bundle))
     context.show(bundle)
-    context.say(f"The signature of {version} is in {to}.")
+    context.say(f"Signature of {version} written to {to}.")
 
 
 def _move(context: Context, label: str, verb: str, body: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""`slipway models push`: a directory of this machine, or of the server's, becomes a version."""
+"""`slipway models push`: a version from a directory of this machine, or of the server."""
 
 import os
 import socket
@@ -27,39 +27,41 @@ def push(
     typer_context: typer.Context,
     directory: Annotated[Path, typer.Argument(help="Directory in Hugging Face layout.")],
     model: Annotated[str, typer.Option("--model", "-m", help="Model that gets the version.")],
-    name: Annotated[
-        str, typer.Option("--version", help="Name of the version; empty: the next v-number.")
-    ] = "",
-    message: Annotated[str, typer.Option("--message", help="What is new in this version.")] = "",
-    create: Annotated[bool, typer.Option("--create", help="Create the model if it is not there.")] = False,
-    task: Annotated[str, typer.Option("--task", help="With --create: the model's task.")] = "text-generation",
-    team: Annotated[str, typer.Option("--team", help="With --create: the team that will own it.")] = "",
+    name: Annotated[str, typer.Option("--version", help="Version name; default: the next v-number.")] = "",
+    message: Annotated[str, typer.Option("--message", help="Description of this version.")] = "",
+    create: Annotated[bool, typer.Option("--create", help="Create the model if it does not exist.")] = False,
+    task: Annotated[
+        str, typer.Option("--task", help="With --create: task of the model.")
+    ] = "text-generation",
+    team: Annotated[str, typer.Option("--team", help="With --create: owner of the model.")] = "",
     parent: Parent = "",
     base_model: BaseModel = "",
     job: Job = "",
     data: Data = None,
     tag: NewTags = None,
     alias: Annotated[
-        str, typer.Option("--alias", help="Point this alias at the version once it is ready.")
+        str, typer.Option("--alias", help="Alias to point at the version once it is ready.")
     ] = "",
-    reason: Annotated[str, typer.Option("--reason", help="With --alias: why.")] = "",
+    reason: Annotated[str, typer.Option("--reason", help="With --alias: reason.")] = "",
     ignore: Ignore = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, max=32, help="Connections at once.")] = JOBS,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=32, help="Parallel connections.")] = JOBS,
     server_path: Annotated[
         bool,
         typer.Option(
             "--server-path",
-            help="The directory is the server's own, in one of its import roots: send nothing.",
+            help="The directory is in one of the server's import roots: nothing is uploaded.",
         ),
     ] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is ready or refused.")] = True,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Wait until the version is ready or refused.")
+    ] = True,
     timeout: Annotated[
-        float, typer.Option("--timeout", help="Seconds to wait at most, once everything is sent.")
+        float, typer.Option("--timeout", help="Maximum wait in seconds once the upload is complete.")
     ] = 3600,
 ) -> None:
-    """Make a version of a directory; exit 0 when it is ready, 1 when it is refused.
+    """Create a version from a directory; exit 0 when it is ready, 1 when it is refused.
 
-    Only what the server lacks is sent. A push that broke off goes on where it was when it is asked for again.
+    Only files that the server lacks are uploaded. Run again, an interrupted push resumes.
     """
     context = context_of(typer_context)
 
@@ -95,7 +97,7 @@ def outcome_of(version: Document) -> str:
     """What became of an import, in a line."""
     told = f"{version['model']}:{version['name']} {version['state']}, {size(version.get('size_bytes'))}"
     same = version.get("same_content_as")
-    return f"{told}, the same files as {same}" if same else told
+    return f"{told}, same content as {same}" if same else told
 
 
 def lineage_of(**told: Any) -> dict[str, Any]:
@@ -112,7 +114,9 @@ def tagged(context: Context, version: Document, tags: Sequence[str] | None) -> D
         return context.client.create(address, {"add": tags})
     except Refused as refused:
         label = f"{version['model']}:{version['name']}"
-        raise CommandFailed(f"{label} is imported, but without its tags. {refused}", refused.exit) from None
+        raise CommandFailed(
+            f"{label} is imported, but its tags are missing. {refused}", refused.exit
+        ) from None
 
 
 def _upload(
@@ -142,12 +146,12 @@ def _upload(
     sender = sender_of(files)
     upload = sender.begin(origin)
     if sender.doubts(upload) and (again := read()) != files:
-        sender.cancel(upload, reason="Its files are others than it announced.")
+        sender.cancel(upload, reason="Its files changed since they were announced.")
         sender = sender_of(again)
         upload = sender.begin(origin)
     lacking = size(upload["total_bytes"] - upload["received_bytes"])
     context.progress.print(
-        f"{upload['file_count']} files, {size(upload['size_bytes'])}: {lacking} to send "
+        f"{upload['file_count']} files, {size(upload['size_bytes'])}: {lacking} to upload "
         f"(upload {upload['id']}).",
         markup=False,
     )

@@ -1,4 +1,4 @@
-"""`slipway quota`: how many bytes the versions of a team may hold."""
+"""`slipway quota`: storage quotas of teams."""
 
 import re
 from decimal import Decimal
@@ -11,9 +11,7 @@ from slipway.cli.options import Reason
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
-app = typer.Typer(
-    help="What a team's versions hold and may hold; administrators set it.", no_args_is_help=True
-)
+app = typer.Typer(help="Storage quotas of teams; set by administrators.", no_args_is_help=True)
 
 _AMOUNT = re.compile(r"(\d{1,15}(?:\.\d{1,3})?) ?(k|M|G|T|P)?B?", re.ASCII | re.IGNORECASE)
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
@@ -21,19 +19,19 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 
 @app.command("list")
 def list_teams(typer_context: typer.Context) -> None:
-    """What every team holds, and its limit."""
+    """List the storage usage and quota of every team."""
     context = context_of(typer_context)
     rows = list(context.client.each(at("store", "teams")))
     context.show(rows)
     context.table(
-        ("TEAM", "HOLDS", "RESERVED", "LIMIT"),
+        ("TEAM", "USED", "RESERVED", "QUOTA"),
         ((r["team"], size(r["held_bytes"]), size(r["reserved_bytes"]), size(r["limit_bytes"])) for r in rows),
     )
 
 
 @app.command("show")
 def show(typer_context: typer.Context, team: str) -> None:
-    """What a team holds, and its limit."""
+    """Show the storage usage and quota of a team."""
     context = context_of(typer_context)
     _tell(context, context.client.get(at("teams", team, "storage")))
 
@@ -42,16 +40,16 @@ def show(typer_context: typer.Context, team: str) -> None:
 def set_limit(
     typer_context: typer.Context,
     team: str,
-    limit: Annotated[str, typer.Argument(help="Bytes, or such as 500GB or 2TB.")],
+    limit: Annotated[str, typer.Argument(help="Bytes, or with a unit, such as 500GB or 2TB.")],
     reason: Reason = "",
 ) -> None:
-    """Give a team a limit: what goes beyond it is refused before its first byte; what it holds stays."""
+    """Set the quota of a team: uploads and imports beyond it are refused; existing files are kept."""
     _put(typer_context, team, _bytes(limit), reason)
 
 
 @app.command("unset")
 def unset(typer_context: typer.Context, team: str, reason: Reason = "") -> None:
-    """Let a team hold as much as there is room for."""
+    """Remove the quota of a team."""
     _put(typer_context, team, None, reason)
 
 
@@ -64,14 +62,14 @@ def _put(typer_context: typer.Context, team: str, limit_bytes: int | None, reaso
 def _bytes(text: str) -> int:
     found = _AMOUNT.fullmatch(text.strip())
     if found is None:
-        raise CommandFailed(f"'{text}' is no amount of bytes: give one such as 500GB or 2TB.", Exit.USAGE)
+        raise CommandFailed(f"'{text}' is not a size: use one such as 500GB or 2TB.", Exit.USAGE)
     return int(Decimal(found[1]) * _UNITS[(found[2] or "").upper()])
 
 
 def _tell(context: Context, storage: Document) -> None:
     context.show(storage)
-    limit = "no limit" if storage["limit_bytes"] is None else f"of {size(storage['limit_bytes'])}"
+    limit = "no quota" if storage["limit_bytes"] is None else f"of {size(storage['limit_bytes'])}"
     coming = f", {size(storage['reserved_bytes'])} reserved for uploads" if storage["reserved_bytes"] else ""
-    context.say(f"{storage['team']} holds {size(storage['held_bytes'])}, {limit}{coming}")
+    context.say(f"{storage['team']} uses {size(storage['held_bytes'])}, {limit}{coming}")
     if storage["changed_by"]:
         context.say(f"Set by {storage['changed_by']} at {storage['changed_at']}: {storage['reason']}")

@@ -10,12 +10,10 @@ from slipway.cli.watching import ENDS, watch
 from slipway.client import Document, at
 from slipway.exits import Exit
 
-app = typer.Typer(
-    help="Releases: one version on its way to all of a service's traffic.", no_args_is_help=True
-)
+app = typer.Typer(help="Releases: the rollout of a version to a service.", no_args_is_help=True)
 
-Wait = Annotated[bool, typer.Option("--wait", help="Wait for the end; the exit status tells it.")]
-Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait at most; then exit 4.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait for completion; the exit status tells the result.")]
+Timeout = Annotated[float, typer.Option("--timeout", help="Maximum wait in seconds; then exit 4.")]
 
 
 class Until(StrEnum):
@@ -25,7 +23,7 @@ class Until(StrEnum):
 
 WaitFor = Annotated[
     Until | None,
-    typer.Option("--wait-for", help="approval: also stop, with exit 5, when a person is needed."),
+    typer.Option("--wait-for", help="approval: also stop waiting, with exit 5, when an approval is needed."),
 ]
 
 
@@ -34,18 +32,20 @@ def start(
     typer_context: typer.Context,
     service: str,
     version: VersionLabel,
-    plan: Annotated[str, typer.Option("--plan", help="Empty: the service's own.")] = "",
-    image: Annotated[str, typer.Option("--image", help="Runtime image; empty: as the service says.")] = "",
+    plan: Annotated[str, typer.Option("--plan", help="Release plan; default: the service's.")] = "",
+    image: Annotated[str, typer.Option("--image", help="Runtime image; default: the service's.")] = "",
     bypass: Annotated[
         str,
-        typer.Option("--bypass", help="Why it may be released though its plan falls short of the policy."),
+        typer.Option(
+            "--bypass", help="Reason to release although the plan does not meet the release policy."
+        ),
     ] = "",
     reason: Reason = "",
     wait: Wait = False,
     wait_for: WaitFor = None,
     timeout: Timeout = 3600,
 ) -> None:
-    """Set a version on its way."""
+    """Start a release."""
     context = context_of(typer_context)
     model, name = split_version(version)
     body = {"service": service, "model": model, "version": name, "reason": reason}
@@ -63,7 +63,7 @@ def status(
     wait_for: WaitFor = None,
     timeout: Timeout = 3600,
 ) -> None:
-    """How a release stands. Without --wait the exit status is 0 whatever its state."""
+    """Show a release. Without --wait the exit status is 0 whatever its state."""
     context = context_of(typer_context)
     _finish(
         context, context.client.get(at("releases", release_id)), wait=wait, wait_for=wait_for, timeout=timeout
@@ -73,11 +73,11 @@ def status(
 @app.command("list")
 def list_releases(
     typer_context: typer.Context,
-    service: Annotated[str, typer.Option("--service")] = "",
-    state: Annotated[str, typer.Option("--state", help="For example waiting_approval.")] = "",
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many at most.")] = 100,
+    service: Annotated[str, typer.Option("--service", help="Only releases of this service.")] = "",
+    state: Annotated[str, typer.Option("--state", help="Only in this state, such as waiting_approval.")] = "",
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of rows.")] = 100,
 ) -> None:
-    """Releases, newest first."""
+    """List releases, newest first."""
     context = context_of(typer_context)
     rows = context.client.get(at("releases"), service=service, state=state, limit=limit)["results"]
     context.show(rows)
@@ -99,7 +99,7 @@ def approve(
     wait_for: WaitFor = None,
     timeout: Timeout = 3600,
 ) -> None:
-    """Say yes to the approval it waits for."""
+    """Approve a release that waits for approval."""
     _act(typer_context, release_id, "approve", reason, wait=wait, wait_for=wait_for, timeout=timeout)
 
 
@@ -111,7 +111,7 @@ def reject(
     wait: Wait = False,
     timeout: Timeout = 3600,
 ) -> None:
-    """Say no: all traffic returns to stable."""
+    """Reject a release: all traffic returns to stable."""
     _act(typer_context, release_id, "reject", reason, wait=wait, timeout=timeout)
 
 
@@ -123,7 +123,7 @@ def abort(
     wait: Wait = False,
     timeout: Timeout = 3600,
 ) -> None:
-    """Give up now: all traffic returns to stable."""
+    """Abort a release: all traffic returns to stable."""
     _act(typer_context, release_id, "abort", reason, wait=wait, timeout=timeout)
 
 
@@ -135,25 +135,25 @@ def rollback(
     wait: Wait = False,
     timeout: Timeout = 3600,
 ) -> None:
-    """Return to the version before; of a promoted release, by a new release of that version."""
+    """Roll back to the previous version; for a promoted release, by a new release of that version."""
     _act(typer_context, release_id, "rollback", reason, wait=wait, timeout=timeout)
 
 
 @app.command("end-bake")
 def end_bake(typer_context: typer.Context, release_id: int, reason: Reason = "") -> None:
-    """Stop now the workers that are kept warm for a rollback."""
+    """End the bake time: stop the workers that are kept warm for a rollback."""
     _act(typer_context, release_id, "end-bake", reason)
 
 
 @app.command("pause")
 def pause(typer_context: typer.Context, release_id: int, reason: Reason = "") -> None:
-    """Stay at the present step; the judge keeps watching."""
+    """Pause a release at its current step; the analysis continues."""
     _act(typer_context, release_id, "pause", reason)
 
 
 @app.command("resume")
 def resume(typer_context: typer.Context, release_id: int, reason: Reason = "") -> None:
-    """Go on after a pause, or try a stuck release again."""
+    """Resume a paused release, or retry a stuck one."""
     _act(typer_context, release_id, "resume", reason)
 
 
@@ -177,7 +177,7 @@ def _act(
 
 def _announce(context: Context, release: Document) -> None:
     words = f"Release {release['id']} of {release['version']} to {release['service']}"
-    undoes = f", taking back release {release['undoes']}" if release.get("undoes") else ""
+    undoes = f", rolls back #{release['undoes']}" if release.get("undoes") else ""
     context.progress.print(f"{words}{undoes}: {release['url']}", markup=False)
 
 
@@ -198,11 +198,11 @@ def _finish(
 def _summary(release: Document) -> str:
     words = f"Release {release['id']}: {release['version']} on {release['service']} is"
     if release["state"] not in ENDS and release["halted_by"]:
-        return f"{words} being given up, as {release['halted_by']} asked: {release['outcome']}"
+        return f"{words} rolling back ({release['halted_by']}): {release['outcome']}"
     if release["state"] not in (*ENDS, "paused", "stuck") and release["paused_by"]:
-        return f"{words} being paused, as {release['paused_by']} asked"
+        return f"{words} pausing ({release['paused_by']})"
     if release["state"] == "paused" and not release["paused_by"]:
-        return f"{words} about to go on"
+        return f"{words} resuming"
     if release["state"] == "waiting_approval" and release["waiting_for"] is None:
-        return f"{words} approved and goes on"
+        return f"{words} approved; continuing"
     return f"{words} {release['state']}" + (f". {release['outcome']}" if release["outcome"] else "")

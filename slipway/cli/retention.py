@@ -1,4 +1,4 @@
-"""`slipway models retention`: which versions of a model stay."""
+"""`slipway models retention`: which versions of a model are kept."""
 
 from typing import Annotated, Any
 
@@ -10,14 +10,12 @@ from slipway.cli.waiting import until_over
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
-app = typer.Typer(
-    help="Retention rules: they delete nothing before what would go was looked at.", no_args_is_help=True
-)
+app = typer.Typer(help="Retention rules; nothing is deleted without a preview.", no_args_is_help=True)
 
 
 @app.command("show")
 def show(typer_context: typer.Context, model: str) -> None:
-    """The rule of a model."""
+    """Show the retention rule of a model."""
     context = context_of(typer_context)
     _say(context, context.client.get(at("models", model, "retention")))
 
@@ -26,13 +24,13 @@ def show(typer_context: typer.Context, model: str) -> None:
 def set_rule(
     typer_context: typer.Context,
     model: str,
-    keep_last: Annotated[int, typer.Option("--keep-last", help="So many of the newest versions stay.")],
+    keep_last: Annotated[int, typer.Option("--keep-last", help="Keep the newest N ready versions.")],
     keep_days: Annotated[
-        int, typer.Option("--keep-days", help="What has been ready for fewer days stays too.")
+        int, typer.Option("--keep-days", help="Also keep versions newer than this many days.")
     ] = 0,
     reason: Reason = "",
 ) -> None:
-    """Give a model a rule, or change it; nothing is deleted until it is applied."""
+    """Set the retention rule of a model; nothing is deleted until it is applied."""
     context = context_of(typer_context)
     body = {"keep_last": keep_last, "keep_days": keep_days, "reason": reason}
     _say(context, context.client.put(at("models", model, "retention"), body))
@@ -40,7 +38,7 @@ def set_rule(
 
 @app.command("preview")
 def preview(typer_context: typer.Context, model: str) -> None:
-    """What the rule would delete now, what it would keep, and why."""
+    """Show which versions would be deleted or kept, and why."""
     context = context_of(typer_context)
     seen = context.client.get(at("models", model, "retention", "preview"))
     context.show(seen)
@@ -52,19 +50,20 @@ def apply(
     typer_context: typer.Context,
     model: str,
     seen: Annotated[
-        str | None, typer.Option("--preview", help="Of a preview that was looked at; else one is shown now.")
+        str | None,
+        typer.Option("--preview", help="ID of a preview that was reviewed; default: show one now."),
     ] = None,
-    daily: Annotated[bool, typer.Option("--daily", help="And once a day from now on.")] = False,
+    daily: Annotated[bool, typer.Option("--daily", help="Apply it once a day from now on.")] = False,
     yes: Yes = False,
     reason: Reason = "",
     wait: Wait = True,
     timeout: Timeout = 3600,
 ) -> None:
-    """Delete what the rule lets go; refused when something else would go than was seen."""
+    """Apply the rule: delete the versions of the preview; refused if the preview is out of date."""
     context = context_of(typer_context)
     if seen == "":
         # A variable that nobody set must not become a preview that nobody looked at.
-        raise CommandFailed("--preview is empty. Give one that was looked at, or leave it out.", Exit.USAGE)
+        raise CommandFailed("--preview is empty. Give the ID of a preview, or leave it out.", Exit.USAGE)
     if seen is None:
         found = context.client.get(at("models", model, "retention", "preview"))
         _say_preview(context, found)
@@ -81,27 +80,27 @@ def apply(
 
 @app.command("stop")
 def stop(typer_context: typer.Context, model: str, reason: Reason = "") -> None:
-    """Delete nothing more; the rule stays."""
+    """Stop applying the rule; the rule is kept."""
     context = context_of(typer_context)
     _say(context, context.client.post(at("models", model, "retention", "stop"), {"reason": reason}))
 
 
 @app.command("drop")
 def drop(typer_context: typer.Context, model: str, reason: Reason = "") -> None:
-    """Take the rule away: the model keeps every version."""
+    """Delete the rule: every version is kept."""
     context = context_of(typer_context)
     context.client.delete(at("models", model, "retention"), reason=reason)
     context.show({"model": model, "rule": None})
-    context.say(f"{model} keeps every version.")
+    context.say(f"{model}: no retention rule.")
 
 
 def _say(context: Context, rule: Document) -> None:
     context.show(rule)
     if rule["stuck"]:
         raise CommandFailed(f"The rule of {rule['model']} is stuck: {rule['stuck']}", Exit.FAILED)
-    how = "once a day" if rule["daily"] else "being applied" if rule["applying"] else "when it is applied"
-    days = f" and what is newer than {counted(rule['keep_days'], 'day')}" if rule["keep_days"] else ""
-    context.say(f"{rule['model']} keeps the last {counted(rule['keep_last'], 'version')}{days}, {how}")
+    how = "applied daily" if rule["daily"] else "being applied" if rule["applying"] else "applied manually"
+    days = f" and those newer than {counted(rule['keep_days'], 'day')}" if rule["keep_days"] else ""
+    context.say(f"{rule['model']} keeps the newest {counted(rule['keep_last'], 'version')}{days}; {how}")
     if last := rule["last_run"]:
         context.say(f"Last run {last['at']}: deleted {_deleted(last)}")
 
@@ -110,24 +109,23 @@ def _deleted(last: Document) -> str:
     count = last["deleted_versions"]
     if not count:
         return "nothing"
-    together = " together" if count > 1 else ""
-    told = f"{counted(count, 'version')} of {size(last['deleted_bytes'])}{together}"
-    return f"{told}; a collection frees what nothing else needs"
+    told = f"{counted(count, 'version')}, {size(last['deleted_bytes'])}"
+    return f"{told}; garbage collection frees what is unreferenced"
 
 
 def _say_preview(context: Context, seen: Document) -> None:
     rows = seen["versions"]
     context.table(
-        ("VERSION", "SIZE", "", "WHY"),
+        ("VERSION", "SIZE", "RESULT", "REASON"),
         (
             (
                 row["version"],
                 size(row["bytes"]),
-                "goes" if row["goes"] else "stays",
+                "would be deleted" if row["goes"] else "kept",
                 "; ".join(row["reasons"]),
             )
             for row in rows
         ),
     )
     going = sum(row["goes"] for row in rows)
-    context.say(f"{going} of {len(rows)} versions go; {size(seen['freed_bytes'])} are freed later.")
+    context.say(f"{going} of {len(rows)} versions would be deleted; {size(seen['freed_bytes'])} to be freed.")

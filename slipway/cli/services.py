@@ -18,33 +18,29 @@ class ReleaseHeader(StrEnum):
 
 
 TAKEN_FROM = {
-    ReleaseHeader.OFF: "nobody",
+    ReleaseHeader.OFF: "no client",
     ReleaseHeader.SECRET: "clients that send this key as x-release-key",
     ReleaseHeader.OPEN: "every client",
 }
-app = typer.Typer(
-    help="Services: an address behind the gateway, and the version that answers.", no_args_is_help=True
-)
+app = typer.Typer(help="Services: a gateway endpoint and the version that serves it.", no_args_is_help=True)
 
 
 @app.command("create")
 def create(
     typer_context: typer.Context,
     name: str,
-    version: Annotated[
-        str, typer.Argument(metavar="MODEL:VERSION", help="The first version, or MODEL:ALIAS.")
-    ],
-    cluster: Annotated[str, typer.Option("--cluster")] = "local",
-    engine: Annotated[str, typer.Option("--engine", help="transformers, vllm")] = "transformers",
-    replicas: Annotated[int, typer.Option("--replicas", min=1)] = 1,
-    slots: Annotated[int, typer.Option("--slots", min=1, help="Requests one worker answers at once.")] = 4,
-    plan: Annotated[str, typer.Option("--plan", help="Plan of its releases.")] = "canary",
+    version: Annotated[str, typer.Argument(metavar="MODEL:VERSION", help="First version, or MODEL:ALIAS.")],
+    cluster: Annotated[str, typer.Option("--cluster", help="Cluster of its workers.")] = "local",
+    engine: Annotated[str, typer.Option("--engine", help="transformers or vllm.")] = "transformers",
+    replicas: Annotated[int, typer.Option("--replicas", min=1, help="Number of workers.")] = 1,
+    slots: Annotated[int, typer.Option("--slots", min=1, help="Concurrent requests per worker.")] = 4,
+    plan: Annotated[str, typer.Option("--plan", help="Default release plan.")] = "canary",
     image: Annotated[
-        str, typer.Option("--image", help="Runtime image of its releases; else the one that fits best.")
+        str, typer.Option("--image", help="Runtime image; default: the best match of the catalogue.")
     ] = "",
-    alias: Annotated[str, typer.Option("--alias", help="Alias that a promotion moves.")] = "",
-    team: Annotated[str, typer.Option("--team", help="Else the model's.")] = "",
-    description: Annotated[str, typer.Option("--description")] = "",
+    alias: Annotated[str, typer.Option("--alias", help="Alias to move to each promoted version.")] = "",
+    team: Annotated[str, typer.Option("--team", help="Owner; default: the model's.")] = "",
+    description: Annotated[str, typer.Option("--description", help="Description.")] = "",
     release_header: Annotated[
         ReleaseHeader | None,
         typer.Option(
@@ -55,10 +51,10 @@ def create(
         str, typer.Option("--reason", help="With --release-header open: required where a policy applies.")
     ] = "",
     settings: Annotated[
-        Path | None, typer.Option("--settings", help="JSON file with the engine's settings.")
+        Path | None, typer.Option("--settings", help="JSON file with engine settings.")
     ] = None,
 ) -> None:
-    """Create a service; its first version is brought up by a release of its own."""
+    """Create a service; a first release deploys the version."""
     context = context_of(typer_context)
     model, first = split_version(version)
     body = {
@@ -81,7 +77,7 @@ def create(
     context.show(document)
     if document.get("release_key"):
         context.say_secret(document["release_key"])
-    context.say(f"{name} will serve {version}; its first release is {document.get('release_in_motion')}")
+    context.say(f"{name} is created; release {document.get('release_in_motion')} deploys {version}")
 
 
 @app.command("release-header")
@@ -89,23 +85,26 @@ def set_release_header(
     typer_context: typer.Context,
     name: str,
     release_header: Annotated[
-        ReleaseHeader, typer.Argument(metavar="off|secret|open", help="From whom it is taken.")
+        ReleaseHeader, typer.Argument(metavar="off|secret|open", help="Who may use it.")
     ],
-    reason: Annotated[str, typer.Option("--reason", help="For the audit record.")] = "",
+    reason: Annotated[str, typer.Option("--reason", help="Reason; recorded in the audit log.")] = "",
 ) -> None:
-    """Say who may choose stable or the candidate by `x-release`; `secret` prints a new key, once."""
+    """Set who may choose stable or candidate by the header x-release; `secret` prints a new key, once.
+
+    `open` requires the right releases.bypass and a reason where releases need an approval or a judge step.
+    """
     context = context_of(typer_context)
     body = {"release_header": release_header.value, "reason": reason}
     document = context.client.post(at("services", name, "release-header"), body)
     context.show(document)
     if document["release_key"]:
         context.say_secret(document["release_key"])
-    context.progress.print(f"{name} takes x-release from {TAKEN_FROM[release_header]}.", markup=False)
+    context.progress.print(f"{name} accepts x-release from {TAKEN_FROM[release_header]}.", markup=False)
 
 
 @app.command("list")
 def list_services(typer_context: typer.Context) -> None:
-    """All services that you may see."""
+    """List services."""
     context = context_of(typer_context)
     rows = list(context.client.each(at("services")))
     context.show(rows)
@@ -117,7 +116,7 @@ def list_services(typer_context: typer.Context) -> None:
 
 @app.command("show")
 def show(typer_context: typer.Context, name: str) -> None:
-    """One service: who is stable, who is the candidate, and what the gateway really routes."""
+    """Show a service: stable, candidate, and the traffic split, desired and observed."""
     context = context_of(typer_context)
     document = context.client.get(at("services", name))
     context.show(document)
@@ -131,14 +130,14 @@ def _take_header(context: Context, name: str, header: ReleaseHeader, reason: str
     try:
         return context.client.post(at("services", name, "release-header"), body)
     except Refused as refused:
-        message = f"{name} is created, but takes x-release as before. {refused}"
+        message = f"{name} is created, but its release header is not set. {refused}"
         raise CommandFailed(message, refused.exit) from None
 
 
 def _routed(weights: dict[str, Any]) -> str:
-    """What is wished for, and what the gateway was seen to do."""
+    """Desired shares, and those observed."""
     told, seen = _shares(weights["desired"]), _shares(weights["observed"] or {})
-    return f"{told}; of {weights['requests']:,} requests {seen}" if seen else told
+    return f"{told}; observed {seen} ({weights['requests']:,} requests)" if seen else told
 
 
 def _shares(percent: dict[str, float | None]) -> str:

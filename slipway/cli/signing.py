@@ -1,4 +1,4 @@
-"""`slipway signing`: with what this installation signs, whom a team trusts, and what it demands."""
+"""`slipway signing`: the server's signing key, trusted keys and signature policies."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +13,7 @@ from slipway.client import Document, Refused, at
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(
-    help="Signatures of versions: the server's key, a team's trusted keys, what it demands.",
+    help="Signatures of versions: the server's key, trusted keys, signature policies.",
     no_args_is_help=True,
 )
 
@@ -29,28 +29,30 @@ def show(
     typer_context: typer.Context,
     to: Annotated[
         Path | None,
-        typer.Option("--to", help="File for the public key, as `model_signing verify key` takes it."),
+        typer.Option("--to", help="File to write the public key to, for `model_signing verify key`."),
     ] = None,
 ) -> None:
-    """With what this installation signs every version that is imported."""
+    """Show the key with which the server signs imported versions."""
     context = context_of(typer_context)
     signing = context.client.get(at("signing"))
     if to is not None and not signing["public_key"]:
         context.show(signing)
-        raise CommandFailed(f"{to} is not written: this installation signs with no key.", Exit.FAILED)
+        raise CommandFailed(f"{to} is not written: the server has no signing key.", Exit.FAILED)
     if to is not None:
         write_text(to, signing["public_key"])
     context.show(signing)
     if signing["fault"]:
-        raise CommandFailed(f"Nothing is signed: {signing['fault']}", Exit.FAILED)
+        raise CommandFailed(f"Versions are not signed: {signing['fault']}", Exit.FAILED)
     context.say(
-        f"Signed with key {signing['fingerprint']}" if signing["signs"] else "Nothing is signed here."
+        f"Signed with key {signing['fingerprint']}"
+        if signing["signs"]
+        else "Versions are not signed: no signing key is configured."
     )
 
 
 @app.command("policy")
 def policy(typer_context: typer.Context, team: str) -> None:
-    """What a team demands of the signatures of what is served."""
+    """Show the signature policy of a team."""
     context = context_of(typer_context)
     try:
         found = context.client.get(at("signature-policies", team))
@@ -70,11 +72,13 @@ def demand(
     team: str,
     what: Annotated[
         Demand,
-        typer.Argument(help="Of a version without a trusted signature: off nothing, warn, require it."),
+        typer.Argument(
+            help="For versions without a trusted signature: off allows, warn warns, require refuses."
+        ),
     ],
     reason: Reason = "",
 ) -> None:
-    """Say what becomes of a team's versions without a trusted signature that are to be served."""
+    """Set the signature policy of a team."""
     context = context_of(typer_context)
     body = {"demand": what.value, "reason": context.asked_for(reason)}
     _tell_policy(context, context.client.put(at("signature-policies", team), body))
@@ -84,14 +88,14 @@ def demand(
 def keys(
     typer_context: typer.Context,
     team: OnlyTeam = "",
-    removed: Annotated[bool, typer.Option("--all", help="Those that count no more, too.")] = False,
+    removed: Annotated[bool, typer.Option("--all", help="Removed keys, too.")] = False,
 ) -> None:
-    """Keys whose signatures teams take for good."""
+    """List trusted signing keys."""
     context = context_of(typer_context)
     rows = list(context.client.each(at("trusted-keys"), team=team, in_force="" if removed else "true"))
     context.show(rows)
     context.table(
-        ("ID", "TEAM", "NAME", "FINGERPRINT", "SINCE", "BY", "WHY", "UNTIL"),
+        ("ID", "TEAM", "NAME", "FINGERPRINT", "ADDED", "BY", "REASON", "REMOVED"),
         (
             (
                 row["id"],
@@ -112,35 +116,35 @@ def keys(
 def trust(
     typer_context: typer.Context,
     team: str,
-    name: Annotated[str, typer.Argument(help="That people know the key by.")],
-    file: Annotated[Path, typer.Argument(help="The public key in PEM: P-256, P-384 or P-521.")],
+    name: Annotated[str, typer.Argument(help="Name of the key.")],
+    file: Annotated[Path, typer.Argument(help="Public key in PEM format: P-256, P-384 or P-521.")],
     reason: Reason = "",
 ) -> None:
-    """Take the signatures of a key for good from now on."""
+    """Add a trusted signing key."""
     context = context_of(typer_context)
     pem = text_of(file, named="PEM file")
     if "PRIVATE KEY" in pem:
         raise CommandFailed(
-            f"{file} holds a private key, and was sent nowhere. Give the public one: openssl pkey -pubout.",
+            f"{file} contains a private key; it was not sent. Give the public key: openssl pkey -pubout.",
             Exit.USAGE,
         )
     body = {"team": team, "name": name, "pem": pem, "reason": context.asked_for(reason)}
     key = context.client.create(at("trusted-keys"), body)
     context.show(key)
-    context.say(f"{team} trusts {name} ({key['fingerprint']}), key {key['id']}")
+    context.say(f"Key {key['id']}: {team} trusts {name} ({key['fingerprint']})")
 
 
 @app.command("distrust")
 def distrust(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
-    """Take the signatures of a key for nothing from now on; what is served already goes on."""
+    """Remove a trusted signing key; running workers are not affected."""
     context = context_of(typer_context)
     body = {"reason": context.asked_for(reason)}
     key = context.client.create(at("trusted-keys", number, "remove"), body)
     context.show(key)
-    context.say(f"{key['team']} trusts {key['name']} no longer.")
+    context.say(f"{key['team']} no longer trusts {key['name']}.")
 
 
 def _tell_policy(context: Context, found: Document) -> None:
     context.show(found)
-    said = f", as {found['changed_by']} said: {found['reason']}" if found["changed_by"] else ""
+    said = f" (set by {found['changed_by']}: {found['reason']})" if found["changed_by"] else ""
     context.say(f"{found['team']}: {found['demand']}{said}")

@@ -1,4 +1,4 @@
-"""`slipway store`: what it holds, collections of what nobody needs, and checks of what it holds."""
+"""`slipway store`: usage, garbage collection and integrity checks of the model store."""
 
 from typing import Annotated, Any
 
@@ -10,52 +10,49 @@ from slipway.cli.waiting import until_over
 from slipway.client import Address, Document, at
 from slipway.exits import CommandFailed, Exit
 
-app = typer.Typer(help="The store of all models' files, for administrators.", no_args_is_help=True)
+app = typer.Typer(help="The model store; for administrators.", no_args_is_help=True)
 
 
 @app.command("show")
 def show(typer_context: typer.Context) -> None:
-    """Bytes, what deduplication saves, and what was last collected and checked."""
+    """Show usage, deduplication, unreferenced bytes and corrupt files."""
     context = context_of(typer_context)
     store = context.client.get(at("store"))
     context.show(store)
-    saved = f", {store['dedup_factor']:.1f} x shared" if store["dedup_factor"] else ""
+    saved = f", deduplication {store['dedup_factor']:.1f}x" if store["dedup_factor"] else ""
     free = "" if store["free_bytes"] is None else f"; {size(store['free_bytes'])} free"
     context.say(f"{size(store['bytes'])} in {store['blobs']} files{saved}{free}")
     if store["cache_bytes"] is not None:
-        context.say(f"{size(store['cache_bytes'])} are on the server's own node")
-    context.say(
-        f"{size(store['waiting_bytes'])} are needed by nothing and go {store['grace_hours']:g} h later"
-    )
-    damaged = store["open_findings"]
-    context.say(f"{damaged} {'file is' if damaged == 1 else 'files are'} damaged or missing")
+        context.say(f"{size(store['cache_bytes'])} cached on the server")
+    context.say(f"{size(store['waiting_bytes'])} unreferenced; grace period {store['grace_hours']:g} h")
+    context.say(f"{counted(store['open_findings'], 'file')} corrupt or missing")
 
 
 @app.command("collect")
 def collect(
     typer_context: typer.Context,
     grace_hours: Annotated[
-        int | None, typer.Option("--grace-hours", min=0, help="Needed by nothing for so long.")
+        int | None, typer.Option("--grace-hours", min=0, help="Grace period of unreferenced files.")
     ] = None,
     reason: Reason = "",
     wait: Wait = True,
     timeout: Timeout = 3600,
 ) -> None:
-    """Delete what no version has needed for the grace time."""
+    """Run garbage collection: delete files unreferenced for longer than the grace period."""
     context = context_of(typer_context)
     body: dict[str, Any] = {"reason": context.asked_for(reason)}
     body |= {"grace_hours": grace_hours} if grace_hours is not None else {}
     row = _run(context, at("store", "collections"), body, wait=wait, timeout=timeout)
-    context.say(f"Collection {row['id']} {row['state']}: {_collected(row)}")
+    context.say(f"Garbage collection {row['id']} {row['state']}: {_collected(row)}")
 
 
 @app.command("collections")
 def collections(typer_context: typer.Context, limit: Limit = 20) -> None:
-    """Collections, newest first."""
+    """List garbage collections, newest first."""
     context = context_of(typer_context)
     rows = _newest(context, at("store", "collections"), limit)
     context.table(
-        ("ID", "STATE", "BEGAN", "BY", "DELETED", "WAITING"),
+        ("ID", "STATE", "STARTED", "BY", "DELETED", "IN GRACE PERIOD"),
         (
             (
                 r["id"],
@@ -74,10 +71,10 @@ def collections(typer_context: typer.Context, limit: Limit = 20) -> None:
 def check(
     typer_context: typer.Context, reason: Reason = "", wait: Wait = True, timeout: Timeout = 86_400
 ) -> None:
-    """Read every file again and compare it with its name; exit 1 when one is damaged or missing."""
+    """Verify the integrity of every file; exit 1 if any is corrupt or missing."""
     context = context_of(typer_context)
     row = _run(context, at("store", "checks"), {"reason": reason}, wait=wait, timeout=timeout)
-    told = f"Check {row['id']} {row['state']}: {_checked(row)}"
+    told = f"Integrity check {row['id']} {row['state']}: {_checked(row)}"
     if row["damaged"] or row["missing"]:
         raise CommandFailed(told, Exit.FAILED)
     context.say(told)
@@ -85,11 +82,11 @@ def check(
 
 @app.command("checks")
 def checks(typer_context: typer.Context, limit: Limit = 20) -> None:
-    """Checks, newest first."""
+    """List integrity checks, newest first."""
     context = context_of(typer_context)
     rows = _newest(context, at("store", "checks"), limit)
     context.table(
-        ("ID", "STATE", "BEGAN", "BY", "READ", "DAMAGED", "MISSING"),
+        ("ID", "STATE", "STARTED", "BY", "READ", "CORRUPT", "MISSING"),
         (
             (
                 r["id"],
@@ -108,14 +105,14 @@ def checks(typer_context: typer.Context, limit: Limit = 20) -> None:
 @app.command("findings")
 def findings(
     typer_context: typer.Context,
-    state: Annotated[str, typer.Option("--state", help="Only those in this state, such as lost.")] = "",
+    state: Annotated[str, typer.Option("--state", help="Only in this state, such as lost.")] = "",
 ) -> None:
-    """Files that checks found damaged or missing, and the versions that need them."""
+    """List corrupt and missing files, and the versions that reference them."""
     context = context_of(typer_context)
     rows = list(context.client.each(at("store", "findings"), state=state))
     context.show(rows)
     context.table(
-        ("ID", "STATE", "SHA256", "SIZE", "VERSIONS", "WHAT"),
+        ("ID", "STATE", "SHA256", "SIZE", "VERSIONS", "DETAIL"),
         (
             (r["id"], r["state"], r["sha256"][:12], size(r["bytes"]), " ".join(r["versions"]), r["detail"])
             for r in rows
@@ -125,7 +122,7 @@ def findings(
 
 @app.command("repair")
 def repair(typer_context: typer.Context, finding: int, reason: Reason = "") -> None:
-    """Ask the sources of a lost file once more."""
+    """Retry the repair of a lost file from its sources."""
     context = context_of(typer_context)
     row = context.client.post(at("store", "findings", finding, "retry"), {"reason": reason})
     context.show(row)
@@ -152,4 +149,4 @@ def _collected(row: Document) -> str:
 
 
 def _checked(row: Document) -> str:
-    return f"{row['blobs_done']} files read, {row['damaged']} damaged, {row['missing']} missing"
+    return f"{row['blobs_done']} files read, {row['damaged']} corrupt, {row['missing']} missing"

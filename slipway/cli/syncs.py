@@ -1,4 +1,4 @@
-"""`slipway models sync`: a repository on a hub becomes a version, however far its last sync came."""
+"""`slipway models sync`: a version from a repository on a hub; an unfinished sync is resumed."""
 
 from typing import Annotated, Any
 
@@ -20,16 +20,14 @@ def sync(
     model: Annotated[str, typer.Argument(help="Model that gets the version.")],
     repository: Annotated[
         str,
-        typer.Argument(help="org/name or org/name@revision; needed unless the model follows exactly one."),
+        typer.Argument(help="org/name or org/name@revision; optional if the model follows exactly one."),
     ] = "",
     endpoint: Annotated[
-        str, typer.Option("--endpoint", help="Address of the hub; empty: the server's default hub.")
+        str, typer.Option("--endpoint", help="URL of the hub; default: the server's default hub.")
     ] = "",
-    kind: Annotated[
-        str, typer.Option("--kind", help="Protocol that the hub speaks: huggingface or modelscope.")
-    ] = "huggingface",
+    kind: Annotated[str, typer.Option("--kind", help="Hub API: huggingface or modelscope.")] = "huggingface",
     every: Annotated[
-        int | None, typer.Option("--every", help="From now on look for a new commit so often, in seconds.")
+        int | None, typer.Option("--every", help="Check interval for new commits from now on, in seconds.")
     ] = None,
     allow: Allow = None,
     ignore: Ignore = None,
@@ -39,7 +37,7 @@ def sync(
 ) -> None:
     """Follow a repository and sync it now; exit 0 when its commit is a ready version, 1 when it is not.
 
-    Asked again, it joins the sync that runs, resumes one that was paused or interrupted, or begins another.
+    Run again, it follows the running sync, resumes a paused or interrupted one, or starts another.
     """
     context = context_of(typer_context)
     told = {
@@ -79,12 +77,12 @@ def _source(
     ]
     if len(followed) > 1:
         named = ", ".join(f"{one['repo_id']}@{one['revision']} on {one['endpoint']}" for one in followed)
-        raise CommandFailed(f"Say which; {model} follows {named}.", Exit.USAGE)
+        raise CommandFailed(f"{model} follows several repositories; name one of: {named}.", Exit.USAGE)
     if followed:
         address = at("hub-sources", followed[0]["id"])
         return context.client.patch(address, given) if given else followed[0]
     if not repo_id:
-        raise CommandFailed(f"{model} follows no repository. Name one, such as acme/tiny.", Exit.USAGE)
+        raise CommandFailed(f"{model} follows no repository. Give one, such as acme/tiny.", Exit.USAGE)
     body = {"model": model, "repo_id": repo_id, "endpoint": endpoint, "kind": kind}
     return context.client.create(
         at("hub-sources"), body | ({"revision": revision} if revision else {}) | given

@@ -15,7 +15,7 @@ def create(
     typer_context: typer.Context,
     name: str,
     scope: Annotated[
-        list[str] | None, typer.Option("--scope", help="A right, such as releases.start; repeat it.")
+        list[str] | None, typer.Option("--scope", help="Scope, such as releases.start; repeatable.")
     ] = None,
     preset: Annotated[
         str,
@@ -24,10 +24,12 @@ def create(
     team: Annotated[str, typer.Option("--team", help="Limit it to this team.")] = "",
     expires_in_days: Annotated[
         int | None,
-        typer.Option("--expires-in-days", min=1, help="90, or as long as the token that makes it."),
+        typer.Option(
+            "--expires-in-days", min=1, help="Default: 90, or the rest of the creating token's lifetime."
+        ),
     ] = None,
 ) -> None:
-    """Make a token; its secret is shown once, on stdout."""
+    """Create a token; its secret is shown once, on stdout."""
     context = context_of(typer_context)
     body: dict[str, Any] = {"name": name, "preset": preset, "scopes": scope, "team": team}
     body = {key: value for key, value in body.items() if value}
@@ -41,6 +43,7 @@ def create(
 
 @app.command("list")
 def list_tokens(typer_context: typer.Context) -> None:
+    """List your API tokens."""
     context = context_of(typer_context)
     rows = list(context.client.each(at("tokens")))
     context.show(rows)
@@ -62,7 +65,7 @@ def list_tokens(typer_context: typer.Context) -> None:
 
 @app.command("revoke")
 def revoke(typer_context: typer.Context, token_id: int, reason: Reason = "") -> None:
-    """End a token now."""
+    """Revoke a token."""
     context = context_of(typer_context)
     context.client.delete(at("tokens", token_id), reason=reason)
     context.show({"id": token_id, "state": "revoked"})

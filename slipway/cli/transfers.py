@@ -82,9 +82,7 @@ def seen_through(
         return document
     context.show(document)
     told = f"{named} is {document['state']}. {document['reason']}"
-    raise CommandFailed(
-        f"{told} `slipway {noun} resume {document['id']}` goes on with what has come.", Exit.FAILED
-    )
+    raise CommandFailed(f"{told} `slipway {noun} resume {document['id']}` continues from there.", Exit.FAILED)
 
 
 def how_far(progress: Document) -> str:

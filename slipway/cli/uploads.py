@@ -1,4 +1,4 @@
-"""`slipway upload`: files on their way from somebody's machine to a model; `models push` sends them."""
+"""`slipway upload`: uploads of files to a model, as `models push` makes them."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from slipway.cli.context import Context, context_of, size
 from slipway.cli.options import Number, Reason, States
 from slipway.client import Document, at
 
-app = typer.Typer(help="Uploads, that `models push` begins and goes on with.", no_args_is_help=True)
+app = typer.Typer(help="Uploads; `models push` starts and resumes them.", no_args_is_help=True)
 
 UNDER_WAY = ["open", "importing"]
 
@@ -16,18 +16,18 @@ UNDER_WAY = ["open", "importing"]
 @app.command("list")
 def list_uploads(
     typer_context: typer.Context,
-    model: Annotated[str | None, typer.Argument(help="To all models unless given.")] = None,
+    model: Annotated[str | None, typer.Argument(help="Default: all models.")] = None,
     state: States = None,
-    every: Annotated[bool, typer.Option("--all", help="Those that are over, too.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Finished ones, too.")] = False,
 ) -> None:
-    """Uploads to a model, or to all, that are under way, newest first."""
+    """List active uploads to a model, or to all, newest first."""
     context = context_of(typer_context)
     states = state or ([] if every else UNDER_WAY)
     address = at("models", model, "uploads") if model is not None else at("uploads")
     rows = list(context.client.each(address, state=states))
     context.show(rows)
     context.table(
-        ("ID", "MODEL", "STATE", "FILES", "SIZE", "SENT", "VERSION", "BY", "FROM", "UNTIL"),
+        ("ID", "MODEL", "STATE", "FILES", "SIZE", "UPLOADED", "VERSION", "BY", "FROM", "EXPIRES"),
         (
             (
                 row["id"],
@@ -48,20 +48,20 @@ def list_uploads(
 
 @app.command("show")
 def show(typer_context: typer.Context, model: str, number: Number) -> None:
-    """One upload, and what is missing of it."""
+    """Show an upload and its missing files."""
     context = context_of(typer_context)
     upload = context.client.get(at("models", model, "uploads", number))
     context.show(upload)
     _say(context, upload)
     context.table(
-        ("MISSING", "SIZE", "HAS COME"),
+        ("MISSING", "SIZE", "RECEIVED"),
         ((one["sha256"][:12], size(one["size"]), size(one["received_bytes"])) for one in upload["missing"]),
     )
 
 
 @app.command("cancel")
 def cancel(typer_context: typer.Context, model: str, number: Number, reason: Reason = "") -> None:
-    """Take no more, and remove what has come."""
+    """Cancel an upload and delete what was received."""
     context = context_of(typer_context)
     address = at("models", model, "uploads", number, "cancel")
     upload = context.client.create(address, {"reason": context.asked_for(reason)})
@@ -70,7 +70,7 @@ def cancel(typer_context: typer.Context, model: str, number: Number, reason: Rea
 
 
 def _say(context: Context, upload: Document) -> None:
-    sent = f", {_sent(upload)} sent" if upload["total_bytes"] else ""
+    sent = f", {_sent(upload)} uploaded" if upload["total_bytes"] else ""
     context.say(f"Upload {upload['id']} to {upload['model']} is {upload['state']}{sent}")
     if why := upload["stuck"] or upload["reason"]:
         context.say(why)

@@ -1,4 +1,4 @@
-"""`slipway models versions`, and what is done to one version and its import."""
+"""`slipway models versions`, and commands for one version and its import."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -14,23 +14,25 @@ from slipway.client import Document, at
 
 def versions(
     typer_context: typer.Context,
-    model: Annotated[str | None, typer.Argument(help="Of all models unless given.")] = None,
-    query: Annotated[str, typer.Option("--search", "-q", help="In name, tags, digest, message.")] = "",
+    model: Annotated[str | None, typer.Argument(help="Default: all models.")] = None,
+    query: Annotated[
+        str, typer.Option("--search", "-q", help="Part of a name, tag, digest or message.")
+    ] = "",
     state: States = None,
-    tag: Annotated[str, typer.Option("--tag", help="A tag of it, whole.")] = "",
-    alias: Annotated[str, typer.Option("--alias", help="What an alias of it begins with.")] = "",
-    architecture: Annotated[str, typer.Option("--architecture", help="What it begins with.")] = "",
+    tag: Annotated[str, typer.Option("--tag", help="Exact tag.")] = "",
+    alias: Annotated[str, typer.Option("--alias", help="Prefix of an alias.")] = "",
+    architecture: Annotated[str, typer.Option("--architecture", help="Prefix of the architecture.")] = "",
     format: Annotated[str, typer.Option("--format", help="safetensors, gguf or onnx.")] = "",
     parameters_min: Annotated[str, typer.Option("--parameters-min", help="Such as 7B.")] = "",
     parameters_max: Annotated[str, typer.Option("--parameters-max", help="Such as 70B.")] = "",
-    created_by: Annotated[str, typer.Option("--created-by", help="What the name begins with.")] = "",
-    digest: Annotated[str, typer.Option("--digest", help="What it begins with.")] = "",
-    source: Annotated[str, typer.Option("--source", help="A part of where it came from.")] = "",
+    created_by: Annotated[str, typer.Option("--created-by", help="Prefix of the creator's name.")] = "",
+    digest: Annotated[str, typer.Option("--digest", help="Prefix of the digest.")] = "",
+    source: Annotated[str, typer.Option("--source", help="Part of the source.")] = "",
     served: Annotated[
-        bool | None, typer.Option("--served/--not-served", help="Whether it is in use.")
+        bool | None, typer.Option("--served/--not-served", help="Only versions in use, or not in use.")
     ] = None,
 ) -> None:
-    """The versions of a model, or of all, newest first; archived ones when --state asks for them."""
+    """List versions of a model, or of all, newest first; archived ones only with --state archived."""
     context = context_of(typer_context)
     wanted = {
         "q": query,
@@ -78,9 +80,9 @@ def show_version(context: Context, label: str) -> None:
         ((file["path"], size(file["size"]), file["sha256"][:12]) for file in version["files"]),
     )
     if found := list(_found(version["scan"] or {})):
-        context.table(("SCAN", "FILE", "WHAT"), found)
+        context.table(("SCAN", "FILE", "DETAIL"), found)
     context.table(
-        ("AT", "STATE", "BY", "WHY"),
+        ("AT", "STATE", "BY", "REASON"),
         ((move["at"], move["to_state"], move["by"], move["reason"]) for move in version["history"]),
     )
 
@@ -100,26 +102,26 @@ def _found(scan: Document) -> Iterator[tuple[str, str, str]]:
 
 def _advised(pickle: Document) -> str:
     named = [f"{found['name']} ({found['level']})" for found in pickle["findings"]]
-    said = f"picklescan names {', '.join(named[:5])}" if named else ""
+    said = f"picklescan reports {', '.join(named[:5])}" if named else ""
     more = f" and {len(named) - 5} more" if len(named) > 5 else ""
     if not said and not pickle["fault"]:
-        return "picklescan names nothing, which proves nothing."
+        return "picklescan reports nothing; that is no proof of safety."
     return f"{said}{more}{'.' if said else ''} {pickle['fault']}".strip()
 
 
 def card(typer_context: typer.Context, version: VersionLabel) -> None:
-    """The model card of a version, as its author wrote it."""
+    """Show the model card of a version."""
     context = context_of(typer_context)
     model, name = split_version(version)
     document = context.client.get(at("models", model, "versions", name, "card"))
     context.show(document)
     context.say(document["text"].replace("\r\n", "\n").rstrip("\n"))
     if document["is_cut"]:
-        context.progress.print("That is its beginning: the card goes on.")
+        context.progress.print("The model card is truncated here.")
 
 
 def cancel(typer_context: typer.Context, version: VersionLabel, reason: Reason = "") -> None:
-    """Stop an import; what it has copied is removed."""
+    """Cancel an import and delete what it copied."""
     context = context_of(typer_context)
     _say(context, _done(context, version, "cancel", reason))
 
@@ -131,7 +133,7 @@ def retry(
     wait: Wait = True,
     timeout: Timeout = 3600,
 ) -> None:
-    """Import a failed or refused version again from its source, or go on with a paused one."""
+    """Retry the import of a failed or refused version, or resume a paused one."""
     context = context_of(typer_context)
     document = _done(context, version, "retry", reason)
     if wait:
@@ -140,10 +142,10 @@ def retry(
 
 
 def verify(typer_context: typer.Context, version: VersionLabel, reason: Reason = "") -> None:
-    """Look at the signatures of a version again; Slipway's own is made where it is missing."""
+    """Verify the signatures of a version again; the server signs it if its own signature is missing."""
     context = context_of(typer_context)
     context.show(_done(context, version, "verify", reason))
-    context.say(f"The signatures of {version} are looked at; `slipway models show {version}` tells.")
+    context.say(f"Verifying the signatures of {version}; see `slipway models show {version}`.")
 
 
 def _done(context: Context, label: str, verb: str, reason: str) -> Document:
@@ -162,7 +164,7 @@ def _told(version: Document) -> dict[str, str]:
         "version": f"{version['model']}:{version['name']}",
         "state": f"{version['state']} {version['stuck'] or version['reason']}".rstrip(),
         "digest": version["digest"] or "",
-        "same files as": version["same_content_as"],
+        "same content as": version["same_content_as"],
         "size": f"{size(version['size_bytes'])} in {counted(version['file_count'], 'file')}",
         "architecture": version["architecture"],
         **_network(version),
@@ -190,7 +192,7 @@ def _network(version: Document) -> dict[str, str]:
         "quantization": version["quantization"],
         "GPU memory": f"{size(memory['weights_bytes'])} for weights" if memory.get("weights_bytes") else "",
         "KV cache": f"{size(cache)} for 1,000 tokens, in {memory['kv_cache_dtype']}" if cache else "",
-        "not known": _joined(facts.get("unknown")),
+        "unknown": _joined(facts.get("unknown")),
         "notes": _joined((version["scan"] or {}).get("notes")),
     }
 

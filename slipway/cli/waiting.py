@@ -59,7 +59,7 @@ def until_over(
     while is_open(document):
         if deadline.is_over:
             context.show(document)
-            raise CommandFailed("It still goes on; the server sees to it.", Exit.TIMED_OUT)
+            raise CommandFailed("Timed out waiting; it continues on the server.", Exit.TIMED_OUT)
         if stuck := document.get("stuck"):
             context.show(document)
             raise CommandFailed(f"It is stuck: {stuck}", Exit.FAILED)

@@ -73,8 +73,8 @@ def _stuck_since(release: Document) -> str | None:
 def _way_out(release: Document) -> str:
     number = release["id"]
     return (
-        f"Release {number} is stuck: {release['last_error'] or 'nobody knows why'}\n"
-        f"Try again with `slipway release resume {number}`, or give up with "
+        f"Release {number} is stuck: {release['last_error'] or 'unknown reason'}\n"
+        f"Retry with `slipway release resume {number}`, or abort with "
         f"`slipway release abort {number}`; this command keeps waiting."
     )
 
@@ -141,4 +141,4 @@ def _traffic(release: Document) -> str:
     if desired is None:
         return ""
     seen = "not measured" if observed is None else f"{observed:g} %"
-    return f"candidate: {desired:g} % wished, {seen} observed"
+    return f"candidate: {desired:g} % desired, {seen} observed"

@@ -1,4 +1,4 @@
-"""`slipway webhook`: addresses that are told what happens, and what was sent to them."""
+"""`slipway webhook`: webhook endpoints and their deliveries."""
 
 from typing import Annotated, Any
 
@@ -11,31 +11,29 @@ from slipway.cli.waiting import until_over
 from slipway.client import Address, Document, at
 from slipway.exits import CommandFailed, Exit
 
-app = typer.Typer(
-    help="Webhooks: addresses that are told what happens, and what was sent.", no_args_is_help=True
-)
+app = typer.Typer(help="Webhooks: endpoints that receive events, and their deliveries.", no_args_is_help=True)
 
-Url = Annotated[str, typer.Argument(help="https, and of the public internet.")]
+Url = Annotated[str, typer.Argument(help="URL: https, on the public internet.")]
 Events = Annotated[
     list[str] | None,
-    typer.Option("--event", "-e", help="Such as release.ended; repeatable; else every one."),
+    typer.Option("--event", "-e", help="Event type, such as release.ended; repeatable; default: all."),
 ]
-Description = Annotated[str | None, typer.Option("--description", help="What it is for.")]
-DeliveryNumber = Annotated[int, typer.Argument(metavar="DELIVERY", help="As `deliveries` tells it.")]
+Description = Annotated[str | None, typer.Option("--description", help="Description.")]
+DeliveryNumber = Annotated[int, typer.Argument(metavar="DELIVERY", help="ID from `deliveries`.")]
 
 
 @app.command("list")
 def list_webhooks(
     typer_context: typer.Context,
-    query: Annotated[str, typer.Option("--search", "-q", help="Part of an address or description.")] = "",
-    enabled: Annotated[bool | None, typer.Option("--enabled/--disabled", help="Only these.")] = None,
+    query: Annotated[str, typer.Option("--search", "-q", help="Part of a URL or description.")] = "",
+    enabled: Annotated[bool | None, typer.Option("--enabled/--disabled", help="Only in this state.")] = None,
 ) -> None:
-    """Those that you may see, newest first."""
+    """List webhooks, newest first."""
     context = context_of(typer_context)
     rows = list(context.client.each(at("webhooks"), q=query, enabled=flag(enabled)))
     context.show(rows)
     context.table(
-        ("ID", "TEAM", "ADDRESS", "EVENTS", "STATE", "LAST SUCCESS"),
+        ("ID", "TEAM", "URL", "EVENTS", "STATE", "LAST SUCCESS"),
         (
             (
                 row["id"],
@@ -52,7 +50,7 @@ def list_webhooks(
 
 @app.command("show")
 def show(typer_context: typer.Context, number: Number) -> None:
-    """One webhook."""
+    """Show a webhook."""
     context = context_of(typer_context)
     webhook = context.client.get(at("webhooks", number))
     context.show(webhook)
@@ -64,12 +62,12 @@ def add(
     typer_context: typer.Context,
     url: Url,
     team: Annotated[
-        str, typer.Option("--team", help="Whose events; else all, for administrators of the installation.")
+        str, typer.Option("--team", help="Events of this team; default: of all teams, for administrators.")
     ] = "",
     events: Events = None,
     description: Description = None,
 ) -> None:
-    """Tell an address what happens; the secret that verifies it is shown once, on stdout."""
+    """Add a webhook; its signing secret is shown once, on stdout."""
     given = {"team": team, "events": events, "description": description}
     body = {"url": url} | {key: value for key, value in given.items() if value}
     _issue(context_of(typer_context), at("webhooks"), body)
@@ -77,7 +75,7 @@ def add(
 
 @app.command("rotate")
 def rotate(typer_context: typer.Context, number: Number) -> None:
-    """Make a new secret, shown once; for a day the former one signs, too."""
+    """Rotate the signing secret; the new one is shown once, the previous one stays valid for a day."""
     _issue(context_of(typer_context), at("webhooks", number, "rotate-secret"), {})
 
 
@@ -85,42 +83,46 @@ def rotate(typer_context: typer.Context, number: Number) -> None:
 def edit(
     typer_context: typer.Context,
     number: Number,
-    url: Annotated[str, typer.Option("--url", help="https, and of the public internet.")] = "",
+    url: Annotated[str, typer.Option("--url", help="URL: https, on the public internet.")] = "",
     events: Events = None,
-    all_events: Annotated[bool, typer.Option("--all-events", help="Every one, and those to come.")] = False,
+    all_events: Annotated[
+        bool, typer.Option("--all-events", help="All event types, future ones included.")
+    ] = False,
     description: Description = None,
     reason: Reason = "",
 ) -> None:
-    """Change what is given; all else stays."""
+    """Change the options given."""
     if events and all_events:
-        raise CommandFailed("--all-events takes back what --event gives. Leave one out.", Exit.USAGE)
+        raise CommandFailed("--all-events and --event exclude each other. Leave one out.", Exit.USAGE)
     body: dict[str, Any] = {"url": url} if url else {}
     body |= {"events": events or []} if events or all_events else {}
     body |= {} if description is None else {"description": description}
     if not body:
-        raise CommandFailed("Say what to change: --url, --event, --all-events, --description.", Exit.USAGE)
+        raise CommandFailed(
+            "Nothing to change: give --url, --event, --all-events or --description.", Exit.USAGE
+        )
     _change(context_of(typer_context), number, body, reason)
 
 
 @app.command("enable")
 def enable(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
-    """Send to it again; its failures are forgotten."""
+    """Enable a webhook; its failure count is reset."""
     _change(context_of(typer_context), number, {"enabled": True}, reason)
 
 
 @app.command("disable")
 def disable(typer_context: typer.Context, number: Number, reason: Reason = "") -> None:
-    """Send nothing to it any more; what was still to be sent is given up."""
+    """Disable a webhook; pending deliveries are discarded."""
     context = context_of(typer_context)
     _change(context, number, {"enabled": False}, context.asked_for(reason))
 
 
 @app.command("delete")
 def delete(typer_context: typer.Context, number: Number, reason: Reason = "", yes: Yes = False) -> None:
-    """Delete a webhook with the history of what was sent."""
+    """Delete a webhook with its deliveries."""
     context = context_of(typer_context)
     webhook = context.client.get(at("webhooks", number))
-    context.confirm(f"Delete webhook {number} to {webhook['url']} and what was sent to it?", yes=yes)
+    context.confirm(f"Delete webhook {number} to {webhook['url']} with its deliveries?", yes=yes)
     context.client.delete(at("webhooks", number), reason=context.asked_for(reason))
     context.show({"id": number, "deleted": True})
     context.say(f"Webhook {number} is deleted.")
@@ -133,7 +135,7 @@ def send_test(
     wait: Wait = True,
     timeout: Timeout = 60,
 ) -> None:
-    """Send a webhook.test now; exit 0 when it is taken, 1 when it is not."""
+    """Send a test event; exit 0 when it is delivered, 1 when it is not."""
     _send(context_of(typer_context), number, at("webhooks", number, "test"), wait=wait, timeout=timeout)
 
 
@@ -145,7 +147,7 @@ def replay(
     wait: Wait = True,
     timeout: Timeout = 60,
 ) -> None:
-    """Send the same again under the same webhook-id; exit 0 when it is taken, 1 when it is not."""
+    """Resend a delivery under the same webhook-id; exit 0 when it is delivered, 1 when it is not."""
     address = at("webhooks", number, "deliveries", delivery, "replay")
     _send(context_of(typer_context), number, address, wait=wait, timeout=timeout)
 
@@ -155,16 +157,16 @@ def deliveries(
     typer_context: typer.Context,
     number: Number,
     state: Annotated[str, typer.Option("--state", help="pending, failed, delivered or given_up.")] = "",
-    type: Annotated[str, typer.Option("--type", help="Of this type of event, such as alias.moved.")] = "",
+    type: Annotated[str, typer.Option("--type", help="Only of this event type, such as alias.moved.")] = "",
     limit: Limit = 20,
 ) -> None:
-    """What was sent in the last 30 days, newest first, and what came of it."""
+    """List the deliveries of the last 30 days, newest first."""
     context = context_of(typer_context)
     asked = {"state": state, "type": type, "limit": limit}
     rows = context.client.get(at("webhooks", number, "deliveries"), **asked)["results"]
     context.show(rows)
     context.table(
-        ("ID", "TYPE", "STATE", "TRIES", "CREATED", "NEXT", "LAST ANSWER"),
+        ("ID", "TYPE", "STATE", "TRIES", "CREATED", "NEXT TRY", "LAST RESPONSE"),
         (
             (r["id"], r["type"], r["state"], r["tries"], r["created_at"], r["due_at"], _answer(r))
             for r in rows
@@ -174,13 +176,13 @@ def deliveries(
 
 @app.command("delivery")
 def delivery(typer_context: typer.Context, number: Number, delivery: DeliveryNumber) -> None:
-    """One delivery: what was sent, and every answer."""
+    """Show a delivery: its body and every response."""
     context = context_of(typer_context)
     found = context.client.get(at("webhooks", number, "deliveries", delivery))
     context.show(found)
     context.say(f"{found['message_id']} {found['type']} is {found['state']}")
     context.table(
-        ("AT", "STATUS", "MS", "ANSWER"),
+        ("AT", "STATUS", "MS", "RESPONSE"),
         (
             (one["at"], one["status"], one["milliseconds"], one["error"] or one["answer"])
             for one in found["history"]
@@ -193,7 +195,7 @@ def _issue(context: Context, address: Address, body: Document) -> None:
     # No retry under an idempotency key: a secret is never told twice.
     webhook = context.client.post(address, body)
     context.show(webhook)
-    context.progress.print(f"Webhook {webhook['id']}; its secret, shown this once:", markup=False)
+    context.progress.print(f"Webhook {webhook['id']}; signing secret, shown only once:", markup=False)
     context.say_secret(webhook["secret"])
 
 
@@ -216,7 +218,7 @@ def _send(context: Context, number: int, address: Address, *, wait: bool, timeou
 
 
 def _tell(context: Context, webhook: Document) -> None:
-    heard = f"hears of {', '.join(webhook['events']) or 'everything'} of {webhook['team'] or 'all teams'}"
+    heard = f"receives {', '.join(webhook['events']) or 'all events'} of {webhook['team'] or 'all teams'}"
     context.say(f"Webhook {webhook['id']}, {webhook['url']}, {heard}; {_state(webhook)}")
 
 

@@ -119,7 +119,7 @@ def test_a_version_that_climbs_out_of_its_model_deletes_no_team(terminal: Termin
 
 def test_what_is_no_name_is_said_before_anything_is_sent(terminal: Terminal) -> None:
     said = terminal("models", "show", "../teams", token="slp_x")
-    assert (said.status, "'../teams' is no name" in said.err, terminal.wire.sent) == (2, True, [])
+    assert (said.status, "'../teams' is not a valid name" in said.err, terminal.wire.sent) == (2, True, [])
 
 
 def test_a_name_with_a_question_mark_is_a_model_that_is_not_there(terminal: Terminal) -> None:

@@ -27,9 +27,9 @@ def test_aliases_are_listed_with_those_that_are_protected(typing: Terminal) -> N
     assert "production, staging" in typing("alias", "protect", "staging", "production", *OF).out
     (row,) = typing(*JSON, "alias", "list", *OF).document
     assert (row["name"], row["version"], row["protected"]) == ("production", "v1", True)
-    assert "pointing nowhere: staging" in typing("alias", "list", "tiny").out
-    assert "Protected of tiny: staging" in typing("alias", "unprotect", "tiny", "production").out
-    assert typing("alias", "unprotect", "staging", *OF).out == "Protected of tiny: no alias\n"
+    assert "not set: staging" in typing("alias", "list", "tiny").out
+    assert "Protected aliases of tiny: staging" in typing("alias", "unprotect", "tiny", "production").out
+    assert typing("alias", "unprotect", "staging", *OF).out == "Protected aliases of tiny: none\n"
 
 
 def test_a_protection_that_somebody_else_gives_at_once_is_not_lost(
@@ -71,7 +71,7 @@ def test_only_those_who_may_move_protected_aliases_protect_move_and_delete_them(
 
 def test_a_deleted_alias_keeps_its_history_and_what_it_was_at_a_time(typing: Terminal) -> None:
     unsaid = typing("alias", "delete", "production", *OF)
-    assert (unsaid.status, "which is v1" in unsaid.err) == (2, True)
+    assert (unsaid.status, "which points at v1" in unsaid.err) == (2, True)
     assert typing("alias", "delete", "production", *OF, "--yes", *WHY).status == 0
     moves = typing(*JSON, "alias", "history", *OF).document
     assert [(one["to_version"], one["reason"]) for one in moves] == [(None, WHY[1]), ("v1", "first")]
@@ -89,7 +89,7 @@ def test_names_and_times_that_cannot_be_are_wrong_usage(typing: Terminal) -> Non
     assert (at_noon.status, "is taken as UTC" in at_noon.err, "production" in at_noon.out) == (0, True, True)
     for unsaid in (("list",), ("delete", "tiny"), ("history", "tiny", "a", "b"), ("protect", "tiny")):
         said = typing("alias", *unsaid)
-        assert (said.status, "Say which: MODEL" in said.err) == (2, True)
+        assert (said.status, "Usage: MODEL" in said.err) == (2, True)
     assert typing("alias", "history", *OF, "--at", "yesterday").status == 2
 
 
@@ -113,6 +113,6 @@ def test_the_history_names_the_release_that_moved_an_alias(typing: Terminal) -> 
 
 def test_a_moment_before_the_alias_was_there_is_told_in_words(typing: Terminal) -> None:
     said = typing("alias", "history", "production", *OF, "--at", "2020-03-03T14:00Z")
-    assert said.out == "No alias production of tiny named a version at 2020-03-03T14:00Z.\n"
+    assert said.out == "No alias production of tiny pointed at a version at 2020-03-03T14:00Z.\n"
     wrong = typing("alias", "history", "production", *OF, "--at", "3 March")
     assert wrong.err == "slipway: at: Give a moment such as 2026-03-03T14:00Z.\n"

@@ -122,7 +122,7 @@ def test_only_who_may_bypass_opens_the_candidate_of_a_service(terminal: Terminal
         "service", "create", "twin", str(scene.v1), "--engine", "echo", "--release-header", "open"
     )
     assert said.status == 7
-    assert "twin is created, but takes x-release as before." in said.err
+    assert "twin is created, but its release header is not set." in said.err
 
 
 def test_releases_are_listed_by_service_and_state(terminal: Terminal, scene: Scene) -> None:
@@ -176,7 +176,7 @@ def test_a_lost_answer_to_an_abort_is_asked_for_again(terminal: Terminal, scene:
     said = terminal("release", "abort", release.pk, "--reason", "no")
 
     assert said.status == 0, said
-    assert "is being given up" in said.out
+    assert "is rolling back" in said.out
 
 
 def test_a_creation_that_is_still_at_work_is_waited_for() -> None:

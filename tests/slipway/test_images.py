@@ -24,7 +24,7 @@ def test_an_image_is_added_listed_and_shown(olga: Terminal) -> None:
     where = ("--team", "speech", "--mirror", "eu=eu.example.org/vllm")
     said = olga("images", "add", "vllm-10", reference("vllm-10"), *facts, *where)
     assert said.status == 0, said
-    assert said.out == f"vllm-10 is in the catalogue: {reference('vllm-10')}\n"
+    assert said.out == f"vllm-10 added to the catalogue: {reference('vllm-10')}\n"
     assert RuntimeImage.objects.get().code == ["9.0"]
     assert "vllm-10" in olga("images", "list", "--engine", "vllm").out
     assert olga(*JSON, "images", "list", "--shared").document == []
@@ -56,7 +56,7 @@ def test_fit_tells_the_choice_and_ends_with_1_when_none_fits(olga: Terminal) -> 
     none = olga(*JSON, *asked, "470.57")
     assert none.status == 1
     assert none.document["best"] is None
-    assert "No image of vllm fits." in none.err
+    assert "No vllm image is compatible." in none.err
 
 
 def test_an_image_gets_and_loses_mirrors_one_by_one(olga: Terminal) -> None:
@@ -76,8 +76,8 @@ def test_an_image_gets_and_loses_mirrors_one_by_one(olga: Terminal) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((), "Say what to change"),
-        (("--without-mirror", "mars"), "it has none"),
+        ((), "Nothing to change"),
+        (("--without-mirror", "mars"), "its mirrors: none"),
         (("--mirror", "eu"), "REGION=REPOSITORY"),
         (("--acceleration", "prepull"), "acceleration_why"),
         (("--acceleration", "magic", "--why", "x"), "acceleration"),
@@ -98,10 +98,10 @@ def test_what_an_image_needs_and_why_it_is_deprecated_is_shown(olga: Terminal) -
     image("vllm-10", team("speech"), cuda_version="12.8", code=["9.0"], least_driver="")
     olga("images", "deprecate", "vllm-10", "--reason", "It leaks.")
     shown = " ".join(olga("images", "show", "vllm-10").out.split())
-    assert "driver what CUDA 12.8 needs compiled for 9.0 without a GPU does not run" in shown
+    assert "minimum driver as CUDA 12.8 requires compute capabilities 9.0 CPU only not supported" in shown
     assert "by olga: It leaks." in shown
     none = olga("images", "fit", "--engine", "tgi", "--gpu", "H100")
-    assert (none.status, "There is no image of tgi in the catalogue." in none.err) == (1, True)
+    assert (none.status, "The catalogue has no tgi image." in none.err) == (1, True)
 
 
 def test_the_help_names_every_way_to_load_an_image_sooner() -> None:

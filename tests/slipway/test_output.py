@@ -77,7 +77,7 @@ def test_who_gives_up_reads_that_it_is_being_given_up(
     said = terminal("release", verb, release.pk, "--reason", "too slow", token=token)
 
     assert said.status == 0
-    told = f"Release {release.pk}: {scene.v2} on {scene.name} is being given up, as {by} asked: too slow\n"
+    told = f"Release {release.pk}: {scene.v2} on {scene.name} is rolling back, as {by} asked: too slow\n"
     assert said.out == told
 
 
@@ -112,7 +112,7 @@ def test_taking_a_promoted_release_back_names_the_release_that_does_it(
 
     assert said.status == 0
     new = Release.objects.latest("pk")
-    assert f"Release {new.pk} of {scene.v1} to {scene.name}, taking back release {release.pk}" in said.err
+    assert f"Release {new.pk} of {scene.v1} to {scene.name}, rolls back #{release.pk}" in said.err
     assert f"{scene.v1} on {scene.name} is promoted" in said.out
 
 

@@ -71,7 +71,7 @@ def test_a_directory_of_this_machine_becomes_a_version_and_the_same_again_sends_
     assert len(parts) == 1
     assert Version.objects.count() == 2
     same = push(pushing, directory)
-    assert same.out.strip().endswith(", the same files as v2")
+    assert same.out.strip().endswith(", same content as v2")
     assert [row["model"] for row in pushing("--output", "json", "models", "versions").document] == [
         "tiny"
     ] * 3

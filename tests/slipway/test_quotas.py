@@ -19,15 +19,15 @@ def root(terminal: Terminal) -> Terminal:
 
 
 def test_a_limit_is_set_shown_and_taken_away(root: Terminal) -> None:
-    assert root("quota", "show", "vision").out == "vision holds 0 B, no limit\n"
+    assert root("quota", "show", "vision").out == "vision uses 0 B, no quota\n"
     said = root("quota", "set", "vision", "1.5TB", *WHY)
-    assert "vision holds 0 B, of 1.5 TB" in said.out
+    assert "vision uses 0 B, of 1.5 TB" in said.out
     assert "Set by root at " in root("quota", "show", "vision").out
     assert StorageQuota.objects.get().limit_bytes == 1_500_000_000_000
     assert root(*JSON, "quota", "set", "vision", "700", *WHY).document["limit_bytes"] == 700
     (row,) = root(*JSON, "quota", "list").document
     assert (row["team"], row["limit_bytes"], row["changed_by"]) == ("vision", 700, "root")
-    assert "vision  0 B    0 B       700 B" in root("quota", "list").out
+    assert "vision  0 B   0 B       700 B" in root("quota", "list").out
     assert root(*JSON, "quota", "unset", "vision", *WHY).document["limit_bytes"] is None
 
 

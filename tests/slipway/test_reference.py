@@ -16,7 +16,7 @@ def commands_below(group: TyperGroup, path: tuple[str, ...] = ()) -> set[str]:
     for name, command in group.commands.items():
         if isinstance(command, TyperGroup):
             found |= commands_below(command, (*path, name))
-        else:
+        elif not command.hidden:
             found.add(" ".join((*path, name)))
     return found
 

@@ -53,7 +53,7 @@ def test_a_rule_is_set_looked_at_applied_and_dropped(typing: Terminal, library: 
     assert applied.document["daily"]
     shown = typing("models", "retention", "show", "tiny").out
     assert "deleted 1 version of " in shown
-    assert "; a collection frees what nothing else needs" in shown
+    assert "; garbage collection frees what is unreferenced" in shown
     again = typing("models", "retention", "apply", "tiny")
     assert again.status == 0, "nothing goes any more, so nothing is asked"
     assert typing("models", "retention", "stop", "tiny").status == 0
@@ -79,7 +79,7 @@ def test_a_version_is_deleted_and_what_only_it_needed_is_collected(root: Termina
     said = root(*JSON, "store", "collect", "--grace-hours", 0, "--reason", "full")
     assert (said.status, said.document["state"], said.document["deleted_blobs"]) == (0, "done", 1)
     assert root(*JSON, "store", "collections").document[0]["id"] == said.document["id"]
-    assert "0 files are damaged or missing" in root("store", "show").out
+    assert "0 files corrupt or missing" in root("store", "show").out
 
 
 def test_a_check_that_finds_damage_ends_with_1_and_names_the_versions(
@@ -88,7 +88,7 @@ def test_a_check_that_finds_damage_ends_with_1_and_names_the_versions(
     damage(library, Version.objects.get(name="v2"))
     root.while_waiting = lambda: kernel_of(library).sweep()
     said = root("store", "check", "--reason", "after the power cut")
-    assert (said.status, "1 damaged" in said.err) == (1, True)
+    assert (said.status, "1 corrupt" in said.err) == (1, True)
     (found,) = root(*JSON, "store", "findings").document
     assert found["versions"] == ["tiny:v2"]
     assert "tiny:v2" in root("store", "findings").out
@@ -119,14 +119,14 @@ def test_figures_are_recorded_shown_taken_back_and_compared(
             "models", "evaluate", f"tiny:{version}", "-f", f"accuracy={value}", "-f", "loss=2", *told
         )
         assert said.status == 0, said
-    assert "accuracy" in typing("models", "figures", "tiny:v2").out
-    assert typing("models", "evaluate", "tiny:v2", "-f", "loss=", "--dataset", "mmlu").status == 0
-    shown = typing(*JSON, "models", "figures", "tiny:v2").document["figures"]
+    assert "accuracy" in typing("models", "metrics", "tiny:v2").out
+    assert typing("models", "evaluate", "tiny:v2", "--metric", "loss=", "--dataset", "mmlu").status == 0
+    shown = typing(*JSON, "models", "metrics", "tiny:v2").document["figures"]
     assert [(one["name"], one["value"]) for one in shown] == [("accuracy", 0.75)]
     assert Evaluation.objects.count() == 5
-    told = typing(*JSON, "models", "figures", "tiny:v2", "--history").document
+    told = typing(*JSON, "models", "metrics", "tiny:v2", "--history").document
     assert [(one["name"], one["value"]) for one in told] == [("loss", None), ("loss", 2), ("accuracy", 0.75)]
-    assert "taken back" in typing("models", "figures", "tiny:v2", "--history").out
+    assert "removed" in typing("models", "metrics", "tiny:v2", "--history").out
     compared = typing("models", "compare", "tiny:v1", "tiny:v2")
     assert compared.status == 0
     assert "+0.25 better" in compared.out

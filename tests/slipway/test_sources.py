@@ -42,7 +42,7 @@ def test_a_repository_is_followed_listed_changed_and_followed_no_longer(
     listed = typing("source", "list", "--model", "tiny")
     assert (f"{REPO}@main" in listed.out, "every 3600 s" in listed.out) == (True, True)
     cleared = ("--no-schedule", "--all-files", "--forget-token", "--revision", "v2")
-    assert "when asked for" in typing("source", "edit", number, *cleared).out
+    assert "on request" in typing("source", "edit", number, *cleared).out
     row = HubSource.objects.get()
     assert (row.every_seconds, row.ignore_patterns, row.has_token, row.ref) == (None, [], False, "v2")
     assert typing("source", "unfollow", number).status == 2
@@ -74,13 +74,13 @@ def test_the_secret_of_the_hubs_webhook_is_shown_once_and_rotated_when_that_is_s
     assert (unsaid.status, "--yes" in unsaid.err) == (2, True)
     again = typing(*JSON, "source", "notice-secret", source.pk, "--yes")
     assert again.document["secret"] not in first.out + again.err
-    assert "or when the hub says so" in typing("source", "show", source.pk).out
+    assert "and by webhook" in typing("source", "show", source.pk).out
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("edit", "{id}"), "Say what to change"),
+        (("edit", "{id}"), "Nothing to change"),
         (("edit", "{id}", "--every", 3600, "--no-schedule"), "--no-schedule"),
         (("edit", "{id}", "--release-to", "chat", "--register-only"), "--register-only"),
         (("edit", "{id}", "--hub-token-file", "/nowhere"), "No such file"),

@@ -27,7 +27,7 @@ def test_what_is_under_way_is_listed_shown_and_cancelled(terminal: Terminal, upl
     stranger = cast.token_of(cast.person("bob", audio="developer"))
     assert terminal(*JSON, "upload", "list", token=stranger).document == []
     shown = terminal("upload", "show", "tiny", upload.pk)
-    assert f"Upload {upload.pk} to tiny is open, 0 % sent" in shown.out
+    assert f"Upload {upload.pk} to tiny is open, 0 % uploaded" in shown.out
     assert len(terminal(*JSON, "upload", "show", "tiny", upload.pk).document["missing"]) > 1
     assert terminal("upload", "cancel", "tiny", upload.pk).status == 2
     said = terminal("upload", "cancel", "tiny", upload.pk, "--reason", "Wrong files.")

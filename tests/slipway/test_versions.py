@@ -106,7 +106,7 @@ def test_a_tag_that_cannot_be_does_not_hide_that_the_version_is_imported(
     typing: Terminal, library: Library, model: Model
 ) -> None:
     said = typing("models", "import", "tiny", library.directory(), "--tag", "no tag!")
-    assert (said.status, "tiny:v1 is imported, but without its tags" in said.err) == (2, True)
+    assert (said.status, "tiny:v1 is imported, but its tags are missing" in said.err) == (2, True)
     assert Version.objects.get().state == "importing"
 
 

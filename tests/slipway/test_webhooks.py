@@ -42,7 +42,7 @@ def test_a_webhook_is_added_with_a_secret_that_is_alone_on_stdout(cleo: Terminal
     listed = cleo("webhook", "list", "--enabled")
     shown = cleo("webhook", "show", row.pk)
     assert URL in listed.out
-    assert "hears of release.ended of post; enabled" in shown.out
+    assert "receives release.ended of post; enabled" in shown.out
     assert "whsec_" not in listed.out + shown.out + rotated.err
 
 
@@ -61,7 +61,7 @@ def test_a_webhook_is_edited_disabled_enabled_and_deleted(cleo: Terminal, endpoi
     assert cleo("webhook", "edit", number, "--description", "Chat").status == 0
     endpoint.refresh_from_db()
     assert (endpoint.events, endpoint.description) == (["parcel.lost", "parcel.posted"], "Chat")
-    assert "hears of everything of post" in cleo("webhook", "edit", number, "--all-events").out
+    assert "receives all events of post" in cleo("webhook", "edit", number, "--all-events").out
     assert cleo("webhook", "disable", number).status == 2
     assert "disabled: It is noisy." in cleo("webhook", "disable", number, "--reason", "It is noisy.").out
     silent = cleo("webhook", "test", number)
@@ -112,7 +112,7 @@ def test_waiting_for_an_answer_ends_with_4_when_time_is_over(
     [
         (("add", "http://10.0.0.1/"), 2, "url"),
         (("add", URL, "--event", "release.exploded"), 2, "events"),
-        (("edit", "{id}"), 2, "Say what to change"),
+        (("edit", "{id}"), 2, "Nothing to change"),
         (("edit", "{id}", "--all-events", "--event", "parcel.lost"), 2, "--all-events"),
         (("edit", "{id}", "--url", "ftp://example.org"), 2, "url"),
         (("show", 9999), 2, ""),
