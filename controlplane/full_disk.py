@@ -44,7 +44,7 @@ GO_ON = frozenset(
 )
 """Names of what is done all the same: it keeps traffic safe, shuts somebody out, or makes room."""
 
-problems.register(DiskFull, status=INSUFFICIENT_STORAGE, title=_("The disk is full"), slug="disk-full")
+problems.register(DiskFull, status=INSUFFICIENT_STORAGE, title=_("Disk full"), slug="disk-full")
 
 Answer = HttpResponseBase | Awaitable[HttpResponseBase]
 

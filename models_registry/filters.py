@@ -92,7 +92,7 @@ def _text(label: Text, help_text: str, placeholder: Text = "") -> django_filters
 
 
 def _beginning(label: Text, help_text: str, placeholder: Text = "") -> django_filters.CharFilter:
-    return _text(label, f"{help_text}: what it begins with, in upper or lower case.", placeholder)
+    return _text(label, f"Prefix of {help_text}; case-insensitive.", placeholder)
 
 
 def _choice(label: Text, help_text: str, choices: Any) -> django_filters.ChoiceFilter:
@@ -104,7 +104,9 @@ def _choice(label: Text, help_text: str, choices: Any) -> django_filters.ChoiceF
 
 def _count(label: Text, help_text: str) -> CountFilter:
     made = CountFilter(method="where", label=label, max_length=30, widget=SearchInput("7B"))
-    return _told(made, f"{help_text}: a number, or one such as `7B`.", pattern=_COUNT.pattern)
+    return _told(
+        made, f"Parameter count of {help_text}: a number, or one such as `7B`.", pattern=_COUNT.pattern
+    )
 
 
 def _visible_teams(request: Any) -> QuerySet[Team]:
@@ -135,17 +137,19 @@ class ModelFilter(django_filters.FilterSet):  # type: ignore[misc]
             widget=Choice,
             error_messages={"invalid_choice": _("There is no such team, or you may not see it.")},
         ),
-        "Its owner.",
+        "Owner.",
     )
-    task = _beginning(_("Task"), "What the model is for", "text-generation")
-    served = _choice(_("Served"), "Whether any of its versions is in use.", SERVED)
-    architecture = _beginning(_("Architecture"), "Of the newest ready version", "LlamaForCausalLM")
-    format = _choice(_("Weights"), "Of the newest ready version.", WEIGHT_FORMATS)
-    parameters_min = _count(_("Parameters from"), "Of the newest ready version")
-    parameters_max = _count(_("to"), "Of the newest ready version")
-    alias = _beginning(_("Alias"), "Of any version", "production")
-    tag = _text(_("Tag"), "A tag of any ready version, whole.", "evaluated")
-    created_by = _beginning(_("Created by"), "Who created the model")
+    task = _beginning(_("Task"), "the task", "text-generation")
+    served = _choice(_("Served"), "Only models with, or without, a version in use.", SERVED)
+    architecture = _beginning(
+        _("Architecture"), "the architecture of the newest ready version", "LlamaForCausalLM"
+    )
+    format = _choice(_("Weights"), "Weight format of the newest ready version.", WEIGHT_FORMATS)
+    parameters_min = _count(_("Parameters from"), "the newest ready version")
+    parameters_max = _count(_("to"), "the newest ready version")
+    alias = _beginning(_("Alias"), "an alias of any version", "production")
+    tag = _text(_("Tag"), "Exact tag of any ready version.", "evaluated")
+    created_by = _beginning(_("Created by"), "the creator's name")
     versions = _choice(
         _("Versions"),
         "Only models that have a version in this state.",
@@ -174,25 +178,23 @@ class VersionFilter(django_filters.FilterSet):  # type: ignore[misc]
             choices=STATES,
             widget=AnyOf(otherwise=_("All but archived")),
         ),
-        "Archived ones are left out unless they are asked for.",
+        "State; archived versions are excluded by default.",
         enum=[value for value, _label in STATES],
     )
-    served = _choice(_("Served"), "Whether it is in use.", SERVED)
-    tag = _text(_("Tag"), "One of its tags, whole.", "evaluated")
-    architecture = _beginning(_("Architecture"), "Of its network", "LlamaForCausalLM")
-    format = _choice(_("Weights"), "Of its weights.", WEIGHT_FORMATS)
-    parameters_min = _count(_("Parameters from"), "Of its weights")
-    parameters_max = _count(_("to"), "Of its weights")
-    alias = _beginning(_("Alias"), "One that names it", "production")
+    served = _choice(_("Served"), "Only versions in use, or not in use.", SERVED)
+    tag = _text(_("Tag"), "Exact tag.", "evaluated")
+    architecture = _beginning(_("Architecture"), "the architecture", "LlamaForCausalLM")
+    format = _choice(_("Weights"), "Weight format.", WEIGHT_FORMATS)
+    parameters_min = _count(_("Parameters from"), "the version")
+    parameters_max = _count(_("to"), "the version")
+    alias = _beginning(_("Alias"), "an alias", "production")
     digest = _told(
         DigestFilter(method="where", label=_("Digest"), max_length=71, widget=SearchInput("9f86d081884c")),
-        "What its digest begins with: at least 4 hex digits.",
+        "Prefix of the digest, at least 4 hex digits.",
         maxLength=71,
     )
-    source = _text(
-        _("Source"), "What occurs in the address that it came from, or in where it lay.", "acme/chat@main"
-    )
-    created_by = _beginning(_("Created by"), "Its author")
+    source = _text(_("Source"), "Part of the source URL or origin.", "acme/chat@main")
+    created_by = _beginning(_("Created by"), "the author's name")
 
     def where(self, rows: QuerySet[Version], name: str, value: Any) -> QuerySet[Version]:
         return selectors.versions_where(rows, name, value == "true" if name == "served" else value)
@@ -212,7 +214,7 @@ class AnyVersionFilter(VersionFilter):
         "Words that must occur in model, name, message, author, digest, architecture or tags.",
         "Model, name, tag, digest, message, author",
     )
-    model = _beginning(_("Model"), "Its model's name", "chat")
+    model = _beginning(_("Model"), "the model's name", "chat")
     team = _told(
         django_filters.ModelChoiceFilter(
             method="where",
@@ -223,7 +225,7 @@ class AnyVersionFilter(VersionFilter):
             widget=Choice,
             error_messages={"invalid_choice": _("There is no such team, or you may not see it.")},
         ),
-        "The owner of its model.",
+        "Owner of its model.",
     )
 
     def where(self, rows: QuerySet[Version], name: str, value: Any) -> QuerySet[Version]:

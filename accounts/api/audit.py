@@ -28,15 +28,15 @@ class AuditRecordSerializer(serializers.ModelSerializer[AuditRecord]):
 @example(examples.AUDIT_VERDICT)
 class AuditVerdictSerializer(serializers.Serializer[Any]):
     intact = serializers.BooleanField()
-    checked = serializers.IntegerField(help_text="Rows whose hash was computed again and found right.")
-    proven = serializers.CharField(help_text="What is certain, and what is not, in sentences.")
-    head_hash = serializers.CharField(help_text="Of the last row that holds; note it elsewhere to be sure.")
+    checked = serializers.IntegerField(help_text="Rows whose hash was verified.")
+    proven = serializers.CharField(help_text="What is proven and what is not, as text.")
+    head_hash = serializers.CharField(help_text="Hash of the last valid row; keep a copy elsewhere.")
     anchored_seq = serializers.IntegerField(
-        allow_null=True, help_text="The last row whose exported head agrees; null: no head was compared."
+        allow_null=True, help_text="The last row whose exported head matches; null: no head was compared."
     )
-    anchored_at = serializers.DateTimeField(allow_null=True, help_text="When that head was exported.")
-    signed_until = serializers.IntegerField(help_text="The last row that holds and is signed; 0: none is.")
-    broken_seq = serializers.IntegerField(allow_null=True, help_text="The first row that does not hold.")
+    anchored_at = serializers.DateTimeField(allow_null=True, help_text="Export time of that head.")
+    signed_until = serializers.IntegerField(help_text="The last valid and signed row; 0: none.")
+    broken_seq = serializers.IntegerField(allow_null=True, help_text="The first invalid row.")
     broken_reason = serializers.CharField()
 
 
@@ -59,7 +59,7 @@ class AuditVerdict(Endpoint):
     pagination_class = None
 
     def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Compute the whole chain again, check its signatures, and compare it with the exported heads."""
+        """Recompute the whole chain, verify its signatures, and compare it with the exported heads."""
         services.require(self.actor, Right.AUDIT_READ)
         found = audit.verify()
         shown = {

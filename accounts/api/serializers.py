@@ -21,7 +21,7 @@ class TeamMembershipSerializer(serializers.ModelSerializer[Membership]):
 
 @example(examples.PERSON)
 class PersonSerializer(serializers.ModelSerializer[User]):
-    teams = serializers.SerializerMethodField(help_text="The teams that you share with them.")
+    teams = serializers.SerializerMethodField(help_text="Teams that you share.")
 
     class Meta:
         model = User
@@ -56,7 +56,7 @@ class NewPersonSerializer(serializers.Serializer[Any]):
     last_name = serializers.CharField(max_length=150, required=False, allow_blank=True)
     is_superuser = serializers.BooleanField(required=False)
     team = serializers.CharField(
-        max_length=63, required=False, help_text="Required unless you administer the whole installation."
+        max_length=63, required=False, help_text="Required, except for administrators of the installation."
     )
     role = serializers.ChoiceField(choices=Role.choices, required=False)
 
@@ -146,20 +146,20 @@ class NewTokenSerializer(serializers.Serializer[Any]):
     preset = serializers.ChoiceField(
         choices=[(preset.name, preset.label) for preset in PRESETS.values()],
         required=False,
-        help_text="Scopes that belong together, instead of `scopes` or besides them.",
+        help_text="Predefined scopes, instead of `scopes` or in addition.",
     )
     expires_at = serializers.DateTimeField(
-        required=False, help_text="At most 366 days from now; 90 days unless given."
+        required=False, help_text="At most 366 days from now; default 90 days."
     )
-    team = serializers.CharField(max_length=63, required=False, help_text="The only team that it works in.")
+    team = serializers.CharField(max_length=63, required=False, help_text="Limit the token to this team.")
     owner = serializers.CharField(
-        max_length=150, required=False, help_text="Someone else; for administrators of the installation."
+        max_length=150, required=False, help_text="Another user; for administrators of the installation."
     )
 
 
 @example(examples.ISSUED_TOKEN)
 class IssuedTokenSerializer(TokenSerializer):
-    token = serializers.CharField(help_text="The whole token. It is shown this once.")
+    token = serializers.CharField(help_text="The token; shown only once.")
 
     class Meta(TokenSerializer.Meta):
         fields = (*TokenSerializer.Meta.fields, "token")
@@ -172,15 +172,16 @@ class RightsSerializer(serializers.Serializer[Any]):
 
 @example(examples.ME)
 class MeSerializer(serializers.Serializer[Any]):
-    """Who is asking, and what they may do where: for a token, within its scopes."""
+    """The current user and their permissions; for a token, limited to its scopes."""
 
     username = serializers.CharField()
     first_name = serializers.CharField()
     last_name = serializers.CharField()
     email = serializers.CharField()
     is_superuser = serializers.BooleanField()
-    token = TokenSerializer(allow_null=True, help_text="The token of this request; null for a session.")
+    token = TokenSerializer(allow_null=True, help_text="Token of this request; null for a session.")
     everywhere = serializers.ListField(
-        child=serializers.ChoiceField(choices=Right.choices), help_text="Rights in the whole installation."
+        child=serializers.ChoiceField(choices=Right.choices),
+        help_text="Permissions in the whole installation.",
     )
-    teams = RightsSerializer(many=True, help_text="The teams that you are in.")
+    teams = RightsSerializer(many=True, help_text="Your teams.")

@@ -54,7 +54,7 @@ class People(Listed, Created, Read, Changed):
     @extend_schema(responses={204: None})
     @action(detail=True, methods=["post"])
     def password(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Set someone's password, for administrators of the installation. It ends their sessions."""
+        """Set a user's password and end their sessions; for administrators."""
         services.set_password(actor=self.actor, user=self.get_object(), **self.given())
         return Response(status=204)
 
@@ -167,7 +167,7 @@ class Me(Endpoint):
     pagination_class = None
 
     def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Who you are, and what you may do where."""
+        """The current user and their permissions."""
         grants = actors.grants_of(self.actor)
         user = cast("User", request.user)
         # An administrator may do the same in every team: only those that one is in are listed.

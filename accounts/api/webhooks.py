@@ -24,22 +24,20 @@ from common.api.examples import example
 from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Read
 from common.audit import MAX_REASON
 
-WANTED = "Types of events, see docs/WEBHOOKS.md; empty: every one, and those to come."
+WANTED = "Event types, see docs/WEBHOOKS.md; empty: all, future ones included."
 
 
 @example(examples.WEBHOOK)
 class WebhookSerializer(serializers.ModelSerializer[WebhookEndpoint]):
     team = serializers.CharField(
-        source="team.name", default=None, allow_null=True, help_text="Null: it hears of everything."
+        source="team.name", default=None, allow_null=True, help_text="null: receives the events of all teams."
     )
     events = serializers.ListField(child=serializers.CharField(), help_text=WANTED)
     disabled_why = serializers.CharField(help_text="Empty while it is enabled.")
-    failing_since = serializers.DateTimeField(
-        allow_null=True, help_text="Nothing has reached it since; null: all is well."
-    )
-    delivered_at = serializers.DateTimeField(allow_null=True, help_text="The last success.")
+    failing_since = serializers.DateTimeField(allow_null=True, help_text="Failing since; null: not failing.")
+    delivered_at = serializers.DateTimeField(allow_null=True, help_text="Last successful delivery.")
     former_secret_until = serializers.DateTimeField(
-        allow_null=True, help_text="Until then the former secret signs, too."
+        allow_null=True, help_text="Until when the previous secret is valid, too."
     )
 
     class Meta:
@@ -62,7 +60,7 @@ class WebhookSerializer(serializers.ModelSerializer[WebhookEndpoint]):
 
 @example(examples.ISSUED_WEBHOOK)
 class IssuedWebhookSerializer(WebhookSerializer):
-    secret = serializers.CharField(help_text="Verifies what is sent. It is shown this once.")
+    secret = serializers.CharField(help_text="Signing secret; shown only once.")
 
     class Meta(WebhookSerializer.Meta):
         fields = (*WebhookSerializer.Meta.fields, "secret")
@@ -77,11 +75,11 @@ class _WebhookFields(serializers.Serializer[Any]):
 
 @example(examples.NEW_WEBHOOK)
 class NewWebhookSerializer(_WebhookFields):
-    url = serializers.CharField(max_length=2000, help_text="https, and of the public internet.")
+    url = serializers.CharField(max_length=2000, help_text="https, on the public internet.")
     team = serializers.CharField(
         max_length=63,
         required=False,
-        help_text="Whose events. Without one it hears of everything, for administrators of the installation.",
+        help_text="Events of this team; default: of all teams, for administrators of the installation.",
     )
 
 
@@ -94,22 +92,20 @@ class WebhookChangeSerializer(_WebhookFields):
 
 class TrySerializer(serializers.Serializer[Any]):
     at = serializers.DateTimeField()
-    status = serializers.IntegerField(allow_null=True, help_text="Null: no answer came.")
+    status = serializers.IntegerField(allow_null=True, help_text="null: no response.")
     milliseconds = serializers.IntegerField()
-    answer = serializers.CharField(help_text="Its first KiB.")
-    error = serializers.CharField(help_text="Why there was no answer, or none that counts.")
+    answer = serializers.CharField(help_text="First KiB of the response.")
+    error = serializers.CharField(help_text="Reason of the failure.")
 
 
 @example(examples.DELIVERY)
 class DeliverySerializer(serializers.ModelSerializer[WebhookDelivery]):
-    message_id = serializers.CharField(
-        source="event.key", help_text="The `webhook-id` that it was sent with."
-    )
+    message_id = serializers.CharField(source="event.key", help_text="The `webhook-id` of the delivery.")
     type = serializers.CharField(source="event.type")
     state = serializers.ChoiceField(choices=DeliveryState.choices)
-    due_at = serializers.SerializerMethodField(help_text="When it is tried next; null: not any more.")
-    tries = serializers.IntegerField(help_text="Since it was asked for, or asked for again.")
-    history = TrySerializer(many=True, help_text="Every try, oldest first; the last 30.")
+    due_at = serializers.SerializerMethodField(help_text="Next attempt; null: none.")
+    tries = serializers.IntegerField(help_text="Attempts since it was created or replayed.")
+    history = TrySerializer(many=True, help_text="Attempts, oldest first; the last 30.")
 
     class Meta:
         model = WebhookDelivery
@@ -130,7 +126,7 @@ class DeliverySerializer(serializers.ModelSerializer[WebhookDelivery]):
 
 @example(examples.DELIVERY_DETAIL)
 class DeliveryDetailSerializer(DeliverySerializer):
-    body = serializers.SerializerMethodField(help_text="What was sent.")
+    body = serializers.SerializerMethodField(help_text="Body of the delivery.")
 
     class Meta(DeliverySerializer.Meta):
         fields = (*DeliverySerializer.Meta.fields, "body")
@@ -181,20 +177,20 @@ class Webhooks(Listed, Created, Read, Changed, Deleted):
     @extend_schema(responses=IssuedWebhookSerializer)
     @action(detail=True, methods=["post"], url_path="rotate-secret")
     def rotate_secret(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Make a new secret. For a day what is sent carries the former one's signature, too."""
+        """Rotate the signing secret. The previous one stays valid for a day."""
         issued = services.rotate_webhook_secret(actor=self.actor, endpoint=self.get_object())
         return self.answer(_with_secret(issued))
 
     @extend_schema(responses={202: DeliverySerializer})
     @action(detail=True, methods=["post"])
     def test(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Send a `webhook.test` now; what came of it is among the deliveries."""
+        """Send a `webhook.test` event; see the deliveries for the result."""
         delivery = services.send_test(actor=self.actor, endpoint=self.get_object())
         return self.answer(delivery, status=202)
 
 
 class DeliveryFilter(django_filters.FilterSet):  # type: ignore[misc]
-    type = django_filters.CharFilter("event__type", label="Type of event.")
+    type = django_filters.CharFilter("event__type", label="Event type.")
 
     class Meta:
         model = WebhookDelivery
@@ -203,9 +199,7 @@ class DeliveryFilter(django_filters.FilterSet):  # type: ignore[misc]
 
 @extend_schema(
     parameters=[
-        OpenApiParameter(
-            "webhook", OpenApiTypes.INT, OpenApiParameter.PATH, description="Id of the endpoint."
-        )
+        OpenApiParameter("webhook", OpenApiTypes.INT, OpenApiParameter.PATH, description="ID of the webhook.")
     ]
 )
 class Deliveries(Listed, Read):
@@ -230,7 +224,7 @@ class Deliveries(Listed, Read):
     @extend_schema(responses={202: DeliverySerializer})
     @action(detail=True, methods=["post"])
     def replay(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Send it again: the same bytes under the same `webhook-id`, signed anew."""
+        """Resend: the same body under the same `webhook-id`, signed again."""
         delivery = services.replay_delivery(actor=self.actor, delivery=self.get_object())
         return self.answer(delivery, status=202)
 

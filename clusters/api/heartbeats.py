@@ -63,7 +63,7 @@ class Heartbeats(APIView):
     def post(self, request: Request) -> HttpResponse:
         """Workers report busy rates, load and state.
 
-        Entries that cannot be taken are named in `refused`; the others count. Takes the right `fleet.report`.
+        Invalid entries are listed in `refused`; the others are accepted. Requires the right `fleet.report`.
         """
         actor = cast("KnownActor", request._request.actor)  # type: ignore[attr-defined]
         require(actor, Right.FLEET_REPORT)

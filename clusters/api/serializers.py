@@ -14,8 +14,8 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
     team = serializers.CharField(
         source="team.name", default=None, allow_null=True, help_text="null: shared by all teams."
     )
-    region = serializers.CharField(help_text="Images come from the mirror of this region; empty: from none.")
-    problem = serializers.CharField(help_text="Why it cannot be used now; empty while it can.")
+    region = serializers.CharField(help_text="Region whose mirror images are pulled from; empty: none.")
+    problem = serializers.CharField(help_text="Reason why it is unavailable; empty: it is available.")
 
     class Meta:
         model = Cluster
@@ -25,12 +25,12 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
 @example(examples.CLUSTER_CHANGE)
 class ClusterChangeSerializer(serializers.Serializer[Any]):
     region = serializers.CharField(
-        max_length=63, allow_blank=True, required=False, help_text="As the images' mirrors name it."
+        max_length=63, allow_blank=True, required=False, help_text="Region, as in the mirrors of images."
     )
 
 
 class GpuSerializer(serializers.ModelSerializer[Gpu]):
-    driver = serializers.CharField(help_text="Version of its driver; empty: not known.")
+    driver = serializers.CharField(help_text="Driver version; empty: unknown.")
 
     class Meta:
         model = Gpu
@@ -59,15 +59,15 @@ class NodeSerializer(serializers.ModelSerializer[Node]):
 class LoadSerializer(serializers.Serializer[Any]):
     busy = serializers.FloatField(
         allow_null=True,
-        help_text="Share of all slots at work over the last 10 s, 0 to 1; null while no worker serves.",
+        help_text="Busy rate over the last 10 s, 0 to 1; null without workers.",
     )
     in_flight = serializers.IntegerField()
     slots = serializers.IntegerField()
     workers = serializers.IntegerField()
     ready = serializers.IntegerField()
-    lost = serializers.IntegerField(help_text="Workers that were silent for more than 5 s.")
+    lost = serializers.IntegerField(help_text="Workers without a heartbeat for more than 5 s.")
     stuck = serializers.IntegerField(
-        help_text="Workers whose slots are all busy and of whose requests none has ended for a minute."
+        help_text="Workers whose slots are all busy and that finished no request for a minute."
     )
 
 
@@ -78,7 +78,7 @@ class NodeLoadSerializer(serializers.Serializer[Any]):
 
 
 class SampleSerializer(serializers.Serializer[Any]):
-    at = serializers.DateTimeField(help_text="End of the 10 s that it is the mean of.")
+    at = serializers.DateTimeField(help_text="End of the 10 s interval.")
     busy = serializers.FloatField(allow_null=True)
     in_flight = serializers.IntegerField()
     slots = serializers.IntegerField()
@@ -88,20 +88,20 @@ class SampleSerializer(serializers.Serializer[Any]):
 
 @example(examples.BUSY)
 class BusySerializer(serializers.Serializer[Any]):
-    live = serializers.BooleanField(help_text="False while heartbeats are not known.")
+    live = serializers.BooleanField(help_text="False while no heartbeats are known.")
     now = LoadSerializer()
     nodes = NodeLoadSerializer(many=True)
     history = SampleSerializer(
         many=True,
         allow_null=True,
-        help_text="Every 10 s, ascending, of the last hour at most; null while it is not known.",
+        help_text="Every 10 s, ascending, last hour at most; null while unknown.",
     )
 
 
 class WorkerSerializer(serializers.ModelSerializer[Worker]):
     node = serializers.CharField(source="node.name", default=None, allow_null=True)
     state = serializers.ChoiceField(choices=WorkerState.choices)
-    alert = serializers.ChoiceField(choices=Alert.choices, help_text="What its heartbeats say against it.")
+    alert = serializers.ChoiceField(choices=Alert.choices, help_text="Alert from its heartbeats.")
 
     class Meta:
         model = Worker
@@ -126,12 +126,13 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
     team = serializers.CharField(source="team.name")
     version = serializers.CharField(source="version_label")
     image = serializers.CharField(
-        source="image.name", default=None, allow_null=True, help_text="null: its workers need none."
+        source="image.name", default=None, allow_null=True, help_text="null: no image needed."
     )
     image_reference = serializers.CharField(
-        help_text="What the cluster pulls: with the digest, from the mirror of its region if there is one."
+        help_text="Reference that the cluster pulls, with the digest, from the mirror of its region if "
+        "there is one."
     )
-    image_reason = serializers.CharField(help_text="Why it is this image, or why there is none.")
+    image_reason = serializers.CharField(help_text="Reason for this image, or for none.")
     workers = WorkerSerializer(many=True)
 
     class Meta:
@@ -162,7 +163,7 @@ class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
 @example(examples.WORKER_LOG)
 class WorkerLogSerializer(serializers.Serializer[Any]):
     worker = serializers.CharField()
-    log = serializers.CharField(help_text="The end of what it wrote, restarts before it included.")
+    log = serializers.CharField(help_text="Recent log, including earlier restarts.")
 
 
 @example(examples.HEARTBEATS)

@@ -42,13 +42,11 @@ class Clusters(Listed, Read, Changed):
         return services.change_cluster(actor=self.actor, cluster=instance, expected=expected, **given)
 
     @extend_schema(
-        parameters=[
-            OpenApiParameter("since", OpenApiTypes.DATETIME, description="Leave out the history before this.")
-        ]
+        parameters=[OpenApiParameter("since", OpenApiTypes.DATETIME, description="Start of the history.")]
     )
     @action(detail=True)
     def busy(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """How busy a cluster and its machines are, now and over the last hour."""
+        """Busy rates of a cluster and its nodes, now and over the last hour."""
         cluster = self.get_object()
         since = _moment(request.query_params.get("since"))
         fleet = selectors.fleet(self.actor)
@@ -112,11 +110,13 @@ class WorkerLogs(Endpoint):
     @extend_schema(
         parameters=[
             OpenApiParameter("worker", OpenApiTypes.STR, OpenApiParameter.PATH),
-            OpenApiParameter("lines", OpenApiTypes.INT, description=f"At most; {LOG_LINES} unless told."),
+            OpenApiParameter(
+                "lines", OpenApiTypes.INT, description=f"Maximum number of lines; default {LOG_LINES}."
+            ),
         ]
     )
     def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """The end of what a worker wrote."""
+        """Recent log of a worker."""
         name = self.kwargs["worker"]
         lines = _count(request.query_params.get("lines", str(LOG_LINES)))
         log = services.worker_log(actor=self.actor, worker=name, lines=lines)

@@ -122,9 +122,8 @@ class KeysetPagination(BasePagination):
             "type": "object",
             "required": ["next", "previous", "results"],
             "properties": {
-                "next": link
-                | {"description": "Address of the next page; null on the last.", "example": None},
-                "previous": link | {"description": "Address of the page before.", "example": None},
+                "next": link | {"description": "URL of the next page; null on the last.", "example": None},
+                "previous": link | {"description": "URL of the previous page.", "example": None},
                 "results": schema,
             },
         }
@@ -135,14 +134,14 @@ class KeysetPagination(BasePagination):
             _parameter(
                 "limit",
                 {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
-                "Rows on a page.",
+                "Page size.",
             ),
-            _parameter("cursor", {"type": "string"}, "Opaque; taken from `next` or `previous`."),
+            _parameter("cursor", {"type": "string"}, "Opaque cursor from `next` or `previous`."),
         ]
         if offered:
             choices = [sign + field for field in offered for sign in ("", "-")]
             schema = {"type": "string", "enum": choices, "default": view.sort[0]}
-            parameters.append(_parameter("sort", schema, "Order; `-` in front turns it round."))
+            parameters.append(_parameter("sort", schema, "Sort order; a leading `-` reverses it."))
         return parameters
 
 

@@ -51,11 +51,9 @@ class SecretShown(Conflict):
     """The answer held a secret, which is shown once."""
 
 
-problems.register(KeyReused, status=409, title="This key has another request", slug="idempotency-key-reused")
-problems.register(
-    BeingAnswered, status=409, title="The first request is at work", slug="idempotency-in-flight"
-)
-problems.register(SecretShown, status=409, title="The secret was shown already", slug="idempotency-secret")
+problems.register(KeyReused, status=409, title="Idempotency key reused", slug="idempotency-key-reused")
+problems.register(BeingAnswered, status=409, title="Request in progress", slug="idempotency-in-flight")
+problems.register(SecretShown, status=409, title="Secret already shown", slug="idempotency-secret")
 
 
 def once(

@@ -33,26 +33,26 @@ from common.revisions import Revised
 class Problem(serializers.Serializer[Any]):
     """An error (RFC 9457)."""
 
-    type = serializers.CharField(help_text="Names the kind of problem; stable.")
+    type = serializers.CharField(help_text="Problem type; stable.")
     title = serializers.CharField()
     status = serializers.IntegerField()
-    detail = serializers.CharField(help_text="A sentence for a person that says what to do.")
-    instance = serializers.CharField(help_text="The path that was asked for.")
-    request_id = serializers.CharField(help_text="Also in `X-Request-ID` and in the server's log.")
+    detail = serializers.CharField(help_text="Explanation with advice, for people.")
+    instance = serializers.CharField(help_text="Path of the request.")
+    request_id = serializers.CharField(help_text="Also in `X-Request-ID` and the server's log.")
     errors = serializers.DictField(  # type: ignore[assignment]
         child=serializers.ListField(child=serializers.CharField()),
         required=False,
-        help_text="Sentences per field; `body` for what concerns no single one.",
+        help_text="Messages by field; `body` for the request as a whole.",
     )
 
 
 _PROBLEMS = {
-    400: "The request is not valid.",
-    401: "No token or session, or one that does not count any more.",
-    403: "The right is missing.",
-    404: "There is no such thing, or none that you may see.",
-    409: "The present state forbids it, or the Idempotency-Key came before with another body.",
-    412: "It changed since the version that If-Match names.",
+    400: "The request is invalid.",
+    401: "No token or session, or one that is no longer valid.",
+    403: "Permission denied.",
+    404: "Not found, or you don't have permission to see it.",
+    409: "Conflict with the current state, or the Idempotency-Key was used with another body.",
+    412: "The object changed since the ETag of If-Match.",
 }
 
 
@@ -126,13 +126,13 @@ class Schema(AutoSchema):
     def _success(self) -> dict[Any, Any]:
         view = self.view
         if self.method == "DELETE" and isinstance(view, Deleted):
-            return {204: OpenApiResponse(None, description="It is gone.")}
+            return {204: OpenApiResponse(None, description="Deleted.")}
         if self._action == "create" and isinstance(view, Created):
             return {view.created_status: self._get_serializer()}  # type: ignore[no-untyped-call]
         if self._action == "update" and isinstance(view, Put):
             return dict.fromkeys((200, 201), self._get_serializer())  # type: ignore[no-untyped-call]
         if self._action == "retrieve":
-            same = OpenApiResponse(None, description="It still has the ETag of If-None-Match.")
+            same = OpenApiResponse(None, description="Not modified: the ETag of If-None-Match is current.")
             return {200: self._get_serializer(), 304: same}  # type: ignore[no-untyped-call]
         return {200: self._get_serializer()}  # type: ignore[no-untyped-call]
 
@@ -147,18 +147,20 @@ class Schema(AutoSchema):
             return parameters
         if self.method == "POST":
             parameters.append(
-                _request_header("Idempotency-Key", "The same key and body: the same answer, once.")
+                _request_header(
+                    "Idempotency-Key", "Makes a retry safe: the same key and body get the same response."
+                )
             )
         if self._action == "destroy" and isinstance(self.view, Deleted):
             parameters.append(WhyDeleted)
         if self._conditional:
-            parameters.append(_request_header("If-Match", "Change it only if it still has this ETag."))
+            parameters.append(_request_header("If-Match", "Update only if the object still has this ETag."))
         if self._action == "retrieve":
-            parameters.append(_request_header("If-None-Match", "304 if it still has this ETag."))
+            parameters.append(_request_header("If-None-Match", "304 if the object still has this ETag."))
         if self._action in ("retrieve", "create", "partial_update", "update"):
-            parameters.append(_response_header("ETag", "Names this state of it."))
+            parameters.append(_response_header("ETag", "ETag of the object."))
         if self._action == "create":
-            parameters.append(_response_header("Location", "Where it is."))
+            parameters.append(_response_header("Location", "URL of the object."))
         return parameters
 
 

@@ -162,7 +162,7 @@ class Endpoint(GenericViewSet[Any]):
 
 class Listed(Endpoint):
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """List those that you may see, page by page."""
+        """List the objects that you have permission to see, page by page."""
         first = None if request.query_params else self.first_rows(DEFAULT_LIMIT + 1)
         return self.paged(self.filter_queryset(self.get_queryset()) if first is None else first)
 
@@ -190,7 +190,7 @@ class Created(Endpoint, ABC):
 
 class Read(Endpoint):
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Read one."""
+        """Get one."""
         response = self.answer(self.get_object())
         if unchanged(request._request, response["ETag"]):
             return Response(status=304, headers={"ETag": response["ETag"]})
@@ -201,7 +201,7 @@ class Changed(Endpoint, ABC):
     """PATCH. The rows must be `Revised`, so that If-Match is a compare-and-set."""
 
     def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Change one: what is not given stays as it is."""
+        """Update one; fields not given are unchanged."""
         instance = self.get_object()
         expected = self.expected(instance)
         return self.answer(self.change_one(instance, self.given(), expected))
@@ -215,7 +215,7 @@ class Put(Endpoint, ABC):
     """PUT: changes what has this name, or makes it. `If-None-Match: *` makes it only."""
 
     def update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Change the one of this name, or create it."""
+        """Update the one of this name, or create it."""
         try:
             present = self.get_object()
         except Http404:
@@ -237,7 +237,7 @@ class WhyDeleted(Serializer[Any]):
     """The query of a DELETE: what its body would say, which proxies drop."""
 
     reason = CharField(
-        max_length=MAX_REASON, default="", allow_blank=True, help_text="Why; kept in the record."
+        max_length=MAX_REASON, default="", allow_blank=True, help_text="Reason; recorded in the audit log."
     )
 
 

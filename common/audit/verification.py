@@ -44,7 +44,7 @@ class Verdict:
 
     @property
     def proven(self) -> str:
-        """What is certain, and what is not, in sentences."""
+        """What is proven and what is not, as text."""
         said = []
         start = 0
         if self.anchor is not None:

@@ -31,7 +31,7 @@ class Answer:
     status: int | None
     milliseconds: int
     body: str = ""
-    """Its first KiB."""
+    """First KiB of the response."""
     retry_after: str = ""
     error: str = ""
 

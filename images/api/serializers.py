@@ -14,10 +14,10 @@ from images.services import FORMATS, MAX_CODE
 from images.states import ENGINES, Acceleration, ImageState, Outcome
 
 CODE = (
-    "Compute capabilities that it was compiled for: `9.0`, `9.0a`, `9.0+PTX`, or `sm_90` as "
-    "`torch.cuda.get_arch_list()` prints them; empty: not known."
+    "Compute capabilities: `9.0`, `9.0a`, `9.0+PTX`, or `sm_90` as `torch.cuda.get_arch_list()` prints "
+    "them; empty: unknown."
 )
-ACCELERATION = "How a cluster should get it onto a machine sooner; empty: it is pulled as a whole."
+ACCELERATION = "Image acceleration; empty: pulled as a whole."
 
 
 class MirrorsField(serializers.DictField):
@@ -29,19 +29,19 @@ class MirrorsField(serializers.DictField):
 @example(examples.IMAGE)
 class ImageSerializer(serializers.ModelSerializer[RuntimeImage]):
     team = serializers.CharField(
-        source="team.name", default=None, allow_null=True, help_text="null: the whole installation."
+        source="team.name", default=None, allow_null=True, help_text="null: shared by all teams."
     )
     engine = serializers.ChoiceField(choices=ENGINES)
     reference = serializers.CharField(help_text="`repository@sha256:...`")
-    cuda_version = serializers.CharField(help_text="Empty: it brings no CUDA.")
-    least_driver = serializers.CharField(help_text="Empty: what its CUDA needs.")
+    cuda_version = serializers.CharField(help_text="Empty: no CUDA.")
+    least_driver = serializers.CharField(help_text="Empty: as its CUDA version requires.")
     code = serializers.ListField(child=serializers.CharField(), help_text=CODE)
     formats = serializers.ListField(
         child=serializers.ChoiceField(choices=FORMATS),
-        help_text="Of weights that it loads; empty: not known.",
+        help_text="Supported weight formats; empty: unknown.",
     )
-    size_bytes = serializers.IntegerField(help_text="To be pulled, compressed; 0: not known.")
-    mirrors = serializers.SerializerMethodField(help_text="From a region to the reference there.")
+    size_bytes = serializers.IntegerField(help_text="Compressed size; 0: unknown.")
+    mirrors = serializers.SerializerMethodField(help_text="Image reference by region.")
     acceleration = serializers.ChoiceField(choices=Acceleration.choices, help_text=ACCELERATION)
     state = serializers.ChoiceField(choices=ImageState.choices)
     replaced_by = serializers.CharField(source="replaced_by.name", default=None, allow_null=True)
@@ -88,7 +88,7 @@ class TrialSerializer(serializers.ModelSerializer[ImageTrial]):
 
 @example(examples.IMAGE_DETAIL)
 class ImageDetailSerializer(ImageSerializer):
-    trials = TrialSerializer(many=True, help_text="Who ran it on what, the newest first.")
+    trials = TrialSerializer(many=True, help_text="Trials, newest first.")
 
     class Meta(ImageSerializer.Meta):
         fields = (*ImageSerializer.Meta.fields, "trials")
@@ -98,13 +98,13 @@ class _ChangeableSerializer(serializers.Serializer[Any]):
     description = serializers.CharField(max_length=500, required=False, allow_blank=True)
     mirrors = MirrorsField(
         required=False,
-        help_text="From a region to the repository there, or to a reference with the image's own digest.",
+        help_text="By region: the repository there, or a reference with the image's digest.",
     )
     acceleration = serializers.ChoiceField(
         choices=Acceleration.choices, required=False, allow_blank=True, help_text=ACCELERATION
     )
     acceleration_why = serializers.CharField(
-        max_length=500, required=False, allow_blank=True, help_text="Why a cluster should; needed with one."
+        max_length=500, required=False, allow_blank=True, help_text="Reason; required with an acceleration."
     )
 
 
@@ -115,7 +115,7 @@ class NewImageSerializer(_ChangeableSerializer):
         max_length=63,
         required=False,
         allow_null=True,
-        help_text="Whose releases may use it; for the whole installation unless given.",
+        help_text="Owner; default: shared by all teams.",
     )
     engine = serializers.ChoiceField(choices=ENGINES)
     reference = serializers.CharField(
@@ -127,7 +127,7 @@ class NewImageSerializer(_ChangeableSerializer):
         max_length=20,
         required=False,
         allow_blank=True,
-        help_text="Where it differs from what its CUDA needs.",
+        help_text="Minimum driver version; default: as its CUDA version requires.",
     )
     code = serializers.ListField(
         child=serializers.CharField(max_length=20), max_length=MAX_CODE, required=False, help_text=CODE
@@ -146,7 +146,7 @@ class ImageChangeSerializer(_ChangeableSerializer):
 class DeprecationSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=MAX_REASON)
     replaced_by = serializers.CharField(
-        max_length=95, required=False, allow_null=True, help_text="Name of an image of the same engine."
+        max_length=95, required=False, allow_null=True, help_text="Replacement: an image of the same engine."
     )
 
 
@@ -160,7 +160,7 @@ class NewTrialSerializer(serializers.Serializer[Any]):
     gpu = serializers.CharField(max_length=100, help_text="As `nvidia-smi` names it, or shorter: `H100`.")
     driver = serializers.CharField(max_length=20, required=False, allow_blank=True)
     architecture = serializers.CharField(
-        max_length=200, required=False, allow_blank=True, help_text="Of the model; empty: any."
+        max_length=200, required=False, allow_blank=True, help_text="Model architecture; empty: any."
     )
     outcome = serializers.ChoiceField(choices=Outcome.choices)
     words = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
@@ -169,7 +169,7 @@ class NewTrialSerializer(serializers.Serializer[Any]):
 class AskedGpuSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     driver = serializers.CharField()
-    compute_capability = serializers.CharField(source="capability", help_text="Empty: not known.")
+    compute_capability = serializers.CharField(source="capability", help_text="Empty: unknown.")
 
 
 class AskedModelSerializer(serializers.Serializer[Any]):
@@ -188,15 +188,15 @@ class ImageRefusalSerializer(serializers.Serializer[Any]):
 class JudgedImageSerializer(serializers.Serializer[Any]):
     image = serializers.CharField(source="image.name")
     fits = serializers.BooleanField()
-    why = serializers.CharField(help_text="Why it was chosen, or why not.")
-    refusals = ImageRefusalSerializer(many=True, help_text="Facts that keep it from running; empty: it fits.")
-    doubts = serializers.ListField(child=serializers.CharField(), help_text="What could not be checked.")
+    why = serializers.CharField(help_text="Reason why it is, or is not, the best match.")
+    refusals = ImageRefusalSerializer(many=True, help_text="Incompatibilities; empty: compatible.")
+    doubts = serializers.ListField(child=serializers.CharField(), help_text="Checks that were not possible.")
 
 
 @example(examples.FIT)
 class FitSerializer(serializers.Serializer[Any]):
     engine = serializers.CharField(source="wish.engine")
-    gpus = AskedGpuSerializer(source="wish.gpus", many=True, allow_null=True, help_text="null: not known.")
+    gpus = AskedGpuSerializer(source="wish.gpus", many=True, allow_null=True, help_text="null: unknown.")
     model = AskedModelSerializer(source="wish.model")
-    best = JudgedImageSerializer(allow_null=True, help_text="null: none fits.")
-    others = JudgedImageSerializer(many=True, help_text="Those that fit first, from the better to the worse.")
+    best = JudgedImageSerializer(allow_null=True, help_text="null: no compatible image.")
+    others = JudgedImageSerializer(many=True, help_text="Compatible images first, best first.")

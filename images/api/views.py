@@ -25,12 +25,12 @@ def _asked(name: str, says: str) -> OpenApiParameter:
 
 FIT = (
     _asked("engine", f"One of {', '.join(ENGINES)}."),
-    _asked("engine_version", "`0.10` asks for any 0.10.x, `>=0.10` for that or newer."),
-    _asked("gpu", "As `nvidia-smi` names it, a compute capability, or `none`; not known unless given."),
-    _asked("driver", "Of that GPU; not known unless given."),
+    _asked("engine_version", "`0.10` for any 0.10.x, `>=0.10` for that or newer."),
+    _asked("gpu", "As `nvidia-smi` names it, a compute capability, or `none`."),
+    _asked("driver", "Driver version of the GPU."),
     _asked("model", "A model of the registry."),
-    _asked("version", "Of the model: a name, an alias, the beginning of a digest; else the newest."),
-    _asked("team", "Only what releases of this team may use."),
+    _asked("version", "Version of the model: a name, alias or digest prefix; default: the newest."),
+    _asked("team", "Only images that releases of this team may use."),
 )  # fmt: skip
 
 
@@ -43,7 +43,7 @@ class ImageFilter(django_filters.FilterSet):  # type: ignore[misc]
     team = django_filters.CharFilter("team__name")
     state = django_filters.ChoiceFilter(choices=ImageState.choices, method="in_state")
     shared = django_filters.BooleanFilter(
-        "team", lookup_expr="isnull", label="Those of the whole installation."
+        "team", lookup_expr="isnull", label="Only shared images, or only those of teams."
     )
 
     def mentioning(self, rows: QuerySet[RuntimeImage], name: str, words: str) -> QuerySet[RuntimeImage]:
@@ -88,7 +88,7 @@ class Images(Listed, Created, Read, Changed):
     @extend_schema(responses={200: serializers.ImageDetailSerializer})
     @action(detail=True, methods=["post"])
     def deprecate(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Let no release pick it by itself any more. What runs goes on."""
+        """Deprecate: releases use it only if it is named explicitly. Running workers are not affected."""
         given = self.given()
         instead = None
         if name := given.get("replaced_by"):
@@ -104,21 +104,21 @@ class Images(Listed, Created, Read, Changed):
     @extend_schema(responses={200: serializers.ImageDetailSerializer})
     @action(detail=True, methods=["post"])
     def reinstate(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Let releases pick a deprecated image again."""
+        """Reinstate: releases may select it again."""
         image = services.reinstate_image(actor=self.actor, image=self.get_object(), **self.given())
         return self.answer(image)
 
     @extend_schema(responses={200: serializers.ImageDetailSerializer})
     @action(detail=True, methods=["post"])
     def trials(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Note what came of running it; the last word about a GPU and an architecture counts."""
+        """Record whether it works; the latest result for a GPU and architecture counts."""
         services.note_trial(actor=self.actor, image=self.get_object(), **self.given())
         return self.answer(self.get_object())
 
     @extend_schema(parameters=list(FIT), responses={200: serializers.FitSerializer})
     @action(detail=False)
     def fit(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Which image fits best, and why each of the others is not it."""
+        """Image compatibility: the best match, and why the others do not fit."""
         asked = {name: request.query_params.get(name, "") for name in self.parameters["fit"]}
         found = selectors.images(self.actor)
         if name := asked.pop("team"):

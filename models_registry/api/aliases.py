@@ -51,7 +51,7 @@ class Aliases(OfModel, Listed, Read, Put, Deleted):
 class MoveFilter(django_filters.FilterSet):  # type: ignore[misc]
     at = django_filters.IsoDateTimeFilter(
         method="in_force",
-        label="Only the move of each alias that was in force at that moment.",
+        label="State at this time.",
         error_messages={"invalid": "Give a moment such as 2026-03-03T14:00Z."},
     )
 

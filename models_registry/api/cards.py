@@ -17,9 +17,9 @@ from models_registry.models import Version
 
 @example(examples.CARD)
 class CardSerializer(serializers.Serializer[Written]):
-    text = serializers.CharField(help_text="All of README.md. Who shows it must not trust it.")
+    text = serializers.CharField(help_text="README.md in full; untrusted content.")
     is_cut = serializers.BooleanField(help_text=f"Only its first {MAX_BYTES // 1024} KiB are here.")
-    facts = serializers.SerializerMethodField(help_text="What its front matter tells, by name.")
+    facts = serializers.SerializerMethodField(help_text="Front matter.")
 
     def get_facts(self, card: Written) -> dict[str, str]:
         return dict(card.facts)

@@ -27,17 +27,19 @@ class KeyChangeSerializer(serializers.Serializer[Any]):
 
 class TokenizerSerializer(serializers.Serializer[Any]):
     kind = serializers.CharField(help_text="`BPE`, `Unigram`, `WordPiece`, `SentencePiece`; or empty.")
-    vocabulary = serializers.IntegerField(allow_null=True, help_text="Tokens, added ones among them.")
+    vocabulary = serializers.IntegerField(
+        allow_null=True, help_text="Vocabulary size, added tokens included."
+    )
     special_tokens = serializers.ListField(child=serializers.CharField())
     roles = serializers.DictField(
-        child=serializers.CharField(), help_text="What stands for what, such as `eos_token`."
+        child=serializers.CharField(), help_text="Special tokens, such as `eos_token`."
     )
     chat_template = serializers.CharField(help_text="sha256 of the chat template; empty: none.")
 
 
 class TokenizerChangeSerializer(serializers.Serializer[Any]):
     change = serializers.ChoiceField(choices=CHANGES)
-    before = TokenizerSerializer(allow_null=True, help_text="Null: it has none.")
+    before = TokenizerSerializer(allow_null=True, help_text="null: none.")
     after = TokenizerSerializer(allow_null=True)
     special_added = serializers.ListField(child=serializers.CharField())
     special_removed = serializers.ListField(child=serializers.CharField())
@@ -48,21 +50,21 @@ class CardChangeSerializer(serializers.Serializer[Any]):
     change = serializers.ChoiceField(choices=CHANGES)
     lines = serializers.ListField(
         child=serializers.CharField(),
-        help_text="A unified diff of the text, of lines with `+`, `-`, `@` or a blank in front.",
+        help_text="Unified diff of the text, line by line.",
     )
-    too_long = serializers.BooleanField(source="is_too_long", help_text="So long that no diff is made.")
+    too_long = serializers.BooleanField(source="is_too_long", help_text="Too long for a diff.")
 
 
 class FigureChangeSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(source="either.name")
     dataset = serializers.CharField(source="either.dataset")
-    before = FigureSerializer(allow_null=True, help_text="Null: it has no such figure.")
+    before = FigureSerializer(allow_null=True, help_text="null: no such metric.")
     after = FigureSerializer(allow_null=True)
     difference = serializers.FloatField(
-        allow_null=True, help_text="Null: one is missing, or the units differ."
+        allow_null=True, help_text="null: one is missing, or the units differ."
     )
     better = serializers.BooleanField(
-        source="is_better", allow_null=True, help_text="Null: unchanged, or nobody told which way is better."
+        source="is_better", allow_null=True, help_text="null: unchanged, or the direction is unknown."
     )
 
 
@@ -72,11 +74,11 @@ class ComparisonSerializer(serializers.Serializer[Any]):
     after = serializers.CharField()
     files = FileChangeSerializer(many=True)
     bytes = serializers.DictField(child=serializers.IntegerField(), help_text="Bytes per kind of change.")
-    config = KeyChangeSerializer(many=True, help_text="Only the keys that differ.")
-    facts = KeyChangeSerializer(many=True, help_text="Likewise, of `facts`.")
+    config = KeyChangeSerializer(many=True, help_text="Keys that differ.")
+    facts = KeyChangeSerializer(many=True, help_text="Keys of `facts` that differ.")
     tokenizer = TokenizerChangeSerializer()
     card = CardChangeSerializer(help_text="The model card, README.md.")
-    figures = FigureChangeSerializer(many=True, help_text="What evaluations of either found.")
+    figures = FigureChangeSerializer(many=True, help_text="Metrics of both versions.")
 
 
 def comparison_shown(before: Version, after: Version, found: Comparison) -> Any:

@@ -23,22 +23,22 @@ from models_registry.services.evaluations import MAX_DATASET, MAX_LINK, MAX_NAME
 @example(examples.EVALUATIONS)
 class EvaluationsSerializer(serializers.Serializer[Any]):
     version = serializers.CharField()
-    figures = FigureSerializer(many=True, help_text="What was recorded, then what the model card tells.")
+    figures = FigureSerializer(many=True, help_text="Recorded metrics, then those of the model card.")
 
 
 class NewFigureSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(max_length=MAX_NAME)
     dataset = serializers.CharField(max_length=MAX_DATASET, required=False, allow_blank=True)
-    value = serializers.FloatField(allow_null=True, help_text="Null takes back what was recorded.")
+    value = serializers.FloatField(allow_null=True, help_text="null removes the metric.")
     unit = serializers.CharField(max_length=MAX_UNIT, required=False, allow_blank=True)
     higher_is_better = serializers.BooleanField(
         source="is_higher_better",
         required=False,
         allow_null=True,
-        help_text="What was told for this figure before holds unless given.",
+        help_text="Default: as recorded before for this metric.",
     )
     link = serializers.CharField(
-        max_length=MAX_LINK, required=False, allow_blank=True, help_text="Where the run can be seen."
+        max_length=MAX_LINK, required=False, allow_blank=True, help_text="URL of the evaluation run."
     )
 
 
@@ -50,11 +50,11 @@ class EvaluationsPutSerializer(serializers.Serializer[Any]):
 
 @example(examples.EVALUATION_ENTRY)
 class EvaluationEntrySerializer(serializers.Serializer[Evaluation]):
-    """A line of a version's evaluations: what somebody recorded when."""
+    """An entry of a version's metric history."""
 
     name = serializers.CharField()
     dataset = serializers.CharField()
-    value = serializers.FloatField(allow_null=True, help_text="Null: it was taken back.")
+    value = serializers.FloatField(allow_null=True, help_text="null: removed.")
     unit = serializers.CharField()
     higher_is_better = serializers.BooleanField(source="is_higher_better", allow_null=True)
     link = serializers.CharField()
@@ -80,11 +80,11 @@ class Evaluations(OfModel, Listed):
         return selectors.evaluations(self.version)
 
     def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """What holds now."""
+        """Current metrics."""
         return self._shown(self.version)
 
     def update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Record these figures; others stay. The same again changes nothing."""
+        """Add or update metrics; others are unchanged."""
         version, given = self.version, self.given()
         figures = [services.Measured(**figure) for figure in given.pop("figures")]
         services.evaluate_version(actor=self.actor, version=version, figures=figures, **given)

@@ -26,14 +26,14 @@ from models_registry.models import CodeExemption
 class CodeExemptionSerializer(serializers.ModelSerializer[CodeExemption]):
     team = serializers.CharField(source="team.name")
     model = serializers.CharField(
-        source="model.name", default=None, allow_null=True, help_text="Null: every model of the team."
+        source="model.name", default=None, allow_null=True, help_text="null: every model of the team."
     )
     covers_runnable = serializers.BooleanField(
-        help_text="Formats that run code when they are loaded, such as pickles, may enter and be served too."
+        help_text="Also covers formats that can execute code when loaded, such as pickle."
     )
     in_force = serializers.BooleanField(source="is_in_force")
     ended_at = serializers.DateTimeField(
-        allow_null=True, help_text="When somebody ended it before its time; null: nobody did."
+        allow_null=True, help_text="When it was ended early; null: it was not."
     )
 
     class Meta:
@@ -57,14 +57,14 @@ class CodeExemptionSerializer(serializers.ModelSerializer[CodeExemption]):
 class NewCodeExemptionSerializer(serializers.Serializer[Any]):
     team = serializers.CharField(max_length=63)
     model = serializers.CharField(
-        max_length=95, required=False, allow_null=True, help_text="Every model of the team unless given."
+        max_length=95, required=False, allow_null=True, help_text="Default: every model of the team."
     )
     covers_runnable = serializers.BooleanField(
         default=False,
-        help_text="Let formats that run code when they are loaded, such as pickles, enter and be served too.",
+        help_text="Also allow formats that can execute code when loaded, such as pickle.",
     )
     reason = serializers.CharField(max_length=MAX_REASON)
-    until = serializers.DateTimeField(help_text="At most 180 days from now; it ends by itself.")
+    until = serializers.DateTimeField(help_text="Expiry; at most 180 days from now.")
 
 
 @example(examples.EXEMPTION_END)
@@ -75,7 +75,7 @@ class ExemptionEndSerializer(serializers.Serializer[Any]):
 class ExemptionFilter(django_filters.FilterSet):  # type: ignore[misc]
     team = django_filters.CharFilter("team__name")
     model = django_filters.CharFilter("model__name")
-    in_force = django_filters.BooleanFilter(method="now", label="Only those that hold, or that do not.")
+    in_force = django_filters.BooleanFilter(method="now", label="Only active ones, or only ended ones.")
 
     def now(self, rows: QuerySet[CodeExemption], name: str, wanted: bool) -> QuerySet[CodeExemption]:
         holding = CodeExemption.objects.in_force(timezone.now()).values("pk")
@@ -108,6 +108,6 @@ class CodeExemptions(Listed, Created, Read):
     @extend_schema(responses={200: CodeExemptionSerializer})
     @action(detail=True, methods=["post"])
     def end(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """End it before its time. What is served already goes on; nothing new is released."""
+        """End the exemption early. Running workers are not affected; new releases are refused."""
         row = services.end_exemption(actor=self.actor, exemption=self.get_object(), **self.given())
         return self.answer(row)

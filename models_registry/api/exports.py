@@ -34,20 +34,21 @@ class ExportSerializer(serializers.ModelSerializer[Export]):
     digest = serializers.CharField(source="version.digest")
     kind = serializers.ChoiceField(choices=ExportKind.choices)
     has_token = serializers.SerializerMethodField(
-        help_text="It is never shown, and forgotten once the export is done or cancelled."
+        help_text="Whether a token is stored; it is never shown, and deleted once the export is done "
+        "or cancelled."
     )
     create = serializers.BooleanField(  # type: ignore[assignment]
-        source="creates", help_text="Make what is missing."
+        source="creates", help_text="Create the repository, branch or model if missing."
     )
-    private = serializers.BooleanField(source="is_private", help_text="Of a repository that is made.")
+    private = serializers.BooleanField(source="is_private", help_text="Visibility of a created repository.")
     allow_patterns = serializers.ListField(child=serializers.CharField())
     ignore_patterns = serializers.ListField(child=serializers.CharField())
-    why = serializers.CharField(help_text="Why it is published.")
+    why = serializers.CharField(help_text="Reason for the export.")
     state = serializers.ChoiceField(choices=ExportState.choices)
-    reason = serializers.CharField(help_text="Why it is where it is.")
+    reason = serializers.CharField(help_text="Reason for its state.")
     stuck = StuckField()
     commit = serializers.CharField(
-        help_text="That holds the version, on another Slipway the version there; empty until then."
+        help_text="Resulting commit, or version on another Slipway; empty until then."
     )
     progress = ProgressSerializer(source="*")
 
@@ -92,37 +93,37 @@ def _token(words: str) -> serializers.CharField:
 @example(examples.NEW_EXPORT)
 class NewExportSerializer(serializers.Serializer[Any]):
     model = serializers.CharField(max_length=95)
-    version = serializers.CharField(max_length=95, help_text="Its name, a digest or an alias; a ready one.")
+    version = serializers.CharField(max_length=95, help_text="A ready version: its name, digest or an alias.")
     kind = serializers.ChoiceField(
-        choices=ExportKind.choices, required=False, help_text="`huggingface` unless given."
+        choices=ExportKind.choices, required=False, help_text="Default `huggingface`."
     )
     repo_id = serializers.CharField(
-        max_length=200, help_text="`org/name`, or the name of the model on the other Slipway."
+        max_length=200, help_text="`org/name`, or the model on the other Slipway."
     )
     branch = serializers.CharField(
-        max_length=200, required=False, allow_blank=True, help_text="`main` unless given."
+        max_length=200, required=False, allow_blank=True, help_text="Default `main`."
     )
     endpoint = serializers.CharField(
         max_length=200,
         required=False,
         allow_blank=True,
-        help_text="One of those that the server exports to; the first of them unless given.",
+        help_text="One of the configured export destinations; default: the first.",
     )
-    token = _token("One that may write there. It is stored encrypted, and forgotten afterwards.")
+    token = _token("Token with write access. Stored encrypted, and deleted afterwards.")
     create = serializers.BooleanField(  # type: ignore[assignment]
-        required=False, help_text="Make the repository or branch if it is missing."
+        required=False, help_text="Create the repository or branch if missing."
     )
     private = serializers.BooleanField(
-        required=False, help_text="Of a repository that is made; true by default."
+        required=False, help_text="Visibility of a created repository; default true."
     )
     allow_patterns = patterns_field()
     ignore_patterns = patterns_field()
-    reason = serializers.CharField(max_length=MAX_REASON, help_text="Why it is published.")
+    reason = serializers.CharField(max_length=MAX_REASON, help_text="Reason for the export.")
 
 
 @example(examples.EXPORT_RETRY)
 class ExportRetrySerializer(ReasonSerializer):
-    token = _token("In place of the stored one.")
+    token = _token("Replaces the stored token.")
 
 
 class ExportFilter(django_filters.FilterSet):  # type: ignore[misc]
@@ -164,31 +165,31 @@ class Exports(Listed, Created, Read):
     @extend_schema(responses={202: ExportSerializer})
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Stop sending; it can go on from there."""
+        """Pause; it can be resumed."""
         return self._wish(services.pause_export)
 
     @extend_schema(responses={202: ExportSerializer})
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Go on after a pause or an interruption."""
+        """Resume a paused or interrupted export."""
         return self._wish(services.resume_export)
 
     @extend_schema(responses={202: ExportSerializer})
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Stop it for good. A commit that was on its way may still have arrived."""
+        """Cancel. A commit already sent may still arrive."""
         return self._wish(services.cancel_export)
 
     @extend_schema(responses={202: ExportSerializer})
     @action(detail=True, methods=["post"])
     def retry(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Begin a failed export again, with another token if one is given."""
+        """Retry a failed export, with another token if one is given."""
         return self._wish(services.retry_export)
 
     @extend_schema(responses=EVENTS)
     @action(detail=True)
     def events(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Follow an export: an event with it at every change, until it is over."""
+        """Follow an export: a server-sent event at every change until it ends."""
         return events_of(self.get_object(), self, read=_export_events)
 
     def _wish(self, service: Any) -> Response:

@@ -14,8 +14,8 @@ class RopeSerializer(serializers.Serializer[Any]):
 
 class QuantizationSerializer(serializers.Serializer[Any]):
     method = serializers.CharField()
-    bits = serializers.IntegerField(allow_null=True, help_text="Of one weight.")
-    group_size = serializers.IntegerField(allow_null=True, help_text="Weights that share a scale.")
+    bits = serializers.IntegerField(allow_null=True, help_text="Bits per weight.")
+    group_size = serializers.IntegerField(allow_null=True, help_text="Group size.")
 
 
 class TensorsOfDtypeSerializer(serializers.Serializer[Any]):
@@ -26,7 +26,7 @@ class TensorsOfDtypeSerializer(serializers.Serializer[Any]):
 
 class MemorySerializer(serializers.Serializer[Any]):
     weights_bytes = serializers.IntegerField(
-        allow_null=True, help_text="Sum over all tensors of elements x bits / 8, as they are stored."
+        allow_null=True, help_text="Sum over all tensors of elements x bits / 8, as stored."
     )
     kv_cache_bytes_per_1k_tokens = serializers.IntegerField(
         allow_null=True, help_text="1,000 x 2 x layers x kv_heads x head_dim x bytes of `kv_cache_dtype`."
@@ -35,11 +35,11 @@ class MemorySerializer(serializers.Serializer[Any]):
 
 
 class FactsSerializer(serializers.Serializer[Any]):
-    """What the headers of the weights and the config tell; null: they do not."""
+    """From the headers of the weights and the config; null: unknown."""
 
-    format = serializers.CharField(help_text="Of the weights: `safetensors`, `gguf`, `onnx` or empty.")
+    format = serializers.CharField(help_text="Weight format: `safetensors`, `gguf`, `onnx` or empty.")
     tensors = serializers.IntegerField()
-    weights = TensorsOfDtypeSerializer(many=True, help_text="By dtype, the most frequent first.")
+    weights = TensorsOfDtypeSerializer(many=True, help_text="Parameters by dtype, the most frequent first.")
     layers = serializers.IntegerField(allow_null=True)
     hidden_size = serializers.IntegerField(allow_null=True)
     attention_heads = serializers.IntegerField(allow_null=True)
@@ -50,5 +50,5 @@ class FactsSerializer(serializers.Serializer[Any]):
     quantization = QuantizationSerializer(allow_null=True)
     memory = MemorySerializer(help_text="GPU memory, estimated.")
     unknown = serializers.ListField(
-        child=serializers.CharField(), help_text="Why parts of `memory` are null, as sentences."
+        child=serializers.CharField(), help_text="Reasons why parts of `memory` are null."
     )

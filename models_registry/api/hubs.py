@@ -34,7 +34,7 @@ class CauseField(serializers.ChoiceField):
     """Why a sync failed, for programs."""
 
     def __init__(self) -> None:
-        told = "Of a failed sync, where a program may act on it; else empty."
+        told = "Machine-readable cause of a failed sync; else empty."
         super().__init__(choices=Cause.choices, allow_blank=True, read_only=True, help_text=told)
 
 
@@ -55,29 +55,29 @@ class HubSourceSerializer(serializers.Serializer[HubSourceCard]):
     model = serializers.CharField(source="source.model.name")
     endpoint = serializers.CharField(source="source.endpoint")
     kind = serializers.ChoiceField(
-        choices=HubKind.choices, source="source.kind", help_text="The protocol that the endpoint speaks."
+        choices=HubKind.choices, source="source.kind", help_text="API of the endpoint."
     )
     repo_id = serializers.CharField(source="source.repo_id")
     revision = serializers.CharField(source="source.ref", help_text="The branch, tag or commit.")
-    has_token = serializers.BooleanField(source="source.has_token", help_text="It is never shown.")
+    has_token = serializers.BooleanField(
+        source="source.has_token", help_text="Whether a token is stored; it is never shown."
+    )
     allow_patterns = serializers.ListField(child=serializers.CharField(), source="source.allow_patterns")
     ignore_patterns = serializers.ListField(child=serializers.CharField(), source="source.ignore_patterns")
     every = serializers.IntegerField(
-        source="source.every_seconds", allow_null=True, help_text="Seconds; null: only when asked for."
+        source="source.every_seconds",
+        allow_null=True,
+        help_text="Check interval in seconds; null: only on request.",
     )
-    due_at = serializers.DateTimeField(
-        source="source.due_at", allow_null=True, help_text="When it is looked at next."
-    )
+    due_at = serializers.DateTimeField(source="source.due_at", allow_null=True, help_text="Next check.")
     takes_notices = serializers.BooleanField(
-        source="source.takes_notices", help_text="Of the hub's webhook; see `notice-secret/`."
+        source="source.takes_notices", help_text="Whether the hub's webhook is set up; see `notice-secret/`."
     )
     release_to = serializers.CharField(
-        source="source.release_to", help_text="Service that gets every new version; empty: none."
+        source="source.release_to", help_text="Service to which every new version is released; empty: none."
     )
-    release_plan = serializers.CharField(source="source.release_plan", help_text="Empty: the service's own.")
-    stuck = StuckField(
-        source="source", help_text="Why its schedule waits for a person, who changes or syncs it; or empty."
-    )
+    release_plan = serializers.CharField(source="source.release_plan", help_text="Empty: the service's.")
+    stuck = StuckField(source="source", help_text="Reason why its schedule is stuck; empty: it is not.")
     last_sync = LastSyncSerializer(allow_null=True)
     created_at = serializers.DateTimeField(source="source.created_at")
     created_by = serializers.CharField(source="source.created_by_name")
@@ -95,49 +95,49 @@ def patterns_field() -> serializers.ListField:
 @example(examples.HUB_SOURCE_CHANGE)
 class HubSourceChangeSerializer(serializers.Serializer[Any]):
     revision = serializers.CharField(
-        max_length=200, required=False, help_text="A branch or tag to follow, or a commit."
+        max_length=200, required=False, help_text="Branch, tag or commit to follow."
     )
     token = serializers.CharField(
         max_length=MAX_TOKEN,
         required=False,
         allow_blank=True,
         write_only=True,
-        help_text="For private and gated repositories. It is stored encrypted; empty: none.",
+        help_text="Token for private and gated repositories. Stored encrypted; empty: none.",
     )
     allow_patterns = patterns_field()
     ignore_patterns = patterns_field()
     every = serializers.IntegerField(
-        required=False, allow_null=True, help_text="Sync so often, in seconds; null: only when asked for."
+        required=False, allow_null=True, help_text="Check interval in seconds; null: only on request."
     )
     release_to = serializers.CharField(
         max_length=50,
         required=False,
         allow_blank=True,
-        help_text="A service of the model: a new version is released to it, in your name. Empty: none is.",
+        help_text="Service to which every new version is released, in your name; empty: none.",
     )
     release_plan = serializers.CharField(
         max_length=60,
         required=False,
         allow_blank=True,
-        help_text="Of those releases; the service's unless given.",
+        help_text="Plan of those releases; default: the service's.",
     )
 
 
 @example(examples.NEW_HUB_SOURCE)
 class NewHubSourceSerializer(HubSourceChangeSerializer):
-    model = serializers.CharField(max_length=95, help_text="The model that gets the versions.")
+    model = serializers.CharField(max_length=95, help_text="Model of the imported versions.")
     repo_id = serializers.CharField(max_length=200, help_text="`org/name`.")
     endpoint = serializers.CharField(
         max_length=200,
         required=False,
         allow_blank=True,
-        help_text="One of the hubs that the server reads from; its default hub unless given.",
+        help_text="One of the configured hubs; default: the server's default hub.",
     )
     kind = serializers.ChoiceField(
         choices=HubKind.choices,
         required=False,
-        help_text="The protocol that the endpoint speaks, `huggingface` unless given. Its default branch "
-        "(`main`, on ModelScope `master`) is followed unless a revision is given.",
+        help_text="API of the endpoint, default `huggingface`. Without a revision its default branch "
+        "(`main`, on ModelScope `master`) is followed.",
     )
 
 
@@ -149,15 +149,15 @@ class HubSyncSerializer(serializers.ModelSerializer[HubSync]):
     state = serializers.ChoiceField(choices=SyncState.choices)
     cause = CauseField()
     reason = serializers.CharField(
-        source="why", help_text="Why it is where it is; while it fetches, what it waits for."
+        source="why", help_text="Reason for its state; while fetching, what it waits for."
     )
     stuck = StuckField()
-    commit = serializers.CharField(help_text="What the revision was found to be; empty until then.")
+    commit = serializers.CharField(help_text="Commit that the revision resolved to; empty until then.")
     version = serializers.CharField(
-        source="version.name", default=None, allow_null=True, help_text="The version that holds the commit."
+        source="version.name", default=None, allow_null=True, help_text="Version created from the commit."
     )
     progress = ProgressSerializer(
-        source="version", allow_null=True, help_text="Of its version; null until there is one."
+        source="version", allow_null=True, help_text="Progress of the import; null until there is a version."
     )
 
     class Meta:
@@ -184,8 +184,10 @@ class HubSyncSerializer(serializers.ModelSerializer[HubSync]):
 
 @example(examples.NOTICE_SECRET)
 class NoticeSecretSerializer(serializers.Serializer[Any]):
-    address = serializers.CharField(help_text="Where the hub's webhook sends its notices.")
-    secret = serializers.CharField(help_text="What it sends along (`X-Webhook-Secret`). Shown this once.")
+    address = serializers.CharField(help_text="URL for the hub's webhook.")
+    secret = serializers.CharField(
+        help_text="Secret of the hub's webhook (`X-Webhook-Secret`); shown only once."
+    )
 
 
 class HubSourceFilter(django_filters.FilterSet):  # type: ignore[misc]
@@ -228,13 +230,13 @@ class HubSources(Shown, Listed, Created, Read, Changed, Deleted):
     @extend_schema(responses={202: HubSyncSerializer})
     @action(detail=True, methods=["post"])
     def sync(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Look at the repository now; a commit that is new becomes a version of the model."""
+        """Sync now: a new commit becomes a version of the model."""
         return self.answer(services.start_sync(actor=self.actor, source=self.get_object()), status=202)
 
     @extend_schema(responses=NoticeSecretSerializer)
     @action(detail=True, methods=["post"], url_path="notice-secret")
     def notice_secret(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Make the secret by which a webhook of the hub asks for a sync; one made before holds no longer."""
+        """Create the secret of the hub's webhook that triggers syncs; the previous one stops working."""
         source = self.get_object()
         secret = services.new_notice_secret(actor=self.actor, source=source)
         address = request.build_absolute_uri(reverse("hub-notice", args=[source.pk]))
@@ -264,31 +266,31 @@ class HubSyncs(Listed, Read):
     @extend_schema(responses={202: HubSyncSerializer})
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Stop fetching and keep what has come."""
+        """Pause; downloaded files are kept."""
         return self._wish(services.pause_sync)
 
     @extend_schema(responses={202: HubSyncSerializer})
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Go on with what has come, after a pause or an interruption."""
+        """Resume a paused or interrupted sync."""
         return self._wish(services.resume_sync)
 
     @extend_schema(responses={202: HubSyncSerializer})
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Stop, and remove what has come."""
+        """Cancel and delete the downloaded files."""
         return self._wish(services.cancel_sync)
 
     @extend_schema(responses={202: HubSyncSerializer})
     @action(detail=True, methods=["post"])
     def retry(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Begin a failed, refused or cancelled sync again."""
+        """Retry a failed, refused or cancelled sync."""
         return self._wish(services.retry_sync)
 
     @extend_schema(responses=EVENTS)
     @action(detail=True)
     def events(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Follow a sync: an event with it at every change, until it is over."""
+        """Follow a sync: a server-sent event at every change until it ends."""
         return events_of(self.get_object(), self, read=_sync_events)
 
     def _wish(self, service: Any) -> Response:

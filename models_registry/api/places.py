@@ -20,13 +20,13 @@ from models_registry.states import HubKind
 class ImportPlacesSerializer(serializers.Serializer[Any]):
     directories = serializers.ListField(
         child=serializers.CharField(),
-        help_text="Import roots: directories of the server, with all below them.",
+        help_text="Import roots: directories of the server.",
     )
     hubs = serializers.ListField(
-        child=serializers.CharField(), help_text="Addresses; `hf://` sources mean the first."
+        child=serializers.CharField(), help_text="URLs of hubs; `hf://` sources refer to the first."
     )
     hub_kinds = serializers.ListField(
-        child=serializers.ChoiceField(choices=HubKind.choices), help_text="Protocols that a hub may speak."
+        child=serializers.ChoiceField(choices=HubKind.choices), help_text="Supported hub APIs."
     )
 
 
@@ -37,7 +37,7 @@ class ImportPlaces(Endpoint):
     pagination_class = None
 
     def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Where versions may come from, for whoever may make one."""
+        """Sources from which versions can be imported."""
         require(self.actor, Right.MODELS_WRITE)
         shown = {
             "directories": [str(root) for root in settings.SLIPWAY_IMPORT_ROOTS],

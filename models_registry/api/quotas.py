@@ -24,17 +24,17 @@ from models_registry.quotas import TeamStorage
 @example(examples.TEAM_STORAGE)
 class TeamStorageSerializer(serializers.Serializer[TeamStorage]):
     team = serializers.CharField(source="team.name")
-    limit_bytes = serializers.IntegerField(allow_null=True, help_text="Null: as much as there is room for.")
-    held_bytes = serializers.IntegerField(help_text="Of its versions, each content once.")
-    reserved_bytes = serializers.IntegerField(help_text="For uploads under way.")
-    reason = serializers.CharField(source="quota.reason", default="", help_text="Of the limit.")
+    limit_bytes = serializers.IntegerField(allow_null=True, help_text="null: no quota.")
+    held_bytes = serializers.IntegerField(help_text="Used by its versions, deduplicated.")
+    reserved_bytes = serializers.IntegerField(help_text="Reserved for active uploads.")
+    reason = serializers.CharField(source="quota.reason", default="", help_text="Reason for the quota.")
     changed_by = serializers.CharField(source="quota.changed_by_name", default="")
     changed_at = serializers.DateTimeField(source="quota.changed_at", default=None, allow_null=True)
 
 
 @example(examples.TEAM_STORAGE_PUT)
 class TeamStoragePutSerializer(serializers.Serializer[Any]):
-    limit_bytes = serializers.IntegerField(min_value=0, allow_null=True, help_text="Null: no limit.")
+    limit_bytes = serializers.IntegerField(min_value=0, allow_null=True, help_text="null: no quota.")
     reason = serializers.CharField(max_length=MAX_REASON)
 
 

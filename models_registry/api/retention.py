@@ -25,22 +25,22 @@ class LastRunSerializer(serializers.Serializer[RetentionRule]):
     at = serializers.DateTimeField(source="last_run_at")
     deleted_versions = serializers.IntegerField(source="last_deleted_versions")
     deleted_bytes = serializers.IntegerField(
-        source="last_deleted_bytes", help_text="Of these versions, each counted in full."
+        source="last_deleted_bytes", help_text="Total size of these versions, without deduplication."
     )
 
 
 @example(examples.RETENTION)
 class RetentionSerializer(serializers.Serializer[RetentionRule]):
     model = serializers.CharField(source="model.name")
-    keep_last = serializers.IntegerField(help_text="So many of the newest ready versions stay.")
-    keep_days = serializers.IntegerField(help_text="What has been ready for less than so many days stays.")
-    daily = serializers.BooleanField(source="is_daily", help_text="It is applied once a day.")
+    keep_last = serializers.IntegerField(help_text="Keep the newest N ready versions.")
+    keep_days = serializers.IntegerField(help_text="Also keep versions newer than this many days.")
+    daily = serializers.BooleanField(source="is_daily", help_text="Applied daily.")
     due_at = serializers.DateTimeField(allow_null=True)
-    applying = serializers.SerializerMethodField(help_text="What somebody asked for is being deleted.")
+    applying = serializers.SerializerMethodField(help_text="Being applied.")
     stuck = StuckField()
     changed_at = serializers.DateTimeField()
     changed_by = serializers.CharField(source="changed_by_name")
-    last_run = serializers.SerializerMethodField(help_text="Null: it has never been applied.")
+    last_run = serializers.SerializerMethodField(help_text="null: never applied.")
 
     def get_applying(self, rule: RetentionRule) -> bool:
         return rule.asked is not None
@@ -62,14 +62,18 @@ class RetentionVerdictSerializer(serializers.Serializer[Any]):
     bytes = serializers.IntegerField(source="version.size_bytes")
     ready_at = serializers.DateTimeField(source="version.ready_at")
     goes = serializers.BooleanField()
-    reasons = serializers.ListField(child=serializers.CharField(), help_text="Why it goes, or stays.")
+    reasons = serializers.ListField(
+        child=serializers.CharField(), help_text="Reasons why it would be deleted or kept."
+    )
 
 
 @example(examples.RETENTION_PREVIEW)
 class RetentionPreviewSerializer(serializers.Serializer[Any]):
-    preview = serializers.CharField(source="fingerprint", help_text="`apply` wants it back.")
-    going_bytes = serializers.IntegerField(help_text="Of the versions that go, each counted in full.")
-    freed_bytes = serializers.IntegerField(help_text="What no other version needs.")
+    preview = serializers.CharField(source="fingerprint", help_text="Pass it to `apply`.")
+    going_bytes = serializers.IntegerField(
+        help_text="Total size of the versions to be deleted, without deduplication."
+    )
+    freed_bytes = serializers.IntegerField(help_text="Bytes that no other version references.")
     versions = RetentionVerdictSerializer(source="verdicts", many=True, help_text="Newest first.")
 
 
@@ -114,20 +118,20 @@ class Retention(OfModel, Read, Put, Deleted):
         services.delete_retention(actor=self.actor, rule=instance, expected=expected, reason=reason)
 
     def preview(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """What the rule would delete now, what it would keep, and why."""
+        """Preview: which versions would be deleted or kept, and why."""
         return Response(
             self.get_serializer(selectors.retention_preview(self.get_object(), timezone.now())).data
         )
 
     @extend_schema(responses={202: RetentionSerializer})
     def apply(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Delete what the preview has shown; refused when something else would go by now."""
+        """Apply the rule: delete the versions of the preview; refused if the preview is out of date."""
         rule = services.apply_retention(actor=self.actor, rule=self.get_object(), **self.given())
         return self.answer(rule, status=202)
 
     @extend_schema(responses={200: RetentionSerializer})
     def stop(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Delete nothing more; the rule stays."""
+        """Stop applying the rule; the rule is kept."""
         return self.answer(services.stop_retention(actor=self.actor, rule=self.get_object(), **self.given()))
 
 

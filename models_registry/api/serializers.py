@@ -28,7 +28,7 @@ class StuckField(serializers.CharField):
     """Of a row that the kernel keeps, which `source` names."""
 
     def __init__(
-        self, *, source: str = "*", help_text: str = "Why Slipway gave up and waits for a person; or empty."
+        self, *, source: str = "*", help_text: str = "Reason why it is stuck; empty: it is not."
     ) -> None:
         super().__init__(source=source, help_text=help_text, read_only=True)
 
@@ -57,17 +57,19 @@ class ModelSerializer(serializers.Serializer[ModelCard]):
     task = serializers.CharField(source="model.task")
     description = serializers.CharField(source="model.description")
     latest_version = LatestVersionSerializer(
-        source="latest", allow_null=True, help_text="The newest ready one."
+        source="latest", allow_null=True, help_text="Newest ready version."
     )
     aliases = AliasOfModelSerializer(many=True)
     protected_aliases = serializers.ListField(
         source="model.protected_aliases",
         child=serializers.CharField(),
-        help_text="Only the right `aliases.protected` creates, moves or deletes these.",
+        help_text="Aliases that only the right `aliases.protected` may create, move or delete.",
     )
-    version_count = serializers.IntegerField(help_text="Ready versions.")
-    size_bytes = serializers.IntegerField(help_text="Of all ready versions, each counted in full.")
-    served = serializers.ListField(child=serializers.CharField(), help_text="Where its versions are in use.")
+    version_count = serializers.IntegerField(help_text="Number of ready versions.")
+    size_bytes = serializers.IntegerField(
+        help_text="Total size of all ready versions, without deduplication."
+    )
+    served = serializers.ListField(child=serializers.CharField(), help_text="Uses of its versions.")
     created_at = serializers.DateTimeField(source="model.created_at")
     created_by = serializers.CharField(source="model.created_by_name")
 
@@ -101,12 +103,12 @@ def model_shown(card: ModelCard) -> dict[str, Any]:
 @example(examples.NEW_MODEL)
 class NewModelSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(
-        max_length=200, help_text="Of a-z, 0-9, '.', '_' and '-'; unique over all teams."
+        max_length=200, help_text="Characters a-z, 0-9, '.', '_' and '-'; unique across all teams."
     )
     task = serializers.CharField(max_length=100, required=False, allow_blank=True)
     description = serializers.CharField(max_length=10_000, required=False, allow_blank=True)
     team = serializers.CharField(
-        max_length=63, required=False, help_text="The owner; required unless you write for one team only."
+        max_length=63, required=False, help_text="Owner; required if you belong to several teams."
     )
 
 
@@ -115,7 +117,7 @@ class ModelChangeSerializer(serializers.Serializer[Any]):
     task = serializers.CharField(max_length=100, required=False, allow_blank=True)
     description = serializers.CharField(max_length=10_000, required=False, allow_blank=True)
     protected_aliases = serializers.ListField(
-        child=serializers.CharField(max_length=63), required=False, help_text="Instead of those so far."
+        child=serializers.CharField(max_length=63), required=False, help_text="Replaces the current ones."
     )
 
 
@@ -124,33 +126,33 @@ class ProgressSerializer(serializers.Serializer[Version]):
     bytes_total = serializers.IntegerField()
     files_done = serializers.IntegerField()
     files_total = serializers.IntegerField()
-    bytes_per_second = serializers.IntegerField(help_text="Mean while something came; 0 while nothing comes.")
+    bytes_per_second = serializers.IntegerField(help_text="Current transfer rate; 0 while stalled.")
     seconds_left = serializers.FloatField(allow_null=True)
 
 
 class SourceSerializer(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(choices=["directory", "hub", "upload"])
     uri = serializers.CharField(help_text="`file:///directory`, `hf://org/name@revision` or `upload://id`.")
-    endpoint = serializers.CharField(default="", help_text="Of the hub; empty: a directory.")
-    commit = serializers.CharField(default="", help_text="What the revision was found to be.")
+    endpoint = serializers.CharField(default="", help_text="URL of the hub; empty: a directory.")
+    commit = serializers.CharField(default="", help_text="Commit that the revision resolved to.")
     allow_patterns = serializers.ListField(child=serializers.CharField(), default=list)
     ignore_patterns = serializers.ListField(child=serializers.CharField())
-    uploaded_by = serializers.CharField(default="", help_text="Empty: it was not uploaded.")
-    address = serializers.CharField(default="", help_text="From which it was uploaded.")
-    origin = serializers.CharField(default="", help_text="Where it lay, in the words of who uploaded it.")
+    uploaded_by = serializers.CharField(default="", help_text="Empty: not uploaded.")
+    address = serializers.CharField(default="", help_text="Address of the uploader.")
+    origin = serializers.CharField(default="", help_text="Origin as given by the uploader.")
 
 
 class OneSignatureSerializer(serializers.Serializer[VersionSignature]):
     origin = serializers.ChoiceField(
-        choices=SignatureOrigin.choices, help_text="`files`: it came with them; `slipway`: made here."
+        choices=SignatureOrigin.choices, help_text="`files`: among the files; `slipway`: made by the server."
     )
     verdict = serializers.ChoiceField(
         choices=SignatureVerdict.choices,
-        help_text="When it was last looked at. `missing`: it could not be made yet.",
+        help_text="State at the last verification. `missing`: not signed yet.",
     )
-    reason = serializers.CharField(help_text="Why it is not valid.")
-    fingerprint = serializers.CharField(help_text="Of its key: sha256 of the public key in PEM.")
-    key = serializers.SerializerMethodField(help_text="Name of that key, if the team trusts it now.")
+    reason = serializers.CharField(help_text="Reason why it is not valid.")
+    fingerprint = serializers.CharField(help_text="Key fingerprint: sha256 of the public key in PEM format.")
+    key = serializers.SerializerMethodField(help_text="Name of the trusted key, if the team trusts it.")
     verified_at = serializers.DateTimeField()
 
     @extend_schema_field(serializers.CharField(allow_null=True))
@@ -170,12 +172,12 @@ class VersionSerializer(serializers.Serializer[VersionCard]):
     name = serializers.CharField(source="version.name")
     number = serializers.IntegerField(source="version.number")
     state = serializers.ChoiceField(source="version.state", choices=VersionState.choices)
-    reason = serializers.CharField(source="version.reason", help_text="Why it failed or was refused.")
+    reason = serializers.CharField(source="version.reason", help_text="Reason why it failed or was refused.")
     stuck = StuckField(source="version")
     digest = serializers.CharField(
         source="version.digest",
         allow_null=True,
-        help_text="sha256 of what `sha256sum` prints for its files in byte order of their paths.",
+        help_text="sha256 of the `sha256sum` output for its files in byte order of their paths.",
     )
     size_bytes = serializers.IntegerField(source="version.size_bytes")
     file_count = serializers.IntegerField(source="version.file_count")
@@ -187,13 +189,13 @@ class VersionSerializer(serializers.Serializer[VersionCard]):
     message = serializers.CharField(source="version.message")
     author = serializers.CharField(source="version.author_name")
     source = SourceSerializer(source="version.source")  # type: ignore[assignment]
-    signature = serializers.SerializerMethodField(help_text="Null: unsigned.")
+    signature = serializers.SerializerMethodField(help_text="null: unsigned.")
     progress = ProgressSerializer(source="version")
     aliases = serializers.ListField(child=serializers.CharField())
     tags = serializers.ListField(child=serializers.CharField())
-    served = serializers.ListField(child=serializers.CharField(), help_text="Where it is in use.")
+    served = serializers.ListField(child=serializers.CharField(), help_text="Uses of the version.")
     same_content_as = serializers.CharField(
-        help_text="Name of the first version of this model with the same digest; empty: this one."
+        help_text="First version of this model with the same content; empty: this one."
     )
     created_at = serializers.DateTimeField(source="version.created_at")
     ready_at = serializers.DateTimeField(source="version.ready_at", allow_null=True)
@@ -265,16 +267,16 @@ class VersionMoveSerializer(serializers.Serializer[Any]):
 
 @example(examples.VERSION_DETAIL)
 class VersionDetailSerializer(VersionSerializer):
-    """A version with everything that is known of it."""
+    """A version in detail."""
 
     files = serializers.SerializerMethodField()
     config = serializers.JSONField(source="version.config")
     facts = FactsSerializer(
-        source="version.facts", allow_null=True, help_text="Null: the files have not been read for it yet."
+        source="version.facts", allow_null=True, help_text="null: not read from the files yet."
     )
     scan = serializers.JSONField(source="version.scan")
     lineage = serializers.SerializerMethodField(
-        help_text="`parent` is a version, as `model:name`; the rest is what its author said."
+        help_text="`parent` is a version, as `model:name`; the rest is as given by its author."
     )
     history = serializers.SerializerMethodField()
 
@@ -297,25 +299,25 @@ class NewVersionSerializer(serializers.Serializer[Any]):
     source = serializers.CharField(  # type: ignore[assignment]
         max_length=4_096,
         help_text=(
-            "A directory in an import root of the server, as an absolute path or `file:///` address; "
-            "a repository on a hub, `hf://org/name@revision`; or an upload that has come, `upload://id`."
+            "A directory in an import root of the server, as an absolute path or `file:///` URL; a "
+            "repository on a hub, `hf://org/name@revision`; or a finished upload, `upload://id`."
         ),
     )
     version = serializers.CharField(
-        max_length=95, required=False, allow_blank=True, help_text="Its name; the next v-number by default."
+        max_length=95, required=False, allow_blank=True, help_text="Version name; default: the next v-number."
     )
     message = serializers.CharField(max_length=4_000, required=False, allow_blank=True)
     lineage = serializers.DictField(
         required=False,
-        help_text="Where it comes from: `parent` (a version, as `v2` or `model:v2`), `base_model` "
-        "(`model:v2` or `hf://org/name@revision`), `job` (a name or an address), `data` (a list of them), "
-        "and whatever else belongs to it.",
+        help_text="Lineage: `parent` (a version, as `v2` or `model:v2`), `base_model` (`model:v2` or "
+        "`hf://org/name@revision`), `job` (name or URL of the training job), `data` (names "
+        "or URLs of training data), and any further keys.",
     )
     ignore_patterns = serializers.ListField(
         child=serializers.CharField(max_length=200),
         max_length=50,
         required=False,
-        help_text="Shell patterns over whole paths; what matches is left out.",
+        help_text="Exclude patterns: shell patterns over whole paths.",
     )
 
 
@@ -352,13 +354,13 @@ class AliasPutSerializer(serializers.Serializer[Any]):
 class AliasMoveSerializer(serializers.ModelSerializer[AliasMove]):
     from_version = serializers.CharField(source="from_version.name", default=None, allow_null=True)
     to_version = serializers.CharField(
-        source="to_version.name", default=None, allow_null=True, help_text="Null: it was deleted."
+        source="to_version.name", default=None, allow_null=True, help_text="null: deleted."
     )
     to_digest = serializers.CharField(
         source="to_version.digest",
         default=None,
         allow_null=True,
-        help_text="Of the files of `to_version`; it stays when the version is deleted.",
+        help_text="Digest of `to_version`; kept when the version is deleted.",
     )
 
     class Meta:
@@ -369,16 +371,16 @@ class AliasMoveSerializer(serializers.ModelSerializer[AliasMove]):
 class FigureSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     dataset = serializers.CharField()
-    task = serializers.CharField(help_text="Where the model card tells it.")
+    task = serializers.CharField(help_text="Location in the model card.")
     value = serializers.FloatField()
     unit = serializers.CharField()
     higher_is_better = serializers.BooleanField(
-        source="is_higher_better", allow_null=True, help_text="Null: nobody told."
+        source="is_higher_better", allow_null=True, help_text="null: unknown."
     )
     origin = serializers.ChoiceField(
-        choices=["recorded", "card"], help_text="`card`: its model card tells it, in `model-index`."
+        choices=["recorded", "card"], help_text="`card`: from `model-index` of its model card."
     )
-    by = serializers.CharField(help_text="Who recorded it; empty: the card.")
+    by = serializers.CharField(help_text="Who recorded it; empty: from the model card.")
     at = serializers.DateTimeField(allow_null=True)
     link = serializers.CharField()
 

@@ -52,10 +52,10 @@ class TrustedKeySerializer(serializers.ModelSerializer[TrustedKey]):
 @example(examples.NEW_TRUSTED_KEY)
 class NewTrustedKeySerializer(serializers.Serializer[Any]):
     team = serializers.CharField(max_length=63)
-    name = serializers.CharField(max_length=63, help_text="That people know it by.")
+    name = serializers.CharField(max_length=63, help_text="Name of the key.")
     pem = serializers.CharField(
         max_length=MAX_PEM,
-        help_text="The public key in PEM: elliptic curve, P-256, P-384 or P-521.",
+        help_text="Public key in PEM format: P-256, P-384 or P-521.",
     )
     reason = serializers.CharField(max_length=MAX_REASON)
 
@@ -68,7 +68,7 @@ class KeyRemovalSerializer(serializers.Serializer[Any]):
 class TrustedKeyFilter(django_filters.FilterSet):  # type: ignore[misc]
     team = django_filters.CharFilter("team__name")
     in_force = django_filters.BooleanFilter(
-        "removed_at", lookup_expr="isnull", label="Only those that count, or that were removed."
+        "removed_at", lookup_expr="isnull", label="Only trusted keys, or only removed ones."
     )
 
 
@@ -93,7 +93,7 @@ class TrustedKeys(Listed, Created, Read):
     @extend_schema(responses={200: TrustedKeySerializer})
     @action(detail=True, methods=["post"])
     def remove(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Take its signatures for nothing from now on. What is served already goes on."""
+        """Remove the trusted key. Running workers are not affected."""
         return self.answer(services.distrust_key(actor=self.actor, key=self.get_object(), **self.given()))
 
 
@@ -110,7 +110,7 @@ class SignaturePolicySerializer(serializers.ModelSerializer[SignaturePolicy]):
 class SignaturePolicyPutSerializer(serializers.Serializer[Any]):
     demand = serializers.ChoiceField(
         choices=SignatureDemand.choices,
-        help_text="What becomes of a version without a trusted signature that is to be served.",
+        help_text="Policy for versions without a trusted signature.",
     )
     reason = serializers.CharField(max_length=MAX_REASON)
 
@@ -149,9 +149,9 @@ POLICY = SignaturePolicies.as_view({"get": "retrieve", "put": "update"})
 
 @example(examples.SIGNING)
 class SigningSerializer(serializers.Serializer[Any]):
-    signs = serializers.BooleanField(help_text="Every version that is imported gets a signature.")
-    fault = serializers.CharField(help_text="Why the key that is set cannot be used; or empty.")
-    public_key = serializers.CharField(help_text="In PEM, for `model_signing verify key`; or empty.")
+    signs = serializers.BooleanField(help_text="Imported versions are signed.")
+    fault = serializers.CharField(help_text="Reason why the configured key cannot be used; else empty.")
+    public_key = serializers.CharField(help_text="PEM format, for `model_signing verify key`; or empty.")
     fingerprint = serializers.CharField()
 
 
@@ -163,7 +163,7 @@ class Signing(Endpoint):
     pagination_class = None
 
     def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """With what versions are signed here. A team trusts it only when it says so."""
+        """The server's signing key. Teams trust it only if they add it."""
         try:
             signer, fault = vouching.signer(), ""
         except CannotSign as error:

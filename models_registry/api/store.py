@@ -36,10 +36,10 @@ class CollectionSerializer(serializers.Serializer[Collection]):
     grace_hours = serializers.SerializerMethodField()
     began_at = serializers.DateTimeField()
     ended_at = serializers.DateTimeField(allow_null=True)
-    progress = serializers.SerializerMethodField(help_text="The share of the store that it has been through.")
-    blobs = serializers.IntegerField(help_text="What it found.")
+    progress = serializers.SerializerMethodField(help_text="Progress, 0 to 1.")
+    blobs = serializers.IntegerField(help_text="Findings of the scan.")
     bytes = serializers.IntegerField()
-    waiting_blobs = serializers.IntegerField(help_text="Needed by nothing, but not for long enough.")
+    waiting_blobs = serializers.IntegerField(help_text="Unreferenced, within the grace period.")
     waiting_bytes = serializers.IntegerField()
     deleted_blobs = serializers.IntegerField()
     deleted_bytes = serializers.IntegerField()
@@ -58,28 +58,28 @@ class CheckSerializer(serializers.Serializer[Check]):
     stuck = StuckField()
     asked_by = serializers.CharField(source="asked_by_name")
     reason = serializers.CharField()
-    bytes_per_second = serializers.IntegerField(help_text="It reads no faster.")
+    bytes_per_second = serializers.IntegerField(help_text="Read limit in bytes per second.")
     began_at = serializers.DateTimeField()
     ended_at = serializers.DateTimeField(allow_null=True)
     blobs_done = serializers.IntegerField()
     blobs_total = serializers.IntegerField()
     bytes_done = serializers.IntegerField()
     bytes_total = serializers.IntegerField()
-    damaged = serializers.IntegerField(help_text="Blobs whose content is not what their name says.")
-    missing = serializers.IntegerField(help_text="Blobs that a ready version needs and that are not there.")
+    damaged = serializers.IntegerField(help_text="Corrupt blobs: the content does not match the name.")
+    missing = serializers.IntegerField(help_text="Missing blobs that a ready version references.")
 
 
 @example(examples.FINDING)
 class FindingSerializer(serializers.Serializer[FindingCard]):
     id = serializers.IntegerField(source="finding.pk")
     state = serializers.ChoiceField(source="finding.state", choices=FindingState.choices)
-    reason = serializers.CharField(source="finding.reason", help_text="Why it is where it is.")
+    reason = serializers.CharField(source="finding.reason", help_text="Reason for its state.")
     stuck = StuckField(source="finding")
-    sha256 = serializers.CharField(source="finding.sha256", help_text="What its content should be.")
+    sha256 = serializers.CharField(source="finding.sha256", help_text="Expected sha256.")
     bytes = serializers.IntegerField(source="finding.size")
-    detail = serializers.CharField(source="finding.detail", help_text="What is wrong with it.")
+    detail = serializers.CharField(source="finding.detail", help_text="Description of the damage.")
     versions = serializers.SerializerMethodField(
-        help_text="What it touches: while it is open, none is released."
+        help_text="Affected versions; none can be released while it is open."
     )
     check = serializers.IntegerField(source="finding.found_by_id")
     found_at = serializers.DateTimeField(source="finding.found_at")
@@ -96,19 +96,19 @@ class NewCollectionSerializer(serializers.Serializer[Any]):
         min_value=0,
         max_value=MOST_GRACE_HOURS,
         required=False,
-        help_text="How long nothing must have needed what is deleted; the installation's unless given.",
+        help_text="Grace period of unreferenced files; default: the server's.",
     )
 
 
 @example(examples.STORE)
 class StoreSerializer(serializers.Serializer[Any]):
-    blobs = serializers.IntegerField(help_text="Contents that versions need, each once.")
+    blobs = serializers.IntegerField(help_text="Referenced blobs, deduplicated.")
     bytes = serializers.IntegerField()
-    version_bytes = serializers.IntegerField(help_text="Of all versions, each counted in full.")
+    version_bytes = serializers.IntegerField(help_text="Total size of all versions, without deduplication.")
     dedup_factor = serializers.FloatField(allow_null=True, help_text="`version_bytes` by `bytes`.")
-    waiting_blobs = serializers.IntegerField(help_text="Needed by nothing, until the grace time is over.")
+    waiting_blobs = serializers.IntegerField(help_text="Unreferenced, within the grace period.")
     waiting_bytes = serializers.IntegerField()
-    free_bytes = serializers.IntegerField(allow_null=True, help_text="On its disk; null: it has no limit.")
+    free_bytes = serializers.IntegerField(allow_null=True, help_text="Free space; null: unlimited.")
     kind = serializers.ChoiceField(
         choices=["directory", "bucket"], source="look.kind", default=None, allow_null=True
     )
@@ -117,16 +117,16 @@ class StoreSerializer(serializers.Serializer[Any]):
         source="look.cache_bytes",
         default=None,
         allow_null=True,
-        help_text="Of a bucket's files, what the console's node keeps a copy of.",
+        help_text="Local cache of a bucket's files.",
     )
     cache_limit_bytes = serializers.IntegerField(
         source="look.cache_limit_bytes", default=None, allow_null=True, help_text="0: none."
     )
-    problem = serializers.CharField(help_text="Why it cannot be reached; or empty.")
+    problem = serializers.CharField(help_text="Reason why it is unreachable; else empty.")
     grace_hours = serializers.SerializerMethodField()
     last_collection = CollectionSerializer(allow_null=True)
     last_check = CheckSerializer(allow_null=True)
-    open_findings = serializers.IntegerField(help_text="Damaged or missing blobs that are not repaired yet.")
+    open_findings = serializers.IntegerField(help_text="Corrupt or missing blobs not repaired yet.")
 
     def get_grace_hours(self, _: Any) -> float:
         return float(settings.SLIPWAY_STORE_GRACE_SECONDS / 3600)
@@ -150,7 +150,7 @@ class StoreState(OfStore):
     pagination_class = None
 
     def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Bytes, blobs, what deduplication saves, the last collection and the last check."""
+        """Usage, deduplication, the last garbage collection and the last integrity check."""
         return Response(self.get_serializer(selectors.store_now()).data)
 
 
@@ -203,6 +203,6 @@ class Findings(Shown, OfStore, Listed, Read):
     @extend_schema(responses={202: FindingSerializer})
     @action(detail=True, methods=["post"])
     def retry(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Ask the sources of a lost blob once more."""
+        """Retry the repair of a lost blob from its sources."""
         finding = services.retry_repair(actor=self.actor, finding=self.get_object(), **self.given())
         return self.answer(finding, status=202)

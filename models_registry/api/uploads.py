@@ -31,7 +31,10 @@ from models_registry.states import UploadState
 
 MAX_MANIFEST_BYTES = 8 * 1024 * 1024
 SHA256 = OpenApiParameter(
-    "sha256", OpenApiTypes.STR, OpenApiParameter.PATH, description="Of the whole content, in lower-case hex."
+    "sha256",
+    OpenApiTypes.STR,
+    OpenApiParameter.PATH,
+    description="sha256 of the whole file, in lower-case hex.",
 )
 _DIGEST = re.compile(r"(?:^|,)\s*sha-256=:([A-Za-z0-9+/=]{44}):\s*(?:,|$)")
 
@@ -57,7 +60,7 @@ class NewUploadSerializer(serializers.Serializer[Any]):
         max_length=MAX_ORIGIN,
         required=False,
         allow_blank=True,
-        help_text="Where they lie, in your words, such as machine and directory; the version tells it.",
+        help_text="Origin of the files, such as host and directory; shown with the version.",
     )
 
 
@@ -72,8 +75,8 @@ class ContentSerializer(serializers.Serializer[ContentCard]):
     sha256 = serializers.CharField()
     size = serializers.IntegerField()
     received_bytes = serializers.IntegerField()
-    received = RangesField(help_text="The ranges that have come: first and last byte of each.")
-    is_whole = serializers.BooleanField(help_text="Nothing more of it is needed.")
+    received = RangesField(help_text="Received ranges: first and last byte of each.")
+    is_whole = serializers.BooleanField(help_text="The file is complete.")
 
 
 @example(examples.UPLOAD)
@@ -81,28 +84,32 @@ class UploadSerializer(serializers.Serializer[UploadCard]):
     id = serializers.IntegerField(source="upload.pk")
     model = serializers.CharField(source="upload.model.name")
     state = serializers.ChoiceField(source="upload.state", choices=UploadState.choices)
-    reason = serializers.CharField(source="upload.reason", help_text="Why it is where it is.")
+    reason = serializers.CharField(source="upload.reason", help_text="Reason for its state.")
     stuck = StuckField(source="upload")
     part_bytes = serializers.IntegerField(
-        source="upload.part_bytes", help_text="Of every part but the last of a content."
+        source="upload.part_bytes", help_text="Size of every part but the last of a file."
     )
     request_bytes = serializers.SerializerMethodField(
-        help_text="Of parts that follow one another and may come in one request, at most."
+        help_text="Maximum size of one request with consecutive parts."
     )
     file_count = serializers.IntegerField(source="upload.file_count")
-    size_bytes = serializers.IntegerField(source="upload.size_bytes", help_text="Of all files.")
-    total_bytes = serializers.IntegerField(help_text="Of all contents, each once; 0 when it has ended.")
-    received_bytes = serializers.IntegerField(help_text="Of these, what has come or need not come.")
-    bytes_per_second = serializers.IntegerField(source="upload.rate", help_text="Now; 0: nothing comes.")
-    missing = ContentSerializer(many=True, help_text="Contents of which something has still to come.")
+    size_bytes = serializers.IntegerField(source="upload.size_bytes", help_text="Total size of all files.")
+    total_bytes = serializers.IntegerField(help_text="Total size, deduplicated; 0 once it has ended.")
+    received_bytes = serializers.IntegerField(help_text="Of these, received or already stored.")
+    bytes_per_second = serializers.IntegerField(
+        source="upload.rate", help_text="Current transfer rate; 0 while stalled."
+    )
+    missing = ContentSerializer(many=True, help_text="Incomplete files.")
     version = serializers.CharField(
-        source="upload.version.name", default=None, allow_null=True, help_text="Null: not completed yet."
+        source="upload.version.name", default=None, allow_null=True, help_text="null: not completed."
     )
     author = serializers.CharField(source="upload.author_name")
-    address = serializers.CharField(source="upload.address", help_text="From which it was begun.")
+    address = serializers.CharField(source="upload.address", help_text="Address of the uploader.")
     origin = serializers.CharField(source="upload.origin")
     created_at = serializers.DateTimeField(source="upload.created_at")
-    expires_at = serializers.SerializerMethodField(help_text="Unless something is sent; null: it does not.")
+    expires_at = serializers.SerializerMethodField(
+        help_text="Expiry without further uploads; null: does not expire."
+    )
     ended_at = serializers.DateTimeField(source="upload.ended_at", allow_null=True)
 
     def get_request_bytes(self, card: UploadCard) -> int:
@@ -117,12 +124,10 @@ class UploadSerializer(serializers.Serializer[UploadCard]):
 @example(examples.UPLOAD_COMPLETE)
 class CompleteSerializer(serializers.Serializer[Any]):
     version = serializers.CharField(
-        max_length=95, required=False, allow_blank=True, help_text="Its name; the next v-number by default."
+        max_length=95, required=False, allow_blank=True, help_text="Version name; default: the next v-number."
     )
     message = serializers.CharField(max_length=4_000, required=False, allow_blank=True)
-    lineage = serializers.DictField(
-        required=False, help_text="Where it comes from, as for a version that is imported."
-    )
+    lineage = serializers.DictField(required=False, help_text="Lineage, as for an imported version.")
 
 
 class UploadFilter(django_filters.FilterSet):  # type: ignore[misc]
@@ -166,7 +171,7 @@ class Uploads(Shown, OfModel, Listed, Created, Read):
     @extend_schema(parameters=[SHA256])
     @action(detail=True, url_path="blobs/<str:sha256>")
     def blob(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """How much of a content has come; `HEAD` tells it by `X-Received-Bytes`."""
+        """Received ranges of a file; `HEAD` returns `X-Received-Bytes`."""
         card = selectors.content_card(self.get_object(), self.kwargs["sha256"])
         headers = {"X-Received-Bytes": str(card.received_bytes)}
         return Response(self.get_serializer(card).data, headers=headers)
@@ -180,22 +185,23 @@ class Uploads(Shown, OfModel, Listed, Created, Read):
                 "Content-Range",
                 OpenApiTypes.STR,
                 OpenApiParameter.HEADER,
-                description="`bytes first-last/size` of one or more parts; not needed where there is one.",
+                description="`bytes first-last/size` of one or more parts; optional if there is only "
+                "one part.",
             ),
             OpenApiParameter(
                 "Content-Digest",
                 OpenApiTypes.STR,
                 OpenApiParameter.HEADER,
-                description="`sha-256=:...:` of the body (RFC 9530): what was damaged on the way is refused.",
+                description="`sha-256=:...:` of the body (RFC 9530); a mismatch is refused.",
             ),
         ],
     )
     @blob.mapping.put
     def send_parts(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Send one part of a content, or several that follow one another: their bytes are the body.
+        """Upload one part of a file, or several consecutive ones: their bytes are the body.
 
-        They may come in any order, at the same time, and more than once. The last one that is missing has the
-        content compared with its sha256; when it differs all of it has to come again (409).
+        Parts may arrive in any order, in parallel, and more than once. When the last one arrives, the file
+        is compared with its sha256; on a mismatch all of it has to be uploaded again (409).
         """
         upload = self.get_object()
         services.take_parts(
@@ -211,7 +217,7 @@ class Uploads(Shown, OfModel, Listed, Created, Read):
     @extend_schema(responses={202: VersionDetailSerializer})
     @action(detail=True, methods=["post"])
     def complete(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Make a version of what has come; it is verified and judged like every import."""
+        """Complete: create a version from the uploaded files; it is scanned like every import."""
         version = services.complete_upload(actor=self.actor, upload=self.get_object(), **self.given())
         response = self.answer(version, status=202)
         response["Location"] = f"/api/v1/models/{self.model.name}/versions/{version.name}/"
@@ -220,7 +226,7 @@ class Uploads(Shown, OfModel, Listed, Created, Read):
     @extend_schema(responses={200: UploadSerializer})
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Take no more, and remove what has come."""
+        """Cancel and delete the received files."""
         return self.answer(services.cancel_upload(actor=self.actor, upload=self.get_object(), **self.given()))
 
 

@@ -34,7 +34,7 @@ VERSION = OpenApiParameter(
     "version",
     OpenApiTypes.STR,
     OpenApiParameter.PATH,
-    description="`v3`, the name that its author gave it, or at least 12 hex digits of its digest.",
+    description="Version name, such as `v3`, or at least 12 hex digits of its digest.",
 )
 TEAM = OpenApiParameter("team", OpenApiTypes.STR, OpenApiParameter.PATH, description="Name of the team.")
 EVENTS = {(200, "text/event-stream"): OpenApiResponse(OpenApiTypes.STR, description="Server-sent events.")}
@@ -142,21 +142,21 @@ class VersionActions(Shown, OfModel, Read, Deleted):
     @extend_schema(responses={202: serializers.VersionDetailSerializer})
     @action(detail=True, methods=["post"])
     def retry(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Import a failed or refused version again from its source."""
+        """Retry the import of a failed or refused version."""
         version = services.retry_import(actor=self.actor, version=self.get_object(), **self.given())
         return self.answer(version, status=202)
 
     @extend_schema(responses={202: serializers.VersionDetailSerializer})
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Stop an import; what it has copied is removed."""
+        """Cancel an import and delete what it copied."""
         version = services.cancel_import(actor=self.actor, version=self.get_object(), **self.given())
         return self.answer(version, status=202)
 
     @extend_schema(responses={200: serializers.VersionDetailSerializer})
     @action(detail=True, methods=["post"])
     def archive(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Set a version aside: lists leave it out and nothing may name it; its files stay."""
+        """Archive a version: it is hidden from lists and cannot be released; its files are kept."""
         return self.answer(
             services.archive_version(actor=self.actor, version=self.get_object(), **self.given())
         )
@@ -164,7 +164,7 @@ class VersionActions(Shown, OfModel, Read, Deleted):
     @extend_schema(responses={200: serializers.VersionDetailSerializer})
     @action(detail=True, methods=["post"])
     def restore(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Make an archived version ready again."""
+        """Restore an archived version."""
         return self.answer(
             services.restore_version(actor=self.actor, version=self.get_object(), **self.given())
         )
@@ -172,27 +172,29 @@ class VersionActions(Shown, OfModel, Read, Deleted):
     @extend_schema(responses={200: serializers.VersionDetailSerializer})
     @action(detail=True, methods=["post"])
     def tags(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Put tags on a version and take others away; all else of it stays as it is."""
+        """Add and remove tags of a version."""
         return self.answer(services.tag_version(actor=self.actor, version=self.get_object(), **self.given()))
 
     @extend_schema(responses={202: serializers.VersionDetailSerializer})
     @action(detail=True, methods=["post"])
     def verify(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Look at its signatures again; Slipway's own is made where it is missing and a key is set."""
+        """Verify its signatures again; the server signs it if its own signature is missing."""
         version = services.verify_signatures(actor=self.actor, version=self.get_object(), **self.given())
         return self.answer(version, status=202)
 
     @extend_schema(
-        parameters=[OpenApiParameter("origin", enum=SignatureOrigin.values, description="Which one.")],
+        parameters=[
+            OpenApiParameter("origin", enum=SignatureOrigin.values, description="Origin of the signature.")
+        ],
         responses={
             (200, bundles.MEDIA_TYPE): OpenApiResponse(
-                OpenApiTypes.STR, description="A bundle of Sigstore, as `model_signing verify key` takes it."
+                OpenApiTypes.STR, description="A Sigstore bundle, as `model_signing verify key` reads it."
             )
         },
     )
     @action(detail=True)
     def signature(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
-        """The signature itself, for others to verify: Slipway's own, or that of its files."""
+        """Download the signature: the server's, or the one among the files."""
         version = self.get_object()
         bundle = vouching.bundle_of(version, request.query_params.get("origin", ""))
         name = f"{version.model.name}-{version.name}.sig"
@@ -211,14 +213,14 @@ class VersionActions(Shown, OfModel, Read, Deleted):
     )
     @action(detail=True, url_path="compare/<str:other>")
     def compare(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """What changes from this version to another: files, config, facts, tokenizer, card, figures."""
+        """Compare with another version: files, config, facts, tokenizer, model card, metrics."""
         before, after = self.get_object(), selectors.version_named(self.model, self.kwargs["other"])
         return Response(comparison_shown(before, after, selectors.compare_versions(before, after)))
 
     @extend_schema(responses=EVENTS)
     @action(detail=True)
     def events(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Follow an import: an event with the version at every change, until it is over."""
+        """Follow an import: a server-sent event at every change until it ends."""
         return events_of(self.get_object(), self, read=_version_events)
 
 

@@ -27,7 +27,7 @@ class Plans(Endpoint):
     lookup_value_converter = "str"
 
 
-OF_TEAM = OpenApiParameter("team", str, description="Whose plan, where several teams have one of this name.")
+OF_TEAM = OpenApiParameter("team", str, description="Owner, if several teams have a plan of this name.")
 
 
 @extend_schema_view(
@@ -40,7 +40,7 @@ class PlanCollection(Created, Read, Put, Deleted, Plans):
     parameters = dict.fromkeys(("retrieve", "destroy"), ("team",))
 
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """List the plans; they are few, so all on one page."""
+        """List release plans; all on one page."""
         rows = selectors.plans_for(self.actor)
         return Response(
             {"results": self.get_serializer(rows, many=True).data, "next": None, "previous": None}
@@ -89,5 +89,5 @@ class PlanCollection(Created, Read, Put, Deleted, Plans):
     @extend_schema(responses=OpenApiTypes.OBJECT)
     @action(detail=False, methods=["get"], url_path="schema", url_name="schema")
     def body_schema(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """The JSON schema of a plan's body."""
+        """JSON schema of a plan's body."""
         return Response(plans.plan_schema())

@@ -11,7 +11,7 @@ from releases.models import TeamPolicy
 
 
 class TeamPolicies(Put, Listed, Read):
-    """Release policies: what every release of a team's services must go through at least."""
+    """Release policies: minimum requirements of the releases of a team's services."""
 
     queryset = TeamPolicy.objects.select_related("team")
     serializer_class = serializers.TeamPolicySerializer

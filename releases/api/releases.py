@@ -32,7 +32,7 @@ class ReleaseFilter(django_filters.FilterSet):  # type: ignore[misc]
 
 
 class Releases(Listed, Created, Read):
-    """Releases: one version on its way to all of a service's traffic."""
+    """Releases: the rollout of a version to a service."""
 
     queryset = with_succession(Release.objects.all()).select_related(
         "team", "service__model", "version__model", "from_version__model", "image"
@@ -83,46 +83,47 @@ class Releases(Listed, Created, Read):
     @extend_schema(responses=serializers.ReleaseSerializer)
     @action(detail=True, methods=["post"])
     def approve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Say yes to the approval it waits for."""
+        """Approve."""
         return self._wish(services.approve)
 
     @extend_schema(responses=serializers.ReleaseSerializer)
     @action(detail=True, methods=["post"])
     def reject(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Say no: all traffic returns to stable."""
+        """Reject: all traffic returns to stable."""
         return self._wish(services.reject)
 
     @extend_schema(responses=serializers.ReleaseSerializer)
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Stay at the present step; the judge keeps watching."""
+        """Pause at the current step; the analysis continues."""
         return self._wish(services.pause)
 
     @extend_schema(responses=serializers.ReleaseSerializer)
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Go on after a pause, or try a stuck release again."""
+        """Resume a paused release, or retry a stuck one."""
         return self._wish(services.resume)
 
     @extend_schema(responses=serializers.ReleaseSerializer)
     @action(detail=True, methods=["post"])
     def abort(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Give up now: all traffic returns to stable."""
+        """Abort: all traffic returns to stable."""
         return self._wish(services.abort)
 
     @extend_schema(responses=serializers.ReleaseSerializer)
     @action(detail=True, methods=["post"], url_path="end-bake")
     def end_bake(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Stop now the workers that are kept warm for a rollback."""
+        """End the bake time: stop the workers that are kept warm for a rollback."""
         return self._wish(services.end_bake)
 
     @extend_schema(
         responses=serializers.ReleaseSerializer,
-        description="In motion: this release. Promoted: the release that brings the version before back.",
+        description="The release itself while active; for a promoted release, a new release of the "
+        "previous version.",
     )
     @action(detail=True, methods=["post"])
     def rollback(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Return to the version before."""
+        """Roll back to the previous version."""
         release = services.rollback(self.get_object(), actor=self.actor, **self.given())
         return self.answer(self._fresh(release.pk))
 
@@ -132,7 +133,7 @@ class Releases(Listed, Created, Read):
     )
     @action(detail=True, methods=["get"])
     def events(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Follow its moves as server-sent events until it ends."""
+        """Follow a release: a server-sent event at every change until it ends."""
         release = self.get_object()
         return events_response(
             request._request,

@@ -26,7 +26,7 @@ class ServiceFilter(django_filters.FilterSet):  # type: ignore[misc]
 
 
 class Services(Listed, Created, Read, Changed):
-    """Services: an address behind the gateway, and the version that answers there."""
+    """Services: a gateway endpoint and the version that serves it."""
 
     queryset = Service.objects.select_related("team", "model", "cluster", "image", "stable_version__model")
     serializer_class = serializers.ServiceSerializer
@@ -81,7 +81,7 @@ class Services(Listed, Created, Read, Changed):
     @extend_schema(responses=serializers.ReleaseKeySerializer)
     @action(detail=True, methods=["post"], url_path="release-header")
     def release_header(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Say who may choose stable or the candidate by a header."""
+        """Set who may choose stable or candidate by the header x-release."""
         given = self.given()
         key = services.set_release_header(
             self.get_object(),
@@ -95,7 +95,7 @@ class Services(Listed, Created, Read, Changed):
     @extend_schema(parameters=[serializers.TrafficQuerySerializer], responses=serializers.TrafficSerializer)
     @action(detail=True, methods=["get"])
     def traffic(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """What each version answered over the last hours, minute by minute."""
+        """Traffic per version over the last hours, minute by minute."""
         service = self.get_object()
         query = serializers.TrafficQuerySerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
@@ -109,13 +109,13 @@ class Services(Listed, Created, Read, Changed):
     @extend_schema(responses=serializers.SlowThresholdSerializer(many=True), filters=False)
     @action(detail=True, methods=["get"], url_path="slow-thresholds")
     def slow_thresholds(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """From when on an answer of this service is slow: the newest first, and those before it."""
+        """Slow-request thresholds of a service, newest first."""
         rows = selectors.slow_thresholds(self.get_object())[:100]
         return Response(serializers.SlowThresholdSerializer(rows, many=True).data)
 
     @extend_schema(responses={201: serializers.SlowThresholdSerializer})
     @slow_thresholds.mapping.post
     def set_slow_threshold(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Call slower than that slow, from the next release on."""
+        """Set the slow-request threshold, from the next release on."""
         row = services.set_slow_threshold(self.get_object(), actor=self.actor, **self.given())
         return Response(serializers.SlowThresholdSerializer(row).data, status=201)

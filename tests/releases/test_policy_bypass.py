@@ -300,9 +300,7 @@ def test_where_nothing_is_demanded_a_developer_lets_every_client_choose(scene: S
     assert not AuditRecord.objects.filter(action="policy.lower", reason="").exists()
 
 
-def test_what_was_demanded_of_a_running_release_keeps_its_candidate_closed(
-    scene: Scene, boss: Actor
-) -> None:
+def test_what_was_demanded_of_a_running_release_keeps_its_candidate_closed(scene: Scene, boss: Actor) -> None:
     scene.start()
     services.change_service(scene.service, actor=boss, plan_name="direct", reason="for the next one")
     with pytest.raises(BelowPolicy, match="cannot choose the candidate"):

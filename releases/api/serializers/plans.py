@@ -19,9 +19,9 @@ class PlanSerializer(serializers.Serializer[Any]):
         source="team.name", default=None, allow_null=True, help_text="null: built in."
     )
     description = serializers.CharField()
-    body = serializers.DictField(help_text="The plan itself; its JSON schema is at `plans/schema/`.")
+    body = serializers.DictField(help_text="Plan body; its JSON schema is at `plans/schema/`.")
     hash = serializers.CharField()
-    summary = serializers.SerializerMethodField(help_text="The steps in words.")
+    summary = serializers.SerializerMethodField(help_text="Summary of the steps.")
     changed_by = serializers.CharField(default="", allow_blank=True)
     changed_at = serializers.SerializerMethodField(help_text="null: built in.")
 
@@ -38,12 +38,12 @@ class PlanSerializer(serializers.Serializer[Any]):
 class NewPlanSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(max_length=63)
     team = serializers.CharField(max_length=63, required=False)
-    body = serializers.DictField(help_text="`steps`, and `judge` where it differs from the default.")
+    body = serializers.DictField(help_text="`steps`, and `judge` if not the default.")
     reason = serializers.CharField(
         max_length=MAX_REASON,
         required=False,
         allow_blank=True,
-        help_text="Needed for a name that a release policy names.",
+        help_text="Required for a plan that a release policy names.",
     )
 
 
@@ -55,5 +55,5 @@ class PlanChangeSerializer(serializers.Serializer[Any]):
         max_length=MAX_REASON,
         required=False,
         allow_blank=True,
-        help_text="Needed when a service uses it and it would demand less of releases than before.",
+        help_text="Required when a service uses the plan and the change lowers what it demands.",
     )

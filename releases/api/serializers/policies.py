@@ -12,31 +12,36 @@ from releases.policy import APPROVALS, ROLES
 
 
 class PolicySerializer(serializers.Serializer[Any]):
-    """What a release must go through at least."""
+    """Minimum requirements of releases."""
 
     approval = serializers.ChoiceField(
         choices=APPROVALS,
         required=False,
-        help_text="another_person: not the one who started the release.",
+        help_text="another_person: not the requester.",
     )
-    role = serializers.ChoiceField(choices=ROLES, required=False, help_text="The approver's, in the team.")
+    role = serializers.ChoiceField(
+        choices=ROLES, required=False, help_text="Role of the approver in the team."
+    )
     approvers = serializers.ListField(
         child=serializers.CharField(max_length=150),
         max_length=50,
         required=False,
         allow_null=True,
-        help_text="People one of whom must approve; null: whoever has the right.",
+        help_text="Users one of whom must approve; null: anyone with the right.",
     )
     percent_before_approval = serializers.IntegerField(
-        min_value=1, max_value=99, required=False, help_text="The candidate's traffic before it, at most."
+        min_value=1,
+        max_value=99,
+        required=False,
+        help_text="Maximum weight of the candidate before the approval.",
     )
-    judge = serializers.BooleanField(required=False, help_text="The candidate must be judged.")
+    judge = serializers.BooleanField(required=False, help_text="A judge step is required.")
     plans = serializers.ListField(
         child=serializers.CharField(max_length=150),
         max_length=50,
         required=False,
         allow_null=True,
-        help_text="Names of the plans that are allowed; null: any.",
+        help_text="Allowed plans; null: any.",
     )
 
 
@@ -52,10 +57,10 @@ class TeamPolicySerializer(serializers.ModelSerializer[TeamPolicy]):
 
 @example(examples.TEAM_POLICY_CHANGE)
 class TeamPolicyChangeSerializer(serializers.Serializer[Any]):
-    policy = PolicySerializer(help_text="The whole of it: what is left out demands nothing.")
+    policy = PolicySerializer(help_text="The complete policy; omitted fields demand nothing.")
     reason = serializers.CharField(
         max_length=MAX_REASON,
         required=False,
         allow_blank=True,
-        help_text="Needed when it demands less than before.",
+        help_text="Required when it demands less than before.",
     )

@@ -15,15 +15,17 @@ from releases.states import Decision, ReleaseState, StepState
 
 
 class WayBackSerializer(serializers.Serializer[Any]):
-    warm_workers = serializers.IntegerField(help_text="Ready without traffic; 0: workers must start first.")
+    warm_workers = serializers.IntegerField(help_text="Workers kept warm; 0: workers must start first.")
     seconds = serializers.FloatField(
-        allow_null=True, help_text="How long a start took; null: no time, or unknown."
+        allow_null=True, help_text="Estimated duration of the start; null: none, or unknown."
     )
 
 
 class BypassSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(source="bypass_reason")
-    lacks = serializers.SerializerMethodField(help_text="What the plan lacked of what was demanded.")
+    lacks = serializers.SerializerMethodField(
+        help_text="Requirements of the policy that the plan did not meet."
+    )
 
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
     def get_lacks(self, release: Release) -> Any:
@@ -40,7 +42,7 @@ class StepSerializer(serializers.ModelSerializer[ReleaseStep]):
 
 class WaitingForSerializer(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(choices=["approval", "person"])
-    right = serializers.CharField(help_text="The right that is needed to answer.")
+    right = serializers.CharField(help_text="Required right.")
     role = serializers.CharField(allow_null=True)
     separate_requester = serializers.BooleanField()
     since = serializers.DateTimeField(allow_null=True)
@@ -59,7 +61,7 @@ class ApprovalSerializer(serializers.Serializer[Any]):
 
 class PlanReferenceSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
-    hash = serializers.CharField(help_text="sha256 of the plan that this release started with.")
+    hash = serializers.CharField(help_text="sha256 of the plan as of the start of the release.")
 
 
 @example(examples.RELEASE_ROW)
@@ -76,17 +78,17 @@ class ReleaseRowSerializer(serializers.ModelSerializer[Release]):
     superseded_by = serializers.IntegerField(
         source="superseded_by_id",
         allow_null=True,
-        help_text="The release that was promoted after this one; null unless promoted, and while it serves.",
+        help_text="The release that superseded this one; null while it serves, or unless promoted.",
     )
     undone_by = serializers.IntegerField(
         source="undone_by_id", allow_null=True, help_text="The promoted release that rolled this one back."
     )
     bake_until = serializers.DateTimeField(
         allow_null=True,
-        help_text="Until when the workers of the version before are kept warm, without traffic: a rollback "
-        "moves only the weight; null: they are not.",
+        help_text="End of the bake time: until then the workers of the previous version are kept warm "
+        "for a rollback; null: none.",
     )
-    url = serializers.SerializerMethodField(help_text="The page in the console.")
+    url = serializers.SerializerMethodField(help_text="URL of its page in the console.")
 
     class Meta:
         model = Release
@@ -124,30 +126,28 @@ class ReleaseSerializer(ReleaseRowSerializer):
     steps = StepSerializer(many=True)
     weights = serializers.SerializerMethodField()
     verdict = serializers.SerializerMethodField(
-        help_text="The judge's, as of the last look; null before the first."
+        help_text="Latest verdict of the analysis; null before the first."
     )
     slow_threshold = serializers.SerializerMethodField(
-        help_text="From when on its judge calls an answer slow, and how that is known; null before it is."
+        help_text="Slow-request threshold and its origin; null before it is known."
     )
-    waiting_for = serializers.SerializerMethodField(help_text="What a person must do; null when nobody must.")
+    waiting_for = serializers.SerializerMethodField(help_text="Pending approval or intervention; null: none.")
     approvals = ApprovalSerializer(many=True)
-    halted_by = serializers.CharField(help_text="Who gave it up; empty: nobody has.")
-    paused_by = serializers.CharField(help_text="Who wants it to stay as it is; empty: nobody does.")
+    halted_by = serializers.CharField(help_text="Who stopped it; empty: nobody.")
+    paused_by = serializers.CharField(help_text="Who paused it; empty: nobody.")
     undoes = serializers.IntegerField(source="undoes_id", allow_null=True)
     way_back = serializers.SerializerMethodField(
-        help_text="What rolling it back takes; null unless it was promoted and its version still serves."
+        help_text="Estimated rollback; null unless promoted and serving."
     )
-    bypassed = serializers.SerializerMethodField(
-        help_text="Why it was let past the release policy, and what its plan lacked of that; null: nothing."
-    )
+    bypassed = serializers.SerializerMethodField(help_text="Bypass of the release policy; null: none.")
     image = serializers.CharField(
         source="image.name",
         default=None,
         allow_null=True,
-        help_text="The runtime image that was named for it; null: as the service says. "
-        "What its workers run stands in its deployment.",
+        help_text="Runtime image given for it; null: the service's. Its deployment tells what its "
+        "workers run.",
     )
-    last_error = serializers.CharField(help_text="Why the last attempt at the present step failed.")
+    last_error = serializers.CharField(help_text="Reason why the last attempt at the current step failed.")
 
     class Meta(ReleaseRowSerializer.Meta):
         fields = (
@@ -209,27 +209,27 @@ class NewReleaseSerializer(serializers.Serializer[Any]):
     version = serializers.CharField(
         max_length=191, help_text="A version of the service's model, or `model:version`."
     )
-    model = serializers.CharField(max_length=95, required=False, help_text="Checked against the service's.")
+    model = serializers.CharField(max_length=95, required=False, help_text="Must be the service's model.")
     plan = serializers.CharField(
         max_length=63, required=False, allow_blank=True, help_text="Empty: the service's."
     )
     reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
     image = serializers.CharField(
-        max_length=95, required=False, allow_null=True, help_text="Runtime image; null: as the service says."
+        max_length=95, required=False, allow_null=True, help_text="Runtime image; null: the service's."
     )
     bypass = serializers.CharField(
         max_length=MAX_REASON,
         required=False,
         allow_blank=True,
-        help_text="Why it may be released though its plan falls short of the release policy; takes the right "
-        "`releases.bypass`.",
+        help_text="Reason to release although the plan does not meet the release policy; requires the "
+        "right `releases.bypass`.",
     )
 
 
 @extend_schema_serializer(component_name="RequiredReason")
 @example(examples.REASON)
 class ReasonSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=MAX_REASON, help_text="Why; kept in the record.")
+    reason = serializers.CharField(max_length=MAX_REASON, help_text="Reason; recorded in the audit log.")
 
 
 @example(examples.REASON)

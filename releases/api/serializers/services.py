@@ -24,15 +24,15 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
         source="image.name",
         default=None,
         allow_null=True,
-        help_text="Its releases run this runtime image; null: each the one that fits best.",
+        help_text="Runtime image; null: the best match at each release.",
     )
     plan = serializers.CharField(source="plan_name")
     policy = PolicySerializer(
-        allow_null=True, help_text="What its releases must go through besides what team and plan demand."
+        allow_null=True, help_text="Release policy in addition to the team's and the plan's."
     )
     state = serializers.ChoiceField(choices=selectors.SERVICE_STATES, source="summary.state")
     reason = serializers.CharField(
-        source="summary.reason", help_text="Why it is degraded, failing or down; empty when nothing is wrong."
+        source="summary.reason", help_text="Reason why it is degraded, failing or down; else empty."
     )
     stable = serializers.CharField(source="summary.stable", allow_null=True, help_text="`model:version`")
     candidate = serializers.CharField(source="summary.candidate", allow_null=True)
@@ -40,10 +40,10 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
     release_header = serializers.ChoiceField(
         choices=ReleaseHeader.choices,
         read_only=True,
-        help_text="From whom `x-release: canary` or `stable` is taken while a release runs.",
+        help_text="Who may choose stable or candidate by `x-release` while a release runs.",
     )
     weights = WeightsSerializer(source="summary.weights")
-    url = serializers.CharField(source="summary.url", help_text="Where its clients reach it.")
+    url = serializers.CharField(source="summary.url", help_text="URL for clients.")
 
     class Meta:
         model = Service
@@ -81,14 +81,14 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
 @example(examples.RELEASE_HEADER)
 class ReleaseHeaderSerializer(serializers.Serializer[Any]):
     release_header = serializers.ChoiceField(
-        choices=ReleaseHeader.choices, help_text="`secret` makes a new key; the previous one stops working."
+        choices=ReleaseHeader.choices, help_text="`secret` creates a new key; the previous one stops working."
     )
     reason = serializers.CharField(
         max_length=MAX_REASON,
         required=False,
         allow_blank=True,
-        help_text="Required for `open` where releases need an approval or a judge step, which takes the right "
-        "`releases.bypass`.",
+        help_text="Required for `open` where releases need an approval or a judge step; that requires "
+        "the right `releases.bypass`.",
     )
 
 
@@ -96,41 +96,41 @@ class ReleaseHeaderSerializer(serializers.Serializer[Any]):
 class ReleaseKeySerializer(serializers.Serializer[Any]):
     release_header = serializers.ChoiceField(choices=ReleaseHeader.choices)
     release_key = serializers.CharField(
-        allow_null=True, help_text="To be sent as `x-release-key`. It is shown this once; null without one."
+        allow_null=True, help_text="Value for `x-release-key`; shown only once; null: no key."
     )
 
 
 class _ServiceFields(serializers.Serializer[Any]):
     description = serializers.CharField(max_length=300, required=False, allow_blank=True)
     alias = serializers.CharField(
-        max_length=95, required=False, allow_blank=True, help_text="Alias that a promotion moves."
+        max_length=95, required=False, allow_blank=True, help_text="Alias to move to each promoted version."
     )
     engine = serializers.ChoiceField(choices=ENGINES, required=False)
     replicas = serializers.IntegerField(min_value=1, max_value=100, required=False)
     slots = serializers.IntegerField(
-        min_value=1, max_value=1024, required=False, help_text="Requests that one worker answers at once."
+        min_value=1, max_value=1024, required=False, help_text="Concurrent requests per worker."
     )
     device = serializers.ChoiceField(choices=DEVICES, required=False)
     resources = serializers.DictField(
-        required=False, help_text="Of one worker: gpus_per_worker, a whole number (default 1)."
+        required=False, help_text="Per worker: gpus_per_worker, an integer (default 1)."
     )
-    settings = serializers.DictField(required=False, help_text="Settings of the engine.")
+    settings = serializers.DictField(required=False, help_text="Engine settings.")
     image = serializers.CharField(
         max_length=95,
         required=False,
         allow_null=True,
-        help_text="The runtime image that its releases run; null: each picks the one that fits best.",
+        help_text="Runtime image; null: the best match at each release.",
     )
-    plan = serializers.CharField(max_length=63, required=False, help_text="Plan of its releases.")
+    plan = serializers.CharField(max_length=63, required=False, help_text="Default release plan.")
 
 
 @example(examples.NEW_SERVICE)
 class NewServiceSerializer(_ServiceFields):
     name = serializers.CharField(max_length=50)
-    team = serializers.CharField(max_length=63, required=False, help_text="Else the model's.")
+    team = serializers.CharField(max_length=63, required=False, help_text="Default: the model's.")
     model = serializers.CharField(max_length=95)
     version = serializers.CharField(
-        max_length=95, help_text="The first version: its name, a digest's beginning, or an alias."
+        max_length=95, help_text="First version: its name, a digest prefix, or an alias."
     )
     cluster = serializers.CharField(max_length=63, default="local")
 
@@ -139,11 +139,12 @@ class NewServiceSerializer(_ServiceFields):
 class ServiceChangeSerializer(_ServiceFields):
     policy = PolicySerializer(required=False, allow_null=True)
     policy_replaces_team = serializers.BooleanField(
-        required=False, help_text="Its policy stands in for the team's; setting it takes `releases.bypass`."
+        required=False,
+        help_text="The service's policy replaces the team's; setting it requires `releases.bypass`.",
     )
     reason = serializers.CharField(
         max_length=MAX_REASON,
         required=False,
         allow_blank=True,
-        help_text="Needed when its releases would have to go through less than before.",
+        help_text="Required when the change lowers the release policy.",
     )

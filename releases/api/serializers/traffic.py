@@ -14,7 +14,7 @@ from releases.models import SlowThreshold
 
 
 class SharesSerializer(serializers.Serializer[Any]):
-    """Percent of the traffic, 0..100."""
+    """Percentage of the traffic, 0 to 100."""
 
     stable = serializers.FloatField(allow_null=True)
     candidate = serializers.FloatField(allow_null=True)
@@ -23,26 +23,24 @@ class SharesSerializer(serializers.Serializer[Any]):
 class WeightsSerializer(serializers.Serializer[Any]):
     desired = SharesSerializer()
     observed = SharesSerializer(
-        help_text="What the gateway really routed in the present step; null while nothing was measured."
+        help_text="Observed by the gateway in the current step; null while not measured."
     )
-    requests = serializers.IntegerField(help_text="Requests that `observed` rests on.")
+    requests = serializers.IntegerField(help_text="Number of requests behind `observed`.")
     interval_percent = serializers.ListField(
         child=serializers.FloatField(),
         allow_null=True,
-        help_text="Where chance allows the candidate's share to lie (99.9 %).",
+        help_text="Expected range of the candidate's share (sampling interval, 99.9 %).",
     )
 
 
 class TrafficQuerySerializer(serializers.Serializer[Any]):
-    since = serializers.DateTimeField(
-        required=False, help_text="From when on; else the last hour. Readings are kept for 24 h."
-    )
-    until = serializers.DateTimeField(required=False, help_text="Until when; else now.")
+    since = serializers.DateTimeField(required=False, help_text="Start; default: an hour ago. Kept for 24 h.")
+    until = serializers.DateTimeField(required=False, help_text="End; default: now.")
     step_seconds = serializers.IntegerField(
         required=False,
         min_value=60,
         max_value=3600,
-        help_text="About how long a point lasts; else 60 for an hour, 300 for six, 900 for more.",
+        help_text="Resolution; default: 60 for an hour, 300 for six, 900 for more.",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -54,30 +52,30 @@ class TrafficQuerySerializer(serializers.Serializer[Any]):
 
 
 class VersionTrafficSerializer(serializers.Serializer[Any]):
-    """What one version answered; requests that forced a side with `x-release` are left out."""
+    """Traffic of one version; requests with an accepted `x-release` are excluded."""
 
     deployment = serializers.CharField()
     version = serializers.CharField(allow_null=True, help_text="`model:version`")
     requests = serializers.IntegerField()
     errors = serializers.IntegerField(  # type: ignore[assignment]
-        help_text="Those of `requests` answered 500-599 or cut off midway."
+        help_text="Requests with a 5xx status or cut off."
     )
-    abandoned = serializers.IntegerField(help_text="Clients that left before any answer; not in `requests`.")
+    abandoned = serializers.IntegerField(
+        help_text="Requests cancelled by the client before a response; not in `requests`."
+    )
     requests_per_s = serializers.FloatField()
     error_share = serializers.FloatField(allow_null=True, help_text="0..1; null without requests.")
     p50_ms = serializers.FloatField(allow_null=True)
     p95_ms = serializers.FloatField(allow_null=True)
     p99_ms = serializers.FloatField(allow_null=True)
-    first_byte_p95_ms = serializers.FloatField(
-        allow_null=True, help_text="Time to first token, where the worker streams."
-    )
+    first_byte_p95_ms = serializers.FloatField(allow_null=True, help_text="TTFT p95, for streaming workers.")
 
 
 class TrafficPointSerializer(serializers.Serializer[Any]):
     began_at = serializers.DateTimeField()
-    at = serializers.DateTimeField(help_text="When it ended.")
+    at = serializers.DateTimeField(help_text="End of the interval.")
     versions = VersionTrafficSerializer(
-        many=True, allow_null=True, help_text="null: not known, nobody counted or the gateway restarted."
+        many=True, allow_null=True, help_text="null: unknown; not measured, or the gateway restarted."
     )
 
 
@@ -96,18 +94,22 @@ class ThresholdSerializer(serializers.Serializer[Any]):
         choices=["plan", "learnt", "person"],
         help_text="The plan's objective; learnt from stable's healthy traffic; set by a person.",
     )
-    requests = serializers.IntegerField(help_text="Healthy answers of stable that were looked at.")
-    measured_ms = serializers.FloatField(allow_null=True, help_text="What they show; null: they are too few.")
-    previous_ms = serializers.FloatField(allow_null=True, help_text="The service's threshold before.")
+    requests = serializers.IntegerField(help_text="Healthy requests of stable that it is based on.")
+    measured_ms = serializers.FloatField(
+        allow_null=True, help_text="Value measured from them; null: too few."
+    )
+    previous_ms = serializers.FloatField(allow_null=True, help_text="Previous threshold of the service.")
     is_held = serializers.BooleanField(
-        help_text="Stable is much slower than it; it stays as it was until a person sets another."
+        help_text="Held: stable is much slower, so it stays until a person sets another."
     )
 
 
 @example(examples.SLOW_THRESHOLD)
 class SlowThresholdSerializer(serializers.ModelSerializer[SlowThreshold]):
     release = serializers.IntegerField(
-        source="release_id", allow_null=True, help_text="In which it was learnt; null: a person has set it."
+        source="release_id",
+        allow_null=True,
+        help_text="Release in which it was learnt; null: set by a person.",
     )
 
     class Meta:
@@ -118,6 +120,6 @@ class SlowThresholdSerializer(serializers.ModelSerializer[SlowThreshold]):
 @example(examples.NEW_SLOW_THRESHOLD)
 class NewSlowThresholdSerializer(serializers.Serializer[Any]):
     milliseconds = serializers.FloatField(
-        min_value=1, max_value=320_000, help_text="Becomes the gateway's bound at or above it."
+        min_value=1, max_value=320_000, help_text="Rounded up to a histogram bucket of the gateway."
     )
     reason = serializers.CharField(max_length=MAX_REASON)
