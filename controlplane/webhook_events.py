@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from django.utils.translation import gettext_noop as _
 from rest_framework.serializers import BaseSerializer
 
 from accounts.models import WebhookEndpoint
@@ -90,53 +91,56 @@ ANNOUNCED: Mapping[type[Any], Callable[[Any], None]] = {
 
 def declare_all() -> None:
     for name, says, tell in (
-        ("release.moved", "A release went from one state, step or phase to another.", _release),
-        ("release.waiting_approval", "A release waits for a person's approval.", _release),
-        ("release.ended", "A release was promoted, rolled back, rejected, aborted, or has failed.", _release),
-        ("release.rollback", "A person rolls a promoted release back; nobody has to approve that.", _release),
-        ("release.bypassed", "A release started that falls short of the release policy.", _release),
-        ("policy.lowered", "A team, a service or a plan demands less of releases than before.", _lowering),
-        ("version.ready", "A version was imported and may be released.", _version),
-        ("version.archived", "A version was set aside: no alias and no release may name it.", _version),
-        ("version.restored", "An archived version is ready again.", _version),
-        ("version.failed", "The import of a version failed.", _version),
-        ("version.refused", "A version was refused for what it contains.", _version),
-        ("version.deleted", "A version was deleted.", _version),
-        ("version.exported", "A version was published to a hub or another Slipway.", _version),
-        ("alias.moved", "An alias points at another version.", _alias_move),
-        ("deployment.ready", "All workers of a deployment are ready.", _deployment),
-        ("deployment.degraded", "Some workers of a deployment are missing.", _deployment),
-        ("deployment.failing", "A deployment cannot serve.", _deployment),
-        ("deployment.removed", "The workers of a deployment have stopped.", _deployment),
-        ("worker.lost", "A worker sends no heartbeats any more.", _worker),
-        ("worker.stuck", "A worker has been wholly busy for too long.", _worker),
+        ("release.moved", _("A release changed its state, step or phase."), _release),
+        ("release.waiting_approval", _("A release waits for approval."), _release),
+        ("release.ended", _("A release was promoted, rolled back, rejected, aborted or failed."), _release),
+        ("release.rollback", _("Somebody rolls back a promoted release; that needs no approval."), _release),
+        ("release.bypassed", _("A release was started that does not meet the release policy."), _release),
+        ("policy.lowered", _("A team, a service or a plan demands less of releases than before."), _lowering),
+        ("version.ready", _("A version was imported and may be released."), _version),
+        ("version.archived", _("A version was archived: it cannot be released."), _version),
+        ("version.restored", _("An archived version was restored."), _version),
+        ("version.failed", _("The import of a version failed."), _version),
+        ("version.refused", _("A version was refused because of its content."), _version),
+        ("version.deleted", _("A version was deleted."), _version),
+        ("version.exported", _("A version was exported to a hub or another Slipway."), _version),
+        ("alias.moved", _("An alias was moved to another version."), _alias_move),
+        ("deployment.ready", _("All workers of a deployment are ready."), _deployment),
+        ("deployment.degraded", _("Some workers of a deployment are not ready."), _deployment),
+        ("deployment.failing", _("A deployment cannot serve."), _deployment),
+        ("deployment.removed", _("The workers of a deployment have stopped."), _deployment),
+        ("worker.lost", _("A worker stopped sending heartbeats."), _worker),
+        ("worker.stuck", _("All slots of a worker are busy and no request finishes."), _worker),
         (
             "work.stuck",
-            "Slipway gave something up and waits for a person. Told to no team's endpoint.",
+            _("Something is stuck until somebody acts. Not sent to endpoints of a team."),
             _installation,
         ),
         (
             "disk.low",
-            "A server's disk is almost full, or no longer full. Told to no team's endpoint.",
+            _("The disk of a server is almost full, or no longer full. Not sent to endpoints of a team."),
             _installation,
         ),
         (
             "disk.full",
-            "A server's disk is full: nothing new is written. Told to no team's endpoint.",
+            _("The disk of a server is full: nothing new is written. Not sent to endpoints of a team."),
             _installation,
         ),
         (
             "disk.recovered",
-            "A server's disk has enough free space again. Told to no team's endpoint.",
+            _("The disk of a server has enough free space again. Not sent to endpoints of a team."),
             _installation,
         ),
         (
             "audit.head",
-            "The signed head of the audit record: kept elsewhere, it proves what was recorded. Told to no "
-            "team's endpoint.",
+            _("The signed head of the audit log, as proof of it. Not sent to endpoints of a team."),
             _installation,
         ),
-        ("webhook.disabled", "An endpoint failed for too long, or wants no more.", _endpoint),
+        (
+            "webhook.disabled",
+            _("A webhook was disabled: it failed for too long, or answered 410."),
+            _endpoint,
+        ),
     ):
         declare(EventType(name, says, tell))
 

@@ -41,7 +41,8 @@ def list_exemptions(
     )
 
 
-@app.command("give")
+@app.command("add")
+@app.command("give", hidden=True)
 def give(
     typer_context: typer.Context,
     team: str,

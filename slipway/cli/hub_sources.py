@@ -148,7 +148,8 @@ def unfollow(typer_context: typer.Context, number: Number, reason: Reason = "", 
     context.say(f"{source['model']} no longer follows {_repository(source)}.")
 
 
-@app.command("notice-secret")
+@app.command("webhook-secret")
+@app.command("notice-secret", hidden=True)
 def notice_secret(typer_context: typer.Context, number: Number, yes: Yes = False) -> None:
     """Create the secret for the hub's webhook that triggers syncs; shown once, with the URL."""
     context = context_of(typer_context)

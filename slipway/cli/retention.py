@@ -85,7 +85,8 @@ def stop(typer_context: typer.Context, model: str, reason: Reason = "") -> None:
     _say(context, context.client.post(at("models", model, "retention", "stop"), {"reason": reason}))
 
 
-@app.command("drop")
+@app.command("delete")
+@app.command("drop", hidden=True)
 def drop(typer_context: typer.Context, model: str, reason: Reason = "") -> None:
     """Delete the rule: every version is kept."""
     context = context_of(typer_context)

@@ -66,7 +66,8 @@ def policy(typer_context: typer.Context, team: str) -> None:
     _tell_policy(context, found)
 
 
-@app.command("demand")
+@app.command("set-policy")
+@app.command("demand", hidden=True)
 def demand(
     typer_context: typer.Context,
     team: str,

@@ -43,15 +43,15 @@ def test_the_public_key_of_the_installation_is_written_to_a_file(
 def test_what_a_team_demands_is_off_until_somebody_says_otherwise(cleo: Terminal) -> None:
     assert cleo("signing", "policy", "vision").out == "vision: off\n"
     assert cleo(*JSON, "signing", "policy", "vision").document["demand"] == "off"
-    assert cleo("signing", "demand", "vision", "require").status == 2
-    said = cleo("signing", "demand", "vision", "require", *WHY)
+    assert cleo("signing", "set-policy", "vision", "require").status == 2
+    said = cleo("signing", "set-policy", "vision", "require", *WHY)
     assert said.out == "vision: require, as cleo said: It is ours.\n"
     assert cleo("signing", "policy", "vision").out == said.out
     assert SignaturePolicy.objects.get().demand == "require"
-    assert cleo("signing", "demand", "vision", "maybe", *WHY).status == 2
+    assert cleo("signing", "set-policy", "vision", "maybe", *WHY).status == 2
     assert cleo("signing", "policy", "nowhere").status == 2
     developer = token_of(person("dan", vision=Role.DEVELOPER))
-    assert cleo("signing", "demand", "vision", "off", *WHY, token=developer).status == 7
+    assert cleo("signing", "set-policy", "vision", "off", *WHY, token=developer).status == 7
 
 
 def test_a_key_is_trusted_listed_and_trusted_no_longer(

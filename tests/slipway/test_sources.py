@@ -68,11 +68,11 @@ def test_new_versions_are_released_where_and_how_it_is_said_or_registered_only(
 def test_the_secret_of_the_hubs_webhook_is_shown_once_and_rotated_when_that_is_said(
     typing: Terminal, source: HubSource
 ) -> None:
-    first = typing("source", "notice-secret", source.pk)
+    first = typing("source", "webhook-secret", source.pk)
     assert f"/hub-notices/{source.pk}/" in first.out
-    unsaid = typing("source", "notice-secret", source.pk)
+    unsaid = typing("source", "webhook-secret", source.pk)
     assert (unsaid.status, "--yes" in unsaid.err) == (2, True)
-    again = typing(*JSON, "source", "notice-secret", source.pk, "--yes")
+    again = typing(*JSON, "source", "webhook-secret", source.pk, "--yes")
     assert again.document["secret"] not in first.out + again.err
     assert "and by webhook" in typing("source", "show", source.pk).out
 
