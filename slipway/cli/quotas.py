@@ -68,8 +68,8 @@ def _bytes(text: str) -> int:
 
 def _tell(context: Context, storage: Document) -> None:
     context.show(storage)
-    limit = "no quota" if storage["limit_bytes"] is None else f"of {size(storage['limit_bytes'])}"
+    limit = "; no quota" if storage["limit_bytes"] is None else f" of {size(storage['limit_bytes'])}"
     coming = f", {size(storage['reserved_bytes'])} reserved for uploads" if storage["reserved_bytes"] else ""
-    context.say(f"{storage['team']} uses {size(storage['held_bytes'])}, {limit}{coming}")
+    context.say(f"{storage['team']} uses {size(storage['held_bytes'])}{limit}{coming}")
     if storage["changed_by"]:
         context.say(f"Set by {storage['changed_by']} at {storage['changed_at']}: {storage['reason']}")

@@ -96,7 +96,7 @@ def test_a_service_is_created_with_its_first_release(terminal: Terminal, develop
     service = Service.objects.get(name="chat")
     assert said.status == 0, said
     assert (service.replicas, service.engine, service.plan_name) == (2, "echo", "canary")
-    assert said.out == f"chat will serve tiny:v1; its first release is {Release.objects.get().pk}\n"
+    assert said.out == f"chat is created; release {Release.objects.get().pk} deploys tiny:v1\n"
 
 
 def test_a_service_tells_its_release_key_once(terminal: Terminal, scene: Scene) -> None:

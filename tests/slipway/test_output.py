@@ -77,7 +77,7 @@ def test_who_gives_up_reads_that_it_is_being_given_up(
     said = terminal("release", verb, release.pk, "--reason", "too slow", token=token)
 
     assert said.status == 0
-    told = f"Release {release.pk}: {scene.v2} on {scene.name} is rolling back, as {by} asked: too slow\n"
+    told = f"Release {release.pk}: {scene.v2} on {scene.name} is rolling back ({by}): too slow\n"
     assert said.out == told
 
 
@@ -87,7 +87,7 @@ def test_who_approves_reads_that_it_goes_on(terminal: Terminal, scene: Scene) ->
 
     said = terminal("release", "approve", release.pk, "--reason", "fine", token=token_for(scene.approver))
 
-    assert said.out == f"Release {release.pk}: {scene.v2} on {scene.name} is approved and goes on\n"
+    assert said.out == f"Release {release.pk}: {scene.v2} on {scene.name} is approved; continuing\n"
 
 
 def test_who_pauses_and_resumes_reads_what_will_be(terminal: Terminal, scene: Scene) -> None:
@@ -95,11 +95,11 @@ def test_who_pauses_and_resumes_reads_what_will_be(terminal: Terminal, scene: Sc
     words = f"Release {release.pk}: {scene.v2} on {scene.name} is"
 
     said = terminal("release", "pause", release.pk, "--reason", "lunch")
-    assert said.out == f"{words} being paused, as ada asked\n"
+    assert said.out == f"{words} pausing (ada)\n"
     scene.run_until_state(ReleaseState.PAUSED)
     assert terminal("release", "status", release.pk).out == f"{words} paused\n"
     said = terminal("release", "resume", release.pk, "--reason", "back")
-    assert said.out == f"{words} about to go on\n"
+    assert said.out == f"{words} resuming\n"
 
 
 def test_taking_a_promoted_release_back_names_the_release_that_does_it(

@@ -19,9 +19,9 @@ def root(terminal: Terminal) -> Terminal:
 
 
 def test_a_limit_is_set_shown_and_taken_away(root: Terminal) -> None:
-    assert root("quota", "show", "vision").out == "vision uses 0 B, no quota\n"
+    assert root("quota", "show", "vision").out == "vision uses 0 B; no quota\n"
     said = root("quota", "set", "vision", "1.5TB", *WHY)
-    assert "vision uses 0 B, of 1.5 TB" in said.out
+    assert "vision uses 0 B of 1.5 TB" in said.out
     assert "Set by root at " in root("quota", "show", "vision").out
     assert StorageQuota.objects.get().limit_bytes == 1_500_000_000_000
     assert root(*JSON, "quota", "set", "vision", "700", *WHY).document["limit_bytes"] == 700

@@ -39,7 +39,7 @@ def root(typing: Terminal) -> Terminal:
 def test_a_rule_is_set_looked_at_applied_and_dropped(typing: Terminal, library: Library) -> None:
     typing.while_waiting = library.retain
     assert (
-        "tiny keeps the last 1 version, when it is applied"
+        "tiny keeps the newest 1 version; applied manually"
         in typing("models", "retention", "set", "tiny", "--keep-last", 1).out
     )
     seen = typing(*JSON, "models", "retention", "preview", "tiny").document
@@ -52,7 +52,7 @@ def test_a_rule_is_set_looked_at_applied_and_dropped(typing: Terminal, library: 
     assert (applied.status, applied.document["last_run"]["deleted_versions"]) == (0, 1)
     assert applied.document["daily"]
     shown = typing("models", "retention", "show", "tiny").out
-    assert "deleted 1 version of " in shown
+    assert "deleted 1 version, " in shown
     assert "; garbage collection frees what is unreferenced" in shown
     again = typing("models", "retention", "apply", "tiny")
     assert again.status == 0, "nothing goes any more, so nothing is asked"

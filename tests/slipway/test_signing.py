@@ -30,7 +30,7 @@ def test_the_public_key_of_the_installation_is_written_to_a_file(
     public = tmp_path / "slipway.pub"
     none = cleo("signing", "show", "--to", public)
     assert (none.status, public.exists()) == (1, False)
-    assert cleo("signing", "show").out == "Nothing is signed here.\n"
+    assert cleo("signing", "show").out == "Versions are not signed: no signing key is configured.\n"
     settings.SLIPWAY_SIGNING_KEY = str(written(tmp_path, "key.pem", pem_of(key)))
     said = cleo("signing", "show", "--to", public)
     assert said.out == f"Signed with key {key.public_key.fingerprint}\n"
@@ -45,7 +45,7 @@ def test_what_a_team_demands_is_off_until_somebody_says_otherwise(cleo: Terminal
     assert cleo(*JSON, "signing", "policy", "vision").document["demand"] == "off"
     assert cleo("signing", "set-policy", "vision", "require").status == 2
     said = cleo("signing", "set-policy", "vision", "require", *WHY)
-    assert said.out == "vision: require, as cleo said: It is ours.\n"
+    assert said.out == "vision: require (set by cleo: It is ours.)\n"
     assert cleo("signing", "policy", "vision").out == said.out
     assert SignaturePolicy.objects.get().demand == "require"
     assert cleo("signing", "set-policy", "vision", "maybe", *WHY).status == 2
@@ -65,7 +65,7 @@ def test_a_key_is_trusted_listed_and_trusted_no_longer(
     assert "ci" in cleo("signing", "keys", "--team", "vision").out
     taken = cleo("signing", "trust", "vision", "ci", public, *WHY)
     assert taken.status == 1
-    assert cleo("signing", "distrust", number, *WHY).out == "vision trusts ci no longer.\n"
+    assert cleo("signing", "distrust", number, *WHY).out == "vision no longer trusts ci.\n"
     assert cleo(*JSON, "signing", "keys").document == []
     (gone,) = cleo(*JSON, "signing", "keys", "--all").document
     assert gone["removed_by"] == "cleo"

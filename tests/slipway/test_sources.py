@@ -47,7 +47,7 @@ def test_a_repository_is_followed_listed_changed_and_followed_no_longer(
     assert (row.every_seconds, row.ignore_patterns, row.has_token, row.ref) == (None, [], False, "v2")
     assert typing("source", "unfollow", number).status == 2
     said = typing("source", "unfollow", number, "--yes", "--reason", "It has moved.")
-    assert said.out == f"tiny follows {REPO}@v2 no longer.\n"
+    assert said.out == f"tiny no longer follows {REPO}@v2.\n"
     assert typing(*JSON, "source", "list").document == []
     assert "hf_secret" not in followed.out + followed.err + listed.out
 

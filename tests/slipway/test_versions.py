@@ -28,7 +28,10 @@ def typing(terminal: Terminal, library: Library, ada) -> Terminal:
 def test_a_model_is_created_edited_and_deleted_with_its_versions(
     typing: Terminal, library: Library, actor
 ) -> None:
-    assert typing("models", "create", "tiny", "--task", "text-generation").out == "tiny belongs to vision.\n"
+    assert (
+        typing("models", "create", "tiny", "--task", "text-generation").out
+        == "tiny is created; owner: vision.\n"
+    )
     assert typing("models", "edit", "tiny", "--description", "Small.").status == 0
     row = Model.objects.get()
     assert (row.task, row.description) == ("text-generation", "Small.")
