@@ -157,6 +157,13 @@ def demands(policy: Policy) -> tuple[Term, ...]:
     return tuple(found)
 
 
+def guards_candidate(policy: Policy) -> bool:
+    """Whether something has to be seen of the candidate before it gets all traffic: clients that choose it by
+    a header of their own would go past that.
+    """
+    return policy.approval != "none" or policy.judge
+
+
 def lowered(before: Policy, after: Policy) -> tuple[Term, ...]:
     """What `before` demanded and `after` no longer does; empty when nothing became easier."""
     joined = stricter(before, after)

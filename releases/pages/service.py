@@ -25,8 +25,9 @@ from releases.errors import UnknownPlan
 from releases.models import Release, Service
 from releases.pages import actions, lanes, strip, values
 from releases.pages.traffic_charts import SPANS, moments_of, span_named, traffic_charts
-from releases.policy import Term, demands, shortfalls
+from releases.policy import Policy, Term, demands, guards_candidate, shortfalls
 from releases.sampling import sampler
+from releases.states import ReleaseHeader
 
 HISTORY_SHOWN = 25
 EARLIER_SHOWN = 2
@@ -177,12 +178,21 @@ class ServicePage:
             plan = selectors.plan_named(name, team=self.service.team)
         except UnknownPlan:
             return ()
-        return shortfalls(plan, selectors.policy_of(self.service))
+        return shortfalls(plan, self._policy)
 
     @cached_property
     def demanded(self) -> Sequence[Term]:
         """What its releases must go through."""
-        return demands(selectors.policy_of(self.service))
+        return demands(self._policy)
+
+    @property
+    def is_candidate_open(self) -> bool:
+        """Clients can choose the candidate before what is demanded of it."""
+        return self.service.release_header == ReleaseHeader.OPEN and guards_candidate(self._policy)
+
+    @cached_property
+    def _policy(self) -> Policy:
+        return selectors.policy_of(self.service)
 
     @cached_property
     def may_bypass(self) -> bool:

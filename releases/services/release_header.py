@@ -18,7 +18,7 @@ from releases import selectors
 from releases.errors import InvalidService
 from releases.events import ServiceChanged
 from releases.models import Service
-from releases.policy import Term, stricter
+from releases.policy import Term, guards_candidate, stricter
 from releases.services.policy import may_lower, record_lowering
 from releases.states import ReleaseHeader
 
@@ -71,4 +71,4 @@ def _easier(service: Service) -> tuple[Term, ...]:
     policy = selectors.policy_of(service)
     if (release := selectors.release_of(service)) is not None:
         policy = stricter(policy, selectors.policy_at_start(release))
-    return (Term("header"),) if policy.approval != "none" or policy.judge else ()
+    return (Term("header"),) if guards_candidate(policy) else ()
