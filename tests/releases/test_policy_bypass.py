@@ -260,56 +260,6 @@ def test_a_plan_that_a_policy_names_stays_as_it_is(scene: Scene, boss: Actor) ->
         start(scene, "canary")
 
 
-def header_of(scene: Scene) -> str:
-    return str(Service.objects.get(pk=scene.service.pk).release_header)
-
-
-def test_only_who_may_bypass_lets_every_client_choose_the_candidate_and_says_why(
-    scene: Scene, boss: Actor
-) -> None:
-    create_webhook(actor=SYSTEM, url="https://hooks.example.org/", team=scene.team)
-    path, opening = f"services/{scene.name}/release-header/", {"release_header": "open"}
-    ada, cleo = api(user_of(scene.requester)), api(user_of(boss))
-    refused = ada.post(path, opening | {"reason": "it is urgent"})
-    assert refused.status_code == 403
-    assert "releases.bypass" in refused.json()["detail"]
-    answer = as_person("ada", scene).post(f"/{path}", opening | {"reason": "it is urgent"})
-    assert answer.status_code == 422
-    assert "releases.bypass" in answer.content.decode()
-    unsaid = cleo.post(path, opening)
-    assert (unsaid.status_code, list(unsaid.json()["errors"])) == (400, ["reason"])
-    answer = as_person("cleo", scene).post(f"/{path}", opening)
-    assert 'id="header_reason_error"' in answer.content.decode()
-    assert header_of(scene) == "off"
-    assert cleo.post(path, opening | {"reason": "a playground"}).status_code == 200
-    assert header_of(scene) == "open"
-    assert "Every client can choose the candidate" in text_of(
-        as_person("ada", scene), f"/services/{scene.name}/"
-    )
-    assert AuditRecord.objects.get(action="policy.lower").reason == "a playground"
-    assert WebhookEvent.objects.filter(type="policy.lowered").count() == 1
-    # It is open: to say so again opens nothing, and to close it lowers nothing.
-    assert ada.post(path, opening).status_code == 200
-    assert ada.post(path, {"release_header": "off"}).status_code == 200
-    assert ada.post(path, opening).status_code == 403
-
-
-def test_where_nothing_is_demanded_a_developer_lets_every_client_choose(scene: Scene, boss: Actor) -> None:
-    services.change_service(
-        scene.service, actor=boss, plan_name="direct", policy={"plans": ["direct"]}, reason="a playground"
-    )
-    services.set_release_header(scene.service, actor=scene.requester, header="open")
-    assert header_of(scene) == "open"
-    assert not AuditRecord.objects.filter(action="policy.lower", reason="").exists()
-
-
-def test_what_was_demanded_of_a_running_release_keeps_its_candidate_closed(scene: Scene, boss: Actor) -> None:
-    scene.start()
-    services.change_service(scene.service, actor=boss, plan_name="direct", reason="for the next one")
-    with pytest.raises(BelowPolicy, match="cannot choose the candidate"):
-        services.set_release_header(scene.service, actor=scene.requester, header="open", reason="now")
-
-
 def test_moving_an_alias_changes_nothing_that_is_served(scene: Scene) -> None:
     Service.objects.update(alias="production")
     set_alias(actor=scene.requester, model=scene.v2.model, alias="production", version=scene.v2, reason="x")
