@@ -79,7 +79,7 @@ def test_an_alias_moves_and_remembers(terminal: Terminal, developer: str) -> Non
     version_of(team("vision"), "tiny:v2")
     for name in ("v1", "v2"):
         said = terminal("alias", "set", "production", f"tiny:{name}", "--reason", f"because {name}")
-        assert (said.status, said.out) == (0, f"tiny:production is {name}\n")
+        assert (said.status, said.out) == (0, f"tiny:production points at {name}\n")
 
     said = terminal(*JSON, "alias", "history", "production", "--model", "tiny")
 
@@ -195,7 +195,7 @@ def test_a_server_that_stays_away_is_given_up() -> None:
     transport = httpx2.MockTransport(lambda _request: httpx2.Response(503))
     with (
         Client(URL, "slp_x", transport=transport, sleep=lambda _seconds: None) as client,
-        pytest.raises(CommandFailed, match="it answers 503") as failed,
+        pytest.raises(CommandFailed, match="HTTP status 503") as failed,
     ):
         client.create(at("models"), {"name": "tiny"})
     assert failed.value.exit is Exit.UNREACHABLE

@@ -155,7 +155,7 @@ def test_what_picklescan_says_is_shown_as_advice(typing: Terminal, library: Libr
     (directory / "odd.pkl").write_bytes(pickle.dumps(os.system))
     assert typing("models", "import", "tiny", directory).status == 0
     shown = " ".join(typing("models", "show", "tiny:v1").out.split())
-    assert "pickle odd.pkl picklescan names posix.system (dangerous)." in shown
+    assert "pickle odd.pkl picklescan reports posix.system (dangerous)." in shown
     assert "pickle plain.pkl picklescan names nothing, which proves nothing." in shown
 
 
