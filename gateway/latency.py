@@ -1,7 +1,6 @@
 """Latency histograms as the gateway keeps them: cumulative counts by upper bound. Pure."""
 
 import math
-from bisect import bisect_left
 from itertools import pairwise
 
 Histogram = tuple[tuple[float, int], ...]
@@ -20,13 +19,6 @@ samples in bins of two digits: at these bounds its counts are exact, elsewhere i
 
 def total(histogram: Histogram) -> int:
     return histogram[-1][1] if histogram else 0
-
-
-def histogram_of(samples_ms: list[float]) -> Histogram:
-    ordered = sorted(samples_ms)
-    bounds = (*BOUNDS_MS, math.inf)
-    # A sample on a bound belongs to it, as "at or below" says.
-    return tuple((bound, bisect_left(ordered, math.nextafter(bound, math.inf))) for bound in bounds)
 
 
 def since(before: Histogram, after: Histogram) -> Histogram:
@@ -59,24 +51,3 @@ def quantile_ms(histogram: Histogram, share: float) -> float | None:
                 return low
             return low + (high - low) * max(wanted - below, 0) / (at_or_below - below)
     return histogram[-2][0] if len(histogram) > 1 else None
-
-
-def bound_at(histogram: Histogram, share: float) -> float | None:
-    """The lowest bound that at least `share` of the requests stayed at or below; None without requests.
-
-    Where `quantile_ms` estimates, this is a line on which both sides can be counted exactly (`slower_than`).
-    """
-    requests = total(histogram)
-    if not requests:
-        return None
-    return next(bound for bound, count in histogram if count >= share * requests)
-
-
-def slower_than(histogram: Histogram, bound_ms: float) -> int:
-    """Requests above `bound_ms`, which must be one of the histogram's bounds (ValueError otherwise)."""
-    if not histogram:
-        return 0
-    for bound, count in histogram:
-        if bound == bound_ms:
-            return total(histogram) - count
-    raise ValueError(f"{bound_ms} ms is not a bound of this histogram.")

@@ -52,10 +52,6 @@ class Route(models.Model):
     """When the gateway took the present wish; None while it has not."""
     problem = models.TextField(blank=True)
     """Why it has not, in words."""
-    observed_requests = models.PositiveBigIntegerField(default=0)
-    """Requests in the last measurement of the split; 0 before the first."""
-    observed_percent = models.FloatField(null=True)
-    observed_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints: ClassVar = [

@@ -1,6 +1,5 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db.models import QuerySet
@@ -11,23 +10,11 @@ from gateway.backends import backend
 from gateway.backends.base import Health
 from gateway.errors import GatewayError, UnknownRoute
 from gateway.history import Answered, Stretch, answered, minute_of, stretches, unpacked
-from gateway.models import Route, TrafficReading, Watch
-from gateway.routes import Endpoint, Fence
+from gateway.models import Route, TrafficReading
+from gateway.routes import Endpoint
 from gateway.traffic import TargetCounts, TargetTraffic, rates
 
 LATELY, HALF_A_MINUTE = timedelta(minutes=3), timedelta(seconds=30)
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """A service's traffic as asked and as last measured, in percent of the candidate."""
-
-    desired_percent: int
-    is_applied: bool
-    observed_percent: float | None
-    """None before the first measurement, and when it saw no request."""
-    observed_requests: int
-    observed_at: datetime | None
 
 
 def routes() -> QuerySet[Route]:
@@ -41,22 +28,6 @@ def route(service: str) -> Route:
     if found is None:
         raise UnknownRoute(_("%(service)s has no route.") % {"service": service})
     return found
-
-
-def next_fence(service: str) -> Fence:
-    """The fence for a writer that is no release: after whoever wrote last, before any later release."""
-    last = Route.objects.filter(service=service).first()
-    return Fence(last.writer, last.writer_turn + 1) if last else Fence(0, 1)
-
-
-def split(route: Route) -> Split:
-    return Split(
-        desired_percent=route.candidate_percent,
-        is_applied=route.applied_at is not None,
-        observed_percent=route.observed_percent,
-        observed_requests=route.observed_requests,
-        observed_at=route.observed_at,
-    )
 
 
 def counts(route: Route) -> Mapping[str, TargetCounts]:
@@ -82,11 +53,6 @@ def traffic(
 def ready_endpoints(target: str) -> frozenset[Endpoint]:
     """Workers that the gateway itself finds ready. Raises GatewayUnreachable."""
     return backend().ready_endpoints(target)
-
-
-def last_seen() -> Watch:
-    """How the gateway was when it was last looked at, at most some seconds ago."""
-    return Watch.objects.get(pk=1)
 
 
 def health() -> Health:

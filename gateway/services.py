@@ -18,7 +18,7 @@ from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel
 from gateway.backends import backend, checks
-from gateway.backends.base import Endpoint, Fence, ObservedSplit, RouteSpec, TargetCounts
+from gateway.backends.base import Endpoint, Fence, RouteSpec
 from gateway.errors import GatewayError, InvalidRoute, StaleFence, UnknownRoute
 from gateway.events import RouteChanged
 from gateway.models import Route, Watch, sealed_key
@@ -126,23 +126,6 @@ def sync_workers(deployment: str) -> None:
     seen = fleet.endpoints(deployment)
     endpoints = [Endpoint(address, port) for address, port in seen.addresses]
     sync_endpoints(deployment, endpoints, observed_at=seen.observed_at)
-
-
-def observe_split(service: str, *, since: Mapping[str, TargetCounts]) -> ObservedSplit:
-    """Measure what was really routed since that reading, and keep it with the route.
-
-    Raises UnknownRoute, GatewayUnreachable.
-    """
-    row = Route.objects.filter(service=service, removed_at__isnull=True).first()
-    if row is None:
-        raise UnknownRoute(_("%(service)s has no route.") % {"service": service})
-    seen = backend().observed_weights(service, since=since)
-    Route.objects.filter(pk=row.pk).update(
-        observed_requests=seen.total,
-        observed_percent=seen.percent(row.candidate_target) if row.candidate_target else None,
-        observed_at=timezone.now(),
-    )
-    return seen
 
 
 def reapply(row: Route) -> None:

@@ -39,22 +39,6 @@ class TargetCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class ObservedSplit:
-    """What was really routed between two readings, forced requests left out."""
-
-    requests: Mapping[str, int]
-    """Requests per target name, counted as they arrived."""
-
-    @property
-    def total(self) -> int:
-        return sum(self.requests.values())
-
-    def percent(self, target: str) -> float | None:
-        """Share of `target` in percent, or None when nothing was routed."""
-        return 100 * self.requests.get(target, 0) / self.total if self.total else None
-
-
-@dataclass(frozen=True, slots=True)
 class Quantiles:
     """Milliseconds; None without a good answer in the stretch."""
 

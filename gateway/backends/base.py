@@ -6,13 +6,12 @@ from datetime import datetime
 from typing import Protocol
 
 from gateway.routes import Endpoint, Fence, RouteSpec, Side, Target
-from gateway.traffic import ObservedSplit, TargetCounts
+from gateway.traffic import TargetCounts
 
 __all__ = [
     "Endpoint",
     "Fence",
     "Health",
-    "ObservedSplit",
     "RouteSpec",
     "Side",
     "Target",
@@ -75,12 +74,6 @@ class TrafficBackend(Protocol):
 
         `taken_after`: a reading of half a second ago (two, where readings take long) will do, if it was begun
         after that moment; it may lack the time to first byte.
-        Raises UnknownRoute, GatewayUnreachable.
-        """
-
-    def observed_weights(self, route: str, *, since: Mapping[str, TargetCounts]) -> ObservedSplit:
-        """What was routed since an earlier reading of `counts`; since the gateway's start if that was later.
-
         Raises UnknownRoute, GatewayUnreachable.
         """
 

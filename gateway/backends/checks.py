@@ -2,11 +2,11 @@
 
 import ipaddress
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import get_args
 
-from gateway.backends.base import Endpoint, Fence, RouteSpec, Target, TargetCounts
+from gateway.backends.base import Endpoint, Fence, RouteSpec, Target
 from gateway.errors import InvalidEndpoint, InvalidRoute, StaleFence
 from gateway.routes import ReleaseHeader
 
@@ -69,17 +69,6 @@ def refuse_stale(route: str, *, last: Fence | None, fence: Fence) -> None:
         raise StaleFence(
             f"Route {route} was set by {last.holder}/{last.turn} since; {fence.holder}/{fence.turn} is late."
         )
-
-
-def routed_since(before: TargetCounts | None, after: TargetCounts) -> int:
-    """Requests routed between two readings; all of the later when the counters started again in between."""
-    if before is None or before.epoch != after.epoch or before.routed > after.routed:
-        return after.routed
-    return after.routed - before.routed
-
-
-def split_since(before: Mapping[str, TargetCounts], after: Mapping[str, TargetCounts]) -> dict[str, int]:
-    return {name: routed_since(before.get(name), counts) for name, counts in after.items()}
 
 
 def _check_target(spec: RouteSpec, target: Target) -> None:

@@ -13,7 +13,6 @@ from gateway.backends.base import (
     Endpoint,
     Fence,
     Health,
-    ObservedSplit,
     RouteSpec,
     Side,
     Target,
@@ -154,9 +153,6 @@ class FakeGateway:
         self._must_run()
         self._spec(route)
         return {name: self._counts(route, name) for name in self._state.targets_of(route)}
-
-    def observed_weights(self, route: str, *, since: Mapping[str, TargetCounts]) -> ObservedSplit:
-        return ObservedSplit(checks.split_since(since, self.counts(route)))
 
     def health(self) -> Health:
         return Health(self._runs, "The fake gateway runs." if self._runs else "The fake gateway is stopped.")

@@ -24,6 +24,7 @@ from gateway.errors import (
 from gateway.latency import BOUNDS_MS, since, total
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import Answer, Client
+from tests.gateway.counting import routed_since
 from tests.patience import eventually
 
 OPEN = partial(RouteSpec, "chat", release_header="open")
@@ -141,11 +142,11 @@ def test_the_split_lies_in_its_binomial_interval(world: World) -> None:
         world.gateway.set_weights("chat", candidate_percent=percent, fence=Fence(1, turn))
         before = world.gateway.counts("chat")
         answers = world.send(400)
-        split = world.gateway.observed_weights("chat", since=before)
-        assert split.total == 400
-        assert split.requests[CANARY.name] == answers.get(CANARY.version, 0)
-        spread = 4.5 * math.sqrt(400 * percent * (100 - percent)) / 400
-        assert split.percent(CANARY.name) == pytest.approx(percent, abs=spread)
+        routed = routed_since(before, world.gateway.counts("chat"))
+        assert sum(routed.values()) == 400
+        assert routed[CANARY.name] == answers.get(CANARY.version, 0)
+        spread = 4.5 * math.sqrt(400 * percent * (100 - percent)) / 100
+        assert routed[CANARY.name] == pytest.approx(4 * percent, abs=spread)
 
 
 def test_a_share_is_set_absolutely(world: World) -> None:
@@ -162,8 +163,7 @@ def test_a_client_can_force_its_side_and_does_not_count_in_the_split(world: Worl
     assert world.send(20, release="canary") == {CANARY.version: 20}
     assert world.send(30, release="stable") == {STABLE.version: 30}
     assert world.send(10) == {STABLE.version: 10}
-    split = world.gateway.observed_weights("chat", since=before)
-    assert split.requests == {STABLE.name: 10, CANARY.name: 0}
+    assert routed_since(before, world.gateway.counts("chat")) == {STABLE.name: 10, CANARY.name: 0}
     counts = world.gateway.counts("chat")
     assert counts[CANARY.name].forced_requests == 20
     assert counts[STABLE.name].forced_requests == 30
@@ -292,7 +292,7 @@ def test_a_share_for_an_unknown_route_is_refused(world: World) -> None:
     with pytest.raises(UnknownRoute):
         world.gateway.set_weights("chat", candidate_percent=10, fence=Fence(1, 1))
     with pytest.raises(UnknownRoute):
-        world.gateway.observed_weights("chat", since={})
+        world.gateway.counts("chat")
 
 
 MISROUTED = [
@@ -330,8 +330,10 @@ def test_the_candidate_takes_over_as_stable_and_the_last_counts_of_the_former_ar
     sent = world.send(40)
     world.gateway.apply_route(OPEN(CANARY, None, 0), fence=Fence(1, 2))
     assert world.send(10) == {CANARY.version: 10}
-    split = world.gateway.observed_weights("chat", since=before)
-    assert split.requests == {STABLE.name: sent[STABLE.version], CANARY.name: sent[CANARY.version] + 10}
+    assert routed_since(before, world.gateway.counts("chat")) == {
+        STABLE.name: sent[STABLE.version],
+        CANARY.name: sent[CANARY.version] + 10,
+    }
 
 
 def test_a_version_with_a_percent_sign_arrives_as_it_is(world: World) -> None:
@@ -369,7 +371,7 @@ def test_a_restart_changes_the_epoch_and_keeps_the_routes(world: World) -> None:
     after = world.gateway.counts("chat")
     assert after[CANARY.name].epoch != before[CANARY.name].epoch
     assert after[CANARY.name].requests == 4
-    assert world.gateway.observed_weights("chat", since=before).requests[CANARY.name] == 4
+    assert routed_since(before, after)[CANARY.name] == 4
 
 
 def test_what_is_asked_while_it_is_down_is_taken_when_it_starts(world: World) -> None:

@@ -10,11 +10,13 @@ from common.actor import Actor
 from gateway import selectors, services
 from gateway.backends import backend
 from gateway.backends.envoy import EnvoyFiles
+from gateway.models import Watch
 from gateway.reconcilers import KeepGateway
 from gateway.routes import Endpoint, Fence, RouteSpec
-from gateway.split import is_plausible
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
+from releases.split import interval_percent
 from tests.crash.harness import Clock, worker
+from tests.gateway.counting import routed_since
 from tests.patience import eventually
 
 ANN = Actor(name="ann", user_id=1, via="web")
@@ -54,9 +56,10 @@ def test_a_row_reaches_the_client_and_survives_the_loss_of_the_files(embedded: E
     services.set_weights("chat", candidate_percent=40, fence=Fence(1, 2), actor=ANN)
     for _ in range(100):
         assert embedded.get("/chat/v1").status == 200
-    seen = services.observe_split("chat", since=before)
-    assert seen.total == 100
-    assert is_plausible(seen.requests[CANARY.name], seen.total, candidate_percent=40)
+    routed = routed_since(before, selectors.counts(row))
+    assert sum(routed.values()) == 100
+    low, high = interval_percent(100, 40)
+    assert low <= routed[CANARY.name] <= high
 
     embedded.kill()
     shutil.rmtree(embedded.layout.run_dir)
@@ -65,7 +68,7 @@ def test_a_row_reaches_the_client_and_survives_the_loss_of_the_files(embedded: E
     clock = Clock()
     clock.pass_(KeepGateway.every)
     worker([KeepGateway()], clock).sweep()
-    assert selectors.last_seen().is_healthy
+    assert Watch.objects.get().is_healthy
     assert selectors.health().ok
     tell_workers(embedded)
     assert embedded.get("/chat/v1", x_release="canary").version == CANARY.version

@@ -5,15 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.latency import (
-    BOUNDS_MS,
-    bound_at,
-    histogram_of,
-    quantile_ms,
-    since,
-    slower_than,
-    total,
-)
+from gateway.latency import BOUNDS_MS, quantile_ms, since, total
+from tests.gateway.counting import histogram_of
 
 samples = st.lists(st.floats(0.01, 400_000), min_size=1, max_size=200)
 
@@ -57,26 +50,12 @@ def test_a_quantile_lies_in_the_bucket_of_the_true_one(values: list[float], shar
     assert low <= found <= min(high, BOUNDS_MS[-1])
 
 
-@given(samples, st.floats(0, 1))
-def test_both_sides_of_a_bound_can_be_counted(values: list[float], share: float) -> None:
-    histogram = histogram_of(values)
-    line = bound_at(histogram, share)
-    assert line is not None
-    at_or_below = sum(value <= line for value in values)
-    assert at_or_below >= share * len(values)
-    assert slower_than(histogram, line) == len(values) - at_or_below
-
-
 def test_nothing_has_no_quantile() -> None:
     assert quantile_ms((), 0.5) is None
     assert quantile_ms(histogram_of([]), 0.5) is None
-    assert bound_at((), 0.5) is None
-    assert slower_than((), 100.0) == 0
     assert total(()) == 0
 
 
-def test_what_is_no_share_or_no_bound_is_refused() -> None:
+def test_what_is_no_share_is_refused() -> None:
     with pytest.raises(ValueError, match="share"):
         quantile_ms(histogram_of([1]), 95)
-    with pytest.raises(ValueError, match="not a bound"):
-        slower_than(histogram_of([1]), 123.4)

@@ -164,15 +164,9 @@ def test_a_removed_route_is_remembered_by_its_fence(gateway: FakeGateway) -> Non
         services.set_weights("chat", candidate_percent=1, fence=Fence(3, 9), actor=ANN)
     with pytest.raises(StaleFence):
         services.set_route(BOTH, fence=Fence(3, 7), actor=ANN)
-    again = services.set_route(BOTH, fence=selectors.next_fence("chat"), actor=ANN)
+    again = services.set_route(BOTH, fence=Fence(4, 1), actor=ANN)
     assert again.removed_at is None
     assert gateway.wished_route("chat") == BOTH
-
-
-def test_the_service_itself_writes_after_the_last_release_and_before_the_next(gateway: FakeGateway) -> None:
-    assert selectors.next_fence("chat") == Fence(0, 1)
-    services.set_route(BOTH, fence=Fence(4, 2), actor=ANN)
-    assert Fence(4, 2) < selectors.next_fence("chat") < Fence(5, 0)
 
 
 def test_removing_what_never_was_is_no_error(gateway: FakeGateway) -> None:
@@ -240,21 +234,6 @@ def test_the_database_refuses_a_share_without_a_candidate(gateway: FakeGateway) 
     for wrong in ({"candidate_target": ""}, {"candidate_percent": 101}, {"candidate_target": "chat-1"}):
         with pytest.raises(IntegrityError), transaction.atomic():
             Route.objects.filter(pk=row.pk).update(**wrong)
-
-
-def test_the_observed_split_is_kept_with_the_route(gateway: FakeGateway) -> None:
-    row = services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
-    assert selectors.split(row).observed_percent is None
-    before = selectors.counts(row)
-    sent = gateway.send("chat", 1000)
-    seen = services.observe_split("chat", since=before)
-    split = selectors.split(selectors.route("chat"))
-    assert split.desired_percent == 10
-    assert split.is_applied
-    assert split.observed_requests == seen.total == 1000
-    assert split.observed_percent == pytest.approx(sent[CANARY.name] / 10)
-    with pytest.raises(UnknownRoute):
-        services.observe_split("nobody", since={})
 
 
 def test_traffic_is_told_per_target(gateway: FakeGateway) -> None:

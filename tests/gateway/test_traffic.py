@@ -1,12 +1,9 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from gateway.latency import histogram_of
-from gateway.split import interval, is_plausible
 from gateway.traffic import TargetCounts, rates
+from tests.gateway.counting import histogram_of
 
 NOTHING = TargetCounts(
     epoch="1",
@@ -65,31 +62,3 @@ def test_without_requests_there_is_no_share_and_no_quantile() -> None:
 def test_two_readings_need_time_between_them() -> None:
     with pytest.raises(ValueError):
         rates({}, {}, 0)
-
-
-def test_a_split_is_judged_by_the_exact_binomial() -> None:
-    # scipy.stats.binomtest(k, 100, 0.1), two tails of 0.0005 each
-    assert interval(100, 10) == (2, 21)
-    assert interval(1000, 50) == (448, 552)
-    assert is_plausible(0, 0, candidate_percent=50)
-    assert is_plausible(0, 50, candidate_percent=0)
-    assert not is_plausible(1, 50, candidate_percent=0)
-    assert not is_plausible(49, 50, candidate_percent=100)
-
-
-@given(st.integers(1, 3000), st.integers(1, 99))
-def test_the_interval_holds_the_expected_and_mirrors(total: int, percent: int) -> None:
-    low, high = interval(total, percent)
-    assert 0 <= low <= total * percent / 100 <= high <= total
-    assert interval(total, 100 - percent) == (total - high, total - low)
-
-
-def test_an_interval_of_a_million_requests_is_quick_and_narrow() -> None:
-    low, high = interval(1_000_000, 5)
-    assert 49_000 < low < 50_000 < high < 51_000
-
-
-def test_impossible_counts_are_refused() -> None:
-    for candidate, total, percent in ((-1, 5, 10), (6, 5, 10), (1, 5, 101)):
-        with pytest.raises(ValueError):
-            is_plausible(candidate, total, candidate_percent=percent)

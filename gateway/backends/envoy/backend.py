@@ -7,7 +7,7 @@ from time import monotonic, sleep
 
 from common.files import sweep_leftovers
 from gateway.backends import checks
-from gateway.backends.base import Endpoint, Fence, Health, ObservedSplit, RouteSpec, TargetCounts
+from gateway.backends.base import Endpoint, Fence, Health, RouteSpec, TargetCounts
 from gateway.backends.envoy import access_log, proof, readings
 from gateway.backends.envoy.admin import (
     CLUSTERS,
@@ -160,9 +160,6 @@ class EnvoyFiles:
             epoch = self._admin.epoch(connection)
             numbers = self._admin.stats(connection, readings.pattern(routes, names))
         return readings.Reading(begun, routes, epoch, numbers)
-
-    def observed_weights(self, route: str, *, since: Mapping[str, TargetCounts]) -> ObservedSplit:
-        return ObservedSplit(checks.split_since(since, self.counts(route)))
 
     def health(self) -> Health:
         files = {
