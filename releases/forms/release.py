@@ -38,7 +38,6 @@ class ReleaseForm(forms.Form):
         max_length=MAX_REASON,
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text=_("Only where the plan falls short of the release policy. It is recorded."),
     )
 
     def __init__(
@@ -53,6 +52,11 @@ class ReleaseForm(forms.Form):
         if data is None and not may(actor, Right.RELEASES_BYPASS, service.team):
             del self.fields["bypass"]
         offer_images(self, catalogue.usable_by(service.team).filter(engine=service.engine).order_by("name"))
+
+    @property
+    def main_fields(self) -> list[forms.BoundField]:
+        """All but the reason for a bypass, which is asked for only beside a plan that falls short."""
+        return [field for field in self.visible_fields() if field.name != "bypass"]
 
     def chosen_version(self) -> Version | None:
         """The one that the browser shows as chosen: the first unless told otherwise."""
