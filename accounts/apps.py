@@ -9,9 +9,10 @@ class AccountsConfig(AppConfig):
         from accounts import login
         from accounts.api import authentication  # noqa: F401  (registers how the schema shows it)
         from accounts.finder import find_people
+        from accounts.pruning import RULES
         from accounts.reconcilers import AuditExportReconciler, EndpointReconciler, EventReconciler
         from common.pages import search, subjects
-        from common.reconcile import kernel
+        from common.reconcile import kernel, pruning
 
         subjects.offer("accounts.user", _("Person"), "/settings/people/{username}/")
         subjects.offer("accounts.team", _("Team"), "/settings/teams/{name}/")
@@ -21,4 +22,5 @@ class AccountsConfig(AppConfig):
         kernel.register(AuditExportReconciler())
         kernel.register(EventReconciler())
         kernel.register(EndpointReconciler())
+        pruning.offer(*RULES)
         search.offer("People", find_people)

@@ -1,4 +1,6 @@
-from typing import ClassVar
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
 
 from django.db import models
 from django.utils import timezone
@@ -69,7 +71,10 @@ class Intent(models.Model):
     acted_at = models.DateTimeField(null=True)
 
     class Meta:
-        indexes: ClassVar = [models.Index(fields=["kind", "object_id", "intended_at"], name="intent_object")]
+        indexes: ClassVar = [
+            models.Index(fields=["kind", "object_id", "intended_at"], name="intent_object"),
+            models.Index(fields=["acted_at"], name="intent_finished", condition=models.Q(state="acted")),
+        ]
 
     def __str__(self) -> str:
         return f"{self.op_key} {self.state}"
@@ -138,3 +143,24 @@ class IdempotentAnswer(models.Model):
 
     def __str__(self) -> str:
         return f"{self.actor} {self.path} {self.key}"
+
+
+# The kernel, which its base belongs to, imports the rows above.
+from common.reconcile.rows import Singleton  # noqa: E402
+
+
+class Pruning(Singleton):
+    """Deletes what has been kept for long enough; see `common.reconcile.pruning`."""
+
+    passes = models.JSONField(default=dict, editable=False)
+    """By the key of its rule, what its last pass has done."""
+
+    class Meta(Singleton.Meta):
+        pass
+
+    def __str__(self) -> str:
+        return "pruning"
+
+    @classmethod
+    def seed(cls, now: datetime) -> Mapping[str, Any]:
+        return {"next_at": now + timedelta(hours=1)}

@@ -8,8 +8,9 @@ class ModelsRegistryConfig(AppConfig):
 
     def ready(self) -> None:
         from common.pages import search, subjects
-        from common.reconcile import kernel
+        from common.reconcile import kernel, pruning
         from models_registry.finder import find_models
+        from models_registry.pruning import RULES
         from models_registry.reconcilers.checks import CheckReconciler
         from models_registry.reconcilers.collections import CollectionReconciler
         from models_registry.reconcilers.exports import ExportReconciler
@@ -30,6 +31,7 @@ class ModelsRegistryConfig(AppConfig):
         kernel.register(CheckReconciler())
         kernel.register(FindingReconciler())
         kernel.register(UploadReconciler())
+        pruning.offer(*RULES)
         search.offer("Models", find_models)
         subjects.offer("models_registry.model", _("Model"), "/models/{name}/")
         subjects.offer("models_registry.version", _("Version"), "/models/{model__name}/{name}/")

@@ -34,6 +34,7 @@ urlpatterns = [
     path("models/+versions/", models.version_search, name="version-search"),
     path("models/+store/", storage.store_page, name="store-page"),
     path("models/+store/teams/", quotas.store_teams, name="store-teams"),
+    path("models/+store/kept/", storage.store_kept, name="store-kept"),
     path("models/+store/collect/", storage.collect, name="collect"),
     path("models/+store/check/", storage.check, name="check-store"),
     path("models/+store/repair/<int:pk>/", storage.repair, name="repair-blob"),

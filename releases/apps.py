@@ -9,7 +9,7 @@ class ReleasesConfig(AppConfig):
         from clusters.notes import register_deployment_notes
         from common import live
         from common.pages import search, subjects
-        from common.reconcile import kernel
+        from common.reconcile import kernel, pruning
         from models_registry.history import register_history
         from models_registry.onward import register_onward
         from models_registry.uses import register_fallback_check, register_uses
@@ -17,10 +17,12 @@ class ReleasesConfig(AppConfig):
         from releases.bake import warm_deployments
         from releases.history import releases_of
         from releases.onward import ReleaseOnward
+        from releases.pruning import RULES
         from releases.reconcilers import ReleaseReconciler
         from releases.selectors import CANDIDATES, STABLE_VERSIONS, ways_back
 
         kernel.register(ReleaseReconciler())
+        pruning.offer(*RULES)
         register_uses(STABLE_VERSIONS)
         register_uses(CANDIDATES)
         register_fallback_check(ways_back)

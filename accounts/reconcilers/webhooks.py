@@ -24,7 +24,6 @@ from common.webhooks.catalogue import Told
 from common.webhooks.sending import OK, Answer, post
 
 ACTOR = Actor.system("webhooks")
-KEPT_FOR = timedelta(days=30)
 DISABLED_AFTER = timedelta(days=3)
 """Of nothing but failures."""
 LONGEST_HISTORY = 30
@@ -59,7 +58,6 @@ class WriteOut(Step[WebhookEvent]):
             WebhookDelivery.objects.bulk_create(
                 WebhookDelivery(endpoint=endpoint, event=row, due_at=now) for endpoint in awake
             )
-            _prune(now)
 
         return rest(
             save={"body": webhooks.written_out(row.type, row.occurred_at, seen.told.data)}, write=hand_out
@@ -68,11 +66,6 @@ class WriteOut(Step[WebhookEvent]):
 
 def _forget(event: WebhookEvent) -> None:
     WebhookEvent.objects.filter(pk=event.pk).delete()
-
-
-def _prune(now: datetime) -> None:
-    old = WebhookEvent.objects.filter(occurred_at__lt=now - KEPT_FOR, next_at=None)
-    WebhookEvent.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:100])).delete()
 
 
 class EventReconciler(Reconciler[WebhookEvent]):

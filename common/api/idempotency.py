@@ -3,17 +3,20 @@
 The claim on a key is committed before the work, so that a second request sees it; the answer is written in
 the transaction of the work, so that neither exists without the other. A process that dies in between leaves
 a claim whose lease runs out, and the next request with that key does the work. Refusals are not kept: they
-changed nothing, and the same key may be tried again. Answers are kept for a day.
+changed nothing, and the same key may be tried again. Answers are kept for a day, or for what
+`SLIPWAY_KEEP_ANSWERS_DAYS` says, and not replayed after it.
 """
 
 import re
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import orjson
+from django.conf import settings
 from django.db import DatabaseError, transaction
+from django.db.models import Q, QuerySet
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
@@ -32,7 +35,6 @@ from common.models import IdempotentAnswer
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
 LEASE = timedelta(seconds=60)
-KEPT = timedelta(hours=24)
 _KEPT_HEADERS = ("ETag", "Location")
 _acceptable = re.compile(r"[\x21-\x7e]{1,255}")
 
@@ -83,9 +85,10 @@ def once(
     return response
 
 
-def forget_expired() -> int:
-    """Delete the answers that have been kept long enough; returns how many."""
-    return IdempotentAnswer.objects.filter(created_at__lt=timezone.now() - KEPT).delete()[0]
+def answers_before(before: datetime) -> QuerySet[IdempotentAnswer]:
+    """Those that were asked for before that moment, and on which nobody works."""
+    at_work = Q(status=None, lease_until__gte=before)
+    return IdempotentAnswer.objects.filter(created_at__lt=before).exclude(at_work).order_by("created_at")
 
 
 def _digest(body: object) -> str:
@@ -96,14 +99,18 @@ def _digest(body: object) -> str:
 
 def _claim(actor: Actor, *, path: str, key: str, body_hash: str, secret: bool) -> IdempotentAnswer:
     """This request's own claim, or the answer that is there (its `status` is set)."""
-    forget_expired()
     now = timezone.now()
     mine = {"claim": uuid.uuid4().hex, "lease_until": now + LEASE}
+    named = {
+        "actor": f"token {actor.token_id}" if actor.token_id else f"user {actor.user_id}",
+        "path": path,
+        "key": key,
+    }
+    if days := settings.SLIPWAY_KEEP_ANSWERS_DAYS:
+        # The promise ends to the second, however late the row is pruned.
+        answers_before(now - timedelta(days=days)).filter(**named).delete()
     row, created = IdempotentAnswer.objects.get_or_create(
-        actor=f"token {actor.token_id}" if actor.token_id else f"user {actor.user_id}",
-        path=path,
-        key=key,
-        defaults={"body_hash": body_hash, "created_at": now, "secret": secret, **mine},
+        **named, defaults={"body_hash": body_hash, "created_at": now, "secret": secret, **mine}
     )
     if created:
         return row

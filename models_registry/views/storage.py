@@ -13,6 +13,7 @@ from common.pages.access import signed_in
 from common.pages.answers import done, page, refusals_at_the_form
 from common.pages.forms import filled, reason_of
 from common.pages.listing import list_page
+from common.reconcile import pruning
 from models_registry import selectors, services
 from models_registry.forms import CollectionForm
 from models_registry.models import Finding
@@ -42,6 +43,14 @@ def store_page(request: HttpRequest) -> HttpResponse:
         or any(one.state in (FindingState.FOUND, FindingState.ASIDE) for one in findings),
     }
     return page(request, "models_registry/store.html", context, parts=("now",))
+
+
+@require_safe
+@signed_in
+def store_kept(request: HttpRequest) -> HttpResponse:
+    if not may_everywhere(of_request(request), Right.FLEET_OPERATE):
+        return page(request, "models_registry/store_closed.html", status=403)
+    return page(request, "models_registry/store_kept.html", {"kept": pruning.kept()}, parts=("kept",))
 
 
 @require_POST

@@ -117,13 +117,16 @@ def claim_of(root: Api, *, lease: timedelta) -> dict:
     }
 
 
-def test_answers_are_forgotten_after_a_day(root):
+def test_answers_are_given_again_for_as_many_days_as_is_set(root, settings):
     root.post("teams/", {"name": "vision"}, Idempotency_Key="k1")
     IdempotentAnswer.objects.update(created_at=timezone.now() - timedelta(hours=23))
     assert root.post("teams/", {"name": "vision"}, Idempotency_Key="k1").status_code == 201
     IdempotentAnswer.objects.update(created_at=timezone.now() - timedelta(hours=25))
-    root.post("teams/", {"name": "speech"}, Idempotency_Key="k2")
-    assert [row.key for row in IdempotentAnswer.objects.all()] == ["k2"]
+    settings.SLIPWAY_KEEP_ANSWERS_DAYS = 2
+    assert root.post("teams/", {"name": "vision"}, Idempotency_Key="k1")["Idempotency-Replayed"] == "true"
+    settings.SLIPWAY_KEEP_ANSWERS_DAYS = 1
+    assert root.post("teams/", {"name": "speech"}, Idempotency_Key="k1").status_code == 201
+    assert IdempotentAnswer.objects.count() == 1
 
 
 @pytest.mark.django_db(transaction=True)

@@ -562,7 +562,7 @@ def test_the_only_row_of_a_table_is_planted_once() -> None:
         )
 
     planted = count(process_kernel)
-    assert planted == 4
+    assert planted == 5
     for app in ("gateway", "accounts", "models_registry"):
         process_kernel.plant(app, "default")
     assert count(process_kernel) == planted

@@ -90,6 +90,8 @@ def test_production_starts_with_its_settings(tmp_path: Path) -> None:
         ("redis_url", "redis://", "names no host"),
         ("public_url", "slipway.example.org", "must start with http://"),
         ("https", "perhaps", "valid boolean"),
+        ("keep_syncs_days", "-1", "greater than or equal to 0"),
+        ("keep_answers_days", "1.5", "valid integer"),
         ("log_level", "LOUD", "'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
     ],
 )

@@ -13,7 +13,7 @@ from models_registry.errors import InUse
 from models_registry.models import AliasMove, Check, Finding, Model, Version, VersionFile
 from models_registry.services import archive_version, restore_version
 from models_registry.uses import uses
-from releases import selectors, services
+from releases import pruning, selectors, services
 from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable, NotWaiting, SeparationOfDuties
 from releases.models import Approval, EvidencePoint, Release, Service
 from releases.states import IN_MOTION, ReleaseState
@@ -102,9 +102,14 @@ def test_a_candidate_that_answers_errors_is_rolled_back_by_the_judge(scene: Scen
     assert verdict is not None
     assert verdict.decision == "roll_back"
     assert verdict.culprit == "errors"
-    assert EvidencePoint.objects.filter(release=scene.release).count() >= 1
+    points = EvidencePoint.objects.filter(release=scene.release)
+    assert points.count() >= 1
     assert scene.split() == {scene.stable: 500}
     assert scene.running(scene.candidate) == 0
+    [rule] = pruning.RULES
+    points.update(at=scene.clock() - timedelta(days=400))
+    assert not rule.due(scene.clock()).exists(), "its release has just ended"
+    assert set(rule.due(scene.clock() + timedelta(days=366))) == set(points)
 
 
 def test_a_candidate_that_is_slow_is_rolled_back_by_the_judge(scene: Scene) -> None:

@@ -280,15 +280,6 @@ def test_who_disables_an_endpoint_stops_what_is_on_its_way(endpoint, receiver, c
             refused()
 
 
-def test_old_events_are_forgotten(endpoint, receiver, clock):
-    happen(parcel_id=1)
-    deliver(clock)
-    WebhookEvent.objects.update(occurred_at=clock.at - timedelta(days=31))
-    happen(parcel_id=2)
-    deliver(clock)
-    assert [one.event.ids for one in WebhookDelivery.objects.select_related("event")] == [{"parcel_id": 2}]
-
-
 def test_wherever_a_worker_dies_the_event_arrives_and_only_an_unnoted_answer_is_asked_for_twice(
     endpoint: WebhookEndpoint, receiver: Receiver
 ):

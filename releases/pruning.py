@@ -1,0 +1,30 @@
+"""What of the releases' history is deleted once it has been kept for long enough.
+
+Releases, their steps, moves and approvals stay for good.
+"""
+
+from datetime import datetime
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext_lazy as _
+
+from common.reconcile.pruning import Rule
+from releases.models import EvidencePoint
+from releases.states import IN_MOTION
+
+
+def _points(before: datetime) -> QuerySet[EvidencePoint]:
+    """Of releases that are over."""
+    rows = EvidencePoint.objects.filter(at__lt=before, release__ended_at__lt=before)
+    return rows.exclude(release__state__in=IN_MOTION).order_by("pk")
+
+
+RULES = (
+    Rule(
+        EvidencePoint,
+        _("Points of the evidence charts of releases"),
+        "SLIPWAY_KEEP_EVIDENCE_DAYS",
+        _points,
+        kept=_("Charts of active releases stay, and the last verdict of every release."),
+    ),
+)
