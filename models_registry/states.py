@@ -152,6 +152,17 @@ class FindingState(TextChoices):
     """No version needs it."""
 
 
+_F = FindingState
+FINDING_MOVES: Machine[FindingState] = Machine(
+    {
+        _F.FOUND: {_F.ASIDE},
+        _F.ASIDE: {_F.LOST, _F.REPAIRED, _F.UNNEEDED},
+        # It is looked for again: somebody asks for that, or has brought the file.
+        _F.LOST: {_F.FOUND, _F.ASIDE},
+        _F.REPAIRED: set(),
+        _F.UNNEEDED: set(),
+    }
+)
 OPEN_FINDINGS = frozenset({FindingState.FOUND, FindingState.ASIDE, FindingState.LOST})
 """In these the versions that need the file cannot be released."""
 
@@ -218,3 +229,12 @@ class RunState(TextChoices):
     RUNNING = "running", _("Running")
     DONE = "done", _("Done")
     STOPPED = "stopped", _("Stopped")
+
+
+RUN_MOVES: Machine[RunState] = Machine(
+    {
+        RunState.RUNNING: {RunState.DONE, RunState.STOPPED},
+        RunState.DONE: set(),
+        RunState.STOPPED: set(),
+    }
+)

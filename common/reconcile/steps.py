@@ -74,13 +74,19 @@ def proceed(
 
 
 def move(
-    to: str, *, note: str = "", save: Mapping[str, Any] | None = None, after: timedelta | None = timedelta(0)
+    to: str,
+    *,
+    note: str = "",
+    save: Mapping[str, Any] | None = None,
+    write: Callable[[], None] | None = None,
+    after: timedelta | None = timedelta(0),
 ) -> Outcome:
     """The step is over and the row in another state: one that the kind's table of moves allows.
 
-    `after`: when its next step is due; None: when somebody wakes it.
+    `write`: what else belongs to this one, after `on_move`. `after`: when its next step is due; None: when
+    somebody wakes it.
     """
-    return Outcome(next_in=after, ends_step=True, save=save or {}, to=to, note=note)
+    return Outcome(next_in=after, ends_step=True, save=save or {}, write=write, to=to, note=note)
 
 
 def wait(
@@ -173,7 +179,10 @@ class Reconciler(ABC, Generic[Row]):
         return timedelta(seconds=min(2 ** min(attempts - 1, 6), 60))
 
     def on_move(self, row: Row, to: str, note: str) -> None:
-        """Write the history, the audit row and the events of a move from `row.state`, in its transaction."""
+        """Write the history, the audit row and the events of a move from `row.state`, in its transaction.
+
+        The columns saved with it are in the database by then, and not on `row`.
+        """
 
     def on_stuck(self, row: Row, reason: str) -> Mapping[str, Any]:
         """Columns to save when the kernel gives up; history may be written here, in the same transaction."""

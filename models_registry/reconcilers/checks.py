@@ -6,7 +6,7 @@ from datetime import datetime
 
 from common import audit
 from common.actor import Actor
-from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed, wait
+from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, move, proceed, wait
 from models_registry import files, selectors
 from models_registry.errors import CheckFailed, IntakeBusy
 from models_registry.models import Check, Finding, VersionFile
@@ -14,7 +14,7 @@ from models_registry.processes.checker import CheckProgress
 from models_registry.processes.job import WholeStore
 from models_registry.reconcilers.intake import LOOK_EVERY, Process, Seen, Start, last_words_path, launch
 from models_registry.services.storage import look_again
-from models_registry.states import WHOLE, FindingState, RunState
+from models_registry.states import RUN_MOVES, WHOLE, FindingState, RunState
 
 ACTOR = Actor.system("store check")
 
@@ -101,10 +101,8 @@ class LookForMissing(Step[Check]):
             for finding in Finding.objects.filter(state=FindingState.LOST):
                 if finding.sha256 not in seen and finding.found_by_id != row.pk:
                     look_again(finding)
-            detail = {"blobs": row.blobs_done, "damaged": row.damaged, "missing": len(seen)}
-            audit.record(ACTOR, "store.checked", subject=row, detail=detail)
 
-        return proceed(save={"missing": len(seen), "state": RunState.DONE, "ended_at": now}, write=write)
+        return move(RunState.DONE, save={"missing": len(seen), "ended_at": now}, write=write)
 
 
 def _record(finding: Finding) -> None:
@@ -122,6 +120,7 @@ def _record(finding: Finding) -> None:
 
 class CheckReconciler(Reconciler[Check]):
     model = Check
+    moves = RUN_MOVES
 
     def __init__(self, start: Start = launch) -> None:
         self._start = start
@@ -130,3 +129,8 @@ class CheckReconciler(Reconciler[Check]):
         if not row.is_running:
             return None
         return LookForMissing() if row.has_read else Read(row, self._start)
+
+    def on_move(self, row: Check, to: str, note: str) -> None:
+        row.refresh_from_db(fields=["missing"])
+        detail = {"blobs": row.blobs_done, "damaged": row.damaged, "missing": row.missing}
+        audit.record(ACTOR, "store.checked", subject=row, detail=detail)

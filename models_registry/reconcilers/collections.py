@@ -11,17 +11,18 @@ from django.db.models import QuerySet
 
 from common import audit
 from common.actor import Actor
-from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, wait
+from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, move, wait
 from models_registry import files
 from models_registry.models import Collection, Finding, UnreferencedBlob, Version
 from models_registry.reconcilers.fence import check_fence
-from models_registry.states import RunState
+from models_registry.states import RUN_MOVES, RunState
 from models_registry.store import PARTS, Reclaimed
 
 ACTOR = Actor.system("collector")
 AT_MOST_SECONDS = 4.0
 """After this long what was done is written down; a task has 20 s."""
 _AT_ONCE = 500
+FIGURES = ("blobs", "bytes", "waiting_blobs", "waiting_bytes", "deleted_blobs", "deleted_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,28 +137,25 @@ class Tidy(Step[Collection]):
             self._cleared = store.clear_quarantine(older_than=timedelta(days=days), keep=keep)
 
     def settle(self, row: Collection, seen: None, now: datetime) -> Outcome:
-        figures = {
-            "blobs": row.blobs,
-            "bytes": row.bytes,
-            "waiting_blobs": row.waiting_blobs,
-            "waiting_bytes": row.waiting_bytes,
+        deleted = {
             "deleted_blobs": row.deleted_blobs + self._cleared.blobs,
             "deleted_bytes": row.deleted_bytes + self._cleared.bytes,
         }
-
-        def write() -> None:
-            audit.record(ACTOR, "store.collected", subject=row, detail=figures)
-
-        return proceed(save={"state": RunState.DONE, "ended_at": now, **figures}, write=write)
+        return move(RunState.DONE, save={"ended_at": now, **deleted})
 
 
 class CollectionReconciler(Reconciler[Collection]):
     model = Collection
+    moves = RUN_MOVES
 
     def next_step(self, row: Collection, now: datetime) -> Step[Collection] | None:
         if not row.is_running:
             return None
         return CollectParts() if row.place < PARTS else Tidy()
+
+    def on_move(self, row: Collection, to: str, note: str) -> None:
+        figures = Collection.objects.values(*FIGURES).get(pk=row.pk)
+        audit.record(ACTOR, "store.collected", subject=row, detail=figures)
 
 
 def _marks(parts: range) -> QuerySet[UnreferencedBlob]:

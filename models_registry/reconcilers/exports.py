@@ -4,11 +4,11 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from functools import partial
 
 from common import audit, events
 from common.actor import Actor
-from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed, wait
+from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, wait
 from common.sealed import CannotUnseal
 from models_registry import files
 from models_registry.errors import IntakeBusy, SourceNotAllowed
@@ -20,11 +20,13 @@ from models_registry.processes.pusher import FILES
 from models_registry.reconcilers import intake
 from models_registry.reconcilers.fence import check_fence
 from models_registry.reconcilers.intake import LOOK_EVERY, LetGo, Process, Start, launch
+from models_registry.reconcilers.moves import moved
 from models_registry.services import exports
 from models_registry.sources import check_export_endpoint, export_target
 from models_registry.states import EXPORT_MOVES, OPEN_EXPORTS, ExportState
 
 ACTOR = Actor.system("exporter")
+_moved = partial(moved, OPEN_EXPORTS, bytes_per_second=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +79,10 @@ class Send(Step[Export]):
         if process.result is not None:
             return _judged(row, ExportResult.from_json(process.result), now)
         if seen.why_not:
-            return _moved(row, ExportState.FAILED, now, reason=seen.why_not)
+            return _moved(ExportState.FAILED, now, reason=seen.why_not)
         if process.has_given_up:
             why = self._process.why_given_up("The process that sent it")
-            return _moved(row, ExportState.FAILED, now, reason=why)
+            return _moved(ExportState.FAILED, now, reason=why)
         if row.state == ExportState.PAUSED:
             # Nothing is due until somebody wakes the row; the step goes on then.
             return wait(LOOK_EVERY) if process.is_busy else Outcome(next_in=None, ends_step=False)
@@ -93,25 +95,25 @@ def _judged(row: Export, result: ExportResult, now: datetime) -> Outcome:
         what, compared = f"Commit {result.commit[:12]}", "It was compared file by file."
         if row.is_to_slipway:
             what, compared = f"Version {result.commit} there", "Its digest is the same."
-        figures = {"bytes_done": row.bytes_total, "files_done": row.files_total}
         return _moved(
-            row,
             ExportState.DONE,
             now,
             reason=f"{what} {had}. {compared}",
             commit=result.commit,
-            **figures,
+            bytes_done=row.bytes_total,
+            files_done=row.files_total,
             **exports.FORGOTTEN,
         )
     if result.outcome == "failed":
-        return _moved(row, ExportState.FAILED, now, reason=result.reason)
+        return _moved(ExportState.FAILED, now, reason=result.reason)
     if row.state == ExportState.PAUSED:
         return Outcome(next_in=None, ends_step=False)
-    return _moved(row, ExportState.INTERRUPTED, now, reason=result.reason)
+    return _moved(ExportState.INTERRUPTED, now, reason=result.reason)
 
 
 class ExportReconciler(Reconciler[Export]):
     model = Export
+    moves = EXPORT_MOVES
 
     def __init__(self, start: Start = launch) -> None:
         self._start = start
@@ -121,18 +123,11 @@ class ExportReconciler(Reconciler[Export]):
             return Send(row, self._start)
         return LetGo[Export]() if row.is_held and row.state not in OPEN_EXPORTS else None
 
-
-def _moved(row: Export, to: ExportState, now: datetime, *, reason: str, **columns: Any) -> Outcome:
-    EXPORT_MOVES.check(ExportState(row.state), to)
-    ended = {} if to in OPEN_EXPORTS else {"ended_at": now}
-    detail = exports.told(row) | {"commit": columns.get("commit", "")}
-
-    def write() -> None:
-        team_id = row.version.model.team_id
-        audit.record(ACTOR, f"export.{to}", subject=row, reason=reason, detail=detail, team_id=team_id)
+    def on_move(self, row: Export, to: str, note: str) -> None:
         if to == ExportState.DONE:
+            row.refresh_from_db(fields=["commit"])
             events.publish(VersionExported(row.version_id, row.pk))
-
-    return proceed(
-        save={"state": to, "reason": reason, "bytes_per_second": 0, **ended, **columns}, write=write
-    )
+        team_id = row.version.model.team_id
+        audit.record(
+            ACTOR, f"export.{to}", subject=row, reason=note, detail=exports.told(row), team_id=team_id
+        )

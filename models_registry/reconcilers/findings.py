@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from common import audit, events
@@ -18,12 +19,14 @@ from models_registry.models import Finding, UnreferencedBlob, Version
 from models_registry.processes.job import RESULT
 from models_registry.reconcilers.fence import check_fence
 from models_registry.reconcilers.intake import LOOK_EVERY, LetGo, Process, Seen, Start, launch
+from models_registry.reconcilers.moves import moved
 from models_registry.services import versions
 from models_registry.services.hubs import token_of
 from models_registry.sources import source_of
-from models_registry.states import OPEN_FINDINGS, FindingState
+from models_registry.states import FINDING_MOVES, OPEN_FINDINGS, FindingState
 
 ACTOR = Actor.system("store check")
+_moved = partial(moved, OPEN_FINDINGS, is_held=True)
 
 
 class SetAside(Step[Finding]):
@@ -39,7 +42,7 @@ class SetAside(Step[Finding]):
             _remove_directories(row)
 
     def settle(self, row: Finding, seen: None, now: datetime) -> Outcome:
-        return _moved(row, FindingState.ASIDE, now)
+        return _moved(FindingState.ASIDE, now, is_held=False)
 
 
 class Repair(Step[Finding]):
@@ -84,13 +87,13 @@ class Repair(Step[Finding]):
         version = self._version
         if version is None:
             if not selectors.versions_needing(row.sha256).exists():
-                return _moved(row, FindingState.UNNEEDED, now, reason="No version needs it any more.")
+                return _moved(FindingState.UNNEEDED, now, reason="No version needs it any more.")
             reason = row.reason or "No source of its versions can be read any more."
-            return _moved(row, FindingState.LOST, now, reason=reason)
+            return _moved(FindingState.LOST, now, reason=reason)
         if _is_back(row, version):
             is_fetched = self._result is not None or row.launches
             reason = f"From the source of {version}." if is_fetched else "Another import brought it."
-            return _moved(row, FindingState.REPAIRED, now, reason=reason)
+            return _moved(FindingState.REPAIRED, now, reason=reason)
         if self._result is None and not seen.has_given_up and not self._why_not:
             return wait(LOOK_EVERY, save=self._process.launched(now))
         # The next version's source is tried, in an intake of its own.
@@ -116,6 +119,7 @@ class LetGoOfRepair(LetGo[Finding]):
 
 class FindingReconciler(Reconciler[Finding]):
     model = Finding
+    moves = FINDING_MOVES
 
     def __init__(self, start: Start = launch) -> None:
         self._start = start
@@ -126,6 +130,12 @@ class FindingReconciler(Reconciler[Finding]):
         if row.state == FindingState.FOUND:
             return SetAside()
         return Repair(row, self._start) if row.state == FindingState.ASIDE else None
+
+    def on_move(self, row: Finding, to: str, note: str) -> None:
+        if to == FindingState.ASIDE:
+            # Gone already: a collection must not count it.
+            UnreferencedBlob.objects.filter(sha256=row.sha256).delete()
+        audit.record(ACTOR, f"finding.{to}", subject=row, reason=note)
 
 
 def _remove_directories(row: Finding) -> None:
@@ -141,16 +151,3 @@ def _is_back(row: Finding, version: Version) -> bool:
     except BlobMissing:
         return False
     return True
-
-
-def _moved(row: Finding, to: FindingState, now: datetime, *, reason: str = "") -> Outcome:
-    is_over = to not in OPEN_FINDINGS
-
-    def write() -> None:
-        if to == FindingState.ASIDE:
-            # Gone already: a collection must not count it.
-            UnreferencedBlob.objects.filter(sha256=row.sha256).delete()
-        audit.record(ACTOR, f"finding.{to}", subject=row, reason=reason)
-
-    save = {"state": to, "reason": reason, "is_held": to != FindingState.ASIDE}
-    return proceed(save=save | ({"ended_at": now} if is_over else {}), write=write)

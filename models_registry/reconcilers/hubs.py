@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from functools import partial
 
 from common import audit
 from common.actor import Actor
@@ -11,6 +11,7 @@ from common.sealed import CannotUnseal
 from models_registry.hub.base import HubError, HubUnreachable, NameUnresolved, RateLimited
 from models_registry.hub.kinds import hub_at
 from models_registry.models import HubSource, HubSync, Version
+from models_registry.reconcilers.moves import moved
 from models_registry.services import hubs, versions
 from models_registry.sources import AllowedRepository, trusted_hosts
 from models_registry.states import FETCHING_SYNCS, OPEN_SYNCS, SYNC_MOVES, SyncState, VersionState
@@ -18,6 +19,7 @@ from models_registry.states import FETCHING_SYNCS, OPEN_SYNCS, SYNC_MOVES, SyncS
 ACTOR = Actor.system("hub sync")
 SCHEDULE = Actor.system("schedule")
 NOTICE = Actor.system("notice of the hub")
+_moved = partial(moved, OPEN_SYNCS)
 LOOK_EVERY = timedelta(seconds=1)
 LOOK_AT_PAUSED_EVERY = timedelta(seconds=10)
 LOOK_AGAIN_AFTER = timedelta(seconds=10)
@@ -113,11 +115,11 @@ class Resolve(Step[HubSync]):
                 return wait(after, save={"reason": f"{seen.error} Asking again."})
         if seen.error:
             cause = seen.error.cause if isinstance(seen.error, HubError) else ""
-            return _moved(row, SyncState.FAILED, now, reason=str(seen.error), cause=cause)
+            return _moved(SyncState.FAILED, now, reason=str(seen.error), cause=cause)
         if row.source.model.deleted_at or row.source.deleted_at:
-            return _moved(row, SyncState.FAILED, now, reason="Its model or its source was deleted meanwhile.")
+            return _moved(SyncState.FAILED, now, reason="Its model or its source was deleted meanwhile.")
         if seen.known and (words := _is_enough(seen.known, is_scheduled=row.is_scheduled)):
-            return _moved(row, SyncState.CURRENT, now, reason=words, commit=seen.commit, version=seen.known)
+            return _moved(SyncState.CURRENT, now, reason=words, commit=seen.commit, version=seen.known)
         return self._import(row, seen, now)
 
     @staticmethod
@@ -129,7 +131,6 @@ class Resolve(Step[HubSync]):
             hub_source=source.pk,
             commit=seen.commit,
         )
-        outcome = _moved(row, SyncState.FETCHING, now, commit=seen.commit)
 
         def write() -> None:
             version = seen.known
@@ -145,10 +146,8 @@ class Resolve(Step[HubSync]):
             elif version.state != VersionState.IMPORTING:
                 versions.again(version, actor=ACTOR, source=wanted)
             HubSync.objects.filter(pk=row.pk).update(version=version)
-            if outcome.write:
-                outcome.write()
 
-        return proceed(save=outcome.save, write=write)
+        return _moved(SyncState.FETCHING, now, commit=seen.commit, write=write)
 
 
 def _is_same(version: Version, source: HubSource) -> bool:
@@ -184,34 +183,33 @@ class Follow(Step[HubSync]):
         if seen.state == VersionState.READY:
             return _done(row, seen, now)
         if seen.state == VersionState.ARCHIVED:
-            return _moved(row, SyncState.DONE, now, reason=f"{seen} was ready, and is archived by now.")
+            return _moved(SyncState.DONE, now, reason=f"{seen} was ready, and is archived by now.")
         if seen.state == VersionState.REFUSED:
-            return _moved(row, SyncState.REFUSED, now, reason=seen.reason)
+            return _moved(SyncState.REFUSED, now, reason=seen.reason)
         if seen.state != VersionState.IMPORTING:
             reason = seen.reason or f"{seen} is {seen.state}."
-            return _moved(row, SyncState.FAILED, now, reason=reason, cause=seen.scan.get("cause", ""))
+            return _moved(SyncState.FAILED, now, reason=reason, cause=seen.scan.get("cause", ""))
         if not seen.is_paused and row.state != SyncState.FETCHING:
-            return _moved(row, SyncState.FETCHING, now, cause="")
+            return _moved(SyncState.FETCHING, now, cause="")
         if seen.is_paused and row.state == SyncState.FETCHING:
             cause = seen.scan.get("cause", "")
-            return _moved(row, SyncState.INTERRUPTED, now, reason=seen.reason, cause=cause)
+            return _moved(SyncState.INTERRUPTED, now, reason=seen.reason, cause=cause)
         return wait(LOOK_AT_PAUSED_EVERY if seen.is_paused else LOOK_EVERY)
 
 
 def _done(row: HubSync, version: Version, now: datetime) -> Outcome:
-    outcome = _moved(row, SyncState.DONE, now, reason=f"{version} is ready.")
+    ready = f"{version} is ready."
 
     def write() -> None:
-        if outcome.write:
-            outcome.write()
         if told := hubs.hand_on(row.source, version):
-            HubSync.objects.filter(pk=row.pk).update(reason=f"{version} is ready. {told}")
+            HubSync.objects.filter(pk=row.pk).update(reason=f"{ready} {told}")
 
-    return proceed(save=outcome.save, write=write)
+    return _moved(SyncState.DONE, now, reason=ready, write=write)
 
 
 class HubSyncReconciler(Reconciler[HubSync]):
     model = HubSync
+    moves = SYNC_MOVES
     lease = timedelta(minutes=3)
     """Longer than a hub may take to say which commit a revision is."""
 
@@ -220,12 +218,5 @@ class HubSyncReconciler(Reconciler[HubSync]):
             return Resolve()
         return Follow() if row.state in FETCHING_SYNCS else None
 
-
-def _moved(row: HubSync, to: SyncState, now: datetime, *, reason: str = "", **columns: Any) -> Outcome:
-    SYNC_MOVES.check(SyncState(row.state), to)
-    ended = {} if to in OPEN_SYNCS else {"ended_at": now}
-
-    def write() -> None:
-        audit.record(ACTOR, f"hub-sync.{to}", subject=row, reason=reason, team_id=row.source.model.team_id)
-
-    return proceed(save={"state": to, "reason": reason, **ended, **columns}, write=write)
+    def on_move(self, row: HubSync, to: str, note: str) -> None:
+        audit.record(ACTOR, f"hub-sync.{to}", subject=row, reason=note, team_id=row.source.model.team_id)

@@ -1,17 +1,19 @@
 """How an upload advances: it waits for parts, follows the version that is made of it, and lets go."""
 
 from datetime import datetime, timedelta
-from typing import Any
+from functools import partial
 
 from common import audit
 from common.actor import Actor
-from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
+from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, rest, wait
 from models_registry import files
 from models_registry.models import Upload, Version
 from models_registry.reconcilers.fence import check_fence
+from models_registry.reconcilers.moves import moved
 from models_registry.states import LIVE_UPLOADS, UPLOAD_MOVES, UploadState, VersionState
 
 ACTOR = Actor.system("uploads")
+_moved = partial(moved, LIVE_UPLOADS)
 EXPIRES_AFTER = timedelta(hours=24)
 LOOK_EVERY = timedelta(seconds=1)
 TIDY_EVERY = timedelta(seconds=5)
@@ -27,15 +29,12 @@ class Expire(Step[Upload]):
         if left > timedelta(0):
             return wait(left)
         why = f"Nothing came for {EXPIRES_AFTER // timedelta(hours=1)} hours."
-        outcome = _moved(row, UploadState.EXPIRED, now, reason=why)
 
-        def write() -> None:
+        def check() -> None:
             if not Upload.objects.filter(pk=row.pk, touched_at=row.touched_at).exists():
                 raise LeaseLost
-            if outcome.write:
-                outcome.write()
 
-        return proceed(save=outcome.save, write=write)
+        return _moved(UploadState.EXPIRED, now, reason=why, write=check)
 
 
 class Follow(Step[Upload]):
@@ -50,11 +49,11 @@ class Follow(Step[Upload]):
         if seen.state == VersionState.IMPORTING:
             return wait(LOOK_EVERY)
         if seen.state == VersionState.REFUSED:
-            return _moved(row, UploadState.REFUSED, now, reason=seen.reason)
+            return _moved(UploadState.REFUSED, now, reason=seen.reason)
         if seen.state == VersionState.FAILED:
             # What has come is kept: it can be completed again.
-            return _moved(row, UploadState.OPEN, now, reason=seen.reason, touched_at=now)
-        return _moved(row, UploadState.DONE, now, reason=f"{seen} is {seen.state}.")
+            return _moved(UploadState.OPEN, now, reason=seen.reason, touched_at=now)
+        return _moved(UploadState.DONE, now, reason=f"{seen} is {seen.state}.")
 
 
 class LetGo(Step[Upload]):
@@ -82,6 +81,7 @@ def _forget_contents(row: Upload) -> None:
 
 class UploadReconciler(Reconciler[Upload]):
     model = Upload
+    moves = UPLOAD_MOVES
 
     def next_step(self, row: Upload, now: datetime) -> Step[Upload] | None:
         if row.state == UploadState.OPEN:
@@ -90,12 +90,5 @@ class UploadReconciler(Reconciler[Upload]):
             return Follow()
         return LetGo() if row.is_held else None
 
-
-def _moved(row: Upload, to: UploadState, now: datetime, *, reason: str, **columns: Any) -> Outcome:
-    UPLOAD_MOVES.check(UploadState(row.state), to)
-    ended = {} if to in LIVE_UPLOADS else {"ended_at": now}
-
-    def write() -> None:
-        audit.record(ACTOR, f"upload.{to}", subject=row, reason=reason, team_id=row.model.team_id)
-
-    return proceed(save={"state": to, "reason": reason, **ended, **columns}, write=write)
+    def on_move(self, row: Upload, to: str, note: str) -> None:
+        audit.record(ACTOR, f"upload.{to}", subject=row, reason=note, team_id=row.model.team_id)
