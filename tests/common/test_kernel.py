@@ -11,7 +11,7 @@ from common import audit
 from common.actor import Actor
 from common.errors import Unavailable
 from common.models import AuditRecord, Intent
-from common.reconcile import Kernel, NotOutside, Operation, Singleton, again, proceed, wait
+from common.reconcile import Kernel, NotOutside, Operation, again, proceed, wait
 from common.reconcile import kernel as process_kernel
 from common.reconcile.trouble import Troubled, troubled
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Clock, Crash, die, dies, run_until_rest, worker
@@ -551,18 +551,3 @@ def test_what_is_stuck_or_has_failed_for_minutes_is_found_with_one_query(django_
     with django_assert_num_queries(1):
         found = troubled(kernel=ours)
     assert found == [Troubled("toys.parcel", failing.pk), Troubled("toys.parcel", stuck.pk)]
-
-
-def test_the_only_row_of_a_table_is_planted_once() -> None:
-    def count(kernel: Kernel) -> int:
-        return sum(
-            kernel.reconciler(kind).model.objects.count()
-            for kind in kernel.kinds
-            if issubclass(kernel.reconciler(kind).model, Singleton)
-        )
-
-    planted = count(process_kernel)
-    assert planted == 5
-    for app in ("gateway", "accounts", "models_registry"):
-        process_kernel.plant(app, "default")
-    assert count(process_kernel) == planted

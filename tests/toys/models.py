@@ -2,7 +2,7 @@
 
 from django.db import models
 
-from common.reconcile import Reconciled
+from common.reconcile import Reconciled, Singleton
 
 
 class Parcel(Reconciled):
@@ -25,3 +25,13 @@ class ParcelHistory(models.Model):
 
     def __str__(self) -> str:
         return self.state
+
+
+class Beat(Singleton):
+    seen_at = models.DateTimeField(null=True)
+
+    class Meta(Singleton.Meta):
+        app_label = "toys"
+
+    def __str__(self) -> str:
+        return "beat"
