@@ -18,6 +18,11 @@ class AccountsConfig(AppConfig):
         subjects.offer("accounts.team", _("Team"), "/settings/teams/{name}/")
         subjects.offer("accounts.apitoken", _("API token"), "/settings/tokens/?q={prefix}")
         subjects.offer("accounts.webhookendpoint", _("Webhook"), "/settings/webhooks/{pk}/")
+        subjects.offer(
+            "accounts.webhookevent", _("Webhook event"), "/settings/webhooks/", title=_("Event %(type)s")
+        )
+        export = _("Export of the audit log")
+        subjects.offer("accounts.auditexport", export, "/audit/", title=export)
         login.connect()
         kernel.register(AuditExportReconciler())
         kernel.register(EventReconciler())

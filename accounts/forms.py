@@ -272,3 +272,10 @@ class NewWebhookForm(WebhookForm):
 def _sentence(right: Right) -> str:
     label = str(right.label)
     return label[:1].upper() + label[1:]
+
+
+class AnswerForm(forms.Form):
+    """Whether an effect in doubt took place."""
+
+    op_key = forms.CharField(max_length=200, widget=forms.HiddenInput)
+    happened = forms.ChoiceField(choices=[("yes", ""), ("no", "")], widget=forms.HiddenInput)

@@ -1,15 +1,17 @@
-"""The audit record and the settings; `accounts.urls` holds signing in."""
+"""The audit record, what is stuck, and the settings; `accounts.urls` holds signing in."""
 
 from django.urls import path
 from django.views.generic import RedirectView
 
-from accounts.views import account, audit, people, teams, tokens, webhooks
+from accounts.views import account, audit, people, stuck, teams, tokens, webhooks
 
 urlpatterns = [
     path("audit/", audit.audit_page, name="audit"),
     path("audit/verify/", audit.verify, name="verify-audit"),
     path("audit/export.csv", audit.export, {"kind": "csv"}, name="audit-csv"),
     path("audit/export.json", audit.export, {"kind": "json"}, name="audit-json"),
+    path("stuck/<str:kind>/<int:pk>/retry/", stuck.retry, name="retry-stuck"),
+    path("stuck/<str:kind>/<int:pk>/answer/", stuck.answer, name="answer-stuck"),
     path("settings/", RedirectView.as_view(url="/settings/account/"), name="settings"),
     path("settings/account/", account.account, name="account"),
     path("settings/tokens/", tokens.token_list, name="tokens"),

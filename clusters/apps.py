@@ -19,7 +19,7 @@ class ClustersConfig(AppConfig):
         kernel.register(DeploymentReconciler())
         kernel.register(ClusterReconciler())
         live.register(FleetTopic())
-        subjects.offer("clusters.cluster", _("Cluster"))
+        subjects.offer("clusters.cluster", _("Cluster"), "/fleet/")
         subjects.offer("clusters.deployment", _("Deployment"), "/fleet/deployments/{name}/")
         register_uses(VERSIONS_IN_USE)
         images.register_use_check(deployments_running)

@@ -35,6 +35,32 @@ class ModelsRegistryConfig(AppConfig):
         search.offer("Models", find_models)
         subjects.offer("models_registry.model", _("Model"), "/models/{name}/")
         subjects.offer("models_registry.version", _("Version"), "/models/{model__name}/{name}/")
+        for label, noun, title, address in (
+            (
+                "hubsync",
+                _("Sync"),
+                _("Sync of %(source__repo_id)s@%(source__ref)s"),
+                "/models/{source__model__name}/+syncs/{pk}/",
+            ),
+            (
+                "export",
+                _("Export"),
+                _("Export of %(version__model__name)s:%(version__name)s"),
+                "/models/{version__model__name}/+exports/{pk}/",
+            ),
+            (
+                "retentionrule",
+                _("Retention rule"),
+                _("Retention rule of %(model__name)s"),
+                "/models/{model__name}/+retention/",
+            ),
+            ("upload", _("Upload"), _("Upload %(pk)s to %(model__name)s"), "/models/{model__name}/"),
+            ("storekeeper", _("Store maintenance"), _("Store maintenance"), "/models/+store/"),
+            ("collection", _("Garbage collection"), _("Garbage collection %(pk)s"), "/models/+store/"),
+            ("check", _("Integrity check"), _("Integrity check %(pk)s"), "/models/+store/"),
+            ("finding", _("Damaged file"), _("Damaged file %(sha256)s"), "/models/+store/"),
+        ):
+            subjects.offer(f"models_registry.{label}", noun, address, title=title)
         subjects.offer("models_registry.alias", _("Alias"), "/models/{model__name}/+aliases/")
         subjects.offer("models_registry.hubsource", _("Hub source"), "/models/{model__name}/+hub/{pk}/")
         subjects.offer(

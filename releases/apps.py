@@ -31,7 +31,12 @@ class ReleasesConfig(AppConfig):
         register_deployment_notes(warm_deployments)
         for topic in (consumers.ReleaseTopic(), consumers.ServiceTopic(), consumers.ReleasesTopic()):
             live.register(topic)
-        subjects.offer("releases.release", _("Release"), "/releases/{pk}/")
+        subjects.offer(
+            "releases.release",
+            _("Release"),
+            "/releases/{pk}/",
+            title=_("%(version__model__name)s:%(version__name)s to %(service__name)s"),
+        )
         subjects.offer("releases.service", _("Service"), "/services/{name}/")
         subjects.offer("releases.plan", _("Release plan"), "/settings/plans/{team__name}/{name}/")
         search.offer("Services", finders.find_services)

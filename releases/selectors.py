@@ -155,14 +155,10 @@ def count_by_state() -> dict[str, int]:
 
 
 def waiting_for(actor: Actor) -> QuerySet[Release]:
-    """Releases that wait for this actor: approvals it may give, and stuck ones it may resume."""
-    approvals = in_motion(actor).filter(
+    """Releases whose approval this actor may give."""
+    return in_motion(actor).filter(
         state=ReleaseState.WAITING_APPROVAL, halt="", team__in=teams_where(actor, Right.RELEASES_APPROVE)
     )
-    stuck = in_motion(actor).filter(
-        state=ReleaseState.STUCK, team__in=teams_where(actor, Right.RELEASES_OPERATE)
-    )
-    return approvals | stuck
 
 
 def waiting_for_what(release: Release) -> WaitingFor | None:

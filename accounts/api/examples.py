@@ -140,3 +140,23 @@ DELIVERY_DETAIL = DELIVERY | {
         "data": {"release_id": 12, "state": "promoted"},
     }
 }
+STUCK = {
+    "kind": "models_registry.hubsync",
+    "id": 12,
+    "title": "Sync of acme/chat@main",
+    "url": "/models/chat/+syncs/12/",
+    "state": "stuck",
+    "since": "2026-11-20T09:12:00Z",
+    "failing_since": "2026-11-20T09:11:00Z",
+    "why": "No space left on device",
+    "attempts": 5,
+    "doubts": [],
+    "may_retry": True,
+}
+STUCK_LIST = {"results": [STUCK]}
+STUCK_DONE = {"kind": "models_registry.hubsync", "id": 12, "stuck": False}
+STUCK_ANSWER = {
+    "op_key": "benchmarks.run:12:3:book",
+    "happened": True,
+    "reason": "The order is in the provider's list.",
+}

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from accounts.models import WebhookDelivery, WebhookEndpoint, WebhookEvent
 from accounts.services import webhooks
-from accounts.states import OPEN_DELIVERIES, DeliveryState
+from accounts.states import OPEN_DELIVERIES, DeliveryState, Right
 from common.actor import Actor
 from common.audit import record
 from common.models import Intent
@@ -200,6 +200,7 @@ class Await(Step[WebhookEndpoint]):
 
 class EndpointReconciler(Reconciler[WebhookEndpoint]):
     model = WebhookEndpoint
+    right = Right.WEBHOOKS_WRITE
     waits_for_strangers = True
 
     def next_step(self, row: WebhookEndpoint, now: datetime) -> Step[WebhookEndpoint] | None:

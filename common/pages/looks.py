@@ -22,6 +22,10 @@ class Look:
 
 
 LOOKS: dict[str, dict[str, Look]] = {
+    "work": {
+        "stuck": Look(_("Stuck"), "bad", "alert-triangle"),
+        "failing": Look(_("Failing"), "warn", "alert-triangle"),
+    },
     "release": {
         "pending": Look(_("Pending"), "idle", "circle-dashed"),
         "running": Look(_("Running"), "busy", "progress"),

@@ -157,6 +157,8 @@ class Reconciler(ABC, Generic[Row]):
     """None: it does not give up."""
     moves: ClassVar[Machine[Any] | None] = None
     """Of the column `state`, for rows that have one: every `move` goes through it."""
+    right: ClassVar[str] = ""
+    """A value of `accounts.states.Right`: who has it tries a stuck row again; empty: `fleet.operate`."""
     waits_for_strangers: ClassVar[bool] = False
     """Its steps wait for servers that are not ours: only the sweeper takes them, on threads of their own, so
     that a slow one never holds up what is ours."""

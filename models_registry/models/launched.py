@@ -1,6 +1,10 @@
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from django.db import models
+
+NOT_LAUNCHED: Mapping[str, Any] = {"launches": 0, "launched_at": None}
+"""As if its process had never been started."""
 
 
 class Launched(models.Model):

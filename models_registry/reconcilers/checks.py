@@ -1,8 +1,10 @@
 """How a check of the store advances: its process reads the blobs, then it is looked for what is missing."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
+from typing import Any
 
 from common import audit
 from common.actor import Actor
@@ -10,6 +12,7 @@ from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, move,
 from models_registry import files, selectors
 from models_registry.errors import CheckFailed, IntakeBusy
 from models_registry.models import Check, Finding, VersionFile
+from models_registry.models.launched import NOT_LAUNCHED
 from models_registry.processes.checker import CheckProgress
 from models_registry.processes.job import WholeStore
 from models_registry.reconcilers.intake import LOOK_EVERY, Process, Seen, Start, last_words_path, launch
@@ -134,3 +137,6 @@ class CheckReconciler(Reconciler[Check]):
         row.refresh_from_db(fields=["missing"])
         detail = {"blobs": row.blobs_done, "damaged": row.damaged, "missing": row.missing}
         audit.record(ACTOR, "store.checked", subject=row, detail=detail)
+
+    def on_revive(self, row: Check, by: str, reason: str) -> Mapping[str, Any]:
+        return NOT_LAUNCHED

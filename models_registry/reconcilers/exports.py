@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
+from accounts.states import Right
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, wait
@@ -114,6 +115,7 @@ def _judged(row: Export, result: ExportResult, now: datetime) -> Outcome:
 class ExportReconciler(Reconciler[Export]):
     model = Export
     moves = EXPORT_MOVES
+    right = Right.MODELS_EXPORT
 
     def __init__(self, start: Start = launch) -> None:
         self._start = start

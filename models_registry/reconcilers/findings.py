@@ -1,5 +1,6 @@
 """What becomes of a blob that a check has found damaged or missing: it is fetched again, or is lost."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -16,6 +17,7 @@ from models_registry.hub.fetching import KEPT
 from models_registry.importing.results import ImportResult
 from models_registry.manifest import Manifest
 from models_registry.models import Finding, UnreferencedBlob, Version
+from models_registry.models.launched import NOT_LAUNCHED
 from models_registry.processes.job import RESULT
 from models_registry.reconcilers.fence import check_fence
 from models_registry.reconcilers.intake import LOOK_EVERY, LetGo, Process, Seen, Start, launch
@@ -136,6 +138,9 @@ class FindingReconciler(Reconciler[Finding]):
             # Gone already: a collection must not count it.
             UnreferencedBlob.objects.filter(sha256=row.sha256).delete()
         audit.record(ACTOR, f"finding.{to}", subject=row, reason=note)
+
+    def on_revive(self, row: Finding, by: str, reason: str) -> Mapping[str, Any]:
+        return NOT_LAUNCHED
 
 
 def _remove_directories(row: Finding) -> None:

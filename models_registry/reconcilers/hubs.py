@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
+from accounts.states import Right
 from common import audit
 from common.actor import Actor
 from common.reconcile import Operation, Outcome, Reconciler, Step, proceed, wait
@@ -67,6 +68,7 @@ class Schedule(Step[HubSource]):
 
 class HubSourceReconciler(Reconciler[HubSource]):
     model = HubSource
+    right = Right.MODELS_WRITE
 
     def next_step(self, row: HubSource, now: datetime) -> Step[HubSource] | None:
         return Schedule() if row.due_at is not None and row.deleted_at is None else None
@@ -210,6 +212,7 @@ def _done(row: HubSync, version: Version, now: datetime) -> Outcome:
 class HubSyncReconciler(Reconciler[HubSync]):
     model = HubSync
     moves = SYNC_MOVES
+    right = Right.MODELS_WRITE
     lease = timedelta(minutes=3)
     """Longer than a hub may take to say which commit a revision is."""
 

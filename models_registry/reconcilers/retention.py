@@ -8,6 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
+from accounts.states import Right
 from common import audit
 from common.actor import Actor
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, wait
@@ -98,6 +99,7 @@ class Sleep(Step[RetentionRule]):
 
 class RetentionReconciler(Reconciler[RetentionRule]):
     model = RetentionRule
+    right = Right.MODELS_WRITE
 
     def next_step(self, row: RetentionRule, now: datetime) -> Step[RetentionRule] | None:
         if row.model.deleted_at is not None:

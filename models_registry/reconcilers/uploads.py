@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from functools import partial
 
+from accounts.states import Right
 from common import audit
 from common.actor import Actor
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, rest, wait
@@ -82,6 +83,7 @@ def _forget_contents(row: Upload) -> None:
 class UploadReconciler(Reconciler[Upload]):
     model = Upload
     moves = UPLOAD_MOVES
+    right = Right.MODELS_WRITE
 
     def next_step(self, row: Upload, now: datetime) -> Step[Upload] | None:
         if row.state == UploadState.OPEN:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from accounts.states import Right
 from common import disk
 from common.actor import Actor
 from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed, rest, wait
@@ -313,6 +314,7 @@ class Vouch(Step[Version]):
 
 class VersionReconciler(Reconciler[Version]):
     model = Version
+    right = Right.MODELS_WRITE
 
     def __init__(self, start: Start = launch) -> None:
         self._start = start

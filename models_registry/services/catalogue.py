@@ -132,7 +132,7 @@ def delete_model(*, actor: Actor, model: Model, reason: str = "", expected: int 
                 ended_at=timezone.now(),
             )
         model.change(deleted_at=timezone.now())
-        followed = HubSource.objects.live().filter(model=model)
-        followed.update(deleted_at=timezone.now(), **FORGOTTEN)
+        for source in HubSource.objects.live().filter(model=model):
+            kernel.wake(source, deleted_at=timezone.now(), **FORGOTTEN)
         audit.record(actor, "model.delete", subject=model, reason=why, team_id=model.team_id)
         events.publish(ModelDeleted(model.pk))

@@ -7,9 +7,11 @@ import orjson
 from django.utils.translation import gettext as _
 
 from common import characters, texts
-from common.audit import MAX_REASON
 from common.errors import Invalid
 from common.sealed import seal
+from common.texts import demanded_reason as demanded_reason
+from common.texts import reason as reason
+from common.texts import text as text
 from models_registry import names
 from models_registry.facts.summary import storable
 
@@ -19,42 +21,12 @@ MAX_DATA, MAX_ORIGIN = 100, 1_000
 MAX_TOKEN = 500
 
 
-def text(field: str, value: str, *, limit: int) -> str:
-    """`value` without surrounding blanks; Invalid when it is too long or cannot be stored."""
-    stripped = value.strip()
-    if len(stripped) > limit:
-        raise Invalid(
-            fields={
-                field: [
-                    _("At most %(limit)s characters; these are %(stripped)s.")
-                    % {"limit": f"{limit:,}", "stripped": f"{len(stripped):,}"}
-                ]
-            }
-        )
-    if characters.storable(stripped) != stripped:
-        raise Invalid(fields={field: [_("It has characters that cannot be stored.")]})
-    return stripped
-
-
 def name(field: str, value: str, *, limit: int) -> str:
     """As `text`; Invalid also when it has characters that cannot be seen."""
     given = text(field, value, limit=limit)
     if found := characters.hidden(given):
         raise Invalid(fields={field: [texts.hidden_fault(found)]})
     return given
-
-
-def reason(value: str) -> str:
-    """Why somebody does something, for the audit log; Invalid as of `text`."""
-    return text("reason", value, limit=MAX_REASON)
-
-
-def demanded_reason(value: str, *, asks: str = _("Say why.")) -> str:
-    """As `reason`; Invalid, with what it `asks`, also when nothing is said."""
-    why = reason(value)
-    if not why:
-        raise Invalid(fields={"reason": [asks]})
-    return why
 
 
 def repo_id(given: str) -> str:

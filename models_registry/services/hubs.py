@@ -141,6 +141,8 @@ def delete_hub_source(
         source.change(expected=expected, deleted_at=timezone.now(), **FORGOTTEN)
         if HubSync.objects.open().filter(source=source).exists():
             raise InUse(_("%(source)s is being synced. Cancel that first.") % {"source": source})
+        # What is stuck waits for nobody any more.
+        kernel.wake(source)
         audit.record(actor, "hub-source.delete", subject=source, reason=why, team_id=source.model.team_id)
 
 

@@ -13,6 +13,7 @@ from common.actor import Actor
 from common.reconcile import kernel
 from models_registry.errors import Busy, WrongState
 from models_registry.models import Check, Collection, Finding, Version, VersionFile
+from models_registry.models.launched import NOT_LAUNCHED
 from models_registry.services import checks
 from models_registry.states import FindingState
 
@@ -47,7 +48,7 @@ def start_check(*, actor: Actor, reason: str = "") -> Check:
     """
     require_everywhere(actor, Right.FLEET_OPERATE)
     why = checks.reason(reason)
-    stuck = _tried_again(Check, actor=actor, reason=why, launches=0, launched_at=None)
+    stuck = _tried_again(Check, actor=actor, reason=why)
     return stuck or begin_check(actor=actor, reason=why)
 
 
@@ -62,13 +63,13 @@ def begin_check(*, actor: Actor, reason: str = "") -> Check:
     return _begun(row, actor=actor)
 
 
-def _tried_again(kind: type[R], *, actor: Actor, reason: str, **wishes: Any) -> R | None:
+def _tried_again(kind: type[R], *, actor: Actor, reason: str) -> R | None:
     """The run of this kind that is stuck, if one is. Raises Busy."""
     stuck = kind.objects.running().filter(stuck_at__isnull=False).first()
     if stuck is None:
         return None
     with transaction.atomic():
-        if not kernel.try_again(stuck, actor=actor, reason=reason, **wishes):
+        if not kernel.try_again(stuck, actor=actor, reason=reason):
             raise _busy(kind)
         audit.record(actor, _ACTIONS[kind], subject=stuck, reason=reason)
     return kind.objects.get(pk=stuck.pk)
@@ -98,9 +99,7 @@ def retry_repair(*, actor: Actor, finding: Finding, reason: str = "") -> Finding
     require_everywhere(actor, Right.FLEET_OPERATE)
     why = checks.reason(reason)
     with transaction.atomic():
-        if not look_again(finding) and not kernel.try_again(
-            finding, actor=actor, reason=why, **_NOT_LAUNCHED
-        ):
+        if not look_again(finding) and not kernel.try_again(finding, actor=actor, reason=why):
             raise WrongState(
                 _("The %(finding)s is %(state)s; only what is lost can be looked for again.")
                 % {"finding": finding, "state": finding.state}
@@ -116,10 +115,7 @@ def look_for_what_was_lost(version: Version) -> None:
         look_again(finding)
 
 
-_NOT_LAUNCHED: dict[str, Any] = {"launches": 0, "launched_at": None}
-
-
 def look_again(finding: Finding, **seen: Any) -> bool:
     """Whether it was lost, and is looked for again. `seen`: what was there. Inside a transaction."""
-    aside = {"state": FindingState.ASIDE, "reason": "", "tried": [], **_NOT_LAUNCHED, **seen}
+    aside = {"state": FindingState.ASIDE, "reason": "", "tried": [], **NOT_LAUNCHED, **seen}
     return kernel.interrupt(finding, where={"state": FindingState.LOST}, **aside)

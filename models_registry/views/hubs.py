@@ -92,7 +92,7 @@ def source_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
         "notice_address": _notice_address(request, source),
     }
     status = UNPROCESSABLE if form.is_bound else 200
-    return page(request, "models_registry/hub_source.html", context, status=status)
+    return page(request, "models_registry/hub_source.html", context, parts=("now",), status=status)
 
 
 @require_POST

@@ -106,22 +106,11 @@ def operations(release: Release, actor: Actor, *, is_serving: bool) -> list[Acti
 
 def _operations(release: Release, *, is_serving: bool) -> Iterator[Action]:
     state = ReleaseState(release.state)
-    if state == ReleaseState.STUCK:
-        yield Action(
-            release.pk,
-            "resume",
-            _("Retry"),
-            "refresh",
-            "good",
-            title=_("Retry?"),
-            says=_("Slipway resumes the step where it stands; what was done already is not done twice."),
-            confirm=_("Retry"),
-            reason="optional",
-            placeholder=_("Reason"),
-        )
-    elif release.halt:
+    # What is stuck is retried as every other row is.
+    is_stuck = state == ReleaseState.STUCK
+    if release.halt and not is_stuck:
         return
-    elif release.paused_at is not None or state == ReleaseState.PAUSED:
+    if not is_stuck and (release.paused_at is not None or state == ReleaseState.PAUSED):
         yield Action(
             release.pk,
             "resume",
@@ -133,7 +122,7 @@ def _operations(release: Release, *, is_serving: bool) -> Iterator[Action]:
             confirm=_("Resume"),
             reason="optional",
         )
-    elif release.in_motion:
+    elif release.in_motion and not is_stuck:
         yield Action(
             release.pk,
             "pause",

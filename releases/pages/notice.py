@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from common.pages.looks import Tone, look
 from releases.models import Approval, Release
@@ -31,15 +30,6 @@ class Notice:
 def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | None) -> Notice | None:
     """None while it simply runs. `word`: what was already said on the approval at hand."""
     state = ReleaseState(release.state)
-    if state == ReleaseState.STUCK:
-        return Notice(
-            "bad",
-            ngettext("Stuck after %(number)s attempt", "Stuck after %(number)s attempts", release.attempts)
-            % {"number": release.attempts},
-            release.stuck_at,
-            _("Remove the cause below, then retry; or abort, which returns all traffic to stable."),
-            release.last_error,
-        )
     if state == ReleaseState.PROMOTED and release.superseded_by_id is not None:
         drawn = look("release", release.standing)
         names = {"version": release.version, "service": release.service}
@@ -52,18 +42,6 @@ def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | Non
     if release.halt:
         title = _("Rolling back") if state == ReleaseState.ROLLING_BACK else _("Aborting")
         return Notice("warn", _by(title, release), release.halted_at, release.outcome, release.last_error)
-    if release.failed_since is not None:
-        return Notice(
-            "warn",
-            _("Failing"),
-            release.failed_since,
-            _(
-                "Slipway retries by itself. What does not answer is waited for; after several failures of "
-                "another kind the release is stuck and needs a person."
-            ),
-            release.last_error,
-            lasts=True,
-        )
     if release.paused_at is not None:
         return Notice(
             "warn",

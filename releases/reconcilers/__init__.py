@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db.models import OuterRef, QuerySet, Subquery
 
+from accounts.states import Right
 from common import events
 from common.reconcile import Reconciler, Step
 from releases import selectors
@@ -35,6 +36,7 @@ STEPS: Mapping[str, type[PlanStep[Any]]] = {
 
 class ReleaseReconciler(Reconciler[Release]):
     model = Release
+    right = Right.RELEASES_OPERATE
 
     def rows(self) -> QuerySet[Release]:
         """With its service, and the moment since when it is at its step."""

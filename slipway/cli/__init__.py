@@ -20,6 +20,7 @@ from slipway.cli import (
     services,
     signing,
     store,
+    stuck,
     tokens,
     uploads,
     webhooks,
@@ -50,6 +51,7 @@ app.add_typer(exports.app, name="export")
 app.add_typer(signing.app, name="signing")
 app.add_typer(quotas.app, name="quota")
 app.add_typer(webhooks.app, name="webhook")
+app.add_typer(stuck.app, name="stuck")
 
 
 @app.callback()

@@ -148,9 +148,9 @@ async def test_under_asgi_the_export_is_streamed(transactional_db):
 
 def test_more_rows_ask_no_more_questions(root, deeds, django_assert_max_num_queries):
     client = client_of(root)
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         client.get("/audit/")
     for number in range(30):
         services.create_team(actor=of_user(root), name=f"team{number}")
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         client.get("/audit/")

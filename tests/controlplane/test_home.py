@@ -13,10 +13,11 @@ from clusters.models import Deployment, Node
 from common.actor import Actor
 from common.errors import Missing, NotAllowed
 from common.live import PUBLIC
+from common.reconcile import Reconciled
 from controlplane.home.board import HomePage
 from controlplane.home.consumers import HomeTopic
 from controlplane.home.inbox import inbox
-from models_registry.models import Check, Collection, Finding, HubSource, HubSync, RetentionRule, Version
+from models_registry.models import Check, Collection, Finding
 from releases.models import Release
 from tests.accounts.rights_matrix import Scene
 from tests.cast import person
@@ -44,23 +45,21 @@ def test_an_approval_waits_for_who_may_give_it(scene: Scene) -> None:
     assert inbox(actors.of_user(person("eve", theirs=Role.ADMIN))) == []
 
 
+def stick(row: Reconciled, why: str, *, minutes: float) -> None:
+    since = timezone.now() - timedelta(minutes=minutes)
+    type(row)._default_manager.filter(pk=row.pk).update(
+        stuck_at=since, failed_since=since, last_error=why, attempts=5
+    )
+
+
 def test_what_is_stuck_waits_oldest_first_with_its_reason(scene: Scene) -> None:
-    now = timezone.now()
-    Release.objects.filter(pk=scene.release.pk).update(
-        state="stuck", stuck_at=now - timedelta(minutes=5), last_error="The disk is full."
-    )
-    Deployment.objects.filter(pk=scene.worker.deployment_id).update(
-        stuck_at=now - timedelta(minutes=9), last_error="No ports left."
-    )
-    version = scene.version("importing")
-    Version.objects.filter(pk=version.pk).update(
-        stuck_at=now - timedelta(minutes=1), last_error="The directory is gone."
-    )
+    Release.objects.filter(pk=scene.release.pk).update(state="stuck")
+    stick(scene.release, "The disk is full.", minutes=5)
+    stick(scene.worker.deployment, "No ports left.", minutes=9)
+    stick(scene.version("importing"), "The directory is gone.", minutes=1)
     sync = scene.sync("fetching")
-    HubSync.objects.filter(pk=sync.pk).update(
-        stuck_at=now - timedelta(seconds=9), last_error="The hub is gone."
-    )
-    HubSource.objects.filter(pk=scene.hub_source.pk).update(stuck_at=now, last_error="The clock is gone.")
+    stick(sync, "The hub is gone.", minutes=0.2)
+    stick(scene.hub_source, "The clock is gone.", minutes=0.1)
 
     tasks = inbox(actor_of(scene))
 
@@ -72,23 +71,33 @@ def test_what_is_stuck_waits_oldest_first_with_its_reason(scene: Scene) -> None:
         "The hub is gone.",
         "The clock is gone.",
     ]
-    assert [task.url for task in tasks[2:]] == [
+    assert [task.url for task in tasks[1:]] == [
+        f"/releases/{scene.release.pk}/",
         f"/models/{scene.model.name}/importing/",
         f"/models/{scene.model.name}/+syncs/{sync.pk}/",
-        f"/models/{scene.model.name}/+hub/",
+        f"/models/{scene.model.name}/+hub/{scene.hub_source.pk}/",
     ]
+    assert tasks[3].title == f"Sync of {sync.source}"
+    assert all(task.stuck is not None and task.stuck.may_retry for task in tasks)
+    viewer = person("vera", ours=Role.VIEWER)
+    assert inbox(actors.of_user(viewer)) == []
+
+
+def test_what_fails_for_minutes_is_told_before_it_is_stuck(scene: Scene) -> None:
+    deployment = scene.worker.deployment
+    rows = Deployment.objects.filter(pk=deployment.pk)
+    rows.update(failed_since=timezone.now() - timedelta(seconds=90), last_error="No answer.")
+    assert inbox(actor_of(scene)) == []
+    rows.update(failed_since=timezone.now() - timedelta(seconds=130))
+    (task,) = inbox(actor_of(scene))
+    assert (task.state, task.why, task.url) == ("failing", "No answer.", f"/fleet/deployments/{deployment}/")
+    assert task.stuck is not None
+    assert not task.stuck.may_retry
 
 
 def test_a_stuck_rule_waits_for_its_team_and_the_store_for_administrators(scene: Scene) -> None:
-    now = timezone.now()
-    RetentionRule.objects.filter(pk=scene.rule.pk).update(stuck_at=now, last_error="No answer.")
-    stuck = {
-        "asked_by_name": "ada",
-        "grace_seconds": 0,
-        "stuck_at": now,
-        "last_error": "The disk is read-only.",
-    }
-    Collection.objects.create(**stuck)
+    stick(scene.rule, "No answer.", minutes=1)
+    stick(Collection.objects.create(asked_by_name="ada", grace_seconds=0), "It is read-only.", minutes=1)
     check = Check.objects.create(asked_by_name="ada", bytes_per_second=1, state="done")
     lost = {"sha256": "d" * 64, "size": 1, "detail": "Gone.", "state": "lost", "reason": "No source has it."}
     Finding.objects.create(found_by=check, **lost)
@@ -97,8 +106,24 @@ def test_a_stuck_rule_waits_for_its_team_and_the_store_for_administrators(scene:
         ("No answer.", f"/models/{scene.model.name}/+retention/")
     ]
     found = inbox(actors.of_user(person("root", superuser=True)))
-    assert {task.why for task in found} == {"No answer.", "The disk is read-only.", "No source has it."}
-    assert {task.url for task in found if task.detail == "store"} == {"/models/+store/"}
+    assert {task.why for task in found} == {"No answer.", "It is read-only.", "No source has it."}
+    assert [task.url for task in found if task.why != "No answer."] == ["/models/+store/"] * 2
+
+
+def test_the_inbox_costs_the_same_whatever_the_number_of_kinds_and_rows(
+    scene: Scene, django_assert_num_queries: Any
+) -> None:
+    actor = actor_of(scene)
+    with django_assert_num_queries(4):  # rights, approvals, services, trouble of every kind
+        assert inbox(actor) == []
+    stick(scene.hub_source, "No answer.", minutes=3)
+    stick(scene.sync("fetching"), "No answer.", minutes=1)
+    with django_assert_num_queries(6):  # the sources, the syncs, what is in doubt; the rights are known
+        assert len(inbox(actor)) == 2
+    for state in ("importing", "failed", "refused"):
+        stick(scene.version(state), "No answer.", minutes=1)
+    with django_assert_num_queries(7):  # the versions
+        assert len(inbox(actor)) == 5
 
 
 def test_a_release_in_motion_stands_at_its_step(scene: Scene) -> None:

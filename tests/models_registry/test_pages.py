@@ -157,9 +157,11 @@ def test_an_import_is_cancelled(browser, library, actor, model):
 
 def test_a_stuck_import_says_why_and_stops_asking(browser, library, actor, model):
     services.import_version(actor=actor, model=model, source=str(library.directory("run")))
-    Version.objects.update(stuck_at=timezone.now(), last_error="OSError: the disk is gone")
+    now = timezone.now()
+    Version.objects.update(stuck_at=now, failed_since=now, last_error="OSError: the disk is gone")
     page = text_of(browser.get("/models/tiny/v1/"))
     assert "the disk is gone" in page
+    assert "Stuck since" in page
     assert "every 1s" not in page
 
 

@@ -1,7 +1,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from django.utils import timezone
+
 from accounts.states import Right
+from common.models import Intent
+from models_registry.models import HubSource
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.cast import PASSWORD
 
@@ -28,6 +32,25 @@ def _webhook(scene: Scene) -> Mapping[str, Any]:
 
 def _delivery(scene: Scene) -> Mapping[str, Any]:
     return {"webhook": scene.webhook.pk, "id": scene.delivery.pk}
+
+
+def _stuck(scene: Scene) -> Mapping[str, Any]:
+    now = timezone.now()
+    HubSource.objects.filter(pk=scene.hub_source.pk).update(stuck_at=now, failed_since=now)
+    return {"kind": "models_registry.hubsource", "id": scene.hub_source.pk}
+
+
+def _in_doubt(scene: Scene) -> Mapping[str, Any]:
+    where = _stuck(scene)
+    Intent.objects.create(
+        op_key="order",
+        kind=where["kind"],
+        object_id=str(where["id"]),
+        state=Intent.State.UNKNOWN,
+        fence=1,
+        intended_at=timezone.now(),
+    )
+    return where
 
 
 def _of_webhook(scene: Scene) -> Mapping[str, Any]:
@@ -109,6 +132,21 @@ ROUTES = [
     ),
     Route("GET", "tokens/{id}/", Access.SIGNED_IN, fill=_token, owned=False),
     Route("DELETE", "tokens/{id}/", Access.SIGNED_IN, fill=_token, status=204, owned=False),
+    Route("GET", "stuck/", Right.READ, owned=False),
+    Route(
+        "POST",
+        "stuck/{kind}/{id}/retry/",
+        Right.MODELS_WRITE,
+        fill=_stuck,
+        body=lambda scene: {"reason": "The hub is back."},
+    ),
+    Route(
+        "POST",
+        "stuck/{kind}/{id}/answer/",
+        Right.MODELS_WRITE,
+        fill=_in_doubt,
+        body=lambda scene: {"op_key": "order", "happened": True, "reason": "It is in their list."},
+    ),
     Route("GET", "webhooks/", Right.WEBHOOKS_WRITE, owned=False),
     Route(
         "POST",

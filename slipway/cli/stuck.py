@@ -1,0 +1,68 @@
+"""`slipway stuck`: what waits for a person, or has failed for minutes, of every kind."""
+
+from typing import Annotated
+
+import typer
+
+from slipway.cli.context import Context, context_of
+from slipway.cli.options import Reason
+from slipway.client import Document, at
+from slipway.exits import CommandFailed, Exit
+
+app = typer.Typer(
+    help="What is stuck and waits for a person, or has failed for minutes.", no_args_is_help=True
+)
+
+Kind = Annotated[str, typer.Argument(metavar="KIND", help="As `list` tells it: releases.release.")]
+Id = Annotated[int, typer.Argument(metavar="ID", help="As `list` tells it.")]
+
+
+@app.command("list")
+def list_stuck(typer_context: typer.Context) -> None:
+    """Those that you may see, the longest first, with what is in doubt about them."""
+    context = context_of(typer_context)
+    rows = context.client.get(at("stuck"))["results"]
+    context.show(rows)
+    context.table(
+        ("KIND", "ID", "WHAT", "STATE", "SINCE", "LAST ERROR"),
+        ((row["kind"], row["id"], row["title"], row["state"], row["since"], row["why"]) for row in rows),
+    )
+    for row in rows:
+        for doubt in row["doubts"]:
+            wanted = ", ".join(f"{name} {value}" for name, value in doubt["wanted"].items())
+            context.say(
+                f"Did it happen? {row['kind']} {row['id']} {doubt['op_key']!r}: {doubt['step']} {wanted}"
+            )
+
+
+@app.command("retry")
+def retry(typer_context: typer.Context, kind: Kind, number: Id, reason: Reason = "") -> None:
+    """Begin the step of a stuck row anew."""
+    context = context_of(typer_context)
+    body = {"reason": context.asked_for(reason)}
+    _say(context, context.client.create(at("stuck", kind, number, "retry"), body))
+
+
+@app.command("answer")
+def answer(
+    typer_context: typer.Context,
+    kind: Kind,
+    number: Id,
+    op_key: Annotated[str, typer.Argument(metavar="OP_KEY", help="Of the effect, as `list` tells it.")],
+    happened: Annotated[
+        bool | None, typer.Option("--happened/--did-not-happen", help="What you have seen.")
+    ] = None,
+    reason: Reason = "",
+) -> None:
+    """Say whether an effect in doubt took place; after the last answer the row goes on."""
+    if happened is None:
+        raise CommandFailed("Say --happened or --did-not-happen.", Exit.USAGE)
+    context = context_of(typer_context)
+    body = {"op_key": op_key, "happened": happened, "reason": context.asked_for(reason)}
+    _say(context, context.client.create(at("stuck", kind, number, "answer"), body))
+
+
+def _say(context: Context, row: Document) -> None:
+    context.show(row)
+    rest = "still waits for an answer" if row["stuck"] else "goes on"
+    context.say(f"{row['kind']} {row['id']} {rest}.")
