@@ -149,7 +149,7 @@ class ApiToken(models.Model):
 
 class WebhookEndpoint(Reconciled, Revised):
     """Where events are sent: the events of a team, or of the whole installation. Its deliveries are a queue
-    that one worker at a time has in hand, so that a slow receiver holds up nobody but itself."""
+    that one worker at a time has in hand, in the lane of its host: a slow receiver holds up nobody else."""
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
     """Whose events; None: everybody's."""

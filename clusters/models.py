@@ -52,6 +52,11 @@ class Cluster(Reconciled, Revised):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def own_lane(self) -> str:
+        """Of whatever waits for its backend or for its workers."""
+        return f"cluster:{self.name}"
+
 
 class Node(models.Model):
     """A machine, as the cluster's backend last saw it. Written when something changed."""

@@ -97,6 +97,8 @@ class Pulse(models.Model):
     """Steps whose lease ran out before they ended."""
     lost = models.PositiveBigIntegerField(default=0)
     """Of those that have ended, how many did so without a word."""
+    hung = models.JSONField(default=list, blank=True)
+    """Names of the lanes in which a step hangs."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.at:%H:%M:%S}"

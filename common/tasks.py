@@ -6,7 +6,7 @@ import time
 from celery import shared_task
 from kombu.exceptions import OperationalError
 
-from common.reconcile import Due, kernel
+from common.reconcile import Due, DueRow, kernel, taking
 
 logger = logging.getLogger(__name__)
 
@@ -17,17 +17,21 @@ _silent_until = 0.0
 
 
 @shared_task
-def advance(kind: str, pk: int) -> None:
-    kernel.advance(kind, pk)
+def advance(kind: str, pk: int, lane: str = "") -> None:
+    if lane:
+        # Not in the thread that answers doorbells: it would wait for a system that is not ours.
+        taking.offer(DueRow(kind, pk, fence=None, is_anybodys=True, lane=lane))
+    else:
+        kernel.advance(kind, pk, lane="")
 
 
 def ring(due: Due) -> None:
     """Tell a Celery worker that the row is due. A lost ring costs latency: the sweep finds the row."""
     global _silent_until
-    if kernel.reconciler(due.kind).waits_for_strangers or time.monotonic() < _silent_until:
+    if time.monotonic() < _silent_until:
         return
     try:
-        advance.delay(due.kind, due.id)
+        advance.delay(due.kind, due.id, due.lane)
     except OperationalError as error:
         _silent_until = time.monotonic() + SILENCE_SECONDS
         logger.warning(

@@ -155,11 +155,14 @@ def _taking(found: Takers) -> Words:
         )
     if found.last_at is None:
         raise Unhealthy(_("takes no due work"))
-    return format_lazy(
+    seen = format_lazy(
         _("{steps} steps taken, last look {seconds} s ago"),
         steps=f"{found.taken:,}",
         seconds=f"{_age(found.last_at):.1f}",
     )
+    if not found.hung:
+        return seen
+    return format_lazy(_("{seen}; steps hang at {lanes}"), seen=seen, lanes=", ".join(sorted(found.hung)))
 
 
 def _age(at: datetime) -> float:

@@ -135,6 +135,13 @@ def _takers() -> Iterator[Metric]:
         ("role",),
         [((one.role,), (now - one.hung_since).total_seconds() if one.hung_since else 0.0) for one in found],
     )
+    hung = sum((Counter(one.hung) for one in found), Counter())
+    yield _gauge(
+        "lane_hung",
+        "Processes in which a step waits for this outside system beyond its limit.",
+        ("lane",),
+        [((lane,), float(number)) for lane, number in sorted(hung.items())],
+    )
     for name, help_text, column in (
         ("steps_taken", "Steps of rows, by the role of the process that took them.", "taken"),
         ("leases_run_out", "Steps that took longer than their lease, or whose process ended.", "run_out"),

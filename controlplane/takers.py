@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 THREADS = 2
 """Of a pool process, beside the one that answers doorbells."""
+OUTSIDE_THREADS = 8
+"""As many again at most for what waits for outside systems."""
 FINISH_WITHIN_SECONDS = 5.0
 
 _takers: "list[Taker]" = []
@@ -27,7 +29,7 @@ def begin_to_take(**_: Any) -> None:
     from common.reconcile import kernel
     from common.reconcile.taking import Taker
 
-    taker = Taker(kernel, role="worker", threads=THREADS)
+    taker = Taker(kernel, role="worker", threads=THREADS, outside_threads=OUTSIDE_THREADS)
     _takers[:] = [taker]
     taker.start()
     watch_disk(_stopped)

@@ -17,7 +17,7 @@ from accounts.states import OPEN_DELIVERIES, DeliveryState, Right
 from common.actor import Actor
 from common.audit import record
 from common.models import Intent
-from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, kernel, rest, wait
+from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, kernel, lane_at, rest, wait
 from common.sealed import CannotUnseal, unseal
 from common.webhooks import catalogue, patience, signing
 from common.webhooks.catalogue import Told
@@ -201,7 +201,9 @@ class Await(Step[WebhookEndpoint]):
 class EndpointReconciler(Reconciler[WebhookEndpoint]):
     model = WebhookEndpoint
     right = Right.WEBHOOKS_WRITE
-    waits_for_strangers = True
+
+    def lane_of(self, row: WebhookEndpoint) -> str:
+        return lane_at("webhook", row.url)
 
     def next_step(self, row: WebhookEndpoint, now: datetime) -> Step[WebhookEndpoint] | None:
         if not row.enabled:

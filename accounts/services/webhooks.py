@@ -101,7 +101,9 @@ def change_webhook(
             give_up_open(endpoint, why=endpoint.disabled_why, now=timezone.now())
             kernel.interrupt(endpoint)
         else:
-            kernel.wake(endpoint)
+            # A wish for a new address: it does not wait in the lane of the former one, which may hang.
+            wishes: dict[str, Any] = {"url": endpoint.url} if "url" in changes else {}
+            kernel.wake(endpoint, **wishes)
         _record(actor, "webhook.change", endpoint, reason=reason, detail=_shown(endpoint))
     return endpoint
 

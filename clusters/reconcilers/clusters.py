@@ -52,6 +52,9 @@ class ClusterReconciler(Reconciler[Cluster]):
     def __init__(self, backend_of: Callable[[Cluster], ClusterBackend] = backend_of) -> None:
         self.backend_of = backend_of
 
+    def lane_of(self, row: Cluster) -> str:
+        return row.own_lane
+
     def next_step(self, row: Cluster, now: datetime) -> Step[Cluster] | None:
         return Survey(self.backend_of)
 

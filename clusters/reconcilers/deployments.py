@@ -218,6 +218,9 @@ class DeploymentReconciler(Reconciler[Deployment]):
     def rows(self) -> QuerySet[Deployment]:
         return Deployment.objects.select_related("cluster")
 
+    def lane_of(self, row: Deployment) -> str:
+        return row.cluster.own_lane
+
     def next_step(self, row: Deployment, now: datetime) -> Step[Deployment] | None:
         if row.state == DeploymentState.REMOVED:
             return None

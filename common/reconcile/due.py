@@ -1,6 +1,6 @@
 """Which rows are due, asked of all kinds at once: every process asks several times a second."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -12,37 +12,45 @@ from common.reconcile.rows import Reconciled
 class DueRow(NamedTuple):
     kind: str
     id: int
-    fence: int
+    fence: int | None
     """When it was found: a claim that names it fails if anybody else has claimed the row since."""
     is_anybodys: bool
     """It has been due for so long that nobody waits any more for whose share it is in."""
+    lane: str = ""
 
 
 def due_rows(
-    models: Mapping[str, type[Reconciled]], now: datetime, *, limit: int, own_for: timedelta
+    models: Mapping[str, type[Reconciled]],
+    now: datetime,
+    *,
+    limit: int,
+    own_for: timedelta,
+    except_lanes: Sequence[str] = (),
 ) -> list[DueRow]:
     """Rows of these kinds that are due and unclaimed, at most `limit` of each, longest overdue first.
 
+    `except_lanes`: those that have enough to do; else their rows alone would fill the limit.
     Written by hand: Django takes fifty times as long to put the question as the database to answer it.
     """
     if not models:
         return []
     kinds = list(models)
-    sql = " UNION ALL ".join(_one(number, models[kind]) for number, kind in enumerate(kinds))
+    others = f" AND lane NOT IN ({', '.join(['%s'] * len(except_lanes))})" if except_lanes else ""
+    sql = " UNION ALL ".join(_one(number, models[kind], others) for number, kind in enumerate(kinds))
     moment = connection.ops.adapt_datetimefield_value(now)
     late = connection.ops.adapt_datetimefield_value(now - own_for)
     with connection.cursor() as cursor:
-        cursor.execute(f"{sql} ORDER BY 5", [late, moment, moment, limit] * len(kinds))
+        cursor.execute(f"{sql} ORDER BY 6", [late, moment, moment, *except_lanes, limit] * len(kinds))
         found = cursor.fetchall()
-    return [DueRow(kinds[number], pk, fence, bool(late)) for number, pk, fence, late, _ in found]
+    return [DueRow(kinds[number], pk, fence, bool(late), lane) for number, pk, fence, late, lane, _ in found]
 
 
-def _one(number: int, model: type[Reconciled]) -> str:
+def _one(number: int, model: type[Reconciled], others: str) -> str:
     quote = connection.ops.quote_name
     table, key = quote(model._meta.db_table), quote(str(model._meta.pk.column))
     # Only names of our own tables and columns stand in the text.
     return (
-        f"SELECT * FROM (SELECT {number} AS kind, {key} AS id, fence, next_at <= %s AS late, next_at"  # noqa: S608
-        f" FROM {table} WHERE stuck_at IS NULL AND next_at <= %s AND lease_until <= %s"
+        f"SELECT * FROM (SELECT {number} AS kind, {key} AS id, fence, next_at <= %s AS late, lane, next_at"  # noqa: S608
+        f" FROM {table} WHERE stuck_at IS NULL AND next_at <= %s AND lease_until <= %s{others}"
         f" ORDER BY next_at LIMIT %s) AS due_{number}"
     )

@@ -1,5 +1,5 @@
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -14,9 +14,9 @@ from common import audit, events
 from common.errors import SlipwayError, Unavailable
 from common.models import Intent
 from common.reconcile.due import DueRow, due_rows
-from common.reconcile.rows import EPOCH
+from common.reconcile.rows import EPOCH, LANE_LENGTH
 from common.reconcile.steps import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, UnknownEffect
-from common.reconcile.wishes import ACTOR, StuckRow, Wishes
+from common.reconcile.wishes import ACTOR, Due, StuckRow, Wishes
 
 logger = logging.getLogger(__name__)
 
@@ -51,13 +51,15 @@ class Kernel(Wishes):
         self.leases_run_out = 0
         """Steps that outlasted their lease, or whose process ended; since the start."""
 
-    def due(self, *, limit: int = 100, own_for: timedelta = timedelta(0)) -> list[DueRow]:
+    def due(
+        self, *, limit: int = 100, own_for: timedelta = timedelta(0), except_lanes: Sequence[str] = ()
+    ) -> list[DueRow]:
         """Rows whose next step is due and unclaimed, at most `limit` of each kind, longest overdue first.
 
         Those that have been due for longer than `own_for` are anybody's. One query.
         """
         models = {kind: reconciler.model for kind, reconciler in self._reconcilers.items()}
-        return due_rows(models, self.clock(), limit=limit, own_for=own_for)
+        return due_rows(models, self.clock(), limit=limit, own_for=own_for, except_lanes=except_lanes)
 
     def sweep(self, *, limit: int = 100) -> int:
         """Advance all that is due; returns how many rows were. One poisoned row never stops the rest."""
@@ -69,17 +71,18 @@ class Kernel(Wishes):
                 logger.exception("Sweeping %s %s failed", row.kind, row.id)
         return len(due)
 
-    def advance(self, kind: str, pk: int, *, fence: int | None = None) -> int:
+    def advance(self, kind: str, pk: int, *, fence: int | None = None, lane: str | None = None) -> int:
         """Take the row's steps for as long as the next one is due at once; returns how many were taken.
 
         Safe to call at any time by anybody: a row that is not due, or that another worker has claimed, is
-        left alone. `fence`: the row's when it was found due; whoever knows it saves a query.
+        left alone. `fence`: the row's when it was found due; whoever knows it saves a query. `lane`: take no
+        step that waits for another system than this one; None: whatever it waits for.
         """
         check_outside()
         reconciler = self._reconcilers[kind]
         until = self.clock() + IN_A_ROW
         steps = 0
-        while (row := self._claim(reconciler, pk, fence)) is not None:
+        while (row := self._claim(reconciler, pk, fence, lane)) is not None:
             steps += 1
             self.checkpoint("claimed")
             is_due = True
@@ -97,7 +100,7 @@ class Kernel(Wishes):
                 break
         return steps
 
-    def _claim(self, reconciler: Reconciler[Any], pk: int, fence: int | None) -> Any | None:
+    def _claim(self, reconciler: Reconciler[Any], pk: int, fence: int | None, lane: str | None) -> Any | None:
         """The row, if it is due and ours from now on."""
         rows = reconciler.model._default_manager.filter(pk=pk, stuck_at__isnull=True)
         now = self.clock()
@@ -119,10 +122,25 @@ class Kernel(Wishes):
         if held is None or held.fence != fence + 1:
             return None
         if reconciler.max_attempts is None or held.attempts <= reconciler.max_attempts:
-            return held
+            return held if self._is_in_lane(reconciler, held, lane) else None
         with suppress(LeaseLost):
             self._stick(reconciler, held, f"{held.last_error} The step was begun {held.attempts - 1} times.")
         return None
+
+    def _is_in_lane(self, reconciler: Reconciler[Any], row: Any, lane: str | None) -> bool:
+        """Whether its step may be taken in this lane; if not, the row is let go of, for its own."""
+        home = reconciler.lane_of(row)[:LANE_LENGTH]
+        is_here = lane is None or lane == home
+        if is_here and row.lane == home:
+            return True
+        given_back = {} if is_here else {"lease_until": EPOCH, "attempts": F("attempts") - 1}
+        rows = reconciler.model._default_manager.filter(pk=row.pk, fence=row.fence)
+        if not rows.update(lane=home, **given_back):
+            return False
+        row.lane = home
+        if not is_here:
+            events.publish(Due(reconciler.kind, row.pk, home))
+        return is_here
 
     def _note_if_late(self, reconciler: Reconciler[Any], row: Any) -> None:
         if self.clock() > row.lease_until:

@@ -1,7 +1,8 @@
 """Signs of life of the processes that take due rows, in the database: what they share is the work in it."""
 
 import zlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
@@ -53,6 +54,8 @@ class Work:
     """Steps."""
     run_out: int = 0
     """Leases that it saw run out: steps of its own that took too long, and of others that it took over."""
+    hung: tuple[str, ...] = ()
+    """Lanes in which a thread of its own hangs at this moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,8 @@ class Takers:
     """Leases that ran out before the step had ended."""
     lost: int
     """Processes, of all that there ever were, that ended without a word: killed, or replaced."""
+    hung: Mapping[str, int]
+    """By lane in which a step hangs, in how many processes."""
 
 
 def give(sign: Sign, *, at: datetime, work: Work) -> Share:
@@ -120,6 +125,7 @@ def takers(*, roles: Sequence[str] = ("sweeper", "worker")) -> dict[str, Takers]
             taken=sum(row.taken for row in of_role),
             run_out=sum(row.run_out for row in of_role),
             lost=sum(row.lost for row in of_role),
+            hung=Counter(lane for row in living for lane in row.hung),
         )
     return found
 

@@ -5,8 +5,9 @@ from typing import Any, ClassVar
 from django.db import models
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-KERNEL_COLUMNS = ("next_at", "lease_until", "fence", "turn", "wakes", "attempts", "failed_since")
+KERNEL_COLUMNS = ("next_at", "lane", "lease_until", "fence", "turn", "wakes", "attempts", "failed_since")
 """Of the columns of a `Reconciled` row, those that say nothing to a person."""
+LANE_LENGTH = 300
 
 
 class Reconciled(models.Model):
@@ -14,6 +15,9 @@ class Reconciled(models.Model):
 
     next_at = models.DateTimeField(null=True, blank=True, editable=False)
     """When the next step is due; None while the row is at rest."""
+    lane = models.CharField(max_length=LANE_LENGTH, blank=True, default="", editable=False)
+    """The outside system that its steps wait for (`hub:huggingface.co`, `cluster:prague`); empty: only ours.
+    As `Reconciler.lane_of` last said; a claim sets it right."""
     lease_until = models.DateTimeField(default=EPOCH, editable=False)
     """Until when one worker has the row to itself."""
     fence = models.PositiveBigIntegerField(default=0, editable=False)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, ClassVar, Generic, TypeVar
+from urllib.parse import urlsplit
 
 from django.db.models import QuerySet
 
@@ -153,15 +154,13 @@ class Reconciler(ABC, Generic[Row]):
     """`app.model`, in lower case: in journals, metrics, events and addresses."""
     model: type[Row]
     lease: ClassVar[timedelta] = timedelta(seconds=30)
+    """How long a step may take; in a lane, its thread is given up then."""
     max_attempts: ClassVar[int | None] = 5
     """None: it does not give up."""
     moves: ClassVar[Machine[Any] | None] = None
     """Of the column `state`, for rows that have one: every `move` goes through it."""
     right: ClassVar[str] = ""
     """A value of `accounts.states.Right`: who has it tries a stuck row again; empty: `fleet.operate`."""
-    waits_for_strangers: ClassVar[bool] = False
-    """Its steps wait for servers that are not ours: only the sweeper takes them, on threads of their own, so
-    that a slow one never holds up what is ours."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -175,6 +174,13 @@ class Reconciler(ABC, Generic[Row]):
     @abstractmethod
     def next_step(self, row: Row, now: datetime) -> Step[Row] | None:
         """The step that is next, wishes such as an abort considered first; None when the row can rest."""
+
+    def lane_of(self, row: Row) -> str:
+        """The outside system that the next step waits for, as `lane_at` names it; empty: none but ours.
+
+        Asked at every claim: cheap and without effects. A step is only taken in its lane.
+        """
+        return ""
 
     def backoff(self, attempts: int) -> timedelta:
         """Delay after the `attempts`-th failure in a row: 1, 2, 4, 8 ... s, at most a minute."""
@@ -193,6 +199,11 @@ class Reconciler(ABC, Generic[Row]):
     def on_revive(self, row: Row, by: str, reason: str) -> Mapping[str, Any]:
         """What takes `on_stuck` back when a stuck row is tried again; in the same transaction, too."""
         return {}
+
+
+def lane_at(what: str, url: str) -> str:
+    """The lane of what answers at an address: `hub:huggingface.co`. Neither its path nor credentials show."""
+    return f"{what}:{urlsplit(url).netloc.rpartition('@')[2].lower()}"
 
 
 class Recurring(Step[Row], Reconciler[Row]):

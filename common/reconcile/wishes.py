@@ -26,6 +26,7 @@ class Due:
 
     kind: str
     id: int
+    lane: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +118,13 @@ class Wishes:
 
     def _wish_now(self, row: Reconciled, where: Mapping[str, Any], columns: Mapping[str, Any]) -> bool:
         rows = type(row)._default_manager.filter(pk=row.pk, **where)
+        lane = row.lane
+        if columns:
+            # It may wait for something else now, and must not wait first for what it waited for before.
+            lane, columns = "", {**columns, "lane": ""}
         if not rows.update(**columns, wakes=F("wakes") + 1, next_at=self.clock()):
             return False
-        events.publish(Due(self.kind_of(row), row.pk))
+        events.publish(Due(self.kind_of(row), row.pk, lane))
         return True
 
     def _revive(

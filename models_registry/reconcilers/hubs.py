@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
+from django.db.models import QuerySet
+
 from accounts.states import Right
 from common import audit
 from common.actor import Actor
-from common.reconcile import Operation, Outcome, Reconciler, Step, proceed, wait
+from common.reconcile import Operation, Outcome, Reconciler, Step, lane_at, proceed, wait
 from common.sealed import CannotUnseal
 from models_registry.hub.base import HubError, HubUnreachable, NameUnresolved, RateLimited
 from models_registry.hub.kinds import hub_at
@@ -215,6 +217,12 @@ class HubSyncReconciler(Reconciler[HubSync]):
     right = Right.MODELS_WRITE
     lease = timedelta(minutes=3)
     """Longer than a hub may take to say which commit a revision is."""
+
+    def rows(self) -> QuerySet[HubSync]:
+        return HubSync.objects.select_related("source__model")
+
+    def lane_of(self, row: HubSync) -> str:
+        return lane_at("hub", row.source.endpoint) if row.state == SyncState.RESOLVING else ""
 
     def next_step(self, row: HubSync, now: datetime) -> Step[HubSync] | None:
         if row.state == SyncState.RESOLVING:

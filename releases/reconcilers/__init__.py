@@ -8,7 +8,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 
 from accounts.states import Right
 from common import events
-from common.reconcile import Reconciler, Step
+from common.reconcile import EPOCH, Reconciler, Step
 from releases import selectors
 from releases.events import ReleaseMoved
 from releases.models import Release, ReleaseMove, ReleaseStep
@@ -43,6 +43,10 @@ class ReleaseReconciler(Reconciler[Release]):
         began = ReleaseStep.objects.filter(release=OuterRef("pk"), index=OuterRef("step_index"))
         rows = Release.objects.select_related("service").order_by()
         return rows.annotate(step_began=Subquery(began.values("started_at")[:1]))
+
+    def lane_of(self, row: Release) -> str:
+        """Only a smoke test asks a cluster's workers itself."""
+        return row.service.cluster.own_lane if isinstance(self.next_step(row, EPOCH), SmokeTest) else ""
 
     def next_step(self, row: Release, now: datetime) -> Step[Release] | None:
         state = ReleaseState(row.state)

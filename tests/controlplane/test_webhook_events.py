@@ -6,14 +6,14 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from accounts.models import WebhookDelivery, WebhookEvent
-from accounts.reconcilers import EndpointReconciler, EventReconciler
-from accounts.services import create_webhook
+from accounts.models import WebhookDelivery, WebhookEndpoint, WebhookEvent
+from accounts.reconcilers import EventReconciler
+from accounts.services import create_webhook, send_test
 from clusters.events import DeploymentDegraded, WorkerLost
 from common import tasks
 from common.disk_watch import DiskFilled
 from common.events import publish
-from common.reconcile import Due, StuckRow, kernel
+from common.reconcile import StuckRow, taking
 from common.webhooks import catalogue
 from controlplane import webhook_events
 from models_registry import services as registry
@@ -122,14 +122,21 @@ def test_what_is_gone_meanwhile_is_not_told(scene):
     assert not WebhookEvent.objects.exists()
 
 
-def test_no_bell_is_rung_for_what_waits_for_strangers(monkeypatch):
-    rung = []
+def test_who_hears_a_bell_does_not_wait_for_a_receiver(scene, monkeypatch):
+    endpoint = WebhookEndpoint.objects.get()
+    offered, rung = [], []
+    monkeypatch.setattr("accounts.reconcilers.webhooks.post", lambda *_, **__: pytest.fail("It waits."))
     monkeypatch.setattr(tasks.advance, "delay", lambda *due: rung.append(due))
     monkeypatch.setattr(tasks, "_silent_until", 0.0)
-    tasks.ring(Due(EndpointReconciler.kind, 1))
-    tasks.ring(Due(EventReconciler.kind, 2))
-    assert rung == [(EventReconciler.kind, 2)]
-    assert kernel.reconciler(EndpointReconciler.kind).waits_for_strangers
+    monkeypatch.setattr(taking, "offer", offered.append)
+
+    send_test(actor=SYSTEM, endpoint=endpoint)
+    for due in rung:  # the first puts the row in its lane, and rings there
+        tasks.advance(*due)
+    assert [due[2] for due in rung] == ["", "webhook:hooks.example.org"]
+    assert [(row.id, row.lane) for row in offered] == [(endpoint.pk, "webhook:hooks.example.org")]
+    endpoint.refresh_from_db()
+    assert (endpoint.attempts, endpoint.lane) == (0, "webhook:hooks.example.org")
 
 
 def test_the_documentation_lists_every_type():

@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from common.disk_watch import watch_disk
 from common.reconcile import kernel
-from common.reconcile.taking import EVERY_SECONDS, Taker
+from common.reconcile.taking import EVERY_SECONDS, OUTSIDE_THREADS, Taker
 from common.watchdog import watched
 
 
@@ -19,10 +19,13 @@ class Command(BaseCommand):
         )
         parser.add_argument("--threads", type=int, default=4, help="rows advanced side by side")
         parser.add_argument(
-            "--waiting-threads", type=int, default=8, help="as many again for rows that wait for strangers"
+            "--outside-threads",
+            type=int,
+            default=OUTSIDE_THREADS,
+            help="as many again, made on demand, for rows that wait for outside systems",
         )
 
-    def handle(self, *args: Any, every: float, threads: int, waiting_threads: int, **options: Any) -> None:
+    def handle(self, *args: Any, every: float, threads: int, outside_threads: int, **options: Any) -> None:
         def sweep() -> int:
             stop = threading.Event()
             for name in (signal.SIGTERM, signal.SIGINT):
@@ -31,7 +34,7 @@ class Command(BaseCommand):
                 kernel,
                 role="sweeper",
                 threads=threads,
-                strangers_threads=waiting_threads,
+                outside_threads=outside_threads,
                 every_seconds=every,
             )
             taker.start()
