@@ -21,9 +21,12 @@ class CommonConfig(AppConfig):
     def ready(self) -> None:
         from common.api.idempotency import answers_before
         from common.models import IdempotentAnswer, Intent
+        from common.pages import subjects
         from common.reconcile import kernel, pruning
 
         kernel.register(pruning.Prune())
+        title = _("Deletion of old records")
+        subjects.offer("common.pruning", title, "/models/+store/", title=title)
         pruning.offer(
             pruning.Rule(
                 Intent,
