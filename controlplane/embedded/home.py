@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from controlplane.embedded.running import CONTROL, DATA
-from controlplane.env import Environment, refuse, variable
+from controlplane.env import refuse
+from controlplane.environment import Environment, variable
 
 PROBE_BYTES = 2**20
 """Room for the first writes: without it nothing could be prepared."""

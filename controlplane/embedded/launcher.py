@@ -25,7 +25,8 @@ from controlplane.embedded.planes import Spawner, Supervisord, tail
 from controlplane.embedded.prepared import is_prepared, note_prepared
 from controlplane.embedded.processes import HAND_OVER, Family, PartFailed, Signals, say
 from controlplane.embedded.programs import GATEWAY_NAME, Programs, gateway_layout, programs
-from controlplane.env import PROJECT, Environment, misspelt_settings
+from controlplane.env import misspelt_settings
+from controlplane.environment import PROJECT, Environment
 from gateway.backends.envoy import renew_bootstrap, write_bootstrap
 from gateway.errors import GatewayError
 

@@ -10,7 +10,7 @@ import psutil
 
 from controlplane.embedded.home import Home, Refusal
 from controlplane.embedded.processes import HAND_OVER
-from controlplane.env import variable
+from controlplane.environment import variable
 
 ABANDONED_STACK_ENDS_WITHIN_SECONDS = 30.0
 HANDED_OVER_WITHIN_SECONDS = 40.0

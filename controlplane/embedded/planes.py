@@ -16,7 +16,7 @@ from controlplane.embedded import running
 from controlplane.embedded.home import Plane
 from controlplane.embedded.processes import Family, PartFailed, die_with, say
 from controlplane.embedded.programs import supervisord_conf
-from controlplane.env import PROJECT
+from controlplane.environment import PROJECT
 
 FAILED_AFTER_STARTS = 3
 LIVED_SECONDS = 10.0

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from controlplane.embedded.home import Home
-from controlplane.env import PROJECT, Environment
+from controlplane.environment import PROJECT, Environment
 
 LEFT_OUT = {".git", ".venv", "node_modules", "__pycache__", "docs", "tests", "perf"}
 INSTALLED = ("constraints.txt", "package-lock.json", ".venv/slipway-installed.json", ".env")

@@ -9,7 +9,7 @@ from typing import Any
 from clusters.backends.supervisor_rpc import Program
 from controlplane.embedded.home import Home, Plane, Refusal
 from controlplane.embedded.supervisord import NAMESPACE_FACTORY
-from controlplane.env import PROJECT, Environment
+from controlplane.environment import PROJECT, Environment
 from gateway.backends.envoy import Layout
 from gateway.backends.envoy import command as envoy_command
 

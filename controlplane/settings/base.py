@@ -3,7 +3,8 @@
 import dj_database_url
 from csp.constants import NONCE, NONE, SELF
 
-from controlplane.env import PROJECT, env, require
+from controlplane.env import env, require
+from controlplane.environment import PROJECT
 
 BASE_DIR = PROJECT
 SLIPWAY_HOME = env.home

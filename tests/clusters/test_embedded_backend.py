@@ -16,7 +16,7 @@ from clusters.backends.embedded import backend as embedded_backend
 from clusters.backends.embedded.backend import EmbeddedCluster
 from clusters.backends.embedded.machine import parse_gpus
 from clusters.backends.supervisor_rpc import SupervisorUnreachable
-from controlplane.env import PROJECT
+from controlplane.environment import PROJECT
 from tests.contracts.cluster_rigs import PORTS, EmbeddedRig, ready, wish
 from tests.patience import eventually
 

@@ -14,7 +14,7 @@ from clusters.backends.fake import FakeCluster
 from controlplane.embedded import running
 from controlplane.embedded.home import Home
 from controlplane.embedded.programs import supervisord_conf
-from controlplane.env import PROJECT
+from controlplane.environment import PROJECT
 from serving.protocol import WorkerCommand
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.ports import PortBlock

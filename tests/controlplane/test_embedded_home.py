@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.embedded.home import Home, Refusal, check_ports
-from controlplane.env import PROJECT, Environment
+from controlplane.environment import PROJECT, Environment
 
 
 def modes(home: Path) -> dict[str, int]:

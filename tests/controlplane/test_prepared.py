@@ -10,7 +10,7 @@ import pytest
 from controlplane.embedded import prepared
 from controlplane.embedded.home import Home
 from controlplane.embedded.prepared import is_prepared, note_prepared
-from controlplane.env import Environment
+from controlplane.environment import Environment
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from controlplane import env as environment
-from controlplane.env import PROJECT, Environment, variable
+from controlplane.environment import PROJECT, Environment, variable
 from controlplane.management.commands.settings_reference import reference
 
 ENTRY_POINTS = {

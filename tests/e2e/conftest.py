@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from controlplane.env import PROJECT
+from controlplane.environment import PROJECT
 from slipway.client import Client, Document, Refused, at
 from tests.patience import eventually
 from tests.postgres import database_of_its_own

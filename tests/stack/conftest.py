@@ -15,7 +15,7 @@ import pytest
 from clusters.backends.supervisor_rpc import ProcessSeen, Supervisor
 from controlplane.embedded import running
 from controlplane.embedded.home import Home
-from controlplane.env import PROJECT
+from controlplane.environment import PROJECT
 from tests.patience import eventually
 from tests.ports import PortBlock
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from controlplane.embedded.home import Home
 from controlplane.embedded.programs import Programs, programs
-from controlplane.env import Environment, env
+from controlplane.env import env
+from controlplane.environment import Environment
 from tests.stack.small_stack import SmallLauncher, small
 
 

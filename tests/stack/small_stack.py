@@ -9,7 +9,8 @@ from clusters.backends.supervisor_rpc import Program
 from controlplane.embedded.home import Home
 from controlplane.embedded.launcher import Launcher
 from controlplane.embedded.programs import Programs
-from controlplane.env import PROJECT, Environment, env
+from controlplane.env import env
+from controlplane.environment import PROJECT, Environment
 
 PARTS = Path(__file__).with_name("small_parts.py")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.env import PROJECT
+from controlplane.environment import PROJECT
 from tests.stack.conftest import RunningStack
 
 pytestmark = pytest.mark.stack

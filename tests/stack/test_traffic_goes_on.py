@@ -15,7 +15,7 @@ from clusters.backends.base import DeploymentSpec
 from clusters.backends.base import Fence as ClusterFence
 from clusters.backends.embedded.wishes import Wish, Wishes
 from controlplane.embedded import running
-from controlplane.env import PROJECT
+from controlplane.environment import PROJECT
 from gateway.backends.envoy import EnvoyFiles, Layout
 from gateway.routes import Endpoint, Fence, RouteSpec, Target
 from tests.patience import eventually

@@ -3,6 +3,7 @@
 ENGLISH = (
     # Read by operators in a terminal, before there is a language.
     "controlplane/env.py",
+    "controlplane/environment.py",
     # Sent before there is a request, and with it a language.
     "controlplane/connections.py",
     "controlplane/embedded/",

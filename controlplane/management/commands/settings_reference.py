@@ -2,15 +2,15 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from controlplane.env import PROJECT, Environment, variable
+from controlplane.environment import PROJECT, Environment, variable
 
 PATH = PROJECT / "docs" / "SETTINGS.md"
 HEAD = """\
 # Settings
 
-Written by `manage.py settings_reference` from `controlplane/env.py`. Set them in the environment, or as
-`NAME=value` lines in a file `.env` beside `manage.py`; the environment wins. A missing or malformed setting
-stops the process with one line that names it (exit status 2).
+Written by `manage.py settings_reference` from `controlplane/environment.py`. Set them in the environment,
+or as `NAME=value` lines in a file `.env` beside `manage.py`; the environment wins. A missing or malformed
+setting stops the process with one line that names it (exit status 2).
 
 | variable | default | meaning |
 |---|---|---|

@@ -1,0 +1,414 @@
+"""Every setting of the process: its type, its default and its meaning. Read by `controlplane.env`.
+
+`docs/SETTINGS.md` is generated from this module (`manage.py settings_reference`).
+"""
+
+import ipaddress
+import re
+import shlex
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from common.webhooks.destination import Allowed
+
+PROJECT = Path(__file__).resolve().parent.parent
+ENV_FILE = PROJECT / ".env"
+LONGEST_SOCKET_PATH = 107
+"""Bytes that the kernel allows in the path of a unix socket, without the closing zero: unix(7)."""
+LONGEST_SOCKET_NAME = "run/control.sock.1234567"
+_BUCKET_URL = re.compile(
+    r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?P<prefix>[\w./-]*))?", re.ASCII
+)
+
+
+def _days(default: int, what: str) -> Any:
+    """How long something is kept."""
+    return Field(default, ge=0, le=3_650, description=f"Days that {what} 0: for good.")
+
+
+class Environment(BaseSettings):
+    """`SLIPWAY_*` variables, or the same names in a `.env` file beside `manage.py`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SLIPWAY_", env_file=ENV_FILE, env_file_encoding="utf-8", extra="ignore", frozen=True
+    )
+
+    home: Path = Field(
+        Path("var"), description="Directory that holds every file the system writes. Relative to the project."
+    )
+    bind: str = Field("127.0.0.1", description="IP address that the console and the gateway listen on.")
+    port: int = Field(
+        8000, ge=1, le=65535, description="Port of the console, the REST API and the websockets."
+    )
+    gateway_port: int = Field(8080, ge=1, le=65535, description="Port of the gateway: model traffic.")
+    gateway_admin_port: int = Field(
+        8081, ge=1, le=65535, description="Port of Envoy's admin endpoint, on the loopback address only."
+    )
+    worker_ports: str = Field(
+        "21000-21999",
+        description="Range of loopback ports, `first-last`, from which embedded model workers get theirs.",
+    )
+    import_roots: Annotated[tuple[Path, ...], NoDecode] = Field(
+        (),
+        description="Colon-separated absolute directories that model imports may read, besides the home's "
+        "`imports`.",
+    )
+    hub_endpoints: Annotated[tuple[str, ...], NoDecode] = Field(
+        ("https://huggingface.co",),
+        description="Comma-separated addresses of the model hubs that syncs may read; the first is the "
+        "default. Those named here may lie in private networks; what they redirect to may not.",
+    )
+    export_endpoints: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Comma-separated addresses of the Hugging Face hubs and other Slipways to which versions "
+        "may be exported; the first is the default. Empty: nothing leaves this server. Those named here may "
+        "lie in private networks; storage to which they lead files only when it is named, too.",
+    )
+    store: str = Field(
+        "",
+        description="Where the files of models lie: `s3://bucket/prefix`, see docs/STORE.md. "
+        "Empty: the directory `models` in the home.",
+    )
+    store_endpoint: str = Field("", description="Address of the bucket's server. Empty: Amazon S3.")
+    store_region: str = Field("", description="Region of the bucket. Empty: AWS_DEFAULT_REGION.")
+    store_path_style: bool = Field(
+        False, description="Address the bucket by path, not by host name: most servers of one's own want it."
+    )
+    store_cache_gib: int = Field(
+        0,
+        ge=0,
+        description="GiB of a bucket's files that each node keeps; what it serves stays anyway. 0: no limit.",
+    )
+    store_grace_hours: int = Field(
+        24,
+        ge=0,
+        le=8_760,
+        description="Hours that a file which no model version needs any more stays in the model store.",
+    )
+    disk_reserve_mib: int = Field(
+        256,
+        ge=8,
+        le=65_536,
+        description="MiB of the home's disk that are kept for what must still be written when it is full, "
+        "such as a rollback; at most one 20th of the disk.",
+    )
+    disk_warn_percent: int = Field(
+        10, ge=0, le=90, description="Below this percentage of free space every page warns. 0: never."
+    )
+    store_check_days: int = Field(
+        30, ge=0, le=365, description="Days between two checks that read the whole model store. 0: never."
+    )
+    store_quarantine_days: int = Field(
+        30,
+        ge=0,
+        le=3_650,
+        description="Days that a damaged file is kept aside, for people to look at; longer while no whole "
+        "one has taken its place. 0: for good.",
+    )
+    store_check_mib_per_second: int = Field(
+        100, ge=1, description="MiB per second at which such a check reads at most."
+    )
+    signing_key: str = Field(
+        "",
+        description="PEM file with the private key (elliptic curve, P-256, P-384 or P-521, no password) that "
+        "signs every version that is imported. Empty: nothing is signed, or a command does it.",
+    )
+    signing_command: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Command that signs instead, for keys in a KMS: it gets the bytes to sign on standard "
+        "input and answers with an ECDSA signature over their SHA-256 (P-256), SHA-384 (P-384) or SHA-512 "
+        "(P-521), in DER or base64, within 8 s. No shell runs it.",
+    )
+    signing_public_key: str = Field(
+        "",
+        validate_default=True,
+        description="PEM file with the public key of SLIPWAY_SIGNING_COMMAND. Required with it.",
+    )
+    database_url: str = Field(
+        "",
+        description="Database as a URL (`postgresql://user:password@host/name`). Required in production. "
+        "Empty: SQLite in the home.",
+    )
+    redis_url: str = Field(
+        "",
+        description="Redis as a URL (`redis://...`, `unix:///path`). Required in production. "
+        "Empty: the bundled Valkey in the home.",
+    )
+    secret_key: str = Field(
+        "",
+        description="Secret of at least 32 characters that signs sessions. Required in production; "
+        "the embedded stack makes one in its home.",
+    )
+    secret_key_fallbacks: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Comma-separated former values of SLIPWAY_SECRET_KEY: sessions and stored secrets of "
+        "then still open. Take a value out once what it protected was stored anew.",
+    )
+    audit_key: str = Field(
+        "",
+        description="Secret of at least 32 characters that signs the audit record; keep it out of the "
+        "database and its backups. Required in production; the embedded stack makes one in its home.",
+    )
+    audit_key_fallbacks: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Comma-separated former values of SLIPWAY_AUDIT_KEY: what they signed still counts.",
+    )
+    audit_export_seconds: int = Field(
+        60,
+        ge=1,
+        le=86_400,
+        description="Seconds between two exports of the audit record's head: to `audit/heads.jsonl` in the "
+        "home, the log and the webhook event `audit.head`.",
+    )
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        ("127.0.0.1", "localhost"), description="Comma-separated host names that the console answers to."
+    )
+    public_url: str = Field(
+        "",
+        description="Address under which people reach the console (`https://slipway.example.org`); links and "
+        "origin checks use it. Empty: the bind address and port.",
+    )
+    gateway_url: str = Field(
+        "",
+        description="Address under which clients reach the gateway. Empty: its bind address and port.",
+    )
+    client_header_seconds: int = Field(
+        15,
+        ge=1,
+        le=600,
+        description="Seconds within which a client of the console or of the gateway must have sent the whole "
+        "header of a request; it is disconnected then.",
+    )
+    client_idle_seconds: int = Field(
+        60,
+        ge=1,
+        le=3_600,
+        description="Seconds after which a connection is closed on which nothing moves: one to the gateway "
+        "without a request, one to the console with a request's body half sent or an answer not taken. "
+        "However long an answer takes, nobody is disconnected for it.",
+    )
+    release_header: Literal["", "off", "open"] = Field(
+        "",
+        description="Whether clients of a new service may choose the version with the header `x-release` "
+        "while a release runs: off or open; each service can be set otherwise. Empty: open in the embedded "
+        "stack, off in production.",
+    )
+    https: bool = Field(
+        False, description="The console is reached over HTTPS: secure cookies, HSTS, redirects."
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="Lowest level that is logged: DEBUG, INFO, WARNING or ERROR."
+    )
+    oidc_name: str = Field("", description="Label of the single sign-on button.")
+    oidc_server_url: str = Field("", description="OpenID Connect issuer. Empty: passwords only.")
+    oidc_client_id: str = Field("", description="OpenID Connect client id.")
+    oidc_client_secret: str = Field("", description="OpenID Connect client secret.")
+    webhook_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Comma-separated host names (`hooks.internal`, `*.internal`) and networks (`10.0.0.0/8`) "
+        "that webhooks may go to though they are not public, and without HTTPS.",
+    )
+    lockout_after: int = Field(
+        10, ge=1, description="Failed logins of one name from one address until a lockout."
+    )
+    lockout_minutes: int = Field(15, ge=1, description="Minutes that a lockout lasts.")
+    keep_intents_days: int = _days(
+        30, "the journal keeps a finished step; those under way and in doubt stay as long as they are so."
+    )
+    keep_answers_days: int = _days(
+        1, "the answer to a request with an `Idempotency-Key` is kept, and repeated to who sends it again."
+    )
+    keep_webhooks_days: int = _days(
+        30, "a webhook event is kept with what its receivers answered; longer while it is on its way."
+    )
+    keep_sessions_days: int = _days(1, "an expired session is kept.")
+    keep_sign_ins_days: int = _days(
+        90, "sign-ins, and failed ones, are kept where lockouts count them; the audit record keeps its own."
+    )
+    keep_uploads_days: int = _days(30, "an upload that made no version is listed after its end.")
+    keep_syncs_days: int = _days(
+        90, "a hub sync is listed after its end; the last of a source and of a version stays."
+    )
+    keep_exports_days: int = _days(
+        365, "an export is listed after its end; the last successful one to a destination stays."
+    )
+    keep_store_runs_days: int = _days(
+        365, "checks and collections of the model store, and what checks found, are listed after their end."
+    )
+    keep_evidence_days: int = _days(365, "the points of a release's evidence chart are kept after its end.")
+
+    @field_validator("import_roots", mode="before")
+    @classmethod
+    def _split_roots(cls, value: Any) -> Any:
+        return tuple(part for part in value.split(":") if part) if isinstance(value, str) else value
+
+    @field_validator("import_roots")
+    @classmethod
+    def _absolute_roots(cls, roots: tuple[Path, ...]) -> tuple[Path, ...]:
+        for root in roots:
+            if not root.is_absolute():
+                raise ValueError(f"{root} is not an absolute path")
+        return roots
+
+    @field_validator(
+        "allowed_hosts",
+        "secret_key_fallbacks",
+        "audit_key_fallbacks",
+        "webhook_allowed_hosts",
+        "hub_endpoints",
+        "export_endpoints",
+        mode="before",
+    )
+    @classmethod
+    def _split_commas(cls, value: Any) -> Any:
+        return tuple(p.strip() for p in value.split(",") if p.strip()) if isinstance(value, str) else value
+
+    @field_validator("webhook_allowed_hosts")
+    @classmethod
+    def _hosts_or_networks(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
+        Allowed.of(entries)
+        return entries
+
+    @field_validator("hub_endpoints", "export_endpoints")
+    @classmethod
+    def _hub_addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(_url(url.rstrip("/"), "http", "https") for url in urls)
+
+    @field_validator("signing_key", "signing_public_key")
+    @classmethod
+    def _absolute_file(cls, path: str) -> str:
+        if path and not Path(path).is_absolute():
+            raise ValueError(f"{path} is not an absolute path")
+        return path
+
+    @field_validator("signing_command", mode="before")
+    @classmethod
+    def _split_words(cls, value: Any) -> Any:
+        return tuple(shlex.split(value)) if isinstance(value, str) else value
+
+    @field_validator("signing_command")
+    @classmethod
+    def _one_signer(cls, command: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if command and info.data.get("signing_key"):
+            raise ValueError("must be empty while SLIPWAY_SIGNING_KEY is set")
+        return command
+
+    @field_validator("signing_public_key")
+    @classmethod
+    def _key_of_command(cls, path: str, info: ValidationInfo) -> str:
+        if info.data.get("signing_command") and not path:
+            raise ValueError("must be set while SLIPWAY_SIGNING_COMMAND is")
+        return path
+
+    @field_validator("store")
+    @classmethod
+    def _bucket(cls, url: str) -> str:
+        if not url:
+            return url
+        found = _BUCKET_URL.fullmatch(url)
+        if found is None:
+            raise ValueError("must be s3://bucket or s3://bucket/prefix, of letters, digits and ._-/")
+        if find_spec("boto3") is None:
+            raise ValueError("needs boto3: install slipway[s3]")
+        prefix = (found["prefix"] or "").strip("/")
+        return f"s3://{found['bucket']}/{prefix}/" if prefix else f"s3://{found['bucket']}/"
+
+    @field_validator("home")
+    @classmethod
+    def _anchor_home(cls, home: Path) -> Path:
+        try:
+            home = (PROJECT / home.expanduser()).resolve()
+        except (RuntimeError, OSError) as error:
+            raise ValueError(str(error)) from None
+        if odd := set(str(home)) & set("*?[]%;#'\"\\\n\t"):
+            raise ValueError(f"must not contain {' '.join(sorted(odd))}")
+        if (length := len(bytes(home / LONGEST_SOCKET_NAME))) > LONGEST_SOCKET_PATH:
+            raise ValueError(f"is {length - LONGEST_SOCKET_PATH} bytes too long for the unix sockets in it")
+        return home
+
+    @field_validator("bind")
+    @classmethod
+    def _ip_address(cls, address: str) -> str:
+        return str(ipaddress.ip_address(address))
+
+    @field_validator("worker_ports")
+    @classmethod
+    def _port_range(cls, ports: str) -> str:
+        first, dash, last = ports.partition("-")
+        if (
+            not dash
+            or not (first.isdecimal() and last.isdecimal())
+            or not 1 <= int(first) <= int(last) <= 65535
+        ):
+            raise ValueError("must be first-last, both between 1 and 65535")
+        return ports
+
+    @field_validator("secret_key", "audit_key")
+    @classmethod
+    def _long_secret(cls, secret: str) -> str:
+        if secret and len(secret) < 32:
+            raise ValueError("must have at least 32 characters")
+        return secret
+
+    @field_validator("database_url")
+    @classmethod
+    def _known_database(cls, url: str) -> str:
+        return _url(url, "postgresql", "postgres", "sqlite")
+
+    @field_validator("redis_url")
+    @classmethod
+    def _known_redis(cls, url: str) -> str:
+        return _url(url, "redis", "rediss", "unix")
+
+    @field_validator("public_url", "gateway_url", "oidc_server_url", "store_endpoint")
+    @classmethod
+    def _web_address(cls, url: str) -> str:
+        return _url(url.rstrip("/"), "http", "https")
+
+    @model_validator(mode="after")
+    def _distinct_ports(self) -> Self:
+        first, last = self.worker_port_range
+        seen: dict[int, str] = {}
+        for field in ("port", "gateway_port", "gateway_admin_port"):
+            port: int = getattr(self, field)
+            if port in seen:
+                raise ValueError(f"{variable(field)} and {variable(seen[port])} are both {port}")
+            if first <= port <= last:
+                raise ValueError(f"{variable(field)} lies in the range of {variable('worker_ports')}")
+            seen[port] = field
+        return self
+
+    @property
+    def worker_port_range(self) -> tuple[int, int]:
+        first, last = (int(part) for part in self.worker_ports.split("-"))
+        return first, last
+
+    def local_url(self, port: int) -> str:
+        """Where a browser on this machine reaches `port`: the bind address, or loopback for a wildcard."""
+        address = ipaddress.ip_address(self.bind)
+        if address.is_unspecified:
+            address = ipaddress.ip_address("::1" if address.version == 6 else "127.0.0.1")
+        return f"http://[{address}]:{port}" if address.version == 6 else f"http://{address}:{port}"
+
+
+def _url(url: str, *schemes: str) -> str:
+    """The URL, or ValueError when it is not empty and not of one of the schemes with a host or a path."""
+    if not url:
+        return url
+    parts = urlsplit(url)
+    if parts.scheme not in schemes:
+        raise ValueError(f"must start with {' or '.join(f'{scheme}://' for scheme in schemes)}")
+    if not (parts.hostname or parts.path.strip("/")):
+        raise ValueError("names no host")
+    if parts.port == 0:  # reading .port is itself the check: it raises for what is no port
+        raise ValueError("has port 0")
+    return url
+
+
+def variable(field: str) -> str:
+    return f"SLIPWAY_{field.upper()}"
