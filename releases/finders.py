@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from accounts.models import User
 from common.pages.looks import look
@@ -35,5 +36,6 @@ def find_releases(person: Person, text: str, limit: int) -> Iterator[Hit]:
         "state", "created_at", "service__name", "version__name", "version__model__name"
     )
     for release in rows.order_by("-pk")[:limit]:
-        title = f"#{release.pk} {release.version} to {release.service}"
+        told = {"release": release.pk, "version": release.version, "service": release.service}
+        title = _("#%(release)s %(version)s to %(service)s") % told
         yield Hit(title, f"/releases/{release.pk}/", "rocket", look("release", release.standing).word)

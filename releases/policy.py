@@ -33,7 +33,7 @@ TERMS: Mapping[str, Any] = {
     "lacks.approval": _("It asks for no approval."),
     "lacks.another_person": _("It asks for no approval by another person than the requester."),
     "lacks.admin": _("It asks for no admin's approval."),
-    "lacks.certain_approval": _("Its approval is skipped when the judge certifies the candidate."),
+    "lacks.certain_approval": _("Its approval is skipped when the candidate passes the analysis."),
     "lacks.early_approval": _(
         "It gives the candidate %(percent)s %% of the traffic before the approval, more than %(most)s %%."
     ),
@@ -203,7 +203,7 @@ LENIENT: Sequence[tuple[str, float]] = (
     ("promote_below_ratio", 10.0),
     ("promote_below_percent", 10.0),
 )
-"""Above these a judge step certifies what anybody would call broken: it counts as none."""
+"""Above these a judge step passes what anybody would call broken: it counts as none."""
 LEAST_FALSE_ROLL_BACK_PERCENT = 0.1
 LEAST_REQUESTS = 20
 MOST_FALSE_PROMOTE_PERCENT = 20.0

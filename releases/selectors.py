@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from accounts.models import Team
 from accounts.selectors import teams_where
@@ -409,14 +410,14 @@ STABLE_VERSIONS = Uses(
     Service.objects.exclude(stable_version=None),
     "stable_version",
     "model",
-    "service {} (stable)",
+    gettext_noop("service {} (stable)"),
     ("name",),
 )
 CANDIDATES = Uses(
     Release.objects.filter(state__in=IN_MOTION),
     "version",
     "service__model",
-    "service {} (candidate)",
+    gettext_noop("service {} (candidate)"),
     ("service__name",),
 )
 

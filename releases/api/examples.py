@@ -125,7 +125,7 @@ PLAN = {
         "deploy half as many workers as stable",
         "smoke test: 3 requests",
         "5 % for 10 min",
-        "judge, at most 5 min, else ask",
+        "analysis for at most 5 min; if inconclusive: require approval",
         "approval by an approver",
         "deploy as many workers as stable",
         "promote",

@@ -54,8 +54,10 @@ class ImageChoice(forms.ModelChoiceField):  # type: ignore[type-arg]
         super().__init__(RuntimeImage.objects.none(), required=False, to_field_name="name", **options)
 
     def label_from_instance(self, image: Any) -> str:
-        deprecated = _(", deprecated") if image.deprecated_at else ""
-        return f"{image.name} ({image.engine} {image.engine_version}{deprecated})"
+        names = {"image": image.name, "engine": f"{image.engine} {image.engine_version}"}
+        if image.deprecated_at:
+            return _("%(image)s (%(engine)s, deprecated)") % names
+        return _("%(image)s (%(engine)s)") % names
 
 
 def offer_images(form: forms.Form, images: QuerySet[RuntimeImage]) -> None:

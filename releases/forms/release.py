@@ -21,17 +21,23 @@ from releases.models import Service
 class ReleaseForm(forms.Form):
     """Set a version of the service's model on its way."""
 
-    version = VersionChoice(queryset=Version.objects.none(), empty_label=None, to_field_name="name")
-    plan = forms.ChoiceField(help_text=_("How it gets its traffic. The release keeps the plan as it is now."))
+    version = VersionChoice(
+        queryset=Version.objects.none(), empty_label=None, to_field_name="name", label=_("Version")
+    )
+    plan = forms.ChoiceField(
+        help_text=_("How it gets its traffic. The release keeps the plan as it is now."), label=_("Plan")
+    )
     reason = forms.CharField(
         max_length=MAX_REASON,
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "placeholder": _("What should be better with it?")}),
         help_text=_("Whoever approves reads this first."),
+        label=_("Reason"),
     )
     image = ImageChoice(
         empty_label=_("As the service says"),
         help_text=_("What its workers run. The service names one, or the catalogue's best is taken."),
+        label=_("Image"),
     )
     bypass = forms.CharField(
         label=_("Reason for releasing past the policy"),

@@ -50,13 +50,11 @@ class IndicatorRules(BaseModel):
     )
     promote_below_ratio: Annotated[float, Field(gt=1.0, le=100.0, allow_inf_nan=False)] | None = Field(
         default=2.0,
-        description=_(
-            "Certify on evidence that bad answers are less frequent than this many times stable's."
-        ),
+        description=_("Pass on evidence that bad answers are less frequent than this many times stable's."),
     )
     promote_below_percent: Percent | None = Field(
         default=None,
-        description=_("Or certify on evidence that fewer than this percentage of its answers are bad."),
+        description=_("Or pass on evidence that fewer than this percentage of its answers are bad."),
     )
 
     @property
@@ -93,7 +91,7 @@ class JudgeRules(BaseModel):
         description=(
             _(
                 "Answers slower than `slow_above_ms`, or else than about 95 % of stable's own; null to "
-                "ignore latency. One in twenty is frequent enough to certify by."
+                "ignore latency. One in twenty is frequent enough to pass by."
             )
         ),
     )
@@ -114,7 +112,7 @@ class JudgeRules(BaseModel):
     )
     false_promote_percent: Annotated[float, Field(ge=0.01, le=30.0, allow_inf_nan=False)] = Field(
         default=10.0,
-        description=_("The most often that a worse candidate is certified, however often one looks."),
+        description=_("The most often that a worse candidate passes, however often one looks."),
     )
     requests_per_session: Annotated[int, Field(strict=True, ge=1, le=1000)] = Field(
         default=1,
@@ -181,5 +179,5 @@ class JudgeRules(BaseModel):
             for name, rules in self.indicators.items()
         )
         if self.requests_per_session != 1:
-            text += f"|sessions of {self.requests_per_session}"
+            text += f"|sessions of {self.requests_per_session}"  # untranslated
         return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,7 +1,9 @@
 """From evidence to a verdict."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from releases.judge import words
@@ -26,7 +28,7 @@ class Decision(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Verdict:
     decision: Decision
-    reason: str
+    tell: Callable[[], str] = field(compare=False, repr=False)
     culprit: IndicatorName | None
     """The indicator that rolls the candidate back."""
     indicators: tuple[IndicatorProgress, ...]
@@ -34,6 +36,11 @@ class Verdict:
     """Candidate requests until all is certified, if it is as good as stable; None when that is never."""
     seconds_to_certify: float | None
     """The same at the candidate's latest rate of requests; None, too, when it has had none."""
+
+    @property
+    def reason(self) -> str:
+        """In the language of the moment: one verdict may be told to several readers."""
+        return self.tell()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready, for the release's page and REST."""
@@ -59,25 +66,25 @@ def verdict(evidence: Evidence, rules: JudgeRules) -> Verdict:
     told = tuple(indicator_progress(name, part, rules) for name, part in parts.items())
     requests = requests_to_certify(evidence, rules, told)
 
-    def decided(decision: Decision, reason: str, culprit: IndicatorName | None = None) -> Verdict:
-        return Verdict(decision, reason, culprit, told, requests, seconds_for(evidence, requests))
+    def decided(decision: Decision, tell: Callable[[], str], culprit: IndicatorName | None = None) -> Verdict:
+        return Verdict(decision, tell, culprit, told, requests, seconds_for(evidence, requests))
 
     if _must_abort(parts["errors"], rules):
-        return decided(Decision.ROLL_BACK, words.abort_reason(evidence, rules), "errors")
+        return decided(Decision.ROLL_BACK, partial(words.abort_reason, evidence, rules), "errors")
     guilty = [name for name, part in parts.items() if _is_guilty(part, rules.indicators[name], rules)]
     if guilty:
         worst = max(guilty, key=lambda name: parts[name].reject_peak)
-        return decided(Decision.ROLL_BACK, words.roll_back_reason(worst, evidence, rules), worst)
+        return decided(Decision.ROLL_BACK, partial(words.roll_back_reason, worst, evidence, rules), worst)
     enough = parts["errors"].totals.candidate.requests >= rules.least_requests
     if not (enough and all(progress.certified for progress in told)):
-        reason = words.insufficient_reason(evidence, rules, told, requests=requests)
-        return decided(Decision.INSUFFICIENT, reason)
+        tell = partial(words.insufficient_reason, evidence, rules, told, requests=requests)
+        return decided(Decision.INSUFFICIENT, tell)
     if parts["errors"].in_outage:
-        return decided(Decision.INSUFFICIENT, words.outage_reason(evidence))
+        return decided(Decision.INSUFFICIENT, partial(words.outage_reason, evidence))
     doubtful = [progress for progress in told if progress.reject_progress >= DOUBT]
     if doubtful:
-        return decided(Decision.INSUFFICIENT, words.doubt_reason(doubtful[0], evidence))
-    return decided(Decision.PROMOTE, words.promote_reason(evidence, rules))
+        return decided(Decision.INSUFFICIENT, partial(words.doubt_reason, doubtful[0], evidence))
+    return decided(Decision.PROMOTE, partial(words.promote_reason, evidence, rules))
 
 
 def _must_abort(errors: IndicatorEvidence, rules: JudgeRules) -> bool:

@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from common.pages import formats
 from common.pages.charts import Chart
+from common.sentences import listed
 from releases import plans
 from releases.judge import Evidence, IndicatorName, Threshold, Verdict
 from releases.judge.progress import IndicatorProgress
@@ -76,8 +77,8 @@ def conclusions(release: Release, plan: plans.Plan, verdict: Verdict | None) -> 
     """What follows, by decision (`selectors.DECISIONS`): all, as the verdict may change while one reads."""
     rules = plan.judge
     sure = {"percent": f"{100 - rules.false_promote_percent:g}"}
-    claims = ", ".join(
-        f"{str(NOUNS[name]).lower()} {_claim(indicator)}"
+    claims = listed(
+        _claim(str(NOUNS[name]).lower(), indicator)
         for name, indicator in rules.indicators.items()
         if indicator.certifies
     )
@@ -92,16 +93,19 @@ def conclusions(release: Release, plan: plans.Plan, verdict: Verdict | None) -> 
     }
 
 
-def _claim(indicator: IndicatorRules) -> str:
+def _claim(what: str, indicator: IndicatorRules) -> str:
     ratio, percent = indicator.promote_below_ratio, indicator.promote_below_percent
     if ratio is not None and percent is not None:
-        return _("below %(ratio)s× stable's or below %(percent)s%%") % {
-            "ratio": f"{ratio:g}",
-            "percent": f"{percent:g}",
-        }
-    if ratio is not None:
-        return _("below %(ratio)s× stable's") % {"ratio": f"{ratio:g}"}
-    return _("below %(percent)s%%") % {"percent": f"{percent:g}"}
+        claim = _("%(what)s below %(ratio)s× stable's or below %(percent)s%%")
+    elif ratio is not None:
+        claim = _("%(what)s below %(ratio)s× stable's")
+    else:
+        claim = _("%(what)s below %(percent)s%%")
+    return claim % {
+        "what": what,
+        "ratio": "" if ratio is None else f"{ratio:g}",
+        "percent": "" if percent is None else f"{percent:g}",
+    }
 
 
 def _why_never(release: Release) -> str:

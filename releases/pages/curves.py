@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 
 from common.pages.charts import Chart, Limit, Mark, Series
 from releases import plans
@@ -61,10 +62,10 @@ def _chart(
     limit = limits(plan.judge)[name]
     moments = [datetime.fromtimestamp(point["at"], UTC) for point in points]
     against = [_way(point["reject"].get(name), limit.reject) for point in points]
-    series = [Series(_("against"), against, "bad", live=f"judge.{name}.against")]
+    series = [Series(pgettext("evidence", "against"), against, "bad", live=f"judge.{name}.against")]
     if limit.accept is not None:
         in_favour = _for_good([_way(point["accept"].get(name), limit.accept) for point in points])
-        series.insert(0, Series(_("for"), in_favour, "good", live=f"judge.{name}.for"))
+        series.insert(0, Series(pgettext("evidence", "for"), in_favour, "good", live=f"judge.{name}.for"))
     return Chart(
         title=title,
         caption=_("Evidence, % of what a decision needs"),

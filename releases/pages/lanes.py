@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from clusters import selectors as fleet
 from clusters.errors import DeploymentMissing
 from clusters.selectors import DeploymentStatus
@@ -31,7 +33,9 @@ class Lane:
 
     @property
     def workers(self) -> str:
-        return f"{self.status.ready} of {self.status.wanted}" if self.status else "none"
+        if self.status is None:
+            return _("none")
+        return _("%(ready)s of %(wanted)s") % {"ready": self.status.ready, "wanted": self.status.wanted}
 
 
 def lanes_of(service: Service, release: Release | None, looks: Sequence[Look] = ()) -> list[Lane]:

@@ -10,6 +10,7 @@ from releases.models import Approval, Release
 from releases.reconcilers.base import ACTOR
 from releases.selectors import WaitingFor
 from releases.states import ReleaseState
+from releases.stored import retold
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,11 @@ def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | Non
         return Notice(drawn.tone, str(drawn.word), None, text, follower=follower)
     if not release.in_motion:
         drawn = look("release", state)
-        return Notice(drawn.tone, _by(str(drawn.word), release), release.ended_at, release.outcome)
+        return Notice(drawn.tone, _by(str(drawn.word), release), release.ended_at, retold(release.outcome))
     if release.halt:
         title = _("Rolling back") if state == ReleaseState.ROLLING_BACK else _("Aborting")
-        return Notice("warn", _by(title, release), release.halted_at, release.outcome, release.last_error)
+        why = retold(release.outcome)
+        return Notice("warn", _by(title, release), release.halted_at, why, release.last_error)
     if release.paused_at is not None:
         return Notice(
             "warn",

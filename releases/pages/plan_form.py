@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy
 from common.pages.steps import ICONS
 from releases import plans
 from releases.errors import InvalidPlan, PlanProblem
-from releases.pages.plan_labels import LABELS, STEP_HELP
+from releases.pages.plan_labels import CHOICES, HELP, LABELS, STEP_HELP
 from releases.pages.strip import NAMES
 from releases.plans.steps import STEP_KINDS
 
@@ -62,19 +62,28 @@ class FormField:
         return self.path.replace(".", "-").replace("_", "-")
 
     @property
+    def label(self) -> str:
+        return _(self.shape.label)
+
+    @property
+    def help(self) -> str:
+        text = HELP.get(self.shape.key, self.shape.help)
+        return _(text) if text else ""
+
+    @property
     def words(self) -> str:
         """The value as a page without a form says it."""
         match self.value:
             case bool():
-                return "yes" if self.value else "no"
+                return _("yes") if self.value else _("no")
             case str() if self.shape.kind == "choice":
-                return self.value.replace("_", " ")
+                return _(CHOICES.get(self.value, self.value))
             case _:
                 return str(self.value)
 
     @property
     def choices(self) -> list[tuple[str, str]]:
-        return [(choice, choice.replace("_", " ")) for choice in self.shape.choices]
+        return [(choice, _(CHOICES.get(choice, choice))) for choice in self.shape.choices]
 
 
 @dataclass(frozen=True, slots=True)

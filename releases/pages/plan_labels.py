@@ -31,6 +31,25 @@ LABELS = {
     "percent": _("Percent"),
 }
 
+CHOICES = {
+    "ask": _("require approval"),
+    "wait": _("keep waiting"),
+    "promote": _("continue"),
+    "roll_back": _("roll back"),
+    "reject": _("reject"),
+    "always": _("always"),
+    "unless_certified": _("unless passed"),
+    "approver": _("approver"),
+    "admin": _("admin"),
+}
+"""What the values of a choice are called."""
+HELP = {
+    "on_insufficient": _("What happens without enough evidence by then."),
+    "on_timeout": _("What happens when nobody has decided by then."),
+    "when": _("Whether it is skipped when the candidate has passed the analysis."),
+}
+"""Instead of what the schema says of them, which names the values as the document does."""
+
 STEP_HELP = {
     "scan": _("Refuse a version whose files are not what they claim to be, or may run code."),
     "deploy": _("Start the candidate's workers, or change how many there are, and wait until all are ready."),

@@ -1,6 +1,6 @@
 """A release's page. Every section is read when the template asks for it, so a part costs only itself."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -8,7 +8,7 @@ from typing import Any
 
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_noop, ngettext
 
 from accounts.models import User
 from accounts.selectors import people_with
@@ -19,6 +19,7 @@ from clusters.selectors import DeploymentStatus
 from common.actor import Actor
 from common.pages import formats
 from common.pages.steps import StepView
+from common.sentences import clauses, listed
 from gateway import selectors as gateway
 from models_registry import selectors as registry
 from models_registry.facts.comparison import Change, Comparison
@@ -33,7 +34,11 @@ from releases.states import StepState
 
 MOVES_SHOWN = 100
 APPROVERS_SHOWN = 6
-CHANGES: tuple[Change, ...] = ("changed", "added", "removed")
+CHANGES: Mapping[Change, str] = {
+    "changed": gettext_noop("%(number)s changed (%(size)s)"),
+    "added": gettext_noop("%(number)s added (%(size)s)"),
+    "removed": gettext_noop("%(number)s removed (%(size)s)"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +162,13 @@ class ReleasePage:
             return ""
         counted = {change: changes.count_of(change) for change in CHANGES}
         told = [
-            f"{number} {change} ({formats.byte_size(changes.bytes_of(change))})"
+            _(CHANGES[change]) % {"number": number, "size": formats.byte_size(changes.bytes_of(change))}
             for change, number in counted.items()
             if number
         ]
         total = len(changes.files)
         files = (
-            _("%(total)s files: %(told)s") % {"total": total, "told": ", ".join(told)}
+            _("%(total)s files: %(told)s") % {"total": total, "told": listed(told)}
             if told
             else _("All %(total)s files are the same") % {"total": total}
         )
@@ -173,7 +178,7 @@ class ReleasePage:
             if keys
             else _("same config")
         )
-        return f"{files}; {config}."
+        return clauses((files, config))
 
     @cached_property
     def lanes(self) -> list[lanes.Lane]:

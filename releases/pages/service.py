@@ -158,7 +158,7 @@ class ServicePage:
     def curl(self) -> str:
         body = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 64}
         return (
-            f"curl {self.url}v1/chat/completions \\\n"
+            f"curl {self.url}v1/chat/completions \\\n"  # untranslated
             f"  -H 'content-type: application/json' \\\n"
             f"  -d '{json.dumps(body)}'"
         )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from common.pages.charts import Chart, Paint, Series, Unit
 from gateway.history import Stretch
@@ -19,6 +20,7 @@ ERRORS_TOP = 0.01
 """The picture of the errors ends at 1 % at the least."""
 
 PAINTS: Mapping[str, Paint] = {"stable": "stable", "candidate": "candidate"}
+NAMES = {"stable": gettext_noop("stable"), "candidate": gettext_noop("candidate")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ def traffic_charts(
             moments=[datetime.fromtimestamp(moment.at, UTC) for moment in moments],
             series=[
                 Series(
-                    line,
+                    _(NAMES[line]) if line in NAMES else line,
                     [figure(moment.sides.get(deployment, NOTHING)) for moment in moments],
                     PAINTS.get(line, "ink"),
                     fill=line == "stable",

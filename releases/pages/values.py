@@ -6,6 +6,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from common.pages import formats
+from common.sentences import in_each_language
 from releases import selectors
 from releases.judge import Verdict
 from releases.models import Release, Service
@@ -41,7 +42,7 @@ def weight_values(release: Release) -> dict[str, Any]:
     return {
         "weights.stable": weights["observed"]["stable"],
         "weights.candidate": weights["observed"]["candidate"],
-        "weights.basis": split_basis(weights),
+        **in_each_language("weights.basis", lambda: split_basis(weights)),
     }
 
 
@@ -63,7 +64,7 @@ def judge_values(release: Release, verdict: Verdict | None) -> dict[str, Any]:
     if verdict is None:
         return values
     values |= {
-        "judge.reason": verdict.reason,
+        **in_each_language("judge.reason", lambda: verdict.reason),
         "judge.more": verdict.requests_to_certify,
         "judge.seconds": verdict.seconds_to_certify,
         "judge.forecast": forecast_of(verdict),

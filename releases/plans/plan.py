@@ -4,6 +4,7 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal, Self
 
+from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
@@ -97,7 +98,7 @@ def _problems(error: ValidationError) -> tuple[PlanProblem, ...]:
         else:
             where = _where(detail["loc"])
             message = detail["msg"].removeprefix("Value error, ")
-            problems.append(PlanProblem(".".join(where), f"{_spoken(where, detail['loc'])}{message}"))
+            problems.append(PlanProblem(".".join(where), _spoken(where, detail["loc"], message)))
     return tuple(problems)
 
 
@@ -108,9 +109,13 @@ def _where(location: tuple[int | str, ...]) -> tuple[str, ...]:
     return tuple(str(part) for i, part in enumerate(location) if not (tagged and i == 2))
 
 
-def _spoken(where: tuple[str, ...], location: tuple[int | str, ...]) -> str:
-    if where[:1] == ("steps",) and len(where) > 1:
-        kind = f" ({location[2]})" if len(location) > 2 and location[2] in STEP_KINDS else ""
-        field = f"{'.'.join(where[2:])}: " if len(where) > 2 else ""
-        return f"step {int(where[1]) + 1}{kind}: {field}"
-    return f"{'.'.join(where)}: " if where else ""
+def _spoken(where: tuple[str, ...], location: tuple[int | str, ...], message: str) -> str:
+    is_step = where[:1] == ("steps",) and len(where) > 1
+    field = ".".join(where[2:] if is_step else where)
+    told = f"{field}: {message}" if field else message
+    if not is_step:
+        return told
+    words = {"number": int(where[1]) + 1, "message": told}
+    if len(location) > 2 and location[2] in STEP_KINDS:
+        return gettext("step %(number)s (%(kind)s): %(message)s") % {**words, "kind": location[2]}
+    return gettext("step %(number)s: %(message)s") % words

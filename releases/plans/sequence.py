@@ -50,7 +50,8 @@ class _Sequence:
         self.problems.append(
             PlanProblem(
                 path,
-                f"step {index + 1} ({self.steps[index].kind}): {message}",
+                _("step %(number)s (%(kind)s): %(message)s")
+                % {"number": index + 1, "kind": self.steps[index].kind, "message": message},
             )
         )
 
@@ -129,7 +130,7 @@ class _Sequence:
     def check_approval(self, index: int, step: Approval) -> None:
         if step.when == "unless_certified" and not self.judged:
             self.refuse(
-                index, _("nothing before it can certify the candidate; put a judge step before it"), "when"
+                index, _("nothing before it can pass the candidate; put a judge step before it"), "when"
             )
 
     def check_promote(self, index: int) -> None:

@@ -77,7 +77,7 @@ class Hold(_Step):
 
 
 class Judge(_Step):
-    """Go on as soon as the judge certifies the candidate."""
+    """Go on as soon as the candidate passes the analysis."""
 
     kind: Literal["judge"] = "judge"
     at_most_seconds: Annotated[int, _whole(least=1, most=WEEK)] = Field(
@@ -113,7 +113,8 @@ class Approval(_Step):
         default=True, description=_("Roll back while waiting, too, when the judge says so.")
     )
     when: Literal["always", "unless_certified"] = Field(
-        default="always", description=_("unless_certified = skipped when the judge certified the candidate.")
+        default="always",
+        description=_("unless_certified = skipped when the candidate has passed the analysis."),
     )
 
 

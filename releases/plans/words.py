@@ -1,11 +1,12 @@
 """Plans in words: for the strip of steps, for the review of a change."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from pydantic import BaseModel
 
 from releases.plans.plan import Plan
@@ -28,30 +29,19 @@ def summary(step: Step) -> str:
         case Scan():
             return _("scan the files")
         case Deploy():
-            return _("deploy %(step)s") % {"step": _workers(step)}
+            return _deploy(step)
         case SmokeTest():
-            within = (
-                _(" under %(max_latency_ms)s ms") % {"max_latency_ms": step.max_latency_ms}
-                if step.max_latency_ms is not None
-                else ""
-            )
-            return _("smoke test: %(request)s%(within)s") % {
-                "request": _count(step.requests, "request"),
-                "within": within,
-            }
+            return _smoke_test(step)
         case Weight():
             return f"{step.percent} %"
         case Hold():
             return duration(step.seconds)
         case Judge():
-            return f"judge, {_judge_limit(step)}"
+            return _judge(step)
         case Approval():
-            return _("approval by %(role)s%(rest)s") % {
-                "role": _article(step.role),
-                "rest": ", unless certified" if step.when != "always" else "",
-            }
+            return _approval(step)
         case Promote():
-            return "promote"
+            return _("promote")
 
 
 def strip(plan: Plan) -> tuple[StripCell, ...]:
@@ -60,13 +50,10 @@ def strip(plan: Plan) -> tuple[StripCell, ...]:
     for index, step in enumerate(plan.steps):
         before = plan.steps[index - 1] if index else None
         if isinstance(step, Hold) and isinstance(before, Weight):
-            cells[-1] = StripCell(
-                index - 1,
-                index,
-                _("%(before)s for %(step)s") % {"before": summary(before), "step": summary(step)},
-            )
+            words = {"percent": before.percent, "duration": duration(step.seconds)}
+            cells[-1] = StripCell(index - 1, index, _("%(percent)s %% for %(duration)s") % words)
         elif isinstance(step, Hold):
-            cells.append(StripCell(index, index, _("hold for %(step)s") % {"step": summary(step)}))
+            cells.append(StripCell(index, index, _spoken(step)))
         else:
             cells.append(StripCell(index, index, summary(step)))
     return tuple(cells)
@@ -75,31 +62,45 @@ def strip(plan: Plan) -> tuple[StripCell, ...]:
 def duration(seconds: int) -> str:
     """Whole seconds as people say them: "60 s", "5 min", "1 h 30 min", "2 days"."""
     if seconds < 120:
-        return f"{seconds} s"
-    parts = []
-    rest = seconds
-    for size, one, many in ((86400, "day", "days"), (3600, "h", "h"), (60, "min", "min"), (1, "s", "s")):
-        number, rest = divmod(rest, size)
-        if number:
-            parts.append(f"{number} {one if number == 1 else many}")
-    return " ".join(parts)
+        return _("%(number)s s") % {"number": seconds}
+    days, rest = divmod(seconds, 86400)
+    hours, rest = divmod(rest, 3600)
+    minutes, rest = divmod(rest, 60)
+    parts = (
+        (days, ngettext("%(number)s day", "%(number)s days", days)),
+        (hours, _("%(number)s h")),
+        (minutes, _("%(number)s min")),
+        (rest, _("%(number)s s")),
+    )
+    return " ".join(words % {"number": number} for number, words in parts if number)
 
 
 def diff(before: Plan, after: Plan) -> tuple[str, ...]:
     """What changed, one sentence each, in the order of the plan; empty for equal plans."""
     told = [
-        _("%(field)s: %(field_2)s instead of %(field_3)s")
-        % {
-            "field": field,
-            "field_2": _value(getattr(after, field)),
-            "field_3": _value(getattr(before, field)),
-        }
+        _("%(field)s: %(new)s instead of %(old)s")
+        % {"field": field, "new": _value(getattr(after, field)), "old": _value(getattr(before, field))}
         for field in ("name", "description", "bake_seconds")
         if getattr(before, field) != getattr(after, field)
     ]
     told += _changed_steps(before.steps, after.steps)
-    told += [f"judge: {change}" for change in _changed_fields(before.judge, after.judge)]
+    told += [
+        _("judge: %(field)s %(new)s instead of %(old)s") % change.words
+        for change in _changes(before.judge, after.judge)
+    ]
     return tuple(told)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    field: str
+    """By its keys in the document."""
+    new: str
+    old: str
+
+    @property
+    def words(self) -> dict[str, str]:
+        return {"field": self.field, "new": self.new, "old": self.old}
 
 
 def _changed_steps(before: Sequence[Step], after: Sequence[Step]) -> list[str]:
@@ -115,80 +116,94 @@ def _changed_steps(before: Sequence[Step], after: Sequence[Step]) -> list[str]:
                 strict=True,
             ):
                 told += [
-                    _("step %(number)s (%(kind)s): %(change)s")
-                    % {"number": number, "kind": new.kind, "change": change}
-                    for change in _changed_fields(old, new)
+                    _("step %(number)s (%(kind)s): %(field)s %(new)s instead of %(old)s")
+                    % {"number": number, "kind": new.kind, **change.words}
+                    for change in _changes(old, new)
                 ]
             continue
         told += [
-            _("removed step %(i)s: %(i_2)s") % {"i": i + 1, "i_2": _spoken(before[i])}
+            _("removed step %(number)s: %(step)s") % {"number": i + 1, "step": _spoken(before[i])}
             for i in range(old_start, old_end)
         ]
         told += [
-            _("added step %(i)s: %(i_2)s") % {"i": i + 1, "i_2": _spoken(after[i])}
+            _("added step %(number)s: %(step)s") % {"number": i + 1, "step": _spoken(after[i])}
             for i in range(new_start, new_end)
         ]
     return told
 
 
-def _changed_fields(before: BaseModel | None, after: BaseModel | None, prefix: str = "") -> list[str]:
-    if before is None or after is None:
-        return [] if before is after else [f"{prefix}{'off' if after is None else 'on'}"]
-    told = []
+def _changes(before: BaseModel, after: BaseModel, prefix: str = "") -> Iterator[_Change]:
     for field in type(after).model_fields:
         old, new = getattr(before, field), getattr(after, field)
         if old == new:
             continue
-        if isinstance(old, BaseModel) or isinstance(new, BaseModel):
-            told += _changed_fields(old, new, f"{prefix}{field} ")
+        if isinstance(old, BaseModel) and isinstance(new, BaseModel):
+            yield from _changes(old, new, f"{prefix}{field} ")
+        elif isinstance(old, BaseModel) or isinstance(new, BaseModel):
+            on, off = _("on"), _("off")
+            yield _Change(f"{prefix}{field}", off if new is None else on, off if old is None else on)
         else:
-            told.append(
-                _("%(prefix)s%(field)s %(new)s instead of %(old)s")
-                % {"prefix": prefix, "field": field, "new": _value(new), "old": _value(old)}
-            )
-    return told
+            yield _Change(f"{prefix}{field}", _value(new), _value(old))
 
 
 def _spoken(step: Step) -> str:
-    words = summary(step)
+    """One step where nothing beside it says of which kind it is."""
     if isinstance(step, Weight):
-        return _("weight %(words)s") % {"words": words}
-    return _("hold for %(words)s") % {"words": words} if isinstance(step, Hold) else words
+        return _("weight %(percent)s %%") % {"percent": step.percent}
+    if isinstance(step, Hold):
+        return _("hold for %(duration)s") % {"duration": duration(step.seconds)}
+    return summary(step)
 
 
 def _value(value: Any) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:g}"
-    return f'"{value}"' if value == "" or " " in str(value) else str(value)
+    match value:
+        case None:
+            return _("none")
+        case bool():
+            return _("yes") if value else _("no")
+        case float():
+            return f"{value:g}"
+    text = str(value)
+    return f'"{text}"' if not text or " " in text else text
 
 
-def _workers(step: Deploy) -> str:
+def _deploy(step: Deploy) -> str:
     if step.replicas is not None:
-        return _count(step.replicas, "worker")
-    return (
-        _("as many workers as stable")
-        if step.share_percent == 100
-        else _("%(share_percent)s %% of the workers") % {"share_percent": step.share_percent}
-    )
+        words = ngettext("deploy %(number)s worker", "deploy %(number)s workers", step.replicas)
+        return words % {"number": f"{step.replicas:,}"}
+    if step.share_percent == 100:
+        return _("deploy as many workers as stable")
+    return _("deploy %(percent)s %% of the workers") % {"percent": step.share_percent}
 
 
-def _judge_limit(step: Judge) -> str:
-    if step.on_insufficient == "wait":
-        return _("until certified")
-    then = {"ask": "ask", "promote": _("go on"), "roll_back": _("roll back")}[step.on_insufficient]
-    return _("at most %(at_most_seconds)s, else %(then)s") % {
-        "at_most_seconds": duration(step.at_most_seconds),
-        "then": then,
-    }
+def _smoke_test(step: SmokeTest) -> str:
+    if step.max_latency_ms is None:
+        words = ngettext("smoke test: %(number)s request", "smoke test: %(number)s requests", step.requests)
+    else:
+        words = ngettext(
+            "smoke test: %(number)s request under %(limit)s ms",
+            "smoke test: %(number)s requests under %(limit)s ms",
+            step.requests,
+        )
+    return words % {"number": f"{step.requests:,}", "limit": step.max_latency_ms}
 
 
-def _article(noun: str) -> str:
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+def _judge(step: Judge) -> str:
+    within = {"duration": duration(step.at_most_seconds)}
+    match step.on_insufficient:
+        case "wait":
+            return _("analysis until passed")
+        case "ask":
+            return _("analysis for at most %(duration)s; if inconclusive: require approval") % within
+        case "promote":
+            return _("analysis for at most %(duration)s; if inconclusive: continue") % within
+        case "roll_back":
+            return _("analysis for at most %(duration)s; if inconclusive: roll back") % within
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def _approval(step: Approval) -> str:
+    if step.when == "always":
+        return _("approval by an admin") if step.role == "admin" else _("approval by an approver")
+    if step.role == "admin":
+        return _("approval by an admin, unless passed")
+    return _("approval by an approver, unless passed")

@@ -9,7 +9,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from accounts.states import Right
 from common import events
 from common.reconcile import EPOCH, Reconciler, Step
-from releases import selectors
+from releases import selectors, stored
 from releases.events import ReleaseMoved
 from releases.models import Release, ReleaseMove, ReleaseStep
 from releases.reconcilers.approval import AskApproval
@@ -66,7 +66,7 @@ class ReleaseReconciler(Reconciler[Release]):
     def on_stuck(self, row: Release, reason: str) -> Mapping[str, Any]:
         if MOVES.is_final(ReleaseState(row.state)):
             return {}  # it has ended well, and only the old workers stay
-        note = f"Gave up after {self.max_attempts} attempts: {reason}"
+        note = stored.GAVE_UP % {"attempts": self.max_attempts, "fault": reason}
         ReleaseMove.objects.create(
             release=row, before=row.state, after=ReleaseState.STUCK, actor="slipway", note=note
         )
@@ -81,7 +81,7 @@ class ReleaseReconciler(Reconciler[Release]):
             before=ReleaseState.STUCK,
             after=row.stuck_from,
             actor=by,
-            note=reason or "Tried again.",
+            note=reason or stored.TRIED_AGAIN,
         )
         events.publish(ReleaseMoved(row.pk, row.service_id))
         return {"state": row.stuck_from, "stuck_from": ""}

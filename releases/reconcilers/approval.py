@@ -2,7 +2,7 @@ from datetime import datetime, timedelta
 
 from common import events
 from common.reconcile import Outcome
-from releases import plans, states
+from releases import plans, states, stored
 from releases.events import ApprovalAsked
 from releases.judge import Decision
 from releases.models import Approval, Release
@@ -32,17 +32,20 @@ class AskApproval(WatchedStep[plans.Approval]):
                 return move(
                     row,
                     ReleaseState.WAITING_APPROVAL,
-                    note="Waiting for approval.",
+                    note=stored.WAITING,
                     also=lambda: events.publish(ApprovalAsked(row.pk, row.step_index)),
                 )
             note = f"{word.by} approved: {word.reason}" if word.reason else f"{word.by} approved."
             return self.go_on(row, note=note, actor=str(word.by), detail={"approval": word.pk})
         if word is not None and word.decision == states.Decision.APPROVE:
-            return move(row, ReleaseState.RUNNING, actor=str(word.by), note=f"Approved: {word.reason}")
+            return move(
+                row, ReleaseState.RUNNING, actor=str(word.by), note=stored.APPROVED % {"reason": word.reason}
+            )
         timeout = timedelta(seconds=self.spec.timeout_seconds)
         if self.spec.on_timeout != "wait" and self.elapsed(row, now) > timeout:
             kind = Halt.REJECT if self.spec.on_timeout == "reject" else Halt.ROLLBACK
-            return halt(row, f"Nobody decided within {timeout}.", kind=kind)
+            within = plans.duration(self.spec.timeout_seconds)
+            return halt(row, stored.NOBODY_DECIDED % {"duration": within}, kind=kind)
         return self.look_again(row, progress=measured(row, seen))
 
     def _is_certified(self, view: Judged | None) -> bool:

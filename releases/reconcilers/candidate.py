@@ -17,7 +17,7 @@ from models_registry.exemptions import check_code, code_of, exemption_of
 from models_registry.models import Version
 from models_registry.states import VersionState
 from models_registry.vouching import check_signature
-from releases import plans, smoke
+from releases import plans, smoke, stored
 from releases.models import Release
 from releases.reconcilers.base import ACTOR, PlanStep, halt
 from releases.states import Halt
@@ -34,7 +34,7 @@ class ScanVersion(PlanStep[plans.Scan]):
     def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
         version = row.version
         if version.state != VersionState.READY:
-            return halt(row, f"{version} is {version.state}, not ready.", kind=Halt.FAIL)
+            return halt(row, stored.NOT_READY % {"version": version, "state": version.state}, kind=Halt.FAIL)
         try:
             check_code(version, at=now)
             signature = check_signature(version)
@@ -108,7 +108,7 @@ class DeployCandidate(PlanStep[plans.Deploy]):
         if seen.image_reason:
             progress |= {"image": seen.image_reference, "image_reason": seen.image_reason}
         if seen.state == DeploymentState.FAILING:
-            return halt(row, f"The candidate's workers do not start: {seen.reason}", kind=Halt.FAIL)
+            return halt(row, stored.DO_NOT_START % {"fault": seen.reason}, kind=Halt.FAIL)
         if seen.ready >= seen.wanted:
             took = self.elapsed(row, now).total_seconds()
             return self.go_on(
@@ -117,13 +117,9 @@ class DeployCandidate(PlanStep[plans.Deploy]):
                 detail=progress,
             )
         if self.elapsed(row, now) > timedelta(seconds=self.spec.ready_within_seconds):
-            return halt(
-                row,
-                f"Only {seen.ready} of {seen.wanted} workers were ready "
-                f"within {self.spec.ready_within_seconds} s"
-                f"{f': {seen.reason}' if seen.reason else '.'}",
-                kind=Halt.FAIL,
-            )
+            sentence = stored.FEW_READY_SINCE if seen.reason else stored.FEW_READY
+            figures = {"ready": seen.ready, "wanted": seen.wanted, "seconds": self.spec.ready_within_seconds}
+            return halt(row, sentence % {**figures, "fault": seen.reason}, kind=Halt.FAIL)
         return self.look_again(row, progress=progress, after=timedelta(seconds=0.5))
 
     def _replicas(self, row: Release) -> int:
@@ -163,12 +159,10 @@ class SmokeTest(PlanStep[plans.SmokeTest]):
 
     def settle(self, row: Release, seen: Asked, now: datetime) -> Outcome:
         if seen.status.state == DeploymentState.FAILING:
-            return halt(
-                row, f"The candidate's workers died before any traffic: {seen.status.reason}", kind=Halt.FAIL
-            )
+            return halt(row, stored.DIED % {"fault": seen.status.reason}, kind=Halt.FAIL)
         if seen.probe is None:
             if self.elapsed(row, now) > timedelta(seconds=self.spec.timeout_seconds):
-                return halt(row, "No worker of the candidate was there to be asked.", kind=Halt.FAIL)
+                return halt(row, stored.NO_WORKER, kind=Halt.FAIL)
             return self.look_again(row)
         probes = [*row.progress.get("probes", []), seen.probe.as_json()]
         limit = self.spec.max_latency_ms
@@ -176,7 +170,8 @@ class SmokeTest(PlanStep[plans.SmokeTest]):
         if not fault and limit is not None and seen.probe.milliseconds > limit:
             fault = f"answered in {seen.probe.milliseconds:.0f} ms, more than the {limit} ms allowed"
         if fault:
-            reason = f"The smoke test failed on request {len(probes)} of {self.spec.requests}: {fault}."
+            figures = {"number": len(probes), "requests": self.spec.requests, "fault": fault}
+            reason = stored.SMOKE_TEST_FAILED % figures
             return halt(row, reason, kind=Halt.FAIL, save={"progress": {"probes": probes}})
         if len(probes) < self.spec.requests:
             return self.look_again(row, progress={"probes": probes}, after=timedelta(0))

@@ -2,7 +2,7 @@ from datetime import datetime
 from typing import Any
 
 from common.reconcile import Operation, Outcome, Step, wait
-from releases import selectors
+from releases import selectors, stored
 from releases.judge import Decision
 from releases.models import Release
 from releases.reconcilers.base import SOON, halt, move
@@ -21,7 +21,7 @@ class Resume(Step[Release]):
     name = "resume"
 
     def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
-        return move(row, ReleaseState(row.paused_from), note="Resumed.", save={"paused_from": ""})
+        return move(row, ReleaseState(row.paused_from), note=stored.RESUMED, save={"paused_from": ""})
 
 
 class WatchWhilePaused(Step[Release]):

@@ -9,7 +9,7 @@ from common import events
 from common.audit import MAX_REASON
 from common.reconcile import Effect, Operation, Outcome, Step, rest, wait
 from models_registry import services as registry
-from releases import plans, selectors
+from releases import plans, selectors, stored
 from releases.events import ReleaseMoved, ServiceChanged
 from releases.models import Release, ReleaseMove, Service
 from releases.reconcilers.base import ACTOR, PlanStep, finish_step, halt, move
@@ -34,7 +34,7 @@ class Promote(PlanStep[plans.Promote]):
 
     def settle(self, row: Release, seen: DeploymentState, now: datetime) -> Outcome:
         if seen in (DeploymentState.FAILING, DeploymentState.REMOVED):
-            return halt(row, "The candidate's workers failed at the last moment.", kind=Halt.ROLLBACK)
+            return halt(row, stored.FAILED_AT_LAST, kind=Halt.ROLLBACK)
 
         bake = (
             timedelta(seconds=selectors.plan_of(row).bake_seconds) if row.stable_deployment else timedelta(0)
@@ -58,7 +58,7 @@ class Promote(PlanStep[plans.Promote]):
                 )
             events.publish(ServiceChanged(row.service_id))
 
-        note = f"{row.version} serves all traffic of {row.service.name}."
+        note = stored.SERVES % {"version": row.version, "service": row.service.name}
         return move(
             row,
             ReleaseState.PROMOTED,
@@ -80,7 +80,7 @@ class EndBake(Step[Release]):
 
         def write() -> None:
             end_workers(row)
-            note = f"The bake is over: the workers of {row.from_version} stop."
+            note = stored.BAKE_OVER % {"version": row.from_version}
             ReleaseMove.objects.create(
                 release=row, before=row.state, after=row.state, actor=ACTOR.name, note=note
             )

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from common.reconcile import Effect, Operation, Outcome
-from releases import plans
+from releases import plans, stored
 from releases.judge import Decision
 from releases.models import Release
 from releases.reconcilers.base import SOON, halt
@@ -72,7 +72,8 @@ class Judge(WatchedStep[plans.Judge]):
             return self.look_again(row, progress=progress)
         match self.spec.on_insufficient:
             case "roll_back":
-                reason = f"Too little evidence after {waited.total_seconds():.0f} s: {view.verdict.reason}"
+                seconds = f"{waited.total_seconds():.0f}"
+                reason = stored.TOO_LITTLE % {"seconds": seconds, "why": view.verdict.reason}
                 return halt(row, reason, save={"progress": progress})
             case "wait":
                 return self.look_again(row, progress=progress)
@@ -111,13 +112,15 @@ def measured(release: Release, seen: Sight) -> dict[str, Any]:
 
 def split_note(progress: Mapping[str, Any]) -> str:
     if not progress.get("requests"):
-        return "No requests came, so the split could not be measured."
+        return stored.NO_REQUESTS
     low, high = progress["interval_percent"]
-    return (
-        f"{progress['observed_percent']:g} % of {progress['requests']} requests went to the candidate "
-        f"({low:g} to {high:g} % is what chance allows)."
-    )
+    return stored.SPLIT % {
+        "percent": f"{progress['observed_percent']:g}",
+        "requests": progress["requests"],
+        "low": f"{low:g}",
+        "high": f"{high:g}",
+    }
 
 
 def split_fault(progress: Mapping[str, Any]) -> str:
-    return f"The gateway does not split as told ({progress['wished_percent']} %): {split_note(progress)}"
+    return stored.NOT_SPLIT % {"percent": progress["wished_percent"], "why": split_note(progress)}

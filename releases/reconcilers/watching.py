@@ -12,7 +12,7 @@ from common.reconcile import EPOCH, Operation, Outcome
 from gateway import selectors as gateway
 from gateway.backends.base import TargetCounts
 from gateway.errors import GatewayUnreachable, UnknownRoute
-from releases import selectors
+from releases import selectors, stored
 from releases.judge import (
     Decision,
     Evidence,
@@ -148,7 +148,7 @@ def _is_time_for_a_point(baseline: Mapping[str, Any], at: datetime) -> bool:
 def candidate_fault(sight: Sight) -> str:
     """Why the candidate cannot go on, whatever the judge says; empty: it can."""
     if sight.candidate in (DeploymentState.FAILING, DeploymentState.REMOVED):
-        return f"The candidate's workers failed: {sight.why or sight.candidate}."
+        return stored.FAILED % {"fault": sight.why or sight.candidate}
     return ""
 
 

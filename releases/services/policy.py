@@ -16,6 +16,7 @@ from common import audit, events
 from common.actor import Actor
 from common.errors import Invalid, NotAllowed
 from common.reconcile import kernel
+from common.sentences import joined, listed
 from releases import plans, selectors
 from releases.errors import BelowPolicy, BypassReasonMissing
 from releases.events import PolicyBypassed, PolicyLowered
@@ -76,13 +77,13 @@ def let_pass(
     """
     missing = shortfalls(plan, policy)
     if missing:
-        told = " ".join(str(term) for term in missing)
+        told = joined(str(term) for term in missing)
         names = {"plan": plan.name, "service": service.name, "shortfalls": told}
         sentence = _("The plan %(plan)s falls short of what %(service)s demands. %(shortfalls)s") % names
         _require_bypass(actor, service.team, sentence, _("Follow another plan."))
         if not bypass.strip():
             advice = _("Follow another plan, or say here why it may be released all the same.")
-            raise BypassReasonMissing(fields={"bypass": [f"{sentence} {advice}"]})
+            raise BypassReasonMissing(fields={"bypass": [joined((sentence, advice))]})
     return missing
 
 
@@ -114,11 +115,12 @@ def may_lower(
     """
     if not easier:
         return
-    terms = ", ".join(str(term) for term in easier)
+    terms = listed(str(term) for term in easier)
     sentence = _("It would no longer demand %(terms)s.") % {"terms": terms}
     _require_bypass(actor, team, sentence, advice or _("Demand at least as much as now."))
     if not reason.strip():
-        raise BypassReasonMissing(fields={field: [f"{sentence} {_('Say why that is right.')}"]})
+        advice = _("Say why that is right.")
+        raise BypassReasonMissing(fields={field: [joined((sentence, advice))]})
 
 
 def record_lowering(easier: Sequence[Term], *, actor: Actor, subject: Model, team: Team, reason: str) -> None:
@@ -141,4 +143,4 @@ def _require_bypass(actor: Actor, team: Team, sentence: str, advice: str) -> Non
     try:
         require(actor, Right.RELEASES_BYPASS, team)
     except NotAllowed as error:
-        raise BelowPolicy(f"{sentence} {advice} {error}") from None
+        raise BelowPolicy(joined((sentence, advice, str(error)))) from None

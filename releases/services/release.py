@@ -1,4 +1,5 @@
 from django.db import IntegrityError, transaction
+from django.utils import translation
 from django.utils.translation import gettext as _
 
 from accounts.models import Team
@@ -234,10 +235,13 @@ def begin(
     # Three sets of workers at once are more than anybody has reckoned with.
     for former in Release.objects.filter(service=service, bake_until__isnull=False):
         _end_bake(former)
-    ReleaseStep.objects.bulk_create(
-        ReleaseStep(release=release, index=index, kind=step.kind, title=plans.summary(step))
-        for index, step in enumerate(plan.steps)
-    )
+    # A row has many readers, whatever this one reads.
+    with translation.override("en"):
+        rows = [
+            ReleaseStep(release=release, index=index, kind=step.kind, title=plans.summary(step))
+            for index, step in enumerate(plan.steps)
+        ]
+    ReleaseStep.objects.bulk_create(rows)
     ReleaseMove.objects.create(release=release, before="", after=release.state, actor=actor.name, note=reason)
     audit.record(
         actor,
@@ -292,7 +296,7 @@ def _check_releasable(service: Service, version: Version) -> None:
     if version.state != VersionState.READY:
         raise NotReleasable(
             _("%(version)s is %(state)s: only a ready version can be released.")
-            % {"version": version, "state": version.state}
+            % {"version": version, "state": version.get_state_display().lower()}
         )
     if damages := registry.damages(version):
         raise NotReleasable(

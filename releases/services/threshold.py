@@ -17,15 +17,9 @@ LONGEST_MS = 320_000
 
 def keep_threshold(release: Release, learnt: Threshold) -> None:
     """What a release has learnt of its service; call it inside the transaction of the look that learnt it."""
-    was = (
-        ""
-        if learnt.previous_ms is None
-        else _(" instead of %(milliseconds)s ms") % {"milliseconds": f"{learnt.previous_ms:g}"}
-    )
-    reason = _("Learnt from %(requests)s healthy answers of stable%(was)s.") % {
-        "requests": f"{learnt.requests:,}",
-        "was": was,
-    }
+    # Kept in a row, so it stays English.
+    was = "" if learnt.previous_ms is None else f" instead of {learnt.previous_ms:g} ms"  # untranslated
+    reason = f"Learnt from {learnt.requests:,} healthy answers of stable{was}."  # untranslated
     _keep(
         release.service,
         learnt.milliseconds,

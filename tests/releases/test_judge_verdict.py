@@ -70,7 +70,7 @@ def test_an_equal_candidate_is_certified_on_both_indicators():
     assert answer.requests_to_certify == 0
     assert answer.reason == (
         "Candidate 5xx: 0 / 1,200 (0 %); stable 0 / 4,800 (0 %). Candidate slower than 450 ms: 60 / 1,200 "
-        "(5.0 %); stable 240 / 4,800 (5.0 %). Passed: 5xx below 2 times stable's or below 1 % and slow "
+        "(5.0 %); stable 240 / 4,800 (5.0 %). Passed: 5xx below 2 times stable's or below 1 %, slow "
         "requests below 2 times stable's; the chance of passing a worse candidate is under 10 %."
     )
 
@@ -131,7 +131,7 @@ def test_rolling_back_outranks_an_earlier_certificate_however_late():
         trial.see(errors=(20, 2, 80, 0), slow=(20, 1, 80, 4))
         looks += 1
     assert looks <= 10
-    assert "; of the candidate's latest 20: 2." in judged(trial).reason
+    assert "Of the candidate's latest 20 requests: 2." in judged(trial).reason
 
 
 def test_once_crossed_the_limit_stays_crossed(trial: Trial):

@@ -125,7 +125,7 @@ def test_a_plan_may_leave_out_everything_that_has_a_default():
         (
             plan(DEPLOY, APPROVAL | {"when": "unless_certified"}, PROMOTE),
             "steps.1.when",
-            "step 2 (approval): nothing before it can certify the candidate",
+            "step 2 (approval): nothing before it can pass the candidate",
         ),
         (
             plan(DEPLOY, *[{"kind": "hold", "seconds": 604800}] * 5, PROMOTE),

@@ -1,6 +1,7 @@
 """Plans as people read them."""
 
 import pytest
+from django.utils import translation
 
 from releases.plans import (
     CANARY,
@@ -45,7 +46,7 @@ def test_a_weight_and_its_hold_share_a_cell_of_the_strip():
         (2, 2, "smoke test: 20 requests"),
         (3, 4, "5 % for 5 min"),
         (5, 6, "25 % for 10 min"),
-        (7, 7, "judge, at most 1 h, else ask"),
+        (7, 7, "analysis for at most 1 h; if inconclusive: require approval"),
         (8, 8, "approval by an approver"),
         (9, 9, "promote"),
     ]
@@ -79,10 +80,16 @@ def test_a_hold_of_its_own_says_what_it_does():
         (Deploy(share_percent=25), "deploy 25 % of the workers"),
         (Deploy(replicas=3), "deploy 3 workers"),
         (SmokeTest(requests=1, max_latency_ms=500), "smoke test: 1 request under 500 ms"),
-        (Judge(on_insufficient="wait"), "judge, until certified"),
-        (Judge(at_most_seconds=60, on_insufficient="promote"), "judge, at most 60 s, else go on"),
-        (Judge(at_most_seconds=60, on_insufficient="roll_back"), "judge, at most 60 s, else roll back"),
-        (Approval(role="admin", when="unless_certified"), "approval by an admin, unless certified"),
+        (Judge(on_insufficient="wait"), "analysis until passed"),
+        (
+            Judge(at_most_seconds=60, on_insufficient="promote"),
+            "analysis for at most 60 s; if inconclusive: continue",
+        ),
+        (
+            Judge(at_most_seconds=60, on_insufficient="roll_back"),
+            "analysis for at most 60 s; if inconclusive: roll back",
+        ),
+        (Approval(role="admin", when="unless_certified"), "approval by an admin, unless passed"),
     ],
 )
 def test_every_step_is_told_in_a_few_words(step, words):
@@ -92,6 +99,19 @@ def test_every_step_is_told_in_a_few_words(step, words):
 @pytest.mark.parametrize("plan", [CANARY, CANARY_QUICK, DIRECT])
 def test_equal_plans_do_not_differ(plan):
     assert diff(plan, parse_plan(plan.model_dump(mode="json"))) == ()
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (SmokeTest(requests=20, max_latency_ms=500), "冒烟测试：20 个请求，每个不超过 500 毫秒"),
+        (Judge(at_most_seconds=5400), "分析最长 1 小时 30 分钟；无定论时：需要审批"),
+        (Approval(when="unless_certified"), "由审批人审批，已通过则跳过"),
+    ],
+)
+def test_a_step_is_told_in_the_reader_s_language(step, words):
+    with translation.override("zh-hans"):
+        assert summary(step) == words
 
 
 def changed(**fields):
@@ -132,10 +152,10 @@ def test_changed_rules_and_texts_are_told():
     )
     assert diff(CANARY, changed(judge=judge)) == (
         "judge: errors promote_below_percent none instead of 1",
-        "judge: slow off",
+        "judge: slow off instead of on",
         "judge: false_roll_back_percent 1 instead of 5",
     )
-    assert diff(changed(judge=judge), CANARY)[1] == "judge: slow on"
+    assert diff(changed(judge=judge), CANARY)[1] == "judge: slow on instead of off"
 
 
 def test_a_different_kind_of_step_is_told_as_removed_and_added():
@@ -146,6 +166,6 @@ def test_a_different_kind_of_step_is_told_as_removed_and_added():
         "removed step 5: hold for 5 min",
         "removed step 6: weight 25 %",
         "removed step 7: hold for 10 min",
-        "removed step 8: judge, at most 1 h, else ask",
+        "removed step 8: analysis for at most 1 h; if inconclusive: require approval",
         "removed step 9: approval by an approver",
     )
