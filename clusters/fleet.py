@@ -12,7 +12,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from clusters.states import Alert, WorkerState
+from clusters.states import Alert, Group, WorkerState
 from common.live import PUBLIC, Audience, Shard
 from serving.protocol import LOST_AFTER_SECONDS
 
@@ -155,6 +155,10 @@ class NodeNow:
     row: NodeRow
     workers: Sequence[WorkerNow]
     load: Load
+
+    @property
+    def group_label(self) -> str:
+        return str(Group(self.row.group).label)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ from accounts.models import Team
 from clusters.errors import NoImageFits
 from clusters.models import Cluster, Deployment, Gpu, Node
 from clusters.states import WITHOUT_IMAGES, Group
+from common.sentences import clauses, joined
 from images import rules
 from images import selectors as catalogue
-from images.choosing import Choice, judge
+from images.choosing import Choice, judge, open_questions
 from images.models import RuntimeImage
 from images.rules import Fact, Wish
 from models_registry.models import Version
@@ -38,32 +39,31 @@ def pick_image(wanted: Deployment, *, named: RuntimeImage | None = None) -> Pick
     if named is not None:
         return _named(wanted, named, wish)
     choice = catalogue.chosen(catalogue.usable_by(wanted.team), wish)
-    where = _("on cluster %(cluster)s") % {"cluster": wanted.cluster.name}
+    names = {
+        "cluster": wanted.cluster.name,
+        "engine": wanted.engine,
+        "team": wanted.team.name,
+        "version": wanted.version,
+    }
     if choice.best is not None:
         image = RuntimeImage.objects.get(pk=choice.best.image.key)
         return _picked(wanted, image, f"{choice.best.image.name}: {choice.best.why}")
     if wanted.cluster.kind in WITHOUT_IMAGES:
-        processes = _("workers are processes of its machine, which need none.")
-        return Picked(
-            None,
-            "",
-            (
-                _("No image of the catalogue was picked %(where)s: %(processes)s %(choice)s")
-                % {"where": where, "processes": processes, "choice": _told(choice)}
-            ).strip(),
+        needless = _(
+            "No image of the catalogue was picked on cluster %(cluster)s: workers are processes of its "
+            "machine, which need none."
         )
+        return Picked(None, "", joined((needless % names, _told(choice))))
     if not choice.others:
         raise NoImageFits(
             _(
-                "The catalogue has no image of %(engine)s that team %(team)s may use %(where)s. Add "
-                "one: slipway images add."
+                "The catalogue has no image of %(engine)s that team %(team)s may use on cluster "
+                "%(cluster)s. Add one: slipway images add."
             )
-            % {"engine": wanted.engine, "team": wanted.team.name, "where": where}
+            % names
         )
-    raise NoImageFits(
-        _("No image runs %(version)s with %(engine)s %(where)s. %(choice)s")
-        % {"version": wanted.version, "engine": wanted.engine, "where": where, "choice": _told(choice)}
-    )
+    sentence = _("No image runs %(version)s with %(engine)s on cluster %(cluster)s.") % names
+    raise NoImageFits(joined((sentence, _told(choice))))
 
 
 def foresee_image(
@@ -113,34 +113,29 @@ def _named(wanted: Deployment, image: RuntimeImage, wish: Wish) -> Picked:
     obstacles = [one.sentence for one in judged.refusals if one.fact != Fact.DEPRECATED]
     if obstacles:
         raise NoImageFits(
-            _("Image %(image)s does not run %(version)s: it %(obstacles)s.")
-            % {"image": image, "version": wanted.version, "obstacles": "; it ".join(obstacles)}
+            _("Image %(image)s does not run %(version)s: it %(obstacles)s")
+            % {"image": image, "version": wanted.version, "obstacles": clauses(obstacles)}
         )
-    doubted = f" Open: {'; '.join(judged.doubts)}." if judged.doubts else ""
-    deprecated = catalogue.deprecation(image)
-    return _picked(
-        wanted,
-        image,
-        _("%(image)s was named%(else)s.%(doubted)s")
-        % {
-            "image": image,
-            "else": _(", though it %(deprecated)s") % {"deprecated": deprecated} if deprecated else "",
-            "doubted": doubted,
-        },
-    )
+    if deprecated := catalogue.deprecation(image):
+        said = _("%(image)s was named, though it %(deprecated)s.")
+    else:
+        said = _("%(image)s was named.")
+    named = said % {"image": image, "deprecated": deprecated}
+    return _picked(wanted, image, joined((named, open_questions(judged))))
 
 
 def _picked(wanted: Deployment, image: RuntimeImage, reason: str) -> Picked:
     region = wanted.cluster.region
+    told = [reason]
     if region in image.mirrors:
-        reason += _(" From the mirror of region %(region)s.") % {"region": region}
+        told.append(_("From the mirror of region %(region)s.") % {"region": region})
     if wanted.cluster.kind in WITHOUT_IMAGES:
-        reason += _(" Cluster %(cluster)s runs workers as processes of its machine: it pulls nothing.") % {
-            "cluster": wanted.cluster.name
-        }
-    return Picked(image, image.reference_in(region), reason)
+        processes = _("Cluster %(cluster)s runs workers as processes of its machine: it pulls nothing.")
+        told.append(processes % {"cluster": wanted.cluster.name})
+    return Picked(image, image.reference_in(region), joined(told))
 
 
 def _told(choice: Choice) -> str:
     shown, rest = choice.sentences[:SHOWN], choice.sentences[SHOWN:]
-    return " ".join([*shown, _("%(rest)s more do not fit either.") % {"rest": len(rest)}] if rest else shown)
+    more = _("%(rest)s more do not fit either.") % {"rest": len(rest)} if rest else ""
+    return joined((*shown, more))

@@ -7,6 +7,7 @@ from django.utils.translation import gettext as _
 
 from clusters.fleet import ClusterNow, DeploymentNow, Fleet, NodeNow, WorkerNow
 from clusters.states import Alert, DeploymentState, Group, NodeState, WorkerState
+from common.sentences import listed
 
 BARS_SHOWN = 16
 
@@ -84,7 +85,7 @@ def maps_of(fleet: Fleet) -> list[ClusterMap]:
         by_group: dict[str, list[Cell]] = {}
         for node in sorted(cluster.nodes, key=lambda node: node.row.name):
             by_group.setdefault(node.row.group, []).append(cell_of(node))
-        groups = [GroupMap(group, by_group[group]) for group in Group.values if group in by_group]
+        groups = [GroupMap(str(group.label), by_group[group]) for group in Group if group in by_group]
         found.append(ClusterMap(cluster, groups))
     return found
 
@@ -100,14 +101,14 @@ def cell_of(node: NodeNow) -> Cell:
 def words_of(node: NodeNow) -> str:
     """`2 of 3 workers ready, 1 lost`"""
     if node.row.state == NodeState.UNREACHABLE:
-        return "unreachable"
+        return _("unreachable")
     load = node.load
     if not load.workers:
         return _("no workers")
     parts = [_("%(ready)s of %(workers)s workers ready") % {"ready": load.ready, "workers": load.workers}]
     parts += [_("%(lost)s lost") % {"lost": load.lost}] if load.lost else []
     parts += [_("%(stuck)s stuck") % {"stuck": load.stuck}] if load.stuck else []
-    return ", ".join(parts)
+    return listed(parts)
 
 
 def totals_of(fleet: Fleet) -> Totals:

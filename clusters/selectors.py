@@ -7,6 +7,7 @@ from datetime import datetime
 from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from accounts.actors import grants_of
 from accounts.states import Right
@@ -177,7 +178,7 @@ VERSIONS_IN_USE = Uses(
     Deployment.objects.exclude(state=DeploymentState.REMOVED),
     "version",
     "version__model",
-    "deployment {} of service {}",
+    gettext_noop("deployment {} of service {}"),
     ("name", "service"),
 )
 
@@ -186,7 +187,7 @@ def deployments_running(actor: Actor, image: RuntimeImage) -> list[str]:
     """Those that run the image and that the actor may see, in words."""
     rows = Deployment.objects.for_actor(actor).filter(image=image).exclude(state=DeploymentState.REMOVED)
     found = rows.order_by("name").values_list("name", "service")
-    return [f"deployment {name} of service {service}" for name, service in found]
+    return [_("deployment {} of service {}").format(name, service) for name, service in found]
 
 
 def fleet_rows() -> Rows:

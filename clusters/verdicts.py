@@ -1,11 +1,9 @@
-"""How a deployment is, judged from its workers. Pure: no clock, no I/O."""
+"""How a deployment is, judged from its workers, with a reason for its row. Pure: no clock, no I/O."""
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-
-from django.utils.translation import gettext as _
 
 from clusters.states import DeploymentState, WorkerState
 
@@ -45,16 +43,12 @@ def verdict(*, wanted: int, workers: Iterable[WorkerFacts], was_ready: bool, now
     failing = [worker for worker in found if is_failing(worker, now=now)]
     if failing:
         worst = max(failing, key=lambda worker: worker.crashes)
-        others = _(" (and %(failing)s more)") % {"failing": len(failing) - 1} if len(failing) > 1 else ""
+        others = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
         return Verdict(DeploymentState.FAILING, failure(worst) + others)
     ready = sum(worker.state == WorkerState.READY for worker in found)
     if ready >= wanted:
         return Verdict(DeploymentState.READY, "")
-    reason = _("%(ready)s of %(wanted)s %(are)s ready") % {
-        "ready": ready,
-        "wanted": wanted,
-        "are": "worker is" if wanted == 1 else "workers are",
-    }
+    reason = f"{ready} of {wanted} {'worker is' if wanted == 1 else 'workers are'} ready"
     crashed = next((worker for worker in found if worker.state != WorkerState.READY and worker.crashes), None)
     if crashed:
         reason += f"; {failure(crashed)}"
@@ -85,15 +79,12 @@ def is_failing(worker: WorkerFacts, *, now: datetime) -> bool:
 
 def failure(worker: WorkerFacts) -> str:
     """`chat-v2-1 exited 3 times in 20 s: RuntimeError: ...`"""
-    said = _("%(worker)s failed") % {"worker": worker.name}
+    said = f"{worker.name} failed"
     if worker.crashes and worker.crashes_since and worker.crashed_at:
         seconds = round((worker.crashed_at - worker.crashes_since).total_seconds())
-        said = _("%(worker)s exited") % {"worker": worker.name}
+        said = f"{worker.name} exited"
         if worker.crashes > 1:
-            said += _(" %(crashes)s times in %(seconds)s s") % {
-                "crashes": worker.crashes,
-                "seconds": max(1, seconds),
-            }
+            said += f" {worker.crashes} times in {max(1, seconds)} s"
     because = [part for part in (worker.reason, worker.crash_line) if part]
     if len(because) == 2 and because[1] in because[0]:
         del because[1]

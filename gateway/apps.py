@@ -14,3 +14,4 @@ class GatewayConfig(AppConfig):
         kernel.register(KeepTraffic())
         subjects.offer("gateway.watch", _("Gateway"), "/fleet/", title=_("Gateway"))
         subjects.offer("gateway.recorder", _("Traffic figures"), "/fleet/", title=_("Traffic figures"))
+        subjects.offer("gateway.route", _("Route"))

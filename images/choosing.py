@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
+from common.sentences import clauses, joined, listed
 from images import rules, versions
 from images.rules import Image, Refusal, Wish
 
@@ -67,12 +69,12 @@ def merits(judged: Judged, wish: Wish) -> tuple[object, ...]:
 
 
 _BETTER_BY = (
-    "has been tried on this GPU and works",
-    "leaves fewer questions open",
-    "is your team's own",
-    "has the newer engine, {image.engine_version}",
-    "has the newer CUDA, {image.cuda_version}",
-    "was added later",
+    gettext_noop("fits, but %(best)s has been tried on this GPU and works."),
+    gettext_noop("fits, but %(best)s leaves fewer questions open."),
+    gettext_noop("fits, but %(best)s is your team's own."),
+    gettext_noop("fits, but %(best)s has the newer engine, %(engine_version)s."),
+    gettext_noop("fits, but %(best)s has the newer CUDA, %(cuda_version)s."),
+    gettext_noop("fits, but %(best)s was added later."),
 )
 """In the order of `merits`."""
 
@@ -92,41 +94,47 @@ def _tried(image: Image, wish: Wish) -> int:
 
 def _praise(best: Judged, wish: Wish, *, of: int) -> str:
     image = best.image
-    what = " ".join(word for word in (image.engine, image.engine_version) if word)
-    cuda = (
-        _(" with CUDA %(cuda_version)s") % {"cuda_version": image.cuda_version} if image.cuda_version else ""
-    )
-    where = (
-        _("a worker without a GPU")
-        if wish.gpus == ()
-        else _(" and ").join(_seen(gpu) for gpu in wish.gpus or ())
-    )
-    among = _("the only one that fits") if of == 1 else _("the best of %(of)s that fit") % {"of": of}
-    tried = _(", and has been tried there") if _tried(image, wish) else ""
-    doubted = f" Open: {'; '.join(best.doubts)}." if best.doubts else ""
-    return _("%(what)s%(cuda)s is %(among)s%(rest)s%(tried)s.%(doubted)s") % {
-        "what": what,
-        "cuda": cuda,
-        "among": among,
-        "rest": f" {where}" if where else "",
-        "tried": tried,
-        "doubted": doubted,
-    }
+    engine = " ".join(word for word in (image.engine, image.engine_version) if word)
+    where = _("a worker without a GPU") if wish.gpus == () else listed(map(_seen, wish.gpus or ()))
+    if where and of == 1:
+        fits = _("%(what)s is the only one that fits %(where)s.")
+    elif where:
+        fits = _("%(what)s is the best of %(of)s that fit %(where)s.")
+    elif of == 1:
+        fits = _("%(what)s is the only one that fits.")
+    else:
+        fits = _("%(what)s is the best of %(of)s that fit.")
+    what = engine
+    if image.cuda_version:
+        words = {"engine": engine, "cuda_version": image.cuda_version}
+        what = _("%(engine)s with CUDA %(cuda_version)s") % words
+    tried = _("It has been tried there.") if _tried(image, wish) else ""
+    return joined((fits % {"what": what, "of": of, "where": where}, tried, open_questions(best)))
+
+
+def open_questions(judged: Judged) -> str:
+    """One sentence; empty without any."""
+    return _("Open: %(doubts)s") % {"doubts": clauses(judged.doubts)} if judged.doubts else ""
 
 
 def _seen(gpu: rules.Gpu) -> str:
-    facts = {_("compute capability"): gpu.capability, "driver": gpu.driver}
-    told = ", ".join(f"{name} {value}" for name, value in facts.items() if value)
-    return f"{gpu} ({told})" if told else gpu.name
+    facts = []
+    if gpu.capability:
+        facts.append(_("compute capability %(capability)s") % {"capability": gpu.capability})
+    if gpu.driver:
+        facts.append(_("driver %(driver)s") % {"driver": gpu.driver})
+    return _("%(gpu)s (%(facts)s)") % {"gpu": gpu, "facts": listed(facts)} if facts else gpu.name
 
 
 def _why_not(judged: Judged, best: Judged | None, wish: Wish) -> str:
     if judged.refusals:
-        return "; ".join(one.sentence for one in judged.refusals) + "."
+        return clauses(one.sentence for one in judged.refusals)
     assert best is not None  # noqa: S101  (one that fits is in its place otherwise)
     pairs = zip(merits(best, wish), merits(judged, wish), _BETTER_BY, strict=True)
     better = next(words for mine, theirs, words in pairs if mine != theirs)
-    return _("fits, but %(image)s %(image_2)s.") % {
-        "image": best.image.name,
-        "image_2": better.format(image=best.image),
+    image = best.image
+    return _(better) % {
+        "best": image.name,
+        "engine_version": image.engine_version,
+        "cuda_version": image.cuda_version,
     }

@@ -70,6 +70,7 @@ class MirrorsField(forms.CharField):
 
     def __init__(self) -> None:
         super().__init__(
+            label=_("Mirrors"),
             required=False,
             help_text=_("One per line: a region and the repository that holds the same digest there."),
             widget=forms.Textarea(
@@ -105,12 +106,13 @@ class MirrorsField(forms.CharField):
 class Changeable(forms.Form):
     """What of an image may change."""
 
-    description = forms.CharField(max_length=500, required=False)
+    description = forms.CharField(max_length=500, required=False, label=_("Description"))
     mirrors = MirrorsField()
     acceleration = forms.ChoiceField(
         choices=Acceleration.choices,
         required=False,
         help_text=_("How a cluster should get it sooner."),
+        label=_("Acceleration"),
     )
     acceleration_why = forms.CharField(
         max_length=500,
@@ -125,16 +127,22 @@ class ImageChangeForm(Changeable):
 
 
 class NewImageForm(Changeable):
-    name = forms.CharField(max_length=95, widget=_plain("vllm-0.10.2"), help_text=_("Unique over all teams."))
-    team = forms.ModelChoiceField(
-        Team.objects.none(), to_field_name="name", help_text=_("Whose releases may use it.")
+    name = forms.CharField(
+        max_length=95, widget=_plain("vllm-0.10.2"), help_text=_("Unique over all teams."), label=_("Name")
     )
-    engine = forms.ChoiceField(choices=ENGINE_CHOICES)
-    engine_version = forms.CharField(max_length=50, widget=_plain("0.10.2"))
+    team = forms.ModelChoiceField(
+        Team.objects.none(),
+        to_field_name="name",
+        help_text=_("Whose releases may use it."),
+        label=_("Team"),
+    )
+    engine = forms.ChoiceField(choices=ENGINE_CHOICES, label=_("Engine"))
+    engine_version = forms.CharField(max_length=50, widget=_plain("0.10.2"), label=_("Engine version"))
     reference = forms.CharField(
         max_length=MAX_REFERENCE + 80,
         widget=_plain("registry.example.org/serving/vllm@sha256:..."),
         help_text=_("With its digest, as crane digest REPOSITORY:TAG prints it. A tag can be moved."),
+        label=_("Reference"),
     )
     cuda_version = forms.CharField(
         max_length=20,
@@ -211,7 +219,7 @@ class DeprecationForm(forms.Form):
 
 class TrialForm(forms.Form):
     gpu = forms.CharField(max_length=100, label="GPU", widget=_plain("NVIDIA H100 80GB HBM3"))
-    driver = forms.CharField(max_length=20, required=False, widget=_plain("550.54.15"))
+    driver = forms.CharField(max_length=20, required=False, widget=_plain("550.54.15"), label=_("Driver"))
     architecture = forms.CharField(
         max_length=200,
         required=False,
@@ -219,19 +227,20 @@ class TrialForm(forms.Form):
         widget=_plain("LlamaForCausalLM"),
         help_text=_("Empty: it is the same for any."),
     )
-    outcome = forms.ChoiceField(choices=Outcome.choices)
+    outcome = forms.ChoiceField(choices=Outcome.choices, label=_("Outcome"))
     words = forms.CharField(
         max_length=MAX_REASON,
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),
         help_text=_("How it fails, if it does: it keeps releases from this image."),
+        label=_("Note"),
     )
 
 
 class FitForm(forms.Form):
     """Which image fits; the same questions as REST's `images/fit/`."""
 
-    engine = forms.ChoiceField(choices=ENGINE_CHOICES)
+    engine = forms.ChoiceField(choices=ENGINE_CHOICES, label=_("Engine"))
     engine_version = forms.CharField(
         max_length=50, required=False, widget=_plain(">=0.10"), label=_("Engine's version")
     )
@@ -242,15 +251,20 @@ class FitForm(forms.Form):
         widget=_plain("NVIDIA H100 80GB HBM3"),
         help_text=_("As nvidia-smi names it, or none."),
     )
-    driver = forms.CharField(max_length=20, required=False, widget=_plain("550.54.14"))
+    driver = forms.CharField(max_length=20, required=False, widget=_plain("550.54.14"), label=_("Driver"))
     model = forms.ModelChoiceField(
-        Model.objects.none(), to_field_name="name", required=False, empty_label=_("Any")
+        Model.objects.none(),
+        to_field_name="name",
+        required=False,
+        empty_label=_("Any"),
+        label=_("Model"),
     )
     version = forms.CharField(
         max_length=95,
         required=False,
         widget=_plain("v1"),
         help_text=_("Of the model; empty: the newest."),
+        label=_("Version"),
     )
 
     def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:

@@ -6,9 +6,10 @@ from datetime import date
 from enum import StrEnum
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, gettext_noop
 
 from common.languages import Text
+from common.sentences import day
 from images import cuda, gpus, versions
 
 
@@ -109,10 +110,16 @@ FP8_FALLBACKS: Mapping[str, tuple[str, Text]] = {
     # docs.vllm.ai, the same page: "weight-only W8A16, utilizing FP8 Marlin".
     "vllm": (
         "7.5",
-        gettext_lazy("keeps its FP8 weights, but computes in 16 bits (older releases: from 8.0 on only)"),
+        gettext_lazy(
+            "on %(gpu)s %(engine)s keeps its FP8 weights, but computes in 16 bits (older releases: "
+            "from 8.0 on only)"
+        ),
     ),
     # transformers, quantizer_finegrained_fp8: "We will default to dequantizing the model to bf16".
-    "transformers": ("", gettext_lazy("unpacks FP8 weights to bfloat16: twice the memory")),
+    "transformers": (
+        "",
+        gettext_lazy("on %(gpu)s %(engine)s unpacks FP8 weights to bfloat16: twice the memory"),
+    ),
 }
 """From which compute capability on an engine runs FP8 weights all the same (empty: any), and how."""
 LEAST_FOR: Mapping[tuple[str, str], str] = {
@@ -209,12 +216,12 @@ def _on(image: Image, wish: Wish, gpu: Gpu) -> Iterator[Refusal]:
             _("is compiled for %(code)s; %(gpu)s has compute capability %(capability)s")
             % {"code": _listed(image.code), "gpu": gpu, "capability": gpu.capability},
         )
-    least, why = _driver_for(image, gpu)
+    least, sentence = _driver_for(image, gpu)
     if least and gpu.driver and versions.at_least(gpu.driver, least) is False:
         yield Refusal(
             Fact.DRIVER,
-            _("needs driver %(least)s or newer%(why)s; %(gpu)s has %(driver)s")
-            % {"least": least, "why": why, "gpu": gpu, "driver": gpu.driver},
+            _(sentence)
+            % {"least": least, "cuda_version": image.cuda_version, "gpu": gpu, "driver": gpu.driver},
         )
     if (capability := _least_for(wish)) and gpu.capability and _less(gpu.capability, capability):
         yield Refusal(
@@ -233,18 +240,7 @@ def _on(image: Image, wish: Wish, gpu: Gpu) -> Iterator[Refusal]:
         )
     trial = trial_on(image, gpu, wish.model.architecture)
     if trial is not None and not trial.works:
-        of = _(" with %(architecture)s") % {"architecture": trial.architecture} if trial.architecture else ""
-        yield Refusal(
-            Fact.TRIED,
-            _("failed on %(gpu)s%(of)s, says %(by)s of %(day)s%(rest)s")
-            % {
-                "gpu": trial.gpu,
-                "of": of,
-                "by": trial.by,
-                "day": f"{trial.on:%-d %B %Y}",
-                "rest": f": {trial.words}" if trial.words else "",
-            },
-        )
+        yield Refusal(Fact.TRIED, _failed(trial))
 
 
 def _doubts_on(image: Image, wish: Wish, gpu: Gpu) -> Iterator[str]:
@@ -262,11 +258,7 @@ def _doubts_on(image: Image, wish: Wish, gpu: Gpu) -> Iterator[str]:
         }
     model, fallback = wish.model, FP8_FALLBACKS.get(wish.engine)
     if gpu.capability and _is_fp8(model) and fallback and _less(gpu.capability, FP8_LEAST):
-        yield _("on %(gpu)s %(engine)s %(fallback)s") % {
-            "gpu": gpu,
-            "engine": wish.engine,
-            "fallback": fallback[1],
-        }
+        yield str(fallback[1]) % {"gpu": gpu, "engine": wish.engine}
     if gpu.capability and model.dtype.upper() == "BF16" and _less(gpu.capability, BF16_LEAST):
         yield _("%(gpu)s has no bfloat16, in which the weights are") % {"gpu": gpu}
     room = gpu.memory_bytes * max(1, wish.gpus_per_worker)
@@ -278,14 +270,31 @@ def _doubts_on(image: Image, wish: Wish, gpu: Gpu) -> Iterator[str]:
 
 
 def _driver_for(image: Image, gpu: Gpu) -> tuple[str, str]:
-    """What the image demands, else what its CUDA demands; and why, where that is not plain."""
+    """What the image demands, else what its CUDA demands; and the sentence for a driver that is older."""
     if image.least_driver:
-        return image.least_driver, ""
+        return image.least_driver, gettext_noop("needs driver %(least)s or newer; %(gpu)s has %(driver)s")
     if way_on(image, gpu) == "compiled" and (least := cuda.compiling_driver(image.cuda_version)):
-        return least, _(" to compile the PTX of CUDA %(cuda_version)s") % {"cuda_version": image.cuda_version}
-    return cuda.least_driver(image.cuda_version), _(" for CUDA %(cuda_version)s") % {
-        "cuda_version": image.cuda_version
+        return least, gettext_noop(
+            "needs driver %(least)s or newer to compile the PTX of CUDA %(cuda_version)s; %(gpu)s has "
+            "%(driver)s"
+        )
+    return cuda.least_driver(image.cuda_version), gettext_noop(
+        "needs driver %(least)s or newer for CUDA %(cuda_version)s; %(gpu)s has %(driver)s"
+    )
+
+
+def _failed(trial: Trial) -> str:
+    if trial.architecture:
+        said = _("failed on %(gpu)s with %(architecture)s, says %(by)s of %(day)s")
+    else:
+        said = _("failed on %(gpu)s, says %(by)s of %(day)s")
+    told = said % {
+        "gpu": trial.gpu,
+        "architecture": trial.architecture,
+        "by": trial.by,
+        "day": day(trial.on),
     }
+    return _("%(said)s: %(detail)s") % {"said": told, "detail": trial.words} if trial.words else told
 
 
 def _least_for(wish: Wish) -> str:

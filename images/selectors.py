@@ -6,6 +6,7 @@ from django.utils.translation import gettext as _
 from accounts.models import Team
 from common import words
 from common.actor import Actor
+from common.sentences import day
 from images import rules
 from images.choosing import Choice, choose
 from images.errors import UnknownImage
@@ -71,10 +72,12 @@ def deprecation(row: RuntimeImage) -> str:
     """`is deprecated since 3 March 2026, use vllm-0.10`; empty while it is not."""
     if row.deprecated_at is None:
         return ""
-    instead = _(", use %(replaced_by)s") % {"replaced_by": row.replaced_by.name} if row.replaced_by else ""
-    return _("is deprecated since %(day)s%(instead)s") % {
-        "day": f"{row.deprecated_at:%-d %B %Y}",
-        "instead": instead,
+    since = {"day": day(row.deprecated_at)}
+    if row.replaced_by is None:
+        return _("is deprecated since %(day)s") % since
+    return _("is deprecated since %(day)s, use %(replaced_by)s") % {
+        **since,
+        "replaced_by": row.replaced_by.name,
     }
 
 

@@ -161,7 +161,7 @@ def test_the_last_word_of_those_who_tried_it_counts() -> None:
     failed = Trial("H100", "LlamaForCausalLM", False, "NaN logits", "ada", date(2026, 3, 3))
     worked = replace(failed, works=True, on=date(2026, 3, 4))
     assert sentences(replace(VLLM, trials=(failed,)), on(H100)) == [
-        "failed on H100 with LlamaForCausalLM, says ada of 3 March 2026: NaN logits"
+        "failed on H100 with LlamaForCausalLM, says ada of 3 Mar 2026: NaN logits"
     ]
     assert judge(replace(VLLM, trials=(worked, failed)), on(H100)).fits
     assert judge(replace(VLLM, trials=(failed,)), on(A100)).fits
