@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from accounts.states import Right
 from common.actor import Actor
+from common.sentences import joined, listed
 from models_registry.contents import runnable
 from models_registry.errors import CodeNotAllowed
 from models_registry.models import CodeExemption, Model, Version
@@ -66,22 +67,21 @@ def check_code(version: Version, *, at: datetime | None = None) -> None:
     if not code or exemption_of(version, at=at):
         return
     paths = [one["path"] for one in code]
-    more = _(" and %(named)s more") % {"named": len(paths) - _NAMED} if len(paths) > _NAMED else ""
-    formats = _(", with formats that run code,") if runnable_formats_of(version) else ""
-    raise CodeNotAllowed(
-        _(
-            "%(version)s carries code that loaders may run: %(named)s%(more)s. Import it again "
-            "without, or ask an admin of team %(team)s to exempt its model%(formats)s for a "
-            "while."
+    named = listed(paths[:_NAMED])
+    if len(paths) > _NAMED:
+        named = _("%(named)s and %(count)s more") % {"named": named, "count": len(paths) - _NAMED}
+    carries = _("%(version)s carries code that loaders may run: %(named)s.")
+    if runnable_formats_of(version):
+        advice = _(
+            "Import it again without, or ask an admin of team %(team)s to exempt its model, with formats "
+            "that run code, for a while."
         )
-        % {
-            "version": version,
-            "named": ", ".join(paths[:_NAMED]),
-            "more": more,
-            "team": version.model.team.name,
-            "formats": formats,
-        }
-    )
+    else:
+        advice = _(
+            "Import it again without, or ask an admin of team %(team)s to exempt its model for a while."
+        )
+    told = (carries % {"version": version, "named": named}, advice % {"team": version.model.team.name})
+    raise CodeNotAllowed(joined(told))
 
 
 def exemptions(actor: Actor, right: Right = Right.READ) -> QuerySet[CodeExemption]:

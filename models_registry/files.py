@@ -80,7 +80,7 @@ def materialise(version: Version) -> Path:
     if version.state != VersionState.READY:
         raise WrongState(
             _("%(version)s is %(state)s, not ready: it has no files to serve.")
-            % {"version": version, "state": version.state}
+            % {"version": version, "state": version.get_state_display().lower()}
         )
     _refuse_damaged(version)
     place, manifest = store(), manifest_of(version)

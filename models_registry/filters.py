@@ -92,7 +92,8 @@ def _text(label: Text, help_text: str, placeholder: Text = "") -> django_filters
 
 
 def _beginning(label: Text, help_text: str, placeholder: Text = "") -> django_filters.CharFilter:
-    return _text(label, f"Prefix of {help_text}; case-insensitive.", placeholder)
+    help_text = f"Prefix of {help_text}; case-insensitive."  # untranslated
+    return _text(label, help_text, placeholder)
 
 
 def _choice(label: Text, help_text: str, choices: Any) -> django_filters.ChoiceFilter:
@@ -104,9 +105,8 @@ def _choice(label: Text, help_text: str, choices: Any) -> django_filters.ChoiceF
 
 def _count(label: Text, help_text: str) -> CountFilter:
     made = CountFilter(method="where", label=label, max_length=30, widget=SearchInput("7B"))
-    return _told(
-        made, f"Parameter count of {help_text}: a number, or one such as `7B`.", pattern=_COUNT.pattern
-    )
+    help_text = f"Parameter count of {help_text}: a number, or one such as `7B`."  # untranslated
+    return _told(made, help_text, pattern=_COUNT.pattern)
 
 
 def _visible_teams(request: Any) -> QuerySet[Team]:

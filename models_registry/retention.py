@@ -84,9 +84,12 @@ def fingerprint_of(verdicts: Sequence[Verdict], *, keep_last: int, keep_days: in
 
 def in_words(keep_last: int, keep_days: int) -> str:
     """The rule as the end of a sentence: `keeps the last 3, and what is younger than 30 days`."""
-    return _("keeps %(keep_last)s") % {"keep_last": _last(keep_last)} + (
-        _(", and what is younger than %(keep_days)s") % {"keep_days": _days(keep_days)} if keep_days else ""
-    )
+    if not keep_days:
+        return _("keeps %(keep_last)s") % {"keep_last": _last(keep_last)}
+    return _("keeps %(keep_last)s, and what is younger than %(keep_days)s") % {
+        "keep_last": _last(keep_last),
+        "keep_days": _days(keep_days),
+    }
 
 
 def _last(number: int) -> str:

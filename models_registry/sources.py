@@ -10,7 +10,9 @@ from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
+from common.sentences import listed
 from models_registry import files, names
 from models_registry.errors import SourceNotAllowed
 from models_registry.hub.source import PATIENCE_SECONDS, RepositorySource
@@ -105,29 +107,30 @@ def source_of(
 
 def check_endpoint(endpoint: str) -> str:
     """`endpoint` without a slash at its end, if the operator allows it. Raises SourceNotAllowed."""
-    return _checked(endpoint, settings.SLIPWAY_HUB_ENDPOINTS, ("read", "from"), HUB_VARIABLE)
+    return _checked(endpoint, settings.SLIPWAY_HUB_ENDPOINTS, _READ)
 
 
 def check_export_endpoint(endpoint: str) -> str:
     """Like `check_endpoint`, for where versions may go."""
-    return _checked(endpoint, settings.SLIPWAY_EXPORT_ENDPOINTS, ("export", "to"), EXPORT_VARIABLE)
+    return _checked(endpoint, settings.SLIPWAY_EXPORT_ENDPOINTS, _EXPORT)
 
 
-def _checked(endpoint: str, allowed: Sequence[str], does: tuple[str, str], variable: str) -> str:
-    plain, (verb, way) = endpoint.strip().rstrip("/"), does
+_READ = (
+    HUB_VARIABLE,
+    gettext_noop("This server does not read from %(hub)s. It reads from the hubs of %(variable)s: %(hubs)s."),
+)
+_EXPORT = (
+    EXPORT_VARIABLE,
+    gettext_noop("This server does not export to %(hub)s. It exports to the hubs of %(variable)s: %(hubs)s."),
+)
+
+
+def _checked(endpoint: str, allowed: Sequence[str], refusal: tuple[str, str]) -> str:
+    plain, (variable, sentence) = endpoint.strip().rstrip("/"), refusal
     if plain not in allowed:
+        hubs = listed(allowed) or _("none")
         raise SourceNotAllowed(
-            _(
-                "This server does not %(verb)s %(way)s %(plain)s. It %(verb)ss %(way)s the hubs of "
-                "%(variable)s: %(none)s."
-            )
-            % {
-                "verb": verb,
-                "way": way,
-                "plain": printable(plain)[:200],
-                "variable": variable,
-                "none": ", ".join(allowed) or "none",
-            }
+            _(sentence) % {"hub": printable(plain)[:200], "variable": variable, "hubs": hubs}
         )
     return plain
 
@@ -149,7 +152,7 @@ def export_target(export: Export) -> RepositoryTarget | SlipwayTarget:
             trusted_hosts=_hosts_of(settings.SLIPWAY_EXPORT_ENDPOINTS),
             patience_seconds=PATIENCE_SECONDS,
         )
-    marker = f"Slipway-Export: {export.key}"
+    marker = f"Slipway-Export: {export.key}"  # untranslated
     return RepositoryTarget(
         endpoint=export.endpoint,
         repo_id=export.repo_id,

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from django.db.models import Q, QuerySet, Value
+from django.utils.translation import gettext
 
 from common.prepared import Ids, prepared
 
@@ -23,7 +24,7 @@ class Uses:
     model: str
     """The shortest way from them to its model."""
     words: str
-    """What one of them is called, with a `{}` for each of `names`, such as `service {} (stable)`."""
+    """What one of them is called, marked and with a `{}` for each of `names`: `service {} (stable)`."""
     names: tuple[str, ...] = ()
     """Columns of text, `MAX_NAMES` at the most."""
 
@@ -124,7 +125,7 @@ def _of_all(each: tuple[Uses, ...]) -> Callable[[], Rows]:
 def _in_words(rows: Rows) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     for key, words, *named in rows:
-        found.setdefault(key, []).append(words.format(*named))
+        found.setdefault(key, []).append(gettext(words).format(*named))
     for several in found.values():
         several.sort()
     return found

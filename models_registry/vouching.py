@@ -207,7 +207,7 @@ def check_signature(version: Version) -> str:
     if found.name == "trusted":
         return found.reason
     if demand == SignatureDemand.WARN:
-        return f"Warning: {found.reason}"
+        return _("Warning: %(reason)s") % {"reason": found.reason}
     team = version.model.team.name
     raise SignatureNotTrusted(
         _(
@@ -228,8 +228,10 @@ def bundle_of(version: Version, origin: str = "") -> str:
     bundle = rows.values_list("bundle", flat=True).first()
     if bundle is None:
         raise Unsigned(
-            _("%(version)s has no signature%(rest)s.")
-            % {"version": version, "rest": f" of this origin ({origin})" if origin else ""}
+            _("%(version)s has no signature of this origin (%(origin)s).")
+            % {"version": version, "origin": origin}
+            if origin
+            else _("%(version)s has no signature.") % {"version": version}
         )
     return bundle
 

@@ -81,7 +81,9 @@ def kv_cache_bytes(network: Network) -> tuple[int | None, str]:
     }
     missing = [name for name, count in factors.items() if count is None]
     if missing:
-        return None, f"The KV cache is not known: the files do not tell the number of {', '.join(missing)}."
+        unknown = ", ".join(missing)
+        why = f"The KV cache is not known: the files do not tell the number of {unknown}."  # untranslated
+        return None, why
     if network.cache_dtype not in _BYTES:
         return None, "The KV cache is not known: the files do not tell the dtype of its elements."
     elements = (network.head_dim or 0) + (network.value_head_dim or 0)

@@ -57,7 +57,7 @@ def written_of(version: Version) -> Written:
     if version.state not in WHOLE:
         raise NoCard(
             _("%(version)s is %(state)s: there is no model card to read.")
-            % {"version": version, "state": version.state}
+            % {"version": version, "state": version.get_state_display().lower()}
         )
     found = text_of(version)
     if found is None:

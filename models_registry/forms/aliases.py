@@ -30,9 +30,14 @@ class AliasForm(forms.Form):
         max_length=63,
         help_text=_("A new one, or one that moves."),
         widget=forms.TextInput(attrs={"list": "known-aliases", **PLAIN}),
+        label=_("Alias"),
     )
     version = forms.ModelChoiceField(
-        Version.objects.none(), to_field_name="name", empty_label=None, widget=Choice
+        Version.objects.none(),
+        to_field_name="name",
+        empty_label=None,
+        widget=Choice,
+        label=_("Version"),
     )
 
     def __init__(self, *args: Any, model: Model, **options: Any) -> None:

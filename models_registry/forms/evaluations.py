@@ -21,15 +21,21 @@ class EvaluationForm(forms.Form):
         label=_("Figure"), max_length=MAX_NAME, widget=forms.TextInput(attrs={"placeholder": "accuracy"})
     )
     dataset = forms.CharField(
-        required=False, max_length=MAX_DATASET, widget=forms.TextInput(attrs={"placeholder": "mmlu"})
+        required=False,
+        max_length=MAX_DATASET,
+        widget=forms.TextInput(attrs={"placeholder": "mmlu"}),
+        label=_("Dataset"),
     )
     value = forms.FloatField(
         required=False,
         help_text=_("None takes back what was recorded; its history stays."),
         widget=forms.NumberInput(attrs={"step": "any"}),
+        label=_("Value"),
     )
-    unit = forms.CharField(required=False, max_length=MAX_UNIT, help_text=_("Such as % or ms."))
-    direction = forms.ChoiceField(required=False, choices=DIRECTIONS)
+    unit = forms.CharField(
+        required=False, max_length=MAX_UNIT, help_text=_("Such as % or ms."), label=_("Unit")
+    )
+    direction = forms.ChoiceField(required=False, choices=DIRECTIONS, label=_("Direction"))
     link = forms.CharField(
         label=_("Seen at"),
         required=False,

@@ -14,7 +14,11 @@ class ExemptionForm(forms.Form):
     """Of one model or all that the team has; the reason is asked for by the dialog."""
 
     model = forms.ModelChoiceField(
-        Model.objects.none(), to_field_name="name", required=False, empty_label=_("Every model of the team")
+        Model.objects.none(),
+        to_field_name="name",
+        required=False,
+        empty_label=_("Every model of the team"),
+        label=_("Model"),
     )
     covers_runnable = forms.BooleanField(
         label=_("Formats that run code too"),

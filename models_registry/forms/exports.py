@@ -29,6 +29,7 @@ class ExportForm(forms.Form):
         required=False,
         help_text=_("Of the repository; main unless given."),
         widget=forms.TextInput(attrs=PLAIN),
+        label=_("Branch"),
     )
     token = forms.CharField(
         required=False,
@@ -37,6 +38,7 @@ class ExportForm(forms.Form):
             "One that may write there. It is stored encrypted, never shown, and forgotten afterwards."
         ),
         widget=forms.PasswordInput(attrs=PLAIN),
+        label=_("Token"),
     )
     create = forms.BooleanField(
         label=_("Create the repository, branch or model if it is missing"), required=False

@@ -35,6 +35,7 @@ class HubSourceForm(forms.Form):
         max_length=200,
         help_text=_("A branch or tag to follow, or a commit."),
         widget=forms.TextInput(attrs=PLAIN),
+        label=_("Revision"),
     )
     every = forms.ChoiceField(label=_("Check interval"), required=False)
     token = forms.CharField(
@@ -42,6 +43,7 @@ class HubSourceForm(forms.Form):
         max_length=MAX_TOKEN,
         help_text=_("For private and gated repositories. It is stored encrypted and never shown."),
         widget=forms.PasswordInput(attrs=PLAIN),
+        label=_("Token"),
     )
     forget_token = forms.BooleanField(
         label=_("Forget the stored token"),

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.utils.functional import lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -17,19 +18,31 @@ TASKS = ("text-generation", "feature-extraction", "text-classification", "automa
          "text-to-image", "image-classification", "object-detection", "translation")  # fmt: skip
 
 
+def _task_help() -> str:
+    return _("In the words of the hub, such as %(tasks)s or %(TASKS_2)s.") % {
+        "tasks": TASKS[0],
+        "TASKS_2": TASKS[1],
+    }
+
+
 class TaskField(forms.CharField):
     def __init__(self) -> None:
         super().__init__(
             required=False,
             max_length=MAX_TASK,
-            help_text=_("In the words of the hub, such as %(tasks)s or %(TASKS_2)s.")
-            % {"tasks": TASKS[0], "TASKS_2": TASKS[1]},
+            label=gettext_lazy("Task"),
+            help_text=lazy(_task_help, str)(),
         )
 
 
 class DescriptionField(forms.CharField):
     def __init__(self) -> None:
-        super().__init__(required=False, max_length=MAX_DESCRIPTION, widget=forms.Textarea(attrs={"rows": 3}))
+        super().__init__(
+            label=gettext_lazy("Description"),
+            required=False,
+            max_length=MAX_DESCRIPTION,
+            widget=forms.Textarea(attrs={"rows": 3}),
+        )
 
 
 class ModelChangeForm(forms.Form):
@@ -42,6 +55,7 @@ class ModelChangeForm(forms.Form):
             "these. A release moves its service's alias all the same."
         ),
         widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
+        label=gettext_lazy("Protected aliases"),
     )
     revision = forms.IntegerField(widget=forms.HiddenInput)
 
@@ -61,12 +75,14 @@ class NewModelForm(forms.Form):
             "Of a-z, 0-9, '.', '_' and '-'; unique over all teams, since traffic names it."
         ),
         widget=forms.TextInput(attrs={"autofocus": True, **PLAIN}),
+        label=gettext_lazy("Name"),
     )
     team = forms.ModelChoiceField(
         Team.objects.none(),
         to_field_name="name",
         empty_label=None,
         help_text=gettext_lazy("It owns the model."),
+        label=gettext_lazy("Team"),
     )
     task = TaskField()
     description = DescriptionField()

@@ -8,7 +8,9 @@ from models_registry.states import SignatureDemand
 
 
 class TrustedKeyForm(forms.Form):
-    name = forms.CharField(max_length=63, help_text=_("That people know it by, such as release-ci."))
+    name = forms.CharField(
+        max_length=63, help_text=_("That people know it by, such as release-ci."), label=_("Name")
+    )
     pem = forms.CharField(
         label=_("Public key"),
         max_length=MAX_PEM,

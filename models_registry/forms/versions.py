@@ -49,6 +49,7 @@ class ImportForm(forms.Form):
         max_length=MAX_MESSAGE,
         help_text=gettext_lazy("What is new, for those who decide about it."),
         widget=forms.Textarea(attrs={"rows": 2}),
+        label=gettext_lazy("Message"),
     )
     parent = forms.CharField(
         label=gettext_lazy("Parent version"),
@@ -102,6 +103,7 @@ class TagForm(forms.Form):
         max_length=4_000,
         help_text=gettext_lazy("Words with blanks between them, such as evaluated or language=en."),
         widget=forms.TextInput(attrs=PLAIN),
+        label=gettext_lazy("Tags"),
     )
 
     def clean_before(self) -> set[str]:

@@ -4,6 +4,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from accounts.models import Team
 from accounts.services import require
@@ -12,6 +13,7 @@ from common import audit, events
 from common.actor import Actor
 from common.errors import Invalid
 from common.reconcile import kernel
+from common.sentences import listed
 from models_registry import names
 from models_registry.errors import InUse, InvalidName, NameTaken
 from models_registry.events import ModelChanged, ModelCreated, ModelDeleted
@@ -110,19 +112,18 @@ def delete_model(*, actor: Actor, model: Model, reason: str = "", expected: int 
             let_go(version, actor=actor, reason=why)
         aliases = list(Alias.objects.filter(model=model).values_list("name", flat=True))
         if aliases:
-            named = ", ".join(sorted(aliases))
-            what = (
-                _("aliases %(named)s. Delete them") % {"named": named}
-                if aliases[1:]
-                else _("alias %(named)s. Delete it") % {"named": named}
+            sentence = ngettext(
+                "%(model)s still has the alias %(named)s. Delete it first.",
+                "%(model)s still has the aliases %(named)s. Delete them first.",
+                len(aliases),
             )
-            raise InUse(_("%(model)s still has the %(what)s first.") % {"model": model, "what": what})
+            raise InUse(sentence % {"model": model, "named": listed(sorted(aliases))})
         used = uses([version.pk for version in versions])
         for version in versions:
             if version.pk in used:
                 raise InUse(
                     _("%(version)s is still used by %(version_2)s.")
-                    % {"version": version, "version_2": ", ".join(used[version.pk])}
+                    % {"version": version, "version_2": listed(used[version.pk])}
                 )
         for upload in Upload.objects.live().filter(model=model):
             kernel.interrupt(

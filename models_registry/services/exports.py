@@ -58,7 +58,7 @@ def start_export(
     if version.state != VersionState.READY:
         raise WrongState(
             _("%(version)s is %(state)s; only a ready version is exported.")
-            % {"version": version, "state": version.state}
+            % {"version": version, "state": version.get_state_display().lower()}
         )
     if selectors.damages(version):
         raise WrongState(
@@ -109,8 +109,8 @@ def resume_export(*, actor: Actor, export: Export, reason: str = "") -> Export:
     require(actor, Right.MODELS_EXPORT, export.version.model.team)
     if export.state not in (ExportState.PAUSED, ExportState.INTERRUPTED):
         raise WrongState(
-            _("The %(export)s is %(state)s; only a paused or interrupted one can go on.")
-            % {"export": export, "state": export.state}
+            _("The export is %(state)s; only a paused or interrupted one can go on.")
+            % {"state": export.get_state_display().lower()}
         )
     check_export_endpoint(export.endpoint)
     again = {**_BEGUN_AGAIN, "attempt": F("attempt") + 1}
@@ -131,13 +131,13 @@ def retry_export(*, actor: Actor, export: Export, token: str = "", reason: str =
     require(actor, Right.MODELS_EXPORT, export.version.model.team)
     if export.state != ExportState.FAILED:
         raise WrongState(
-            _("The %(export)s is %(state)s; only a failed one can be tried again.")
-            % {"export": export, "state": export.state}
+            _("The export is %(state)s; only a failed one can be tried again.")
+            % {"state": export.get_state_display().lower()}
         )
     if export.version.state != VersionState.READY:
         raise WrongState(
             _("%(version)s is %(state)s; only a ready version is exported.")
-            % {"version": export.version, "state": export.version.state}
+            % {"version": export.version, "state": export.version.get_state_display().lower()}
         )
     check_export_endpoint(export.endpoint)
     new = {"sealed_token": checks.sealed_token(token, purpose=PURPOSE)} if token.strip() else {}
@@ -173,14 +173,14 @@ def _wish(actor: Actor, export: Export, to: ExportState, wish: str, reason: str,
     why = checks.reason(reason)
     if not EXPORT_MOVES.allows(ExportState(export.state), to):
         raise WrongState(
-            _("The %(export)s is %(state)s; it cannot be told to %(wish)s now.")
-            % {"export": export, "state": export.state, "wish": wish}
+            _("The export is %(state)s; this cannot be done now.")
+            % {"state": export.get_state_display().lower()}
         )
-    sentence = "" if to == ExportState.SENDING else f"By {actor.name}. {why}".strip()
+    sentence = "" if to == ExportState.SENDING else f"By {actor.name}. {why}".strip()  # untranslated
     with transaction.atomic():
         where = {"state": export.state}
         if not kernel.interrupt(export, where=where, state=to, reason=sentence, **columns):
-            raise WrongState(_("The %(export)s has just changed its state. Look again.") % {"export": export})
+            raise WrongState(_("The export has just changed its state. Look again."))
         _record(actor, export, wish, reason=why)
     return Export.objects.select_related("version__model__team").get(pk=export.pk)
 

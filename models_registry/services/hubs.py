@@ -193,8 +193,8 @@ def go_on(sync: HubSync, *, actor: Actor, reason: str = "") -> None:
     """Resume a paused or interrupted sync, inside the caller's transaction. Raises WrongState."""
     if sync.state not in (SyncState.PAUSED, SyncState.INTERRUPTED):
         raise WrongState(
-            _("The %(sync)s is %(state)s; only a paused or interrupted one can go on.")
-            % {"sync": sync, "state": sync.state}
+            _("The sync is %(state)s; only a paused or interrupted one can go on.")
+            % {"state": sync.get_state_display().lower()}
         )
     _move(sync, SyncState.FETCHING, actor=actor, wish="resume", reason=reason, cause="")
     versions.resume(_version_of(sync))
@@ -250,18 +250,18 @@ def _move(sync: HubSync, to: SyncState, *, actor: Actor, wish: str, reason: str,
     why = checks.reason(reason)
     if not SYNC_MOVES.allows(SyncState(sync.state), to):
         raise WrongState(
-            _("The %(sync)s is %(state)s; it cannot be told to %(wish)s now.")
-            % {"sync": sync, "state": sync.state, "wish": wish}
+            _("The sync is %(state)s; this cannot be done now.") % {"state": sync.get_state_display().lower()}
         )
-    sentence = "" if to in (SyncState.RESOLVING, SyncState.FETCHING) else f"By {actor.name}. {why}".strip()
+    by = f"By {actor.name}. {why}".strip()  # untranslated
+    sentence = "" if to in (SyncState.RESOLVING, SyncState.FETCHING) else by
     if not kernel.interrupt(sync, where={"state": sync.state}, state=to, reason=sentence, **columns):
-        raise WrongState(_("The %(sync)s has just changed its state. Look again.") % {"sync": sync})
+        raise WrongState(_("The sync has just changed its state. Look again."))
     _record(actor, sync, wish, reason=why)
 
 
 def _version_of(sync: HubSync) -> Version:
     if sync.version is None:
-        raise WrongState(_("The %(sync)s has no version yet.") % {"sync": sync})
+        raise WrongState(_("The sync has no version yet."))
     return sync.version
 
 
@@ -306,7 +306,7 @@ def hand_on(source: HubSource, version: Version) -> str:
         return ""
     person = source.released_by
     if person is None:
-        return f"It was not released to {source.release_to}: whoever asked for that is gone."
+        return f"It was not released to {source.release_to}: whoever asked for that is gone."  # untranslated
     try:
         with transaction.atomic():
             begun = onward().release(
@@ -314,11 +314,11 @@ def hand_on(source: HubSource, version: Version) -> str:
                 version,
                 service=source.release_to,
                 plan=source.release_plan,
-                reason=f"New commit {version.source['commit'][:12]} of {source}.",
+                reason=f"New commit {version.source['commit'][:12]} of {source}.",  # untranslated
             )
     except SlipwayError as error:
-        return f"It was not released to {source.release_to}: {error}"
-    return f"It goes on by {begun}."
+        return f"It was not released to {source.release_to}: {error}"  # untranslated
+    return f"It goes on by {begun}."  # untranslated
 
 
 def _onward(actor: Actor, model: Model, service: str, plan: str) -> dict[str, Any]:

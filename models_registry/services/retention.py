@@ -71,9 +71,7 @@ def apply_retention(
         asked = {"versions": [version.pk for version in seen.going], "by": actor.name, "reason": why}
         wish: dict[str, Any] = {"asked": asked} | ({"is_daily": True, "due_at": now} if daily else {})
         if not kernel.wake(rule, where={"asked__isnull": True, "revision": rule.revision}, **wish):
-            raise Busy(
-                _("The %(rule)s is being applied, or was changed, just now. Look again.") % {"rule": rule}
-            )
+            raise Busy(_("The retention rule is being applied, or was changed, just now. Look again."))
         audit.record(
             actor,
             "retention.apply",
@@ -91,7 +89,7 @@ def stop_retention(*, actor: Actor, rule: RetentionRule, reason: str = "") -> Re
     require(actor, Right.MODELS_WRITE, rule.model.team)
     why = checks.reason(reason)
     if not rule.is_daily and rule.asked is None:
-        raise WrongState(_("The %(rule)s is not at work.") % {"rule": rule})
+        raise WrongState(_("The retention rule is not at work."))
     with transaction.atomic():
         kernel.interrupt(rule, asked=None, is_daily=False, due_at=None)
         audit.record(actor, "retention.stop", subject=rule, reason=why, team_id=rule.model.team_id)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from django.db import transaction
 from django.db.models import F
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_noop
 
 from accounts.services import require
 from accounts.states import Right
@@ -36,19 +36,22 @@ def restore_version(*, actor: Actor, version: Version, reason: str = "") -> Vers
 
 
 _FROM = {
-    VersionState.ARCHIVED: (VersionState.READY, gettext_lazy("a ready version can be archived")),
-    VersionState.READY: (VersionState.ARCHIVED, gettext_lazy("an archived version can be restored")),
+    VersionState.ARCHIVED: (
+        VersionState.READY,
+        gettext_noop("%(version)s is %(state)s; only a ready version can be archived."),
+    ),
+    VersionState.READY: (
+        VersionState.ARCHIVED,
+        gettext_noop("%(version)s is %(state)s; only an archived version can be restored."),
+    ),
 }
 
 
 def _move(version: Version, to: VersionState, *, actor: Actor, reason: str) -> Version:
     require(actor, Right.MODELS_WRITE, version.model.team)
-    needed, what = _FROM[to]
+    needed, sentence = _FROM[to]
     if version.state != needed:
-        raise WrongState(
-            _("%(version)s is %(state)s; only %(what)s.")
-            % {"version": version, "state": version.state, "what": what}
-        )
+        raise WrongState(_(sentence) % {"version": version, "state": version.get_state_display().lower()})
     why = checks.reason(reason)
     columns, write = moves.moved(version, to, actor=actor, reason=why)
     if to == VersionState.READY:

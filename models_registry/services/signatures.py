@@ -58,14 +58,11 @@ def trust_key(*, actor: Actor, team: Team, name: str, pem: str, reason: str) -> 
             _look_again(row)
     except IntegrityError:
         same = rows.filter(fingerprint=key.fingerprint).first()
-        taken = (
-            _("the same key, as %(same)s") % {"same": same.name}
-            if same
-            else _("another key with the name %(called)s") % {"called": called}
-        )
-        raise NameTaken(
-            _("Team %(team)s trusts %(taken)s already.") % {"team": team.name, "taken": taken}
-        ) from None
+        if same:
+            sentence = _("Team %(team)s trusts the same key already, as %(key)s.")
+        else:
+            sentence = _("Team %(team)s trusts another key with the name %(key)s already.")
+        raise NameTaken(sentence % {"team": team.name, "key": same.name if same else called}) from None
     return row
 
 
@@ -89,7 +86,7 @@ def verify_signatures(*, actor: Actor, version: Version, reason: str = "") -> Ve
         if not kernel.wake(version, where={"state": VersionState.READY}, vouched_at=None):
             raise WrongState(
                 _("%(version)s is %(state)s; only a ready version is signed and verified.")
-                % {"version": version, "state": version.state}
+                % {"version": version, "state": version.get_state_display().lower()}
             )
         audit.record(actor, "version.verify", subject=version, reason=why, team_id=version.model.team_id)
     version.refresh_from_db()

@@ -101,8 +101,8 @@ def retry_repair(*, actor: Actor, finding: Finding, reason: str = "") -> Finding
     with transaction.atomic():
         if not look_again(finding) and not kernel.try_again(finding, actor=actor, reason=why):
             raise WrongState(
-                _("The %(finding)s is %(state)s; only what is lost can be looked for again.")
-                % {"finding": finding, "state": finding.state}
+                _("The finding is %(state)s; only what is lost can be looked for again.")
+                % {"state": finding.get_state_display().lower()}
             )
         audit.record(actor, "finding.retry", subject=finding, reason=why)
     return Finding.objects.get(pk=finding.pk)

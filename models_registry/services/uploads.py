@@ -191,14 +191,16 @@ def take_parts(
     Raises NotAllowed, UnknownUpload, WrongState, PartRefused, ContentDiffers, StoreFull.
     """
     require(actor, Right.MODELS_WRITE, upload.model.team)
-    closed = WrongState(f"The {upload} is {upload.state}; nothing is taken any more.")
+    closed = WrongState(
+        _("The upload is %(state)s; nothing is taken any more.")
+        % {"state": upload.get_state_display().lower()}
+    )
     if not upload.is_live:
         raise closed
     content = UploadContent.objects.filter(upload=upload, sha256=sha256).first()
     if content is None:
         raise UnknownUpload(
-            _("The %(upload)s has no content with the sha256 %(sha256)s.")
-            % {"upload": upload, "sha256": sha256[:64]}
+            _("The upload has no content with the sha256 %(sha256)s.") % {"sha256": sha256[:64]}
         )
     spool = spool_of(upload)
     parts = _parts_named(upload, spool, content, content_range)
@@ -238,14 +240,22 @@ def _parts_named(upload: Upload, spool: Spool, content: UploadContent, content_r
     indexes = range(start // upload.part_bytes, spool.part_count(min(stop, size)))
     begins = start == indexes.start * upload.part_bytes
     if not (indexes and begins and stop == min(indexes.stop * upload.part_bytes, size)):
-        parts = (
-            f"the {last + 1:,} parts have {upload.part_bytes:,} bytes each, the last one what is left."
-            if last
-            else f"it comes in one, of {size:,} bytes."
-        )
+        if last:
+            sentence = _(
+                "Bytes %(start)s-%(stop)s are no parts: the %(parts)s parts have %(part_bytes)s bytes each, "
+                "the last one what is left."
+            )
+        else:
+            sentence = _("Bytes %(start)s-%(stop)s are no part: it comes in one, of %(size)s bytes.")
         raise PartRefused(
-            _("Bytes %(start)s-%(stop)s are no part%(rest)s: %(parts)s")
-            % {"start": start, "stop": stop - 1, "rest": "s" if last else "", "parts": parts}
+            sentence
+            % {
+                "start": start,
+                "stop": stop - 1,
+                "parts": f"{last + 1:,}",
+                "part_bytes": f"{upload.part_bytes:,}",
+                "size": f"{size:,}",
+            }
         )
     return indexes
 
@@ -282,7 +292,7 @@ def complete_upload(
         return made
     if upload.state != UploadState.OPEN:
         raise WrongState(
-            _("The %(upload)s is %(state)s. Begin another one.") % {"upload": upload, "state": upload.state}
+            _("The upload is %(state)s. Begin another one.") % {"state": upload.get_state_display().lower()}
         )
     _check_whole(upload)
     source = source_of_upload(upload)
@@ -298,9 +308,7 @@ def complete_upload(
             begun = versions.begin(row, actor=actor, version=version)
             columns = {"state": UploadState.IMPORTING, "reason": "", "version": begun}
             if not kernel.interrupt(upload, where={"state": UploadState.OPEN}, **columns):
-                raise WrongState(
-                    _("The %(upload)s has just changed its state. Look again.") % {"upload": upload}
-                )
+                raise WrongState(_("The upload has just changed its state. Look again."))
     except (WrongState, NameTaken):
         # The same may have been asked for twice at once.
         if made := _made_of(selectors.upload_of(upload.model, upload.pk)):
@@ -319,23 +327,22 @@ def _check_whole(upload: Upload) -> None:
     """Raises WrongState."""
     spool = spool_of(upload)
     if not spool.directory.exists():
-        raise WrongState(
-            _("What has come of the %(upload)s is gone. Begin another one.") % {"upload": upload}
-        )
+        raise WrongState(_("What has come of the upload is gone. Begin another one."))
     for sha256 in spool.missing():
         spool.close(sha256)
     if missing := spool.missing():
         contents = dict(upload.contents.values_list("sha256", "size"))
         lacking = sum(contents.values()) - spool.received_bytes(contents)
-        named = f"{min(missing)[:12]}…"
-        of = (
-            f"of {len(missing):,} files have not come yet, such as {named}"
-            if len(missing) > 1
-            else f"of {named} have not come yet"
-        )
+        if len(missing) > 1:
+            sentence = _(
+                "%(lacking)s bytes of %(files)s files have not come yet, such as %(named)s. Send them, then "
+                "complete it."
+            )
+        else:
+            sentence = _("%(lacking)s bytes of %(named)s have not come yet. Send them, then complete it.")
         raise WrongState(
-            _("%(lacking)s bytes %(of)s. Send them, then complete it.")
-            % {"lacking": f"{lacking:,}", "of": of}
+            sentence
+            % {"lacking": f"{lacking:,}", "files": f"{len(missing):,}", "named": f"{min(missing)[:12]}…"}
         )
 
 
@@ -359,17 +366,17 @@ def cancel_upload(*, actor: Actor, upload: Upload, reason: str = "") -> Upload:
     was = UploadState(upload.state)
     if not UPLOAD_MOVES.allows(was, UploadState.CANCELLED):
         raise WrongState(
-            _("The %(upload)s is %(state)s; there is nothing to cancel.")
-            % {"upload": upload, "state": upload.state}
+            _("The upload is %(state)s; there is nothing to cancel.")
+            % {"state": upload.get_state_display().lower()}
         )
     columns = {
         "state": UploadState.CANCELLED,
-        "reason": f"By {actor.name}. {why}".strip(),
+        "reason": f"By {actor.name}. {why}".strip(),  # untranslated
         "ended_at": timezone.now(),
     }
     with transaction.atomic():
         if not kernel.interrupt(upload, where={"state": was}, **columns):
-            raise WrongState(_("The %(upload)s has just changed its state. Look again.") % {"upload": upload})
+            raise WrongState(_("The upload has just changed its state. Look again."))
         if upload.version and upload.version.state == VersionState.IMPORTING:
             versions.stop(upload.version, actor=actor, reason=why)
         audit.record(actor, "upload.cancel", subject=upload, reason=why, team_id=upload.model.team_id)

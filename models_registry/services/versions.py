@@ -13,6 +13,7 @@ from accounts.states import Right
 from common.actor import Actor
 from common.errors import Invalid
 from common.reconcile import kernel
+from common.sentences import listed
 from models_registry import moves, names, selectors
 from models_registry.errors import (
     InUse,
@@ -191,7 +192,7 @@ def again(version: Version, *, actor: Actor, source: dict[str, Any], reason: str
     if version.state not in (VersionState.FAILED, VersionState.REFUSED):
         raise WrongState(
             _("%(version)s is %(state)s; only a failed or refused import can be retried.")
-            % {"version": version, "state": version.state}
+            % {"version": version, "state": version.get_state_display().lower()}
         )
     columns, write = moves.moved(
         version, VersionState.IMPORTING, actor=actor, source=source, is_held=True, **_UNTOUCHED
@@ -239,9 +240,9 @@ def stop(version: Version, *, actor: Actor, reason: str) -> None:
     if version.state != VersionState.IMPORTING:
         raise WrongState(
             _("%(version)s is %(state)s; there is no import to cancel.")
-            % {"version": version, "state": version.state}
+            % {"version": version, "state": version.get_state_display().lower()}
         )
-    sentence = f"Cancelled by {actor.name}." + (f" {reason}" if reason else "")
+    sentence = f"Cancelled by {actor.name}." + (f" {reason}" if reason else "")  # untranslated
     columns, write = moves.moved(
         version,
         VersionState.FAILED,
@@ -265,10 +266,13 @@ def delete_version(*, actor: Actor, version: Version, reason: str = "") -> None:
     require(actor, Right.MODELS_WRITE, version.model.team)
     why = checks.reason(reason)
     if version.state in (VersionState.IMPORTING, VersionState.DELETED):
-        hint = _(" Cancel the import first.") if version.state == VersionState.IMPORTING else ""
+        if version.state == VersionState.IMPORTING:
+            raise WrongState(
+                _("%(version)s is still importing. Cancel the import first.") % {"version": version}
+            )
         raise WrongState(
-            _("%(version)s is %(state)s.%(hint)s")
-            % {"version": version, "state": version.state, "hint": hint}
+            _("%(version)s is %(state)s.")
+            % {"version": version, "state": version.get_state_display().lower()}
         )
     remove(version, actor=actor, reason=why)
     version.refresh_from_db()
@@ -292,9 +296,7 @@ def check_unneeded(version: Version) -> None:
             % {"version": version, "aliases": ", ".join(sorted(aliases))}
         )
     if used := uses([version.pk]).get(version.pk):
-        raise InUse(
-            _("%(version)s is still used by %(used)s.") % {"version": version, "used": ", ".join(used)}
-        )
+        raise InUse(_("%(version)s is still used by %(used)s.") % {"version": version, "used": listed(used)})
 
 
 def let_go(version: Version, *, actor: Actor, reason: str) -> None:
@@ -327,5 +329,5 @@ def touch(version: Version) -> None:
         current = Version.objects.filter(pk=version.pk).values_list("state", flat=True).first()
         raise WrongState(
             _("%(version)s is %(current)s; an alias points at a ready version.")
-            % {"version": version, "current": current}
+            % {"version": version, "current": VersionState(current).label.lower() if current else current}
         )

@@ -47,7 +47,7 @@ def _ready(model: Model, reference: str) -> Version:
     if version.state != VersionState.READY:
         raise Missing(
             _("%(version)s is %(state)s, not ready: there is nothing to compare.")
-            % {"version": version, "state": version.state}
+            % {"version": version, "state": version.get_state_display().lower()}
         )
     return version
 

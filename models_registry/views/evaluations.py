@@ -32,8 +32,7 @@ def evaluate(request: HttpRequest, name: str, version: str) -> HttpResponse:
             _("There is no %(figure)s of %(row)s to take back. Give its value.")
             % {"figure": figure.name, "row": row}
         )
-    return done(
-        request,
-        _("%(figure)s of %(row)s is %(gone)s.")
-        % {"figure": figure.name, "row": row, "gone": "recorded" if figure.value is not None else "gone"},
-    )
+    said = _("%(figure)s of %(row)s is gone.")
+    if figure.value is not None:
+        said = _("%(figure)s of %(row)s is recorded.")
+    return done(request, said % {"figure": figure.name, "row": row})

@@ -125,7 +125,8 @@ def model_page(request: HttpRequest, name: str) -> HttpResponse:
 
 def push_command(model: Model) -> str:
     """What makes a version of a directory on somebody's machine."""
-    return f"slipway --url {settings.SLIPWAY_PUBLIC_URL} models push DIRECTORY --model {model.name}"
+    url = settings.SLIPWAY_PUBLIC_URL
+    return f"slipway --url {url} models push DIRECTORY --model {model.name}"  # untranslated
 
 
 def frame(actor: Actor, model: Model) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def test_a_running_sync_shows_its_progress_and_is_paused_resumed_and_cancelled(b
     assert "What had come was removed." in text_of(browser.get(url))
     assert browser.post(f"{url}+retry/", {}, headers=PART).status_code == 204
     refused = browser.post(f"{url}+retry/", {}, headers=PART)
-    assert (refused.status_code, "cannot be told to retry" in text_of(refused)) == (422, True)
+    assert (refused.status_code, "this cannot be done now" in text_of(refused)) == (422, True)
     assert browser.post(f"{url}+explode/", {}, headers=PART).status_code == 404
 
 

@@ -218,7 +218,7 @@ def test_only_an_admin_trusts_distrusts_and_demands_with_a_reason(actor, model, 
         with pytest.raises(Invalid):
             services.trust_key(**good | wrong)
     row = services.trust_key(**good)
-    with pytest.raises(NameTaken, match="the same key, as ci"):
+    with pytest.raises(NameTaken, match="the same key already, as ci"):
         services.trust_key(**good | {"name": "other"})
     with pytest.raises(NameTaken, match="another key with the name ci"):
         services.trust_key(**good | {"pem": new_key().public_key.pem})
