@@ -6,6 +6,7 @@ from accounts.errors import NotAdministrator, NotAllowed, OutOfScope
 from accounts.models import Team
 from accounts.states import RIGHTS, Right
 from common.actor import Actor
+from common.sentences import joined, listed
 
 
 def require(actor: Actor, right: Right, team: Team | int | None = None) -> None:
@@ -19,11 +20,11 @@ def require(actor: Actor, right: Right, team: Team | int | None = None) -> None:
         said = _("You may not %(deed)s in that team.") if team else _("You may not %(deed)s in any team.")
     refusal = said % {"deed": right.label, "team": team}
     needed = _("That takes the right %(right)s, which these roles have: %(roles)s. Ask an admin of the team.")
-    raise NotAllowed(f"{refusal} {needed % {'right': right.value, 'roles': _holders(right)}}")
+    raise NotAllowed(joined((refusal, needed % {"right": right.value, "roles": _holders(right)})))
 
 
 def _holders(right: Right) -> str:
-    return ", ".join(str(role.label).lower() for role, rights in RIGHTS.items() if right in rights)
+    return listed(str(role.label).lower() for role, rights in RIGHTS.items() if right in rights)
 
 
 def require_everywhere(actor: Actor, right: Right) -> None:

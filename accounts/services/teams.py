@@ -9,6 +9,7 @@ from accounts.states import Right, Role
 from common.actor import Actor
 from common.audit import record
 from common.errors import Conflict, Missing
+from common.sentences import listed, row_kind
 
 
 def create_team(*, actor: Actor, name: str, description: str = "") -> Team:
@@ -46,10 +47,10 @@ def delete_team(*, actor: Actor, team: Team, expected: int | None = None, reason
             Team.objects.filter(pk=team.pk).delete()
     except (ProtectedError, RestrictedError) as error:
         owned = error.protected_objects if isinstance(error, ProtectedError) else error.restricted_objects
-        kinds = sorted({str(row._meta.verbose_name_plural) for row in owned})
+        kinds = sorted({row_kind(row) for row in owned})
         raise TeamInUse(
             _("Team %(name)s still owns %(kinds)s. Delete or move them first.")
-            % {"name": team.name, "kinds": ", ".join(kinds)}
+            % {"name": team.name, "kinds": listed(kinds)}
         ) from None
 
 

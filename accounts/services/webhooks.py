@@ -92,7 +92,8 @@ def change_webhook(
     was_enabled = endpoint.enabled
     columns = dict(changes)
     if "enabled" in changes:
-        columns["disabled_why"] = "" if changes["enabled"] else reason or f"Disabled by {actor.name}."
+        why = reason or f"Disabled by {actor.name}."  # untranslated
+        columns["disabled_why"] = "" if changes["enabled"] else why
     if changes.get("enabled") or "url" in changes:
         columns |= {"failures": 0, "failing_since": None, "quiet_until": None}
     with transaction.atomic():

@@ -19,6 +19,7 @@ from rest_framework.response import Response
 
 from common import errors, request_id
 from common.api.json import dumps
+from common.sentences import listed, row_kind
 
 logger = logging.getLogger(__name__)
 
@@ -157,8 +158,8 @@ def _detail(error: Exception, fields: Mapping[str, Sequence[str]]) -> str:
         case Http404() | exceptions.NotFound():
             return gettext("It does not exist, or you don't have permission to see it.")
         case ProtectedError():
-            kinds = sorted({str(row._meta.verbose_name_plural) for row in error.protected_objects})
-            return gettext("It is still in use by %(kinds)s.") % {"kinds": ", ".join(kinds)}
+            kinds = sorted({row_kind(row) for row in error.protected_objects})
+            return gettext("It is still in use by %(kinds)s.") % {"kinds": listed(kinds)}
         case IntegrityError():
             return gettext("Something with these values exists already, or refers to something that is gone.")
         case DataError():

@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from common.audit import MAX_REASON
 from common.errors import Invalid, SlipwayError
+from common.sentences import joined
 
 F = TypeVar("F", bound=forms.Form)
 PLAIN = {"autocomplete": "off", "spellcheck": "false"}
@@ -95,7 +96,7 @@ def _faults(error: SlipwayError | ValidationError) -> Mapping[str, list[str]]:
 def filled(form: F) -> F:
     """The form of a dialog, if nothing is wrong with it. Raises Invalid with all that is, by field."""
     if not form.is_valid():
-        raise Invalid(" ".join(faults_in_words(form)), fields=_by_field(form))
+        raise Invalid(joined(faults_in_words(form)), fields=_by_field(form))
     return form
 
 

@@ -12,8 +12,10 @@ from accounts.selectors import may
 from accounts.states import Right
 from clusters import selectors as fleet
 from clusters.fleet import Fleet, NodeNow
+from clusters.states import NodeState
 from common.actor import Actor
 from common.pages.steps import StepView
+from common.sentences import listed
 from controlplane.home.inbox import Task, inbox
 from controlplane.home.parts import Parts, parts_now
 from models_registry.models import Model, Version
@@ -98,7 +100,7 @@ class HomePage:
 def _trouble(node: NodeNow) -> str:
     words = []
     if node.row.state != "ready":
-        words.append(node.row.state)
+        words.append(NodeState(node.row.state).label.lower())
     if node.load.lost:
         words.append(
             ngettext("%(count)s worker lost", "%(count)s workers lost", node.load.lost)
@@ -109,4 +111,4 @@ def _trouble(node: NodeNow) -> str:
             ngettext("%(count)s worker stuck", "%(count)s workers stuck", node.load.stuck)
             % {"count": node.load.stuck}
         )
-    return ", ".join(words)
+    return listed(words)

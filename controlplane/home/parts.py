@@ -25,13 +25,13 @@ ANSWERS: Mapping[str, tuple[str, ...]] = {
 }
 """Which questions of `controlplane.health` tell whether a supervised part does its work."""
 ALONE: Mapping[str, str | Promise] = {
-    "database": "Database",
-    "store": "Store",
+    "database": _("Database"),
+    "store": _("Store"),
     "disk": _("Disk"),
-    "redis": "Live layer (Redis)",
-    "broker": "Broker",
-    "gateway": "Gateway",
-    "worker": "Celery worker",
+    "redis": _("Live layer (Redis)"),
+    "broker": _("Message broker"),
+    "gateway": _("Gateway"),
+    "worker": _("Celery worker"),
     "sweeper": _("Sweeper"),
     "reconcilers": _("Reconcile loops"),
 }
