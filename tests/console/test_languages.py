@@ -13,6 +13,7 @@ from common.pages import formats
 from tests.cast import person
 from tests.console.cases import S
 from tests.texts import unmarked
+from tests.texts.catalogues import is_part
 
 CHINESE = "zh-CN,zh;q=0.9,en;q=0.5"
 NOW = datetime(2026, 11, 21, 1, 24, 5, tzinfo=UTC)
@@ -119,3 +120,10 @@ def test_the_check_finds_what_is_not_marked():
     assert [line for line, _ in unmarked.python_faults(code, {"Invalid"})] == [1, 3]
     script = 'toast("Something is wrong"); toast(gettext("Marked words"));'
     assert [text for _, text in unmarked.script_faults(script)] == ['"Something is wrong"']
+
+
+def test_the_check_finds_sentences_that_are_put_together():
+    code = 'f"{number} of them wait"\nf"/services/{name}/"\nf"<b title=\\"{said}\\">"\nf"judge, {limit}"'
+    assert [line for line, _ in unmarked.glued(code)] == [1, 4]
+    parts = [text for text in (" and ", ", use it", "It goes on. ", ". Only", "It goes on.") if is_part(text)]
+    assert parts == [" and ", ", use it", "It goes on. ", ". Only"]

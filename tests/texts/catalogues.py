@@ -14,7 +14,7 @@ from tests.texts import extraction
 
 DOMAINS = ("django", "djangojs")
 _PLACEHOLDER = re.compile(r"%\((\w+)\)[sd]|%%|\{\w+\}")
-_LATIN_ONLY = re.compile(r"[^\u4e00-\u9fff]*")
+_FRAGMENT = re.compile(r"^[\s,;:.·)]|\s$")
 
 
 def paths() -> Iterator[tuple[str, Path]]:
@@ -93,6 +93,9 @@ def faults() -> Iterator[str]:
         name = path.relative_to(settings.SLIPWAY_CATALOGUES)
         ids = {(message.id, message.context) for message in present if message.id}
         for message in wanted:
+            if message.id and not message.context and is_part(_source(message)):
+                place = message.locations[0][0]
+                yield f"{place}: {_source(message)!r} is a part of a sentence: mark the whole"
             if message.id and (message.id, message.context) not in ids:
                 yield f"{name}: lacks {_source(message)!r} of {message.locations[0][0]}"
         ids = {(message.id, message.context) for message in wanted}
@@ -101,6 +104,11 @@ def faults() -> Iterator[str]:
                 yield from (f"{name}: {fault}" for fault in _message_faults(message, ids))
         if present.obsolete:
             yield f"{name}: has {len(present.obsolete)} obsolete texts"
+
+
+def is_part(text: str) -> bool:
+    """Of a sentence: it begins or ends where none does."""
+    return bool(_FRAGMENT.search(text))
 
 
 def _message_faults(message: Message, wanted: set[tuple[object, str | None]]) -> Iterator[str]:

@@ -16,9 +16,11 @@ from babel.messages.jslexer import tokenize
 from django.template.base import Lexer, TokenType
 
 from tests.texts import extraction
-from tests.texts.rooms import ENGLISH, NOT_YET
+from tests.texts.rooms import ENGLISH, NOT_YET, UNSHOWN
 
 WORDS = re.compile(r"[A-Za-z]{2,}")
+PROSE = re.compile(r"[A-Za-z]{2,}[,;:.]? | [A-Za-z]{2,}")
+MARKUP = re.compile(r"[<>]|=\"")
 LEFT = "untranslated"
 NAMES = re.compile(
     r"\b(Slipway|Hugging Face|ModelScope|Envoy|Valkey|Redis|Celery|GPUs?|GiB|CUDA|KV|RoPE|TTFT|TPOT|P95|p95|"
@@ -108,6 +110,7 @@ def faults() -> Iterator[str]:
         (extraction.template_files(), template_faults),
         (_python(rest=False), partial(python_faults, errors=errors)),
         (_python(rest=True), partial(python_faults, errors=errors, describes_rest=True)),
+        (_shown(), glued),
         (extraction.script_files(), script_faults),
     )
     for paths, of_file in by_kind:
@@ -124,6 +127,28 @@ def faults() -> Iterator[str]:
 
 def _python(*, rest: bool) -> list[Path]:
     return [path for path in extraction.python_files() if ("api" in path.parts) == rest]
+
+
+def _shown() -> list[Path]:
+    return [path for path in _python(rest=False) if not extraction.named(path).startswith(UNSHOWN)]
+
+
+def glued(source: str) -> Iterator[tuple[int, str]]:
+    """(line, text) of f-strings that read like a sentence: no catalogue can turn its words round."""
+    tree = ast.parse(source)
+    apart: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        match node:
+            # Names of rows in logs and audit, errors of programs; those for people are found by their class.
+            case ast.FunctionDef(name="__str__" | "__repr__") | ast.Raise():
+                apart.update(ast.walk(node))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr) and node not in apart:
+            parts = [str(part.value) for part in node.values if isinstance(part, ast.Constant)]
+            if any(map(MARKUP.search, parts)):
+                continue
+            if any(PROSE.search(NAMES.sub("", part)) for part in parts):
+                yield node.lineno, ast.unparse(node)
 
 
 def says_something(text: str) -> bool:
@@ -200,7 +225,10 @@ def python_faults(
 
     `describes_rest`: what documents fields and operations of REST is read in English.
     """
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    for form in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        yield from _unlabelled(form)
+    for node in ast.walk(tree):
         match node:
             case ast.Raise(exc=ast.Call(func=func, args=args, keywords=keywords)) if _name(func) in errors:
                 yield from _words([*args, *(word.value for word in keywords)])
@@ -221,6 +249,23 @@ def python_faults(
                 yield argument.lineno, f"{ast.unparse(argument)}: a placeholder has to be %(name)s"
             case ast.keyword(arg=arg, value=value) if arg in KEYWORDS_WITH_WORDS and not describes_rest:
                 yield from _words([value])
+
+
+def _unlabelled(form: ast.ClassDef) -> Iterator[tuple[int, str]]:
+    """Fields that would be called by their key."""
+    for node in form.body:
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.Call(func=ast.Attribute(ast.Name("forms"), attr), keywords=keywords),
+            ) if attr.endswith("Field") and not {"label", "widget=hidden"} & _kinds(keywords):
+                yield node.lineno, f"{name} without a label"
+
+
+def _kinds(keywords: list[ast.keyword]) -> set[str]:
+    """Names of what a field is given; that it is hidden, too."""
+    hidden = {"widget=hidden" for word in keywords if word.arg == "widget" and "Hidden" in ast.unparse(word)}
+    return hidden | {word.arg or "" for word in keywords}
 
 
 def _words(values: list[ast.expr]) -> Iterator[tuple[int, str]]:
