@@ -11,13 +11,13 @@ from django.utils import timezone
 from common.models import AuditRecord
 from gateway.backends.fake import Behaviour
 from gateway.history import minute_of, packed
-from gateway.latency import histogram_of
 from gateway.models import Route, TrafficReading
 from releases import selectors, services
 from releases.judge.threshold import JUMP, LEAST_REQUESTS, Kept, Stretch, Threshold, at_bound, threshold
 from releases.models import SlowThreshold
 from releases.states import ReleaseState as S
 from tests.cast import api, person
+from tests.gateway.counting import histogram_of
 from tests.releases.test_traffic import counts
 from tests.releases.world import SWIFT, Scene
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gateway.latency import histogram_of
 from gateway.traffic import TargetCounts
 from releases.traffic import FIGURES_SECONDS, RATE_SECONDS, SideTraffic, Window
+from tests.gateway.counting import histogram_of
 
 
 def counts(requests: int, *, errors: int = 0, ms: float = 80.0, in_flight: int = 0, epoch: str = "1"):
