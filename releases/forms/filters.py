@@ -1,5 +1,6 @@
 """By what the lists of releases and services are filtered."""
 
+from collections.abc import Callable
 from typing import Any
 
 import django_filters
@@ -11,6 +12,7 @@ from accounts.models import Team
 from accounts.selectors import teams_where
 from accounts.states import Right
 from clusters.models import Cluster
+from common.languages import Text
 from common.pages.forms import SearchInput
 from common.words import occurs_in
 from releases.models import Release, Service
@@ -27,6 +29,19 @@ def _visible_services(request: Any) -> QuerySet[Service]:
     return Service.objects.for_actor(of_request(request)).order_by("name")
 
 
+def _visible_clusters(request: Any) -> QuerySet[Cluster]:
+    return Cluster.objects.for_actor(of_request(request)).order_by("name")
+
+
+def _by_name(
+    field: str, label: Text, choices: Callable[[Any], QuerySet[Any]]
+) -> django_filters.ModelChoiceFilter:
+    """One of the rows that the reader may see, by its name; empty: any."""
+    return django_filters.ModelChoiceFilter(
+        field_name=field, to_field_name="name", queryset=choices, label=label, empty_label=_("Any")
+    )
+
+
 class ReleaseFilter(django_filters.FilterSet):  # type: ignore[misc]
     q = django_filters.CharFilter(
         method="mentioning",
@@ -39,20 +54,8 @@ class ReleaseFilter(django_filters.FilterSet):  # type: ignore[misc]
         empty_label=_("Any"),
         choices=[(IN_MOTION_CHOICE, _("In motion")), *ReleaseState.choices],
     )
-    service = django_filters.ModelChoiceFilter(
-        field_name="service",
-        to_field_name="name",
-        queryset=_visible_services,
-        label=_("Service"),
-        empty_label=_("Any"),
-    )
-    team = django_filters.ModelChoiceFilter(
-        field_name="team",
-        to_field_name="name",
-        queryset=_visible_teams,
-        label=_("Team"),
-        empty_label=_("Any"),
-    )
+    service = _by_name("service", _("Service"), _visible_services)
+    team = _by_name("team", _("Team"), _visible_teams)
 
     class Meta:
         model = Release
@@ -70,20 +73,8 @@ class ServiceFilter(django_filters.FilterSet):  # type: ignore[misc]
     q = django_filters.CharFilter(
         method="mentioning", label=_("Search"), widget=SearchInput(_("Name, model"))
     )
-    cluster = django_filters.ModelChoiceFilter(
-        field_name="cluster",
-        to_field_name="name",
-        queryset=lambda request: Cluster.objects.for_actor(of_request(request)).order_by("name"),
-        label=_("Cluster"),
-        empty_label=_("Any"),
-    )
-    team = django_filters.ModelChoiceFilter(
-        field_name="team",
-        to_field_name="name",
-        queryset=_visible_teams,
-        label=_("Team"),
-        empty_label=_("Any"),
-    )
+    cluster = _by_name("cluster", _("Cluster"), _visible_clusters)
+    team = _by_name("team", _("Team"), _visible_teams)
 
     class Meta:
         model = Service

@@ -92,7 +92,7 @@ def test_what_is_whole_is_changed_by_nobody(tmp_path: Path) -> None:
         with suppress(ContentDiffers):
             spool.write(sha256, 8, parts=range(1, 2), body=body)
 
-    slow = threading.Thread(target=put, args=(Slow(b"XXXX"),))
+    slow = threading.Thread(target=put, args=(Slow(b"9999"),))
     slow.start()
     other = threading.Thread(target=put, args=(BytesIO(b"5678"),))
     other.start()
@@ -106,7 +106,7 @@ def test_what_is_whole_is_changed_by_nobody(tmp_path: Path) -> None:
     link = tmp_path / "taken"
     link.hardlink_to(spool.path(sha256))
     spool.restart(sha256)
-    assert spool.write(sha256, 8, parts=range(1), body=BytesIO(b"XXXX")) is False
+    assert spool.write(sha256, 8, parts=range(1), body=BytesIO(b"9999")) is False
     assert link.read_bytes() == content
 
 
