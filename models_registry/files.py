@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from models_registry import uses
 from models_registry.errors import BlobMissing, IntakeBusy, NotFetched, OnItsWay, WrongState
-from models_registry.manifest import Manifest, ManifestFile
+from models_registry.file_manifest import Manifest, ManifestFile
 from models_registry.models import (
     Check,
     Export,

@@ -7,9 +7,9 @@ from typing import Any
 from django.db.models import BigIntegerField, F, OuterRef, Q, QuerySet, Subquery, Sum
 
 from accounts.models import Team
+from models_registry.file_manifest import ManifestFile
 from models_registry.files import named_in
 from models_registry.importing.allowance import Allowance
-from models_registry.manifest import ManifestFile
 from models_registry.models import StorageQuota, Upload, VersionFile
 from models_registry.states import HOLDS_BLOBS
 

@@ -15,7 +15,7 @@ from common.actor import Actor
 from common.prepared import Ids, prepared
 from models_registry import files
 from models_registry.errors import BadSignature, BlobMissing, CannotSign, SignatureNotTrusted, Unsigned
-from models_registry.manifest import Manifest
+from models_registry.file_manifest import Manifest
 from models_registry.models import SignaturePolicy, TrustedKey, Version, VersionSignature
 from models_registry.signing import bundles, keys, signers
 from models_registry.signing.bundles import Verdict

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from models_registry.facts.figures import FigureChange
 from models_registry.facts.tokenizer import Tokenizer
-from models_registry.manifest import ManifestFile
+from models_registry.file_manifest import ManifestFile
 
 Change = Literal["same", "changed", "added", "removed"]
 CHANGES: tuple[Change, ...] = ("same", "changed", "added", "removed")

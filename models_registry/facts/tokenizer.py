@@ -13,7 +13,7 @@ from models_registry.contents import Content, sentencepiece, text
 from models_registry.contents.reading import Malformed
 from models_registry.contents.templates import templates_in
 from models_registry.errors import BlobMissing
-from models_registry.manifest import ManifestFile
+from models_registry.file_manifest import ManifestFile
 
 MAX_BYTES = 40 * 1024 * 1024
 """Of a tokenizer.json that is read to compare two versions; Gemma's has 32 MiB."""

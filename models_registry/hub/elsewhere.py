@@ -9,6 +9,7 @@ from urllib.parse import quote
 import httpx2
 import orjson
 
+from models_registry.file_manifest import ManifestFile
 from models_registry.hub.answers import wait_seconds
 from models_registry.hub.base import (
     BadToken,
@@ -21,7 +22,6 @@ from models_registry.hub.base import (
     RateLimited,
 )
 from models_registry.hub.connection import Connection
-from models_registry.manifest import ManifestFile
 from models_registry.paths import printable
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024

@@ -15,6 +15,7 @@ from pathlib import PurePosixPath
 from models_registry.contents import check_name, check_size, identify
 from models_registry.contents.reading import Windowed
 from models_registry.errors import QuotaExceeded, Refused, StoreFull, StoreUnavailable
+from models_registry.file_manifest import ManifestFile
 from models_registry.hub.base import (
     AccessRefused,
     Hub,
@@ -40,7 +41,6 @@ from models_registry.importing.results import (
 from models_registry.importing.skipped import why_skipped
 from models_registry.importing.source_tree import MAX_FILES
 from models_registry.importing.transfer import Meter, Progress, side_by_side
-from models_registry.manifest import ManifestFile
 from models_registry.paths import check_collisions, check_file_path, printable
 from models_registry.patterns import why_left_out
 from models_registry.store.base import Intake, Part

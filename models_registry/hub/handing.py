@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from models_registry.file_manifest import ManifestFile, manifest_of
 from models_registry.hub.base import HubError, HubMisbehaves, HubUnreachable, NoSuchRepository
 from models_registry.hub.elsewhere import Document, ModelElsewhere
 from models_registry.hub.patience import Patience
 from models_registry.hub.sending import CONNECTIONS, ExportResult, ended, hold
 from models_registry.hub.target import SlipwayTarget
 from models_registry.importing.transfer import Meter, Progress, side_by_side
-from models_registry.manifest import ManifestFile, manifest_of
 from models_registry.paths import printable
 from models_registry.store.base import Intake
 

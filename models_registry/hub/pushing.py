@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 from models_registry.contents import Content
+from models_registry.file_manifest import ManifestFile
 from models_registry.hub.base import (
     HubError,
     HubFile,
@@ -26,7 +27,6 @@ from models_registry.hub.repository import AddressExpired, Repository, Upload
 from models_registry.hub.sending import CONNECTIONS, ExportResult, ended, hold
 from models_registry.hub.target import RepositoryTarget
 from models_registry.importing.transfer import Meter, Progress, side_by_side
-from models_registry.manifest import ManifestFile
 from models_registry.paths import printable
 from models_registry.store.base import Intake
 from models_registry.store.taking import blob_id_of

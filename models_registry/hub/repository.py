@@ -15,6 +15,7 @@ from urllib.parse import quote
 import httpx2
 import orjson
 
+from models_registry.file_manifest import ManifestFile
 from models_registry.hub.answers import wait_seconds
 from models_registry.hub.base import (
     BadToken,
@@ -31,7 +32,6 @@ from models_registry.hub.base import (
 )
 from models_registry.hub.connection import ANSWER_SECONDS, Connection, origin_of, whole_body
 from models_registry.hub.huggingface import HuggingFace
-from models_registry.manifest import ManifestFile
 from models_registry.paths import printable
 
 AT_ONCE = 256

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 from models_registry.errors import BlobMissing
+from models_registry.file_manifest import ManifestFile
 from models_registry.hub.base import HubError, HubUnreachable, RateLimited
-from models_registry.manifest import ManifestFile
 from models_registry.paths import printable
 from models_registry.store.base import Intake
 

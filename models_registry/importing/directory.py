@@ -19,12 +19,12 @@ from models_registry.errors import (
     StoreFull,
     StoreUnavailable,
 )
+from models_registry.file_manifest import ManifestFile
 from models_registry.importing import source_tree
 from models_registry.importing.allowance import Allowance
 from models_registry.importing.judging import Copied, judged, judged_together
 from models_registry.importing.results import ImportResult, refused, stopped_by_the_system, waits_for_room
 from models_registry.importing.transfer import THREADS, Meter, Progress, side_by_side
-from models_registry.manifest import ManifestFile
 from models_registry.store.base import Intake
 
 SMALL_BYTES = 1024 * 1024

@@ -7,8 +7,8 @@ from models_registry.contents import Identified, check_together, code, identify,
 from models_registry.contents.pickle_scan import Advice, advice_on
 from models_registry.contents.warnings import Warned, warnings_of
 from models_registry.facts.summary import facts_of, storable
+from models_registry.file_manifest import ManifestFile, manifest_of
 from models_registry.importing.results import WHAT_TO_DO, ImportResult, refused
-from models_registry.manifest import ManifestFile, manifest_of
 from models_registry.store.base import Intake
 
 MAX_CODE = 500

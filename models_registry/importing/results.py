@@ -9,7 +9,7 @@ from models_registry.contents.pickle_scan import Advice
 from models_registry.contents.warnings import Warned
 from models_registry.errors import Refused, StoreFull
 from models_registry.facts.summary import ModelFacts
-from models_registry.manifest import Manifest, ManifestFile, manifest_of
+from models_registry.file_manifest import Manifest, ManifestFile, manifest_of
 
 MAX_REFUSALS = 50
 GOES_ON = "It goes on by itself when there is room."

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from models_registry.errors import Refused, StoreFull
+from models_registry.file_manifest import ManifestFile
 from models_registry.importing.judging import Copied, judged, judged_together
 from models_registry.importing.results import ImportResult, refused, stopped_by_the_system, waits_for_room
 from models_registry.importing.transfer import THREADS, Meter, Progress, side_by_side
-from models_registry.manifest import ManifestFile
 from models_registry.store.base import Intake
 from models_registry.store.spool import Spool
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from common.errors import SlipwayError
 from models_registry.errors import IntakeBusy
-from models_registry.manifest import Manifest, ManifestFile
+from models_registry.file_manifest import Manifest, ManifestFile
 from models_registry.processes import guardian
 from models_registry.processes.apart import run_apart
 from models_registry.processes.work import EXIT_BUSY, EXIT_STOPPED

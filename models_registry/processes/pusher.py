@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Callable
 
+from models_registry.file_manifest import ManifestFile
 from models_registry.hub.elsewhere import ModelElsewhere
 from models_registry.hub.handing import hand_version
 from models_registry.hub.pushing import push_version
@@ -15,7 +16,6 @@ from models_registry.hub.repository import Repository
 from models_registry.hub.sending import ExportResult
 from models_registry.hub.target import RepositoryTarget, SlipwayTarget
 from models_registry.importing.transfer import Progress
-from models_registry.manifest import ManifestFile
 from models_registry.processes.job import Job
 from models_registry.processes.work import work
 from models_registry.store import Intake, opened_at

@@ -14,7 +14,7 @@ from typing import Any
 from models_registry.contents import Identified, identify
 from models_registry.errors import BlobMissing, Refused
 from models_registry.facts.summary import facts_of
-from models_registry.manifest import Manifest, ManifestFile
+from models_registry.file_manifest import Manifest, ManifestFile
 from models_registry.processes.apart import CODE, environment
 from models_registry.processes.work import step_back
 from models_registry.store import Store, opened_at

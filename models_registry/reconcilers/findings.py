@@ -13,9 +13,9 @@ from common.sealed import CannotUnseal
 from models_registry import files, selectors
 from models_registry.errors import BlobMissing, SourceNotAllowed
 from models_registry.events import BlobRepaired
+from models_registry.file_manifest import Manifest
 from models_registry.hub.fetching import KEPT
 from models_registry.importing.results import ImportResult
-from models_registry.manifest import Manifest
 from models_registry.models import Finding, UnreferencedBlob, Version
 from models_registry.models.launched import NOT_LAUNCHED
 from models_registry.processes.job import RESULT

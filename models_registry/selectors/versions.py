@@ -16,7 +16,7 @@ from models_registry.facts import readme
 from models_registry.facts.comparison import Comparison, compared
 from models_registry.facts.figures import compared_figures
 from models_registry.facts.tokenizer import Tokenizer, tokenizer_of
-from models_registry.manifest import ManifestFile
+from models_registry.file_manifest import ManifestFile
 from models_registry.models import (
     Alias,
     Model,

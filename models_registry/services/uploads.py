@@ -29,11 +29,11 @@ from models_registry.errors import (
     WrongState,
 )
 from models_registry.exemptions import admits_runnable
+from models_registry.file_manifest import Manifest, ManifestFile, manifest_of
 from models_registry.files import spool_of
 from models_registry.importing.results import MAX_REFUSALS
 from models_registry.importing.skipped import why_skipped
 from models_registry.importing.source_tree import MAX_FILES
-from models_registry.manifest import Manifest, ManifestFile, manifest_of
 from models_registry.models import Model, Upload, UploadContent, Version
 from models_registry.services import checks, versions
 from models_registry.states import UPLOAD_MOVES, UploadState, VersionState

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from models_registry.errors import BadSignature
-from models_registry.manifest import Manifest
+from models_registry.file_manifest import Manifest
 from models_registry.signing.keys import PublicKey
 from models_registry.signing.signers import Signer
 from models_registry.signing.statements import check_statement, statement

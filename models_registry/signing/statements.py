@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from models_registry.errors import BadSignature
-from models_registry.manifest import Manifest
+from models_registry.file_manifest import Manifest
 from models_registry.paths import printable
 
 SIGNATURE_PATH = "model.sig"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from models_registry.contents import Content
-from models_registry.manifest import Manifest
+from models_registry.file_manifest import Manifest
 
 PARTS = 256
 """Into so many parts of about one size the blobs fall by their sha256: for work that goes part by part."""

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
-from models_registry.manifest import Manifest
+from models_registry.file_manifest import Manifest
 from models_registry.store import locks
 
 _MAKING = ".making-"

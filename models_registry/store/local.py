@@ -25,7 +25,7 @@ from pathlib import Path
 
 from models_registry.contents import Content, OpenFile
 from models_registry.errors import BlobMissing
-from models_registry.manifest import Manifest
+from models_registry.file_manifest import Manifest
 from models_registry.store import locks
 from models_registry.store.base import PARTS, Counted, Flaw, Look, Reclaimed
 from models_registry.store.directories import VersionDirectories, size_of, sync_directory

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Protocol
 
 from models_registry.errors import ContentDiffers, PartRefused, StoreFull, UnknownUpload
-from models_registry.manifest import ManifestFile
+from models_registry.file_manifest import ManifestFile
 from models_registry.store.local_intake import SPARE_BYTES
 from models_registry.store.local_part import allocate
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from models_registry.manifest import Manifest, ManifestFile, manifest_of
+from models_registry.file_manifest import Manifest, ManifestFile, manifest_of
 from models_registry.store import Intake, LocalStore, Store, Taken
 from models_registry.store.bucket import BucketStore
 from models_registry.store.place import Place

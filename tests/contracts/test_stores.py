@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models_registry.errors import BlobMissing, IntakeBusy, SourceChanged
-from models_registry.manifest import ManifestFile, manifest_of
+from models_registry.file_manifest import ManifestFile, manifest_of
 from models_registry.store import Taken
 from tests.contracts.store_rigs import (
     BucketRig,

@@ -8,8 +8,8 @@ import json
 import sys
 from collections.abc import Collection
 
+from models_registry.file_manifest import Manifest
 from models_registry.importing.results import ImportResult
-from models_registry.manifest import Manifest
 from models_registry.processes.job import RESULT
 from models_registry.store import Store, opened_at
 

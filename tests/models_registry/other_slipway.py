@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
 
-from models_registry.manifest import ManifestFile, manifest_of
+from models_registry.file_manifest import ManifestFile, manifest_of
 from tests.http_server import http_server
 
 PART_BYTES = 100

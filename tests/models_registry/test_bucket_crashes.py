@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from models_registry.manifest import Manifest, ManifestFile, manifest_of
+from models_registry.file_manifest import Manifest, ManifestFile, manifest_of
 from models_registry.store.bucket import BucketStore
 from models_registry.store.bucket.client import Bucket
 from models_registry.store.place import Place

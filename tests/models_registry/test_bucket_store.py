@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from models_registry.errors import BlobMissing, IntakeBusy, StoreUnavailable
-from models_registry.manifest import ManifestFile, manifest_of
+from models_registry.file_manifest import ManifestFile, manifest_of
 from models_registry.store import opened_at
 from models_registry.store.bucket import BucketStore, client
 from models_registry.store.bucket.client import Bucket

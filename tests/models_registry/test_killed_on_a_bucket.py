@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from models_registry.file_manifest import Manifest
 from models_registry.importing.directory import DirectorySource
-from models_registry.manifest import Manifest
 from models_registry.processes.importer import import_job
 from models_registry.processes.job import RESULT, Job
 from models_registry.processes.work import run

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from models_registry.file_manifest import ManifestFile
 from models_registry.hub.pushing import push_version
 from models_registry.hub.repository import Repository
 from models_registry.hub.sending import ExportResult
 from models_registry.hub.target import RepositoryTarget
 from models_registry.importing.directory import DirectorySource, import_directory
 from models_registry.importing.transfer import Progress
-from models_registry.manifest import ManifestFile
 from models_registry.store import LocalStore
 from tests.models_registry import builders as b
 from tests.models_registry.hub_server import HubServer, hub_server

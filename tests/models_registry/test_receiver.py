@@ -8,10 +8,10 @@ from io import BytesIO
 import psutil
 import pytest
 
+from models_registry.file_manifest import ManifestFile
 from models_registry.importing.allowance import Allowance
 from models_registry.importing.results import ImportResult
 from models_registry.importing.upload import UploadSource
-from models_registry.manifest import ManifestFile
 from models_registry.processes.job import RESULT, STARTED, Job
 from models_registry.store import LocalStore
 from models_registry.store.spool import Spool

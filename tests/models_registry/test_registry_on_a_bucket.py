@@ -9,7 +9,7 @@ from django.test import Client
 
 from models_registry import files, services
 from models_registry.errors import NotFetched, OnItsWay, StoreUnavailable
-from models_registry.manifest import Manifest
+from models_registry.file_manifest import Manifest
 from models_registry.models import Finding, Version
 from models_registry.processes import bringer
 from models_registry.processes.apart import environment

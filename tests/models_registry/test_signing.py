@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from models_registry.errors import BadKey, CannotSign
-from models_registry.manifest import Manifest, ManifestFile, manifest_of
+from models_registry.file_manifest import Manifest, ManifestFile, manifest_of
 from models_registry.signing import bundles, keys, signers
 from models_registry.signing.keys import PrivateKey
 from models_registry.states import SignatureVerdict

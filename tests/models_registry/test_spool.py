@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models_registry.errors import ContentDiffers, PartRefused, StoreFull, UnknownUpload
-from models_registry.manifest import ManifestFile
+from models_registry.file_manifest import ManifestFile
 from models_registry.store.spool import Spool
 
 PART = 4

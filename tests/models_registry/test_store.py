@@ -10,7 +10,7 @@ import pytest
 
 from models_registry.contents import OpenFile
 from models_registry.errors import BlobMissing, StoreFull
-from models_registry.manifest import ManifestFile, manifest_of
+from models_registry.file_manifest import ManifestFile, manifest_of
 from models_registry.store import Taken, local, local_intake, taking
 from tests.contracts.store_rigs import published, take
 from tests.models_registry.builders import sha256

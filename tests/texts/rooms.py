@@ -26,7 +26,7 @@ ENGLISH = (
     "models_registry/contents/",
     "models_registry/hub/",
     "models_registry/importing/",
-    "models_registry/manifest.py",
+    "models_registry/file_manifest.py",
     "models_registry/paths.py",
     "models_registry/patterns.py",
     "models_registry/reconcilers/",

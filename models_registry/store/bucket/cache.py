@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from models_registry.errors import BlobMissing, IntakeBusy, StoreFull
-from models_registry.manifest import Manifest
+from models_registry.file_manifest import Manifest
 from models_registry.store import locks
 from models_registry.store.directories import VersionDirectories, size_of, sync_directory
 from models_registry.store.local_intake import SPARE_BYTES

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from models_registry.contents import Content
 from models_registry.errors import BlobMissing, StoreUnavailable
-from models_registry.manifest import Manifest
+from models_registry.file_manifest import Manifest
 from models_registry.store.base import Counted, Flaw, Look, Reclaimed
 from models_registry.store.bucket import lease
 from models_registry.store.bucket.bodies import PART_BYTES, Body, sha256_of, stream

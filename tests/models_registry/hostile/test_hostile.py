@@ -8,10 +8,10 @@ import pytest
 from models_registry import services
 from models_registry.contents import InMemory, check_together, identify
 from models_registry.errors import FilesRefused, Refused, SourceNotAllowed
+from models_registry.file_manifest import ManifestFile, manifest_of
 from models_registry.hub.base import AddressForbidden, HubUnreachable
 from models_registry.hub.connection import _addresses
 from models_registry.importing.directory import DirectorySource, import_directory
-from models_registry.manifest import ManifestFile, manifest_of
 from models_registry.models import Upload
 from models_registry.paths import check_file_path
 from models_registry.sources import check_endpoint

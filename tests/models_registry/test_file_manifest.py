@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from models_registry import names
 from models_registry.errors import InvalidName, Refused
-from models_registry.manifest import ManifestFile, manifest_of
+from models_registry.file_manifest import ManifestFile, manifest_of
 from models_registry.paths import check_file_path, printable
 from tests.models_registry import builders as b
 
