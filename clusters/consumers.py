@@ -5,7 +5,7 @@ from django.utils.translation import gettext as _
 
 from clusters import selectors
 from clusters.fleet import values_of
-from clusters.station import current_station
+from clusters.heartbeat_store import current_heartbeat_store
 from common.actor import Actor
 from common.errors import Missing, NotAllowed
 from common.live import Audience, Shard, Topic
@@ -26,4 +26,4 @@ class FleetTopic(Topic):
         return audience
 
     async def read(self, key: str) -> Mapping[Shard, Mapping[str, Any]]:
-        return values_of(await current_station().fleet())
+        return values_of(await current_heartbeat_store().fleet())

@@ -17,7 +17,7 @@ class DeploymentGone(Conflict):
     """A deployment of this name has been removed; names are not used again."""
 
 
-class StaleWish(Conflict):
+class StaleScale(Conflict):
     """A later writer has already said how many workers there are to be."""
 
 

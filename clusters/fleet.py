@@ -23,8 +23,8 @@ STUCK_AFTER_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
-    """The last heartbeat of a worker's seat, of whatever process sat there."""
+class LastHeartbeat:
+    """The last heartbeat of a worker, of whichever of its processes."""
 
     pid: int
     state: str
@@ -43,8 +43,8 @@ class Beat:
     """For how long it has had requests in flight of which none has ended."""
 
     @classmethod
-    def of_record(cls, record: Mapping[str, Any], *, age_seconds: float, now: float) -> "Beat":
-        """`record` as `clusters.heartbeats` makes it; `now` in seconds since 1970."""
+    def of_record(cls, record: Mapping[str, Any], *, age_seconds: float, now: float) -> "LastHeartbeat":
+        """`record` as `clusters.heartbeat_records` makes it; `now` in seconds since 1970."""
         full_since, unfinished_since = record["full_since"], record.get("unfinished_since")
         return cls(
             pid=record["pid"],
@@ -195,7 +195,7 @@ class Fleet:
 _SERVING = frozenset({WorkerState.READY, WorkerState.DRAINING})
 
 
-def alert_of(row: WorkerRow, beat: Beat | None, *, now: datetime) -> Alert:
+def alert_of(row: WorkerRow, heartbeat: LastHeartbeat | None, *, now: datetime) -> Alert:
     """What speaks against a worker.
 
     Silence counts from the last heartbeat, or from when the present process became ready. One that is still
@@ -206,21 +206,21 @@ def alert_of(row: WorkerRow, beat: Beat | None, *, now: datetime) -> Alert:
     if row.state not in _SERVING:
         return Alert.NONE
     silent_seconds = (now - row.state_since).total_seconds()
-    if beat is not None:
-        silent_seconds = min(silent_seconds, beat.age_seconds)
+    if heartbeat is not None:
+        silent_seconds = min(silent_seconds, heartbeat.age_seconds)
     if silent_seconds > LOST_AFTER_SECONDS:
         return Alert.LOST
-    if beat is None or not beat.full_seconds:
+    if heartbeat is None or not heartbeat.full_seconds:
         return Alert.NONE
-    if beat.unfinished_seconds >= STUCK_AFTER_SECONDS:
+    if heartbeat.unfinished_seconds >= STUCK_AFTER_SECONDS:
         return Alert.STUCK
-    return Alert.SATURATED if beat.full_seconds >= SATURATED_AFTER_SECONDS else Alert.NONE
+    return Alert.SATURATED if heartbeat.full_seconds >= SATURATED_AFTER_SECONDS else Alert.NONE
 
 
-def fleet_of(rows: Rows, beats: Mapping[str, Beat], *, now: datetime, is_live: bool) -> Fleet:
+def fleet_of(rows: Rows, heartbeats: Mapping[str, LastHeartbeat], *, now: datetime, is_live: bool) -> Fleet:
     deployments = {row.pk: row for row in rows.deployments}
     workers = [
-        _worker_now(row, deployments[row.deployment_id], beats.get(row.name), now=now, is_live=is_live)
+        _worker_now(row, deployments[row.deployment_id], heartbeats.get(row.name), now=now, is_live=is_live)
         for row in rows.workers
         if row.deployment_id in deployments
     ]
@@ -330,47 +330,52 @@ def _rounded(share: float | None) -> float | None:
 
 
 def _worker_now(
-    row: WorkerRow, deployment: DeploymentRow, beat: Beat | None, *, now: datetime, is_live: bool
+    row: WorkerRow,
+    deployment: DeploymentRow,
+    heartbeat: LastHeartbeat | None,
+    *,
+    now: datetime,
+    is_live: bool,
 ) -> WorkerNow:
     # Without heartbeats nobody is called silent; that a process ended is known all the same.
-    alert = alert_of(row, beat, now=now) if is_live or row.state not in _SERVING else Alert.NONE
-    is_fresh = beat is not None and beat.age_seconds <= LOST_AFTER_SECONDS
+    alert = alert_of(row, heartbeat, now=now) if is_live or row.state not in _SERVING else Alert.NONE
+    is_fresh = heartbeat is not None and heartbeat.age_seconds <= LOST_AFTER_SECONDS
     return WorkerNow(
         row=row,
         deployment=deployment,
         state=row.state,
         alert=alert,
-        reason=_reason(row, beat, alert),
-        busy=beat.busy if beat and is_fresh else None,
-        in_flight=beat.in_flight if beat and is_fresh else 0,
-        slots=beat.slots if beat else deployment.slots,
-        queue_depth=beat.queue_depth if beat and is_fresh else 0,
-        ttft_seconds=beat.ttft_seconds if beat and is_fresh else None,
+        reason=_reason(row, heartbeat, alert),
+        busy=heartbeat.busy if heartbeat and is_fresh else None,
+        in_flight=heartbeat.in_flight if heartbeat and is_fresh else 0,
+        slots=heartbeat.slots if heartbeat else deployment.slots,
+        queue_depth=heartbeat.queue_depth if heartbeat and is_fresh else 0,
+        ttft_seconds=heartbeat.ttft_seconds if heartbeat and is_fresh else None,
     )
 
 
-def _reason(row: WorkerRow, beat: Beat | None, alert: Alert) -> str:
+def _reason(row: WorkerRow, heartbeat: LastHeartbeat | None, alert: Alert) -> str:
     if alert == Alert.LOST and row.state == WorkerState.STARTING:
         return row.reason or _("Its process ended; the next one does not answer yet.")
     if alert == Alert.LOST:
         heard = (
-            _("No heartbeat for %(amount)s s") % {"amount": f"{beat.age_seconds:.0f}"}
-            if beat
+            _("No heartbeat for %(amount)s s") % {"amount": f"{heartbeat.age_seconds:.0f}"}
+            if heartbeat
             else _("No heartbeat yet")
         )
         return _("%(heard)s, although its process runs.") % {"heard": heard}
-    if alert == Alert.STUCK and beat:
+    if alert == Alert.STUCK and heartbeat:
         return _("All of its %(slots)s slots are busy, and no request has ended for %(seconds)s s.") % {
-            "slots": beat.slots,
-            "seconds": f"{beat.unfinished_seconds:.0f}",
+            "slots": heartbeat.slots,
+            "seconds": f"{heartbeat.unfinished_seconds:.0f}",
         }
-    if alert == Alert.SATURATED and beat:
+    if alert == Alert.SATURATED and heartbeat:
         return _("All of its %(slots)s slots have been busy for %(seconds)s s; requests end.") % {
-            "slots": beat.slots,
-            "seconds": f"{beat.full_seconds:.0f}",
+            "slots": heartbeat.slots,
+            "seconds": f"{heartbeat.full_seconds:.0f}",
         }
     if row.state != WorkerState.READY:
-        return row.reason or (beat.reason if beat else "")
+        return row.reason or (heartbeat.reason if heartbeat else "")
     return ""
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from clusters.backends.base import SeenState, WorkerSeen
-from clusters.fleet import Beat, WorkerRow, alert_of
+from clusters.backends.base import ObservedState, ObservedWorker
+from clusters.fleet import LastHeartbeat, WorkerRow, alert_of
 from clusters.models import Worker
 from clusters.states import Alert, WorkerState
 from clusters.verdicts import READY_FOR_A_WHILE, WorkerFacts, error_line
@@ -42,14 +42,14 @@ class Noted:
 def note(
     deployment_id: int,
     known: Sequence[Worker],
-    seen: Sequence[WorkerSeen],
+    seen: Sequence[ObservedWorker],
     *,
     logs: Mapping[str, str],
-    beats: Mapping[str, Beat] | None,
+    heartbeats: Mapping[str, LastHeartbeat] | None,
     nodes: Mapping[str, int],
     now: datetime,
 ) -> Noted:
-    """`logs`: what those who have ended wrote. `beats`: None while heartbeats are not known, so that nobody
+    """`logs`: what those who have ended wrote. `heartbeats`: None while they are not known, so that nobody
     is called lost. `nodes`: id by name."""
     rows = {row.name: row for row in known}
     before = {row.name: _content(row) for row in known}
@@ -60,7 +60,7 @@ def note(
         row = rows.get(one.name) or Worker(deployment_id=deployment_id, name=one.name, state_since=now)
         lost_restarts += row.restarts if one.restarts < row.restarts else 0
         _update(row, one, nodes.get(one.node), log=logs.get(one.name, ""), now=now)
-        _judge_silence(row, beats, now=now)
+        _judge_silence(row, heartbeats, now=now)
         workers.append(row)
     names = {row.name for row in workers}
     gone = [row for row in known if row.name not in names]
@@ -75,11 +75,11 @@ def note(
     )
 
 
-def has_ended(seen: WorkerSeen, row: Worker | None) -> bool:
+def has_ended(seen: ObservedWorker, row: Worker | None) -> bool:
     """Whether a process of this seat has ended by itself since the last look."""
     if row is None:
-        return seen.restarts > 0 or seen.state == SeenState.FAILED
-    newly_failed = seen.state == SeenState.FAILED and row.state != WorkerState.FAILED
+        return seen.restarts > 0 or seen.state == ObservedState.FAILED
+    newly_failed = seen.state == ObservedState.FAILED and row.state != WorkerState.FAILED
     return seen.restarts > row.restarts or newly_failed
 
 
@@ -107,7 +107,7 @@ def _content(row: Worker) -> dict[str, Any]:
     return {name: getattr(row, name) for name in COLUMNS}
 
 
-def _update(row: Worker, seen: WorkerSeen, node_id: int | None, *, log: str, now: datetime) -> None:
+def _update(row: Worker, seen: ObservedWorker, node_id: int | None, *, log: str, now: datetime) -> None:
     ends = max(0, seen.restarts - row.restarts)
     state = WorkerState(seen.state)
     if ends:
@@ -129,8 +129,8 @@ def _update(row: Worker, seen: WorkerSeen, node_id: int | None, *, log: str, now
     row.reason = seen.reason
 
 
-def _judge_silence(row: Worker, beats: Mapping[str, Beat] | None, *, now: datetime) -> None:
-    if beats is None:
+def _judge_silence(row: Worker, heartbeats: Mapping[str, LastHeartbeat] | None, *, now: datetime) -> None:
+    if heartbeats is None:
         return
     facts = WorkerRow(
         pk=0,
@@ -143,6 +143,6 @@ def _judge_silence(row: Worker, beats: Mapping[str, Beat] | None, *, now: dateti
         restarts=row.restarts,
         reason="",
     )
-    alert = alert_of(facts, beats.get(row.name), now=now)
+    alert = alert_of(facts, heartbeats.get(row.name), now=now)
     if alert != row.alert:
         row.alert, row.alert_since = alert, (None if alert == Alert.NONE else now)

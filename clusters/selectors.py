@@ -11,7 +11,7 @@ from django.utils.translation import gettext_noop
 
 from accounts.actors import grants_of
 from accounts.states import Right
-from clusters import heartbeats, history
+from clusters import heartbeat_records, history
 from clusters.errors import ClusterMissing, DeploymentMissing
 from clusters.fleet import (
     ClusterRow,
@@ -213,8 +213,8 @@ _WORKER_COLUMNS = (
 
 def whole_fleet() -> Fleet:
     """At this moment, of all teams. Four queries."""
-    beats = heartbeats.latest()
-    return fleet_of(fleet_rows(), beats or {}, now=timezone.now(), is_live=beats is not None)
+    heartbeats = heartbeat_records.latest()
+    return fleet_of(fleet_rows(), heartbeats or {}, now=timezone.now(), is_live=heartbeats is not None)
 
 
 def deployments_now(names: Iterable[str]) -> dict[str, DeploymentNow]:
@@ -223,13 +223,13 @@ def deployments_now(names: Iterable[str]) -> dict[str, DeploymentNow]:
     deployments = [DeploymentRow(*row) for row in rows.values_list(*_DEPLOYMENT_COLUMNS)]
     found = Worker.objects.filter(deployment__in=[row.pk for row in deployments])
     workers = [WorkerRow(*row) for row in found.values_list(*_WORKER_COLUMNS)]
-    beats = heartbeats.latest([row.name for row in workers]) if workers else {}
+    heartbeats = heartbeat_records.latest([row.name for row in workers]) if workers else {}
     clusters = [ClusterRow(pk, "", None, "") for pk in {row.cluster_id for row in deployments}]
     seen = fleet_of(
         Rows(clusters=clusters, deployments=deployments, workers=workers),
-        beats or {},
+        heartbeats or {},
         now=timezone.now(),
-        is_live=beats is not None,
+        is_live=heartbeats is not None,
     )
     return {one.row.name: one for cluster in seen.clusters for one in cluster.deployments}
 

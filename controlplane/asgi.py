@@ -10,7 +10,7 @@ django.setup(set_prefix=False)
 
 # Only now: what is imported here needs the apps to be loaded.
 from accounts.sockets import CredentialsOfSocket  # noqa: E402
-from clusters.api import heartbeats  # noqa: E402
+from clusters.api import node_reports  # noqa: E402
 from controlplane.bodies import bounded  # noqa: E402
 from controlplane.garbage import collect_often_and_little  # noqa: E402
 from controlplane.handler import Handler  # noqa: E402
@@ -21,8 +21,8 @@ console = bounded(Handler())
 
 async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Django, but for what every worker sends every second."""
-    is_report = scope["path"] == heartbeats.PATH and scope["method"] == "POST"
-    await (heartbeats.short_way if is_report else console)(scope, receive, send)
+    is_report = scope["path"] == node_reports.PATH and scope["method"] == "POST"
+    await (node_reports.short_way if is_report else console)(scope, receive, send)
 
 
 application = ProtocolTypeRouter(

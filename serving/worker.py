@@ -28,7 +28,7 @@ from serving.engines.answers import TextAnswers
 from serving.engines.base import Engine, EngineError
 from serving.engines.echo import EchoEngine, EchoSettings
 from serving.faults import FaultInjection, Faults
-from serving.heartbeat import HeartbeatSender
+from serving.heartbeat_sender import HeartbeatSender
 from serving.leash import end_with_parent, parent_is_gone
 from serving.openai import Call, RequestFault, Route
 from serving.protocol import (

@@ -2,7 +2,7 @@ from django.urls import path
 from rest_framework.routers import SimpleRouter
 
 from clusters.api import views
-from clusters.api.heartbeats import Heartbeats
+from clusters.api.node_reports import Heartbeats
 
 router = SimpleRouter(use_regex_path=False)
 router.register("clusters", views.Clusters, basename="cluster")

@@ -42,7 +42,7 @@ class UnknownWorker(BackendError):
     """There is no such worker, and no log of one."""
 
 
-class SeenState(StrEnum):
+class ObservedState(StrEnum):
     """The same words as clusters.states.WorkerState."""
 
     STARTING = "starting"
@@ -90,18 +90,18 @@ class DeploymentSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSeen:
+class ObservedWorker:
     """One worker as it really is."""
 
     name: str
     ordinal: int
     node: str
-    """Name of its machine, as in `NodeSeen`."""
+    """Name of its machine, as in `ObservedNode`."""
     address: str
     port: int
     pid: int | None
     """None while there is no process."""
-    state: SeenState
+    state: ObservedState
     since: datetime
     """Start of the process; its end when there is none."""
     restarts: int = 0
@@ -111,7 +111,7 @@ class WorkerSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuSeen:
+class ObservedGpu:
     index: int
     name: str
     memory_bytes: int
@@ -120,14 +120,14 @@ class GpuSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSeen:
+class ObservedNode:
     """A machine that can run workers."""
 
     name: str
     address: str
     cpu_count: int
     memory_bytes: int
-    gpus: tuple[GpuSeen, ...] = ()
+    gpus: tuple[ObservedGpu, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,16 +152,16 @@ class ClusterBackend(Protocol):
         Raises StaleFence.
         """
 
-    def observe(self, deployment: str) -> tuple[WorkerSeen, ...]:
+    def observe(self, deployment: str) -> tuple[ObservedWorker, ...]:
         """The workers that there really are, by ordinal; none for a deployment that is unknown."""
 
-    def observe_all(self) -> Mapping[str, tuple[WorkerSeen, ...]]:
+    def observe_all(self) -> Mapping[str, tuple[ObservedWorker, ...]]:
         """The workers of every deployment that has any, by the deployment's name."""
 
     def logs(self, worker: str, *, lines: int) -> str:
         """The end of what a worker wrote, the restarts before it included. Raises UnknownWorker."""
 
-    def nodes(self) -> tuple[NodeSeen, ...]:
+    def nodes(self) -> tuple[ObservedNode, ...]:
         """The machines of the cluster."""
 
     def health(self) -> Health:

@@ -9,21 +9,21 @@ from clusters.backends.base import (
     ClusterUnreachable,
     DeploymentSpec,
     Fence,
-    GpuSeen,
     Health,
-    NodeSeen,
-    SeenState,
+    ObservedGpu,
+    ObservedNode,
+    ObservedState,
+    ObservedWorker,
     StaleFence,
     UnknownWorker,
-    WorkerSeen,
 )
 
-NODE = NodeSeen(
+NODE = ObservedNode(
     name="fake-node",
     address="127.0.0.1",
     cpu_count=8,
     memory_bytes=32 * 2**30,
-    gpus=(GpuSeen(index=0, name="Fake GPU", memory_bytes=80 * 2**30),),
+    gpus=(ObservedGpu(index=0, name="Fake GPU", memory_bytes=80 * 2**30),),
 )
 
 
@@ -43,9 +43,9 @@ class FakeCluster:
 
     def __init__(self) -> None:
         self.reachable = True
-        self.starts_as = SeenState.READY
+        self.starts_as = ObservedState.READY
         self._deployments: dict[str, _Deployment] = {}
-        self._workers: dict[str, WorkerSeen] = {}
+        self._workers: dict[str, ObservedWorker] = {}
         self._logs: dict[str, list[str]] = {}
         self._ports = count(30_000)
         self._pids = count(40_000)
@@ -71,11 +71,11 @@ class FakeCluster:
         for worker in self._of(deployment):
             del self._workers[worker.name]
 
-    def observe(self, deployment: str) -> tuple[WorkerSeen, ...]:
+    def observe(self, deployment: str) -> tuple[ObservedWorker, ...]:
         self._answer()
         return self._of(deployment)
 
-    def observe_all(self) -> Mapping[str, tuple[WorkerSeen, ...]]:
+    def observe_all(self) -> Mapping[str, tuple[ObservedWorker, ...]]:
         self._answer()
         return {name: seen for name in self._deployments if (seen := self._of(name))}
 
@@ -85,7 +85,7 @@ class FakeCluster:
             raise UnknownWorker(f"There is no log of a worker {worker}.")
         return "\n".join(self._logs[worker][-lines:])
 
-    def nodes(self) -> tuple[NodeSeen, ...]:
+    def nodes(self) -> tuple[ObservedNode, ...]:
         self._answer()
         return (NODE,)
 
@@ -101,13 +101,13 @@ class FakeCluster:
             state=self.starts_as,
             restarts=before.restarts + 1,
             since=datetime.now(UTC),
-            reason="" if self.starts_as == SeenState.READY else f"It was restarted; before, {reason}.",
+            reason="" if self.starts_as == ObservedState.READY else f"It was restarted; before, {reason}.",
         )
         self._logs[worker].append(reason)
 
-    def turn(self, worker: str, state: SeenState, *, reason: str = "") -> None:
+    def turn(self, worker: str, state: ObservedState, *, reason: str = "") -> None:
         """Let the worker be in that state."""
-        pid = None if state == SeenState.FAILED else self._workers[worker].pid or next(self._pids)
+        pid = None if state == ObservedState.FAILED else self._workers[worker].pid or next(self._pids)
         self._workers[worker] = replace(self._workers[worker], state=state, reason=reason, pid=pid)
 
     def spec(self, deployment: str) -> DeploymentSpec | None:
@@ -125,21 +125,21 @@ class FakeCluster:
             raise StaleFence(f"{deployment} was set by {held.fence}, which is later than {fence}.")
         return held
 
-    def _of(self, deployment: str) -> tuple[WorkerSeen, ...]:
+    def _of(self, deployment: str) -> tuple[ObservedWorker, ...]:
         workers = [worker for name, worker in self._workers.items() if name.rpartition("-")[0] == deployment]
         return tuple(sorted(workers, key=lambda worker: worker.ordinal))
 
     def _start(self, spec: DeploymentSpec, ordinal: int) -> None:
         name = f"{spec.name}-{ordinal}"
         failure = spec.settings.get("fails")
-        self._workers[name] = WorkerSeen(
+        self._workers[name] = ObservedWorker(
             name=name,
             ordinal=ordinal,
             node=NODE.name,
             address="127.0.0.1",
             port=next(self._ports),
             pid=None if failure else next(self._pids),
-            state=SeenState.FAILED if failure else self.starts_as,
+            state=ObservedState.FAILED if failure else self.starts_as,
             since=datetime.now(UTC),
             reason=failure or "",
         )

@@ -118,7 +118,7 @@ def _plain(path: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessSeen:
+class ObservedProcess:
     """What supervisord knows of one process at one moment."""
 
     name: str
@@ -168,9 +168,9 @@ class Supervisor:
         self._programs_dir = programs_dir
         self._timeout_seconds = timeout_seconds
 
-    def processes(self) -> dict[str, ProcessSeen]:
+    def processes(self) -> dict[str, ObservedProcess]:
         """Every program with a state, by name."""
-        return {seen["name"]: _process_seen(seen) for seen in self._call("slipway.getProcesses")}
+        return {seen["name"]: _observed_process(seen) for seen in self._call("slipway.getProcesses")}
 
     def add(self, programs: Iterable[Program]) -> None:
         """Make each of the programs exist and start; one that exists already stays as it is."""
@@ -236,8 +236,8 @@ class Supervisor:
             ) from None
 
 
-def _process_seen(seen: Mapping[str, Any]) -> ProcessSeen:
-    return ProcessSeen(
+def _observed_process(seen: Mapping[str, Any]) -> ObservedProcess:
+    return ObservedProcess(
         name=seen["name"],
         state=ProcessState(seen["statename"]),
         pid=seen["pid"] or None,

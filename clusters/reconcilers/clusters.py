@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from clusters.backends import backend_of
-from clusters.backends.base import BackendError, ClusterBackend, GpuSeen, NodeSeen
+from clusters.backends.base import BackendError, ClusterBackend, ObservedGpu, ObservedNode
 from clusters.models import Cluster, Gpu, Node
 from clusters.states import NodeState
 from common import live
@@ -18,9 +18,9 @@ SEEN_AT_WITHIN = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Surveyed:
+class ObservedCluster:
     problem: str
-    nodes: tuple[NodeSeen, ...]
+    nodes: tuple[ObservedNode, ...]
     known: list[Node]
 
 
@@ -30,18 +30,18 @@ class Survey(Step[Cluster]):
     def __init__(self, backend_of: Callable[[Cluster], ClusterBackend]) -> None:
         self.backend_of = backend_of
 
-    def observe(self, row: Cluster, operation: Operation) -> Surveyed:
+    def observe(self, row: Cluster, operation: Operation) -> ObservedCluster:
         known = list(Node.objects.filter(cluster=row).prefetch_related("gpus"))
         try:
             backend = self.backend_of(row)
             health = backend.health()
-            return Surveyed(
+            return ObservedCluster(
                 "" if health.ok else health.detail or "It takes no orders.", backend.nodes(), known
             )
         except BackendError as error:
-            return Surveyed(str(error), (), known)
+            return ObservedCluster(str(error), (), known)
 
-    def settle(self, row: Cluster, seen: Surveyed, now: datetime) -> Outcome:
+    def settle(self, row: Cluster, seen: ObservedCluster, now: datetime) -> Outcome:
         save: dict[str, Any] = {"surveyed_at": now, "problem": seen.problem}
         return wait(LOOK_EVERY, save=save, write=lambda: record(row, seen, now))
 
@@ -62,7 +62,7 @@ class ClusterReconciler(Reconciler[Cluster]):
         return {"problem": reason}
 
 
-def record(row: Cluster, seen: Surveyed, now: datetime) -> None:
+def record(row: Cluster, seen: ObservedCluster, now: datetime) -> None:
     """Write what differs from what is known. A machine that is not seen stays, as unreachable."""
     is_news = seen.problem != row.problem
     known = {node.name: node for node in seen.known}
@@ -77,7 +77,7 @@ def record(row: Cluster, seen: Surveyed, now: datetime) -> None:
         live.touch("fleet")
 
 
-def _record_node(node: Node, seen: NodeSeen, now: datetime) -> bool:
+def _record_node(node: Node, seen: ObservedNode, now: datetime) -> bool:
     """True if anybody would want to know."""
     before = (node.pk, node.address, node.cpu_count, node.memory_bytes, node.state)
     node.address, node.cpu_count, node.memory_bytes = seen.address, seen.cpu_count, seen.memory_bytes
@@ -94,7 +94,7 @@ def _record_node(node: Node, seen: NodeSeen, now: datetime) -> bool:
     return is_news
 
 
-def _columns(gpu: GpuSeen | Gpu) -> dict[str, Any]:
+def _columns(gpu: ObservedGpu | Gpu) -> dict[str, Any]:
     return {
         "index": gpu.index,
         "name": gpu.name,

@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import QuerySet
 
-from clusters import heartbeats
+from clusters import heartbeat_records
 from clusters.backends import backend_of
 from clusters.backends.base import (
     BackendError,
@@ -18,8 +18,8 @@ from clusters.backends.base import (
     ClusterUnreachable,
     DeploymentSpec,
     Fence,
+    ObservedWorker,
     StaleFence,
-    WorkerSeen,
 )
 from clusters.events import (
     DeploymentDegraded,
@@ -30,7 +30,7 @@ from clusters.events import (
     WorkersChanged,
     WorkerStuck,
 )
-from clusters.fleet import Beat
+from clusters.fleet import LastHeartbeat
 from clusters.models import Cluster, Deployment, Node, Worker
 from clusters.observations import COLUMNS, Noted, facts_of, has_ended, note
 from clusters.states import GONE, MOVES, Alert, DeploymentState
@@ -61,15 +61,15 @@ class Tools:
 
     backend_of: Callable[[Cluster], ClusterBackend] = backend_of
     materialise: Callable[[Version], Path] = materialise
-    beats: Callable[[list[str]], Mapping[str, Beat] | None] = heartbeats.latest
+    heartbeats: Callable[[list[str]], Mapping[str, LastHeartbeat] | None] = heartbeat_records.latest
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedDeployment:
     known: list[Worker]
-    workers: tuple[WorkerSeen, ...]
+    workers: tuple[ObservedWorker, ...]
     logs: Mapping[str, str]
-    beats: Mapping[str, Beat] | None
+    heartbeats: Mapping[str, LastHeartbeat] | None
     nodes: Mapping[str, int]
     problem: str = ""
     """Why nothing was seen; the other fields mean nothing then."""
@@ -79,29 +79,37 @@ class DeploymentStep(Step[Deployment]):
     def __init__(self, tools: Tools) -> None:
         self.tools = tools
 
-    def observe(self, row: Deployment, operation: Operation) -> Seen:
+    def observe(self, row: Deployment, operation: Operation) -> ObservedDeployment:
         known = list(Worker.objects.filter(deployment=row).order_by("ordinal"))
         backend = self.tools.backend_of(row.cluster)
         try:
             workers = backend.observe(row.name)
         except ClusterUnreachable as error:
-            return Seen(known, (), {}, None, {}, f"The cluster {row.cluster.name} does not answer: {error}")
+            return ObservedDeployment(
+                known, (), {}, None, {}, f"The cluster {row.cluster.name} does not answer: {error}"
+            )
         rows = {worker.name: worker for worker in known}
         ended = [one.name for one in workers if has_ended(one, rows.get(one.name))]
-        return Seen(
+        return ObservedDeployment(
             known=known,
             workers=workers,
             logs={name: log_of(backend, name) for name in ended},
-            beats=self.tools.beats([one.name for one in workers]),
+            heartbeats=self.tools.heartbeats([one.name for one in workers]),
             nodes=dict(Node.objects.filter(cluster_id=row.cluster_id).values_list("name", "pk")),
         )
 
-    def noted(self, row: Deployment, seen: Seen, now: datetime) -> Noted:
+    def noted(self, row: Deployment, seen: ObservedDeployment, now: datetime) -> Noted:
         return note(
-            row.pk, seen.known, seen.workers, logs=seen.logs, beats=seen.beats, nodes=seen.nodes, now=now
+            row.pk,
+            seen.known,
+            seen.workers,
+            logs=seen.logs,
+            heartbeats=seen.heartbeats,
+            nodes=seen.nodes,
+            now=now,
         )
 
-    def _unseen(self, row: Deployment, seen: Seen) -> Outcome:
+    def _unseen(self, row: Deployment, seen: ObservedDeployment) -> Outcome:
         """Nothing is known: what was known stays, with the reason why it may be old."""
         is_news = seen.problem != row.reason
         return wait(
@@ -117,7 +125,7 @@ class Watch(DeploymentStep):
 
     name = "watch"
 
-    def settle(self, row: Deployment, seen: Seen, now: datetime) -> Outcome:
+    def settle(self, row: Deployment, seen: ObservedDeployment, now: datetime) -> Outcome:
         if seen.problem:
             return self._unseen(row, seen)
         noted = self.noted(row, seen, now)
@@ -156,7 +164,7 @@ class Apply(DeploymentStep):
             self._refusal = str(error)
         return {"refusal": self._refusal}
 
-    def settle(self, row: Deployment, seen: Seen, now: datetime) -> Outcome:
+    def settle(self, row: Deployment, seen: ObservedDeployment, now: datetime) -> Outcome:
         if seen.problem:
             return self._unseen(row, seen)
         noted = self.noted(row, seen, now)
@@ -174,10 +182,10 @@ class Apply(DeploymentStep):
         return proceed(save={**save, "applied_generation": row.generation}, write=write, after=CHANGING)
 
 
-class LetGo(Step[Deployment]):
+class DrainWait(Step[Deployment]):
     """Give the gateway the time to stop sending requests."""
 
-    name = "let go"
+    name = "wait for drain"
 
     def settle(self, row: Deployment, seen: Any, now: datetime) -> Outcome:
         return wait(max(timedelta(0), removal_due(row) - now))
@@ -196,7 +204,7 @@ class Remove(DeploymentStep):
             pass  # `observe` will say so.
         return {}
 
-    def settle(self, row: Deployment, seen: Seen, now: datetime) -> Outcome:
+    def settle(self, row: Deployment, seen: ObservedDeployment, now: datetime) -> Outcome:
         if seen.problem:
             return wait(TROUBLED)
         noted = self.noted(row, seen, now)
@@ -225,7 +233,7 @@ class DeploymentReconciler(Reconciler[Deployment]):
         if row.state == DeploymentState.REMOVED:
             return None
         if row.state == DeploymentState.REMOVING:
-            return LetGo() if now < removal_due(row) else Remove(self.tools)
+            return DrainWait() if now < removal_due(row) else Remove(self.tools)
         if row.applied_generation != row.generation:
             return Apply(self.tools)
         return Watch(self.tools)
@@ -259,7 +267,7 @@ def removal_due(row: Deployment) -> datetime:
     return row.removal_asked_at + GATEWAY_LETS_GO
 
 
-def has_its_seats(row: Deployment, seen: Seen) -> bool:
+def has_its_seats(row: Deployment, seen: ObservedDeployment) -> bool:
     """Whether exactly the wished workers are there, in whatever state."""
     return sorted(one.name for one in seen.workers) == sorted(seats(row.name, row.replicas))
 
@@ -280,7 +288,9 @@ def judged(row: Deployment, noted: Noted, now: datetime) -> Verdict:
     )
 
 
-def columns(row: Deployment, seen: Seen, noted: Noted, found: Verdict, now: datetime) -> dict[str, Any]:
+def columns(
+    row: Deployment, seen: ObservedDeployment, noted: Noted, found: Verdict, now: datetime
+) -> dict[str, Any]:
     """What the row is to say."""
     save: dict[str, Any] = {"observed_at": now, "reason": found.reason}
     if found.state != row.state:

@@ -7,8 +7,8 @@ from clusters.services.deployments import (
     remove_deployment,
     scale_deployment,
 )
-from clusters.services.heartbeats import Receipt, Refusal, accept_heartbeats
 from clusters.services.logs import MAX_LINES, worker_log
+from clusters.services.node_reports import Receipt, Refusal, accept_heartbeats
 
 __all__ = [
     "MAX_LINES",

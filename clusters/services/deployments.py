@@ -9,7 +9,7 @@ from accounts.models import Team
 from accounts.services import require
 from accounts.states import Right
 from clusters import selectors
-from clusters.errors import DeploymentGone, InvalidDeployment, NameTaken, StaleWish
+from clusters.errors import DeploymentGone, InvalidDeployment, NameTaken, StaleScale
 from clusters.events import WorkersChanged
 from clusters.images import pick_image
 from clusters.models import MAX_REPLICAS, Cluster, Deployment
@@ -126,7 +126,7 @@ def scale_deployment(
 ) -> Deployment:
     """Want this many workers; those beyond get no more requests, and are drained and stopped.
 
-    `fence` is that of the row on whose behalf it is asked, None for a person's wish. Raises StaleWish when a
+    `fence` is that of the row on whose behalf it is asked, None for a person's wish. Raises StaleScale when a
     higher one was here, DeploymentMissing, DeploymentGone, InvalidDeployment, NotAllowed.
     """
     row = selectors.deployment(name)
@@ -138,7 +138,7 @@ def scale_deployment(
     with transaction.atomic():
         same = Deployment.objects.filter(pk=row.pk, scale_fence__lte=fence or 0)
         if fence is not None and not same.update(scale_fence=fence):
-            raise StaleWish(
+            raise StaleScale(
                 _("A later step has already said how many workers %(name)s is to have.") % {"name": name}
             )
         row.refresh_from_db()

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from clusters.backends.supervisor_rpc import (
     ALIVE,
-    ProcessSeen,
+    ObservedProcess,
     ProcessState,
     Supervisor,
     SupervisorFault,
@@ -65,7 +65,7 @@ class PartsReport:
 def parts_status() -> PartsReport:
     """The parts that supervisord runs, in the order of starting. Never raises, answers within 4 s."""
     run: Path = settings.SLIPWAY_RUN_DIR
-    seen: dict[str, ProcessSeen] = {}
+    seen: dict[str, ObservedProcess] = {}
     try:
         for plane in (CONTROL, DATA):
             supervisor = Supervisor(run / f"{plane}.sock", run / "supervisor.d", timeout_seconds=2)

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from clusters import selectors, services
-from clusters.backends.base import SeenState
+from clusters.backends.base import ObservedState
 from clusters.events import DeploymentFailing, DeploymentReady, DeploymentRemoved, WorkersChanged
 from clusters.models import Deployment, Worker
 from clusters.states import DeploymentState, WorkerState
@@ -66,13 +66,13 @@ def test_a_new_deployment_gets_its_workers_and_becomes_ready(scene, told) -> Non
 
 
 def test_workers_that_load_are_starting_and_receive_nothing(scene, told) -> None:
-    scene.world.starts_as = SeenState.STARTING
+    scene.world.starts_as = ObservedState.STARTING
     row = scene.deployment()
     scene.pass_(2)
     assert status(scene).state == DeploymentState.STARTING
     assert status(scene).reason == "0 of 2 workers are ready"
     assert selectors.endpoints("chat-v1").addresses == ()
-    scene.world.turn("chat-v1-0", SeenState.READY)
+    scene.world.turn("chat-v1-0", ObservedState.READY)
     scene.pass_(1)
     assert status(scene).reason == "1 of 2 workers are ready"
     assert len(selectors.endpoints("chat-v1").addresses) == 1
@@ -90,7 +90,7 @@ def test_a_killed_worker_means_degraded_until_it_is_back(scene, told) -> None:
     assert now.reason.startswith("1 of 2 workers are ready; chat-v1-1 exited: ")
     assert "terminated by SIGKILL" in now.reason
     assert now.restarts == 1
-    scene.world.turn("chat-v1-1", SeenState.READY)
+    scene.world.turn("chat-v1-1", ObservedState.READY)
     scene.pass_(1)
     assert status(scene).state == DeploymentState.READY
     assert [type(event) for event in told] == [WorkersChanged, WorkersChanged, DeploymentReady]
@@ -126,10 +126,10 @@ def test_the_reason_stays_the_same_while_nothing_happens(scene) -> None:
 
 
 def test_a_worker_whose_engine_failed_fails_the_deployment_at_once(scene) -> None:
-    scene.world.starts_as = SeenState.STARTING
+    scene.world.starts_as = ObservedState.STARTING
     scene.deployment()
     scene.pass_(1)
-    scene.world.turn("chat-v1-0", SeenState.FAILED, reason="The weights are truncated.", pid=7)
+    scene.world.turn("chat-v1-0", ObservedState.FAILED, reason="The weights are truncated.", pid=7)
     scene.pass_(1)
     assert status(scene).state == DeploymentState.FAILING
     assert status(scene).reason == "chat-v1-0 failed: The weights are truncated."
@@ -138,7 +138,7 @@ def test_a_worker_whose_engine_failed_fails_the_deployment_at_once(scene) -> Non
 def test_a_worker_between_two_starts_is_not_failing_yet_but_one_left_alone_is(scene) -> None:
     scene.deployment()
     scene.pass_(1)
-    scene.world.turn("chat-v1-0", SeenState.FAILED, reason="exit status 1")
+    scene.world.turn("chat-v1-0", ObservedState.FAILED, reason="exit status 1")
     scene.pass_(3)
     assert status(scene).state == DeploymentState.DEGRADED
     scene.pass_(10)
@@ -151,7 +151,7 @@ def test_crashes_are_forgiven_after_a_while_of_health(scene) -> None:
     for _ in range(4):
         scene.world.crash_with("chat-v1-0", "ValueError: x")
         scene.pass_(3)
-        scene.world.turn("chat-v1-0", SeenState.READY)
+        scene.world.turn("chat-v1-0", ObservedState.READY)
         scene.pass_(35)
     scene.world.crash_with("chat-v1-0", "ValueError: x")
     scene.pass_(3)
@@ -163,7 +163,7 @@ def test_a_machine_that_was_switched_off_runs_everything_again(scene) -> None:
     scene.deployment()
     scene.pass_(1)
     scene.world.crash_with("chat-v1-0", "x")
-    scene.world.turn("chat-v1-0", SeenState.READY)
+    scene.world.turn("chat-v1-0", ObservedState.READY)
     scene.pass_(3)
     scene.world.forget()
     scene.pass_(5)
@@ -237,7 +237,7 @@ def test_workers_that_answer_go_on_while_files_for_others_are_missing(scene) -> 
     assert (now.state, now.ready) == (DeploymentState.DEGRADED, 1)
     assert now.reason.startswith("1 of 2 workers are ready")
     assert now.reason.endswith("The stored content of README.md is damaged.")
-    scene.world.turn("chat-v1-0", SeenState.READY)
+    scene.world.turn("chat-v1-0", ObservedState.READY)
     scene.pass_(2)
     now = status(scene)
     assert (now.state, now.reason) == (DeploymentState.READY, "The stored content of README.md is damaged.")

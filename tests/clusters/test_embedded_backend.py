@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from clusters.backends.base import CannotRun, ClusterUnreachable, Fence, GpuSeen, SeenState, StaleFence
+from clusters.backends.base import (
+    CannotRun,
+    ClusterUnreachable,
+    Fence,
+    ObservedGpu,
+    ObservedState,
+    StaleFence,
+)
 from clusters.backends.embedded import backend as embedded_backend
 from clusters.backends.embedded.backend import EmbeddedCluster
 from clusters.backends.embedded.machine import parse_gpus
@@ -163,7 +170,7 @@ def test_a_worker_that_drains_is_seen_until_it_has_ended(rig: EmbeddedRig) -> No
     rig.cluster.remove(spec.name, fence=Fence(1, 2))
 
     (draining,) = rig.cluster.observe(spec.name)
-    assert (draining.state, draining.port) == (SeenState.DRAINING, before.port)
+    assert (draining.state, draining.port) == (ObservedState.DRAINING, before.port)
     eventually(lambda: rig.cluster.observe(spec.name) == ())
 
 
@@ -178,7 +185,7 @@ def test_a_worker_that_hangs_is_not_ready(rig: EmbeddedRig) -> None:
     finally:
         os.kill(worker.pid, signal.SIGCONT)
 
-    assert seen.state == SeenState.STARTING
+    assert seen.state == ObservedState.STARTING
     assert "does not answer within 1 s" in seen.reason
 
 
@@ -192,10 +199,10 @@ def test_one_crash_is_no_failure(rig: EmbeddedRig) -> None:
     def back() -> bool:
         (seen,) = rig.cluster.observe(spec.name)
         states.add(seen.state)
-        return seen.state == SeenState.READY and seen.pid != before.pid
+        return seen.state == ObservedState.READY and seen.pid != before.pid
 
     eventually(back)
-    assert SeenState.FAILED not in states
+    assert ObservedState.FAILED not in states
 
 
 def test_an_order_that_stopped_half_way_is_carried_out_by_the_next(
@@ -254,7 +261,7 @@ def test_a_real_worker_answers(rig: EmbeddedRig) -> None:
 def test_workers_are_spread_over_the_gpus(
     unstarted: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pair = tuple(GpuSeen(index=index, name="GPU", memory_bytes=2**30) for index in (0, 1))
+    pair = tuple(ObservedGpu(index=index, name="GPU", memory_bytes=2**30) for index in (0, 1))
     monkeypatch.setattr(embedded_backend, "gpus", lambda: pair)
     monkeypatch.setattr(unstarted, "_processes", dict)
     monkeypatch.setattr(unstarted, "_carry_out", lambda *_: None)
@@ -263,30 +270,30 @@ def test_workers_are_spread_over_the_gpus(
     unstarted.apply(wish(name="small", replicas=1), fence=Fence(1, 1))
     unstarted.apply(wish(name="none", replicas=1, device="cpu"), fence=Fence(1, 1))
 
-    big = unstarted._wishes.load("big")
+    big = unstarted._desired.load("big")
     assert big is not None
-    assert [big.seats[ordinal].gpus for ordinal in range(3)] == [(0,), (1,), (0,)]
-    small, none = unstarted._wishes.load("small"), unstarted._wishes.load("none")
+    assert [big.slots[ordinal].gpus for ordinal in range(3)] == [(0,), (1,), (0,)]
+    small, none = unstarted._desired.load("small"), unstarted._desired.load("none")
     assert small is not None
-    assert small.seats[0].gpus == (1,)
+    assert small.slots[0].gpus == (1,)
     assert none is not None
-    assert none.seats[0].gpus == ()
+    assert none.slots[0].gpus == ()
     assert 'CUDA_VISIBLE_DEVICES="1"' in unstarted._programs(small, [0])["small-0"].render()
 
 
 def test_a_worker_with_several_gpus_gets_them_all(
     unstarted: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    four = tuple(GpuSeen(index=index, name="GPU", memory_bytes=2**30) for index in range(4))
+    four = tuple(ObservedGpu(index=index, name="GPU", memory_bytes=2**30) for index in range(4))
     monkeypatch.setattr(embedded_backend, "gpus", lambda: four)
     monkeypatch.setattr(unstarted, "_processes", dict)
     monkeypatch.setattr(unstarted, "_carry_out", lambda *_: None)
 
     unstarted.apply(wish(name="big", replicas=2, gpus_per_worker=2), fence=Fence(1, 1))
 
-    big = unstarted._wishes.load("big")
+    big = unstarted._desired.load("big")
     assert big is not None
-    assert [big.seats[ordinal].gpus for ordinal in range(2)] == [(0, 1), (2, 3)]
+    assert [big.slots[ordinal].gpus for ordinal in range(2)] == [(0, 1), (2, 3)]
     assert 'CUDA_VISIBLE_DEVICES="2,3"' in unstarted._programs(big, [1])["big-1"].render()
 
 
@@ -296,6 +303,6 @@ def test_gpus_are_read_as_the_driver_lists_them() -> None:
     )
 
     assert parse_gpus(listed) == [
-        GpuSeen(index=0, name="NVIDIA H100 80GB HBM3", memory_bytes=81559 * 2**20, driver="550.54.15"),
-        GpuSeen(index=1, name="NVIDIA GB10", memory_bytes=0),
+        ObservedGpu(index=0, name="NVIDIA H100 80GB HBM3", memory_bytes=81559 * 2**20, driver="550.54.15"),
+        ObservedGpu(index=1, name="NVIDIA GB10", memory_bytes=0),
     ]

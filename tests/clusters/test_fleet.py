@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusters.fleet import (
-    Beat,
     ClusterRow,
     DeploymentRow,
+    LastHeartbeat,
     NodeRow,
     Rows,
     WorkerRow,
@@ -19,7 +19,7 @@ from clusters.fleet import (
     narrowed,
     values_of,
 )
-from clusters.heartbeats import record_of
+from clusters.heartbeat_records import record_of
 from clusters.states import Alert
 from common.live import PUBLIC
 from serving.protocol import Counters, Heartbeat
@@ -28,7 +28,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 VISION, SPEECH = 1, 2
 
 
-def beat(**fields: Any) -> Beat:
+def beat(**fields: Any) -> LastHeartbeat:
     given = {
         "pid": 1,
         "state": "ready",
@@ -41,7 +41,7 @@ def beat(**fields: Any) -> Beat:
         "age_seconds": 0.5,
         "full_seconds": 0.0,
     }
-    return Beat(**given | fields)
+    return LastHeartbeat(**given | fields)
 
 
 def worker(name: str = "chat-0", *, deployment: int = 1, node: int | None = 1, **fields: Any) -> WorkerRow:
@@ -84,7 +84,7 @@ def rows(*workers: WorkerRow, **fields: Any) -> Rows:
     return Rows(**given | fields)
 
 
-def busy_of(*pairs: tuple[WorkerRow, Beat]) -> float | None:
+def busy_of(*pairs: tuple[WorkerRow, LastHeartbeat]) -> float | None:
     fleet = fleet_of(
         rows(*(row for row, _ in pairs)),
         {row.name: said for row, said in pairs},
@@ -108,7 +108,7 @@ def test_busy_is_the_share_of_all_slots_at_work() -> None:
         (worker("b", state="failed"), beat(busy=1.0)),
     ],
 )
-def test_workers_that_are_lost_starting_or_failed_do_not_count(row: WorkerRow, said: Beat) -> None:
+def test_workers_that_are_lost_starting_or_failed_do_not_count(row: WorkerRow, said: LastHeartbeat) -> None:
     assert busy_of((worker("a"), beat(busy=0.25)), (row, said)) == 0.25
 
 
@@ -151,7 +151,7 @@ def test_busy_lies_between_the_least_and_the_most_busy_worker(loads: list[tuple[
         (worker(), beat(busy=1.0, full_seconds=60.0, age_seconds=6), Alert.LOST),
     ],
 )
-def test_who_is_lost_and_who_is_stuck(row: WorkerRow, said: Beat | None, alert: Alert) -> None:
+def test_who_is_lost_and_who_is_stuck(row: WorkerRow, said: LastHeartbeat | None, alert: Alert) -> None:
     assert alert_of(row, said, now=NOW) == alert
 
 
@@ -261,4 +261,4 @@ def test_a_worker_whose_requests_end_is_never_long_without_an_end() -> None:
     assert record_of(said(6), second, now=131.0)["unfinished_since"] == 131.0
     assert record_of(said(5, in_flight=0), second, now=131.0)["unfinished_since"] is None
     assert record_of(said(5, pid=8), second, now=131.0)["unfinished_since"] == 131.0
-    assert Beat.of_record(second, age_seconds=0, now=190.0).unfinished_seconds == 90.0
+    assert LastHeartbeat.of_record(second, age_seconds=0, now=190.0).unfinished_seconds == 90.0

@@ -303,7 +303,7 @@ async def test_heartbeats_survive_a_restart_of_redis(site, row, client, valkey) 
         values = await until(page, "worker.chat-v1-0.busy", 0.2)
         valkey.start()
         await until(page, "live", True, within=15) if not values.get("live", True) else None
-    from clusters.heartbeats import latest
+    from clusters.heartbeat_records import latest
     from common.live.redis import breaker
 
     async with asyncio.timeout(10):

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from clusters import services
-from clusters.backends.base import GpuSeen, NodeSeen
+from clusters.backends.base import ObservedGpu, ObservedNode
 from clusters.errors import NoImageFits
 from clusters.models import Cluster, Deployment, Gpu, Node
-from clusters.reconcilers.clusters import Surveyed, record
+from clusters.reconcilers.clusters import ObservedCluster, record
 from common.errors import Stale
 from images import services as catalogue
 from tests.cast import SYSTEM, team
@@ -124,14 +124,14 @@ def test_the_same_operation_keeps_its_image_whatever_came_since(scene: Scene) ->
 
 
 def test_a_survey_notes_the_drivers(scene: Scene) -> None:
-    seen = NodeSeen(
+    seen = ObservedNode(
         name="box",
         address="",
         cpu_count=1,
         memory_bytes=1,
-        gpus=(GpuSeen(index=0, name="H100", memory_bytes=1, driver="550.54.15"),),
+        gpus=(ObservedGpu(index=0, name="H100", memory_bytes=1, driver="550.54.15"),),
     )
-    record(scene.cluster, Surveyed("", (seen,), []), scene.clock())
+    record(scene.cluster, ObservedCluster("", (seen,), []), scene.clock())
     assert Gpu.objects.get().driver == "550.54.15"
 
 

@@ -14,7 +14,7 @@ from accounts.selectors import may
 from accounts.services import use_token
 from accounts.states import Right
 from clusters import selectors, services
-from clusters.errors import DeploymentGone, DeploymentMissing, InvalidDeployment, NameTaken, StaleWish
+from clusters.errors import DeploymentGone, DeploymentMissing, InvalidDeployment, NameTaken, StaleScale
 from clusters.models import Cluster, Deployment
 from clusters.states import DeploymentState
 from common.actor import Actor
@@ -122,7 +122,7 @@ def test_whoever_wakes_up_late_does_not_scale_back(scene) -> None:
     ensure(scene)
     services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=1, fence=4)
     services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=3, fence=9)
-    with pytest.raises(StaleWish):
+    with pytest.raises(StaleScale):
         services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=1, fence=4)
     services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=3, fence=9)
     assert selectors.deployment("chat-v1").replicas == 3

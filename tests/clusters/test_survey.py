@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from clusters.backends.base import GpuSeen
+from clusters.backends.base import ObservedGpu
 from clusters.backends.fake import NODE
 from clusters.models import Cluster, Gpu, Node
 from clusters.states import NodeState
@@ -35,7 +35,7 @@ def test_machines_and_gpus_are_written_once_and_then_only_when_something_changed
 
 def test_another_gpu_is_noticed(scene) -> None:
     scene.pass_(1)
-    scene.world.machines = (replace(NODE, gpus=(*NODE.gpus, GpuSeen(index=1, name="B", memory_bytes=1))),)
+    scene.world.machines = (replace(NODE, gpus=(*NODE.gpus, ObservedGpu(index=1, name="B", memory_bytes=1))),)
     scene.pass_(11)
     assert list(Gpu.objects.values_list("name", flat=True)) == ["Fake GPU", "B"]
 

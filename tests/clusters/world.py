@@ -10,7 +10,7 @@ from typing import Any
 from django.utils import timezone
 
 from accounts.models import Team
-from clusters.backends.base import CannotRun, DeploymentSpec, Fence, NodeSeen, SeenState, StaleFence
+from clusters.backends.base import CannotRun, DeploymentSpec, Fence, ObservedNode, ObservedState, StaleFence
 from clusters.backends.fake import FakeCluster
 from clusters.models import Cluster, Deployment
 from clusters.reconcilers import ClusterReconciler, DeploymentReconciler
@@ -31,7 +31,7 @@ class World(FakeCluster):
         self.late = 0
         self.machines = super().nodes()
 
-    def nodes(self) -> tuple[NodeSeen, ...]:
+    def nodes(self) -> tuple[ObservedNode, ...]:
         super().nodes()  # Raises when it is out of reach.
         return self.machines
 
@@ -48,11 +48,11 @@ class World(FakeCluster):
     def crash_with(self, worker: str, said: str, *, reason: str = "exit status 1") -> None:
         """Its process writes this, ends, and is started again."""
         self._logs[worker].append(said)
-        starts_as, self.starts_as = self.starts_as, SeenState.STARTING
+        starts_as, self.starts_as = self.starts_as, ObservedState.STARTING
         self.crash(worker, reason=reason)
         self.starts_as = starts_as
 
-    def turn(self, worker: str, state: SeenState, *, reason: str = "", pid: int | None = None) -> None:
+    def turn(self, worker: str, state: ObservedState, *, reason: str = "", pid: int | None = None) -> None:
         """`pid` for one that failed but lives on, to say why."""
         super().turn(worker, state, reason=reason)
         if pid is not None:
@@ -76,7 +76,7 @@ class World(FakeCluster):
             raise
         if not self.drains_at_once:
             gone = before.keys() - self._workers.keys()
-            self._workers |= {name: replace(before[name], state=SeenState.DRAINING) for name in gone}
+            self._workers |= {name: replace(before[name], state=ObservedState.DRAINING) for name in gone}
 
 
 class Scene:
@@ -91,7 +91,7 @@ class Scene:
         """So often the files were made ready."""
         self.meanwhile: Callable[[], None] | None = None
         """What happens while they are."""
-        self.beats: dict[str, Any] | None = None
+        self.heartbeats: dict[str, Any] | None = None
         self.team = Team.objects.get_or_create(name="vision")[0]
         self.cluster = Cluster.objects.get_or_create(name="local", defaults={"kind": "embedded"})[0]
         self.version = version_of(self.team)
@@ -108,7 +108,7 @@ class Scene:
         tools = Tools(
             backend_of=lambda _cluster: self.world,
             materialise=self.materialise,
-            beats=lambda _names: self.beats,
+            heartbeats=lambda _names: self.heartbeats,
         )
         return [DeploymentReconciler(tools), ClusterReconciler(lambda _cluster: self.world)]
 

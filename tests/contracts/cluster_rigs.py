@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
-from clusters.backends.base import ClusterBackend, DeploymentSpec, SeenState, WorkerSeen
+from clusters.backends.base import ClusterBackend, DeploymentSpec, ObservedState, ObservedWorker
 from clusters.backends.embedded.backend import EmbeddedCluster
 from clusters.backends.fake import FakeCluster
 from controlplane.embedded import running
@@ -32,7 +32,7 @@ class Rig(Protocol):
 
     cluster: ClusterBackend
 
-    def kill(self, worker: WorkerSeen) -> None: ...
+    def kill(self, worker: ObservedWorker) -> None: ...
 
     def cut(self) -> ClusterBackend:
         """The same kind of cluster, out of reach."""
@@ -42,7 +42,7 @@ class FakeRig:
     def __init__(self) -> None:
         self.cluster = FakeCluster()
 
-    def kill(self, worker: WorkerSeen) -> None:
+    def kill(self, worker: ObservedWorker) -> None:
         self.cluster.crash(worker.name)
 
     def cut(self) -> ClusterBackend:
@@ -66,7 +66,7 @@ class EmbeddedRig:
         places = {"run_dir": home / "run", "log_dir": home / "logs", "directory": PROJECT}
         return EmbeddedCluster(**places | {"ports": PORTS.workers, "argv": stub_argv} | options)
 
-    def kill(self, worker: WorkerSeen) -> None:
+    def kill(self, worker: ObservedWorker) -> None:
         assert worker.pid is not None
         os.kill(worker.pid, signal.SIGKILL)
 
@@ -115,12 +115,12 @@ def wish(*, replicas: int = 2, **options: Any) -> DeploymentSpec:
 
 def ready(
     cluster: ClusterBackend, spec: DeploymentSpec, *, seconds: float = PATIENCE_SECONDS
-) -> tuple[WorkerSeen, ...]:
+) -> tuple[ObservedWorker, ...]:
     """The workers, once all that were asked for are ready and no others are there."""
 
     def all_ready() -> bool:
         seen = cluster.observe(spec.name)
-        return len(seen) == spec.replicas and {worker.state for worker in seen} <= {SeenState.READY}
+        return len(seen) == spec.replicas and {worker.state for worker in seen} <= {ObservedState.READY}
 
     eventually(all_ready, seconds=seconds)
     return cluster.observe(spec.name)

@@ -5,7 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from clusters.backends.base import CannotRun, ClusterUnreachable, Fence, SeenState, StaleFence, UnknownWorker
+from clusters.backends.base import (
+    CannotRun,
+    ClusterUnreachable,
+    Fence,
+    ObservedState,
+    StaleFence,
+    UnknownWorker,
+)
 from tests.contracts.cluster_rigs import EmbeddedRig, FakeRig, Rig, ready, wish
 from tests.patience import eventually
 
@@ -154,7 +161,7 @@ def test_a_worker_that_cannot_run_is_failed_with_the_reason(rig: Rig) -> None:
 
     rig.cluster.apply(spec, fence=Fence(1, 1))
 
-    eventually(lambda: [worker.state for worker in rig.cluster.observe(spec.name)] == [SeenState.FAILED])
+    eventually(lambda: [worker.state for worker in rig.cluster.observe(spec.name)] == [ObservedState.FAILED])
     assert "the model has no weights" in rig.cluster.observe(spec.name)[0].reason
     rig.cluster.remove(spec.name, fence=Fence(1, 2))
     eventually(lambda: rig.cluster.observe(spec.name) == ())

@@ -149,7 +149,7 @@ def test_a_cluster_is_as_busy_as_its_workers_say(
     assert Reading(client)("cluster_busy_ratio", cluster=cluster) is None
 
     beats = {scene.worker.name: beat(busy=0.25)}
-    monkeypatch.setattr("clusters.heartbeats.latest", lambda: beats)
+    monkeypatch.setattr("clusters.heartbeat_records.latest", lambda: beats)
     assert Reading(client)("cluster_busy_ratio", cluster=cluster) == 0.25
 
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from accounts import actors
 from accounts.models import Membership, Team, User
 from accounts.states import Role
-from clusters.backends.base import SeenState
+from clusters.backends.base import ObservedState
 from clusters.models import Cluster, Deployment, Worker
 from clusters.reconcilers import DeploymentReconciler
 from clusters.reconcilers.deployments import Tools
@@ -179,7 +179,7 @@ class Scene:
 
     def break_candidate(self, reason: str = "RuntimeError: out of memory") -> None:
         for seen in self.world.observe(self.candidate):
-            self.world.turn(seen.name, SeenState.FAILED, reason=reason)
+            self.world.turn(seen.name, ObservedState.FAILED, reason=reason)
 
     def running(self, deployment: str) -> int:
         return len(self.world.observe(deployment))

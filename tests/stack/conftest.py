@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from clusters.backends.supervisor_rpc import ProcessSeen, Supervisor
+from clusters.backends.supervisor_rpc import ObservedProcess, Supervisor
 from controlplane.embedded import running
 from controlplane.embedded.home import Home
 from controlplane.environment import PROJECT
@@ -28,7 +28,7 @@ class Planes:
     def __init__(self, home: Home) -> None:
         self._planes = [Supervisor(plane.socket, home.programs) for plane in (home.control, home.data)]
 
-    def processes(self) -> dict[str, ProcessSeen]:
+    def processes(self) -> dict[str, ObservedProcess]:
         return {name: seen for plane in self._planes for name, seen in plane.processes().items()}
 
     def stop(self, name: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from clusters.backends.base import DeploymentSpec
 from clusters.backends.base import Fence as ClusterFence
-from clusters.backends.embedded.wishes import Wish, Wishes
+from clusters.backends.embedded.desired import DesiredDeployment, DesiredStore
 from controlplane.embedded import running
 from controlplane.environment import PROJECT
 from gateway.backends.envoy import EnvoyFiles, Layout
@@ -66,9 +66,9 @@ def stack(tmp_path: Path) -> Iterator[RunningStack]:
         engine="echo",
         replicas=len(WORKERS),
     )
-    wishes = Wishes(tmp_path / "home" / "run" / "deployments")
+    wishes = DesiredStore(tmp_path / "home" / "run" / "deployments")
     with wishes.lock():
-        wishes.save(Wish(spec, ClusterFence(1, 1)))
+        wishes.save(DesiredDeployment(spec, ClusterFence(1, 1)))
     stack = RunningStack(tmp_path / "home", "tests.stack.serving_stack")
     try:
         stack.wait_until_ready()
@@ -78,7 +78,7 @@ def stack(tmp_path: Path) -> Iterator[RunningStack]:
         eventually(lambda: gateway.health().ok)
         wish = wishes.load(DEPLOYMENT)
         assert wish is not None
-        workers = [Endpoint("127.0.0.1", seat.port) for seat in wish.seats.values()]
+        workers = [Endpoint("127.0.0.1", seat.port) for seat in wish.slots.values()]
         gateway.set_endpoints(DEPLOYMENT, workers, observed_at=datetime.now(UTC))
         route = RouteSpec("chat", Target(DEPLOYMENT, "tiny:v1"), None, 0)
         gateway.apply_route(route, fence=Fence(0, 1))

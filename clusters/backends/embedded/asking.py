@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from clusters.backends.base import SeenState
+from clusters.backends.base import ObservedState
 
 PATIENCE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    state: SeenState
+    state: ObservedState
     reason: str
 
 
@@ -31,13 +31,13 @@ def _ask(worker: str, port: int) -> Answer:
         connection.request("GET", "/healthz")
         said = json.loads(connection.getresponse().read(100_000))
         if said["worker"] != worker:
-            return Answer(SeenState.STARTING, f"Port {port} is answered by {said['worker']}.")
-        return Answer(SeenState(said["state"]), str(said["reason"]))
+            return Answer(ObservedState.STARTING, f"Port {port} is answered by {said['worker']}.")
+        return Answer(ObservedState(said["state"]), str(said["reason"]))
     except ConnectionRefusedError:
-        return Answer(SeenState.STARTING, "It does not listen yet.")
+        return Answer(ObservedState.STARTING, "It does not listen yet.")
     except TimeoutError:
-        return Answer(SeenState.STARTING, f"It does not answer within {PATIENCE_SECONDS:g} s.")
+        return Answer(ObservedState.STARTING, f"It does not answer within {PATIENCE_SECONDS:g} s.")
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
-        return Answer(SeenState.STARTING, f"Port {port} is not answered by a worker: {error}")
+        return Answer(ObservedState.STARTING, f"Port {port} is not answered by a worker: {error}")
     finally:
         connection.close()

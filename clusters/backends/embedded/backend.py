@@ -14,18 +14,18 @@ from clusters.backends.base import (
     DeploymentSpec,
     Fence,
     Health,
-    NodeSeen,
-    SeenState,
+    ObservedNode,
+    ObservedState,
+    ObservedWorker,
     StaleFence,
     UnknownWorker,
-    WorkerSeen,
 )
 from clusters.backends.embedded.asking import Answer, ask_all
+from clusters.backends.embedded.desired import DesiredDeployment, DesiredStore, WorkerSlot
 from clusters.backends.embedded.machine import gpus, machine_name, port_is_free, this_machine
-from clusters.backends.embedded.wishes import Seat, Wish, Wishes
 from clusters.backends.supervisor_rpc import (
     ALIVE,
-    ProcessSeen,
+    ObservedProcess,
     ProcessState,
     Program,
     Supervisor,
@@ -51,7 +51,7 @@ Argv = Callable[[WorkerCommand], list[str]]
 
 
 class EmbeddedCluster:
-    """A ClusterBackend. Wishes are files under `run_dir`: the resource itself knows the last fence."""
+    """A ClusterBackend. What is desired lies in files under `run_dir`: they know the last fence."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class EmbeddedCluster:
     ) -> None:
         """`ports`: first and last that workers may get. `directory`: where they run, and find `serving`."""
         self._programs_dir = run_dir / "supervisor.d"
-        self._wishes = Wishes(run_dir / "deployments")
+        self._desired = DesiredStore(run_dir / "deployments")
         self._supervisor = Supervisor(run_dir / "data.sock", self._programs_dir)
         self._log_dir = log_dir / "workers"
         self._ports = ports
@@ -72,72 +72,74 @@ class EmbeddedCluster:
         self._argv = argv
 
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
-        with self._wishes.lock():
+        with self._desired.lock():
             before = self._guard(spec.name, fence)
-            wish = Wish(spec, fence, before.seats if before else {})
+            desired = DesiredDeployment(spec, fence, before.slots if before else {})
             alive = {name: process.state in ALIVE for name, process in self._processes().items()}
-            wish = replace(wish, seats=self._seated(wish, alive))
-            programs = self._programs(wish, wish.ordinals)
-            self._wishes.save(wish)
-            self._carry_out(wish, programs)
+            desired = replace(desired, slots=self._with_slots(desired, alive))
+            programs = self._programs(desired, desired.ordinals)
+            self._desired.save(desired)
+            self._carry_out(desired, programs)
 
     def remove(self, deployment: str, *, fence: Fence) -> None:
-        with self._wishes.lock():
-            wish = self._guard(deployment, fence)
-            if wish is None:
+        with self._desired.lock():
+            desired = self._guard(deployment, fence)
+            if desired is None:
                 return
-            removed_at = time.time() if wish.removed_at is None else wish.removed_at
-            wish = replace(wish, fence=fence, removed_at=removed_at)
-            self._wishes.save(wish)
-            self._carry_out(wish, {})
+            removed_at = time.time() if desired.removed_at is None else desired.removed_at
+            desired = replace(desired, fence=fence, removed_at=removed_at)
+            self._desired.save(desired)
+            self._carry_out(desired, {})
 
     def restore(self, running: Iterable[str] = ()) -> list[str]:
-        """Before supervisord starts: put the wishes where it finds them. Returns what cannot run now.
+        """Before supervisord starts: put what is desired where it finds it. Returns what cannot run now.
 
-        `running`: the programs whose processes outlived the last one. Workers among them keep their seats,
+        `running`: the programs whose processes outlived the last one. Workers among them keep their slots,
         and those that should not be there are given to it too: `settle` ends them.
         """
         problems = []
         alive = dict.fromkeys(running, True)
-        with self._wishes.lock():
+        with self._desired.lock():
             self._programs_dir.mkdir(parents=True, exist_ok=True)
             for stale in self._programs_dir.iterdir():
                 stale.unlink()
-            self._wishes.forget_old(now=time.time())
-            for wish in self._wishes.load_all():
+            self._desired.forget_old(now=time.time())
+            for desired in self._desired.load_all():
                 try:
-                    seated = replace(wish, seats=self._seated(wish, alive))
-                    programs = self._programs(seated, seated.seats)
+                    seated = replace(desired, slots=self._with_slots(desired, alive))
+                    programs = self._programs(seated, seated.slots)
                 except CannotRun as error:
                     problems.append(str(error))
                     continue
-                self._wishes.save(seated)
+                self._desired.save(seated)
                 for program in programs.values():
                     self._supervisor.write(program)
         return problems
 
     def settle(self) -> None:
         """Once supervisord has taken over what outlived the last one: end the workers that should not be."""
-        with self._wishes.lock():
+        with self._desired.lock():
             wanted = {
-                f"{wish.spec.name}-{ordinal}" for wish in self._wishes.load_all() for ordinal in wish.ordinals
+                f"{desired.spec.name}-{ordinal}"
+                for desired in self._desired.load_all()
+                for ordinal in desired.ordinals
             }
             try:
                 for name in self._supervisor.processes():
-                    if _seat_of(name) and name not in wanted:
+                    if _slot_of(name) and name not in wanted:
                         self._supervisor.remove(name)
             except (SupervisorUnreachable, SupervisorFault) as error:
                 raise ClusterUnreachable(str(error)) from None
 
-    def observe(self, deployment: str) -> tuple[WorkerSeen, ...]:
+    def observe(self, deployment: str) -> tuple[ObservedWorker, ...]:
         return self._observe(lambda name: name == deployment).get(deployment, ())
 
-    def observe_all(self) -> Mapping[str, tuple[WorkerSeen, ...]]:
+    def observe_all(self) -> Mapping[str, tuple[ObservedWorker, ...]]:
         return self._observe(lambda _: True)
 
     def logs(self, worker: str, *, lines: int) -> str:
         path = self._log(worker)
-        if _seat_of(worker) is None or not path.is_file():
+        if _slot_of(worker) is None or not path.is_file():
             raise UnknownWorker(f"There is no log of a worker {worker}.")
         older = path.with_name(f"{path.name}.1")
         text = _tail(path)
@@ -145,86 +147,91 @@ class EmbeddedCluster:
             text = _tail(older) + text
         return "\n".join(text.splitlines()[-lines:])
 
-    def nodes(self) -> tuple[NodeSeen, ...]:
+    def nodes(self) -> tuple[ObservedNode, ...]:
         return (this_machine(),)
 
     def health(self) -> Health:
         try:
-            workers = sum(_seat_of(name) is not None for name in self._processes())
+            workers = sum(_slot_of(name) is not None for name in self._processes())
         except ClusterUnreachable as error:
             return Health(False, str(error))
         return Health(True, f"supervisord runs {workers} workers.")
 
-    def _guard(self, deployment: str, fence: Fence) -> Wish | None:
-        """The wish so far. Raises StaleFence when a later writer made it."""
-        wish = self._wishes.load(deployment)
-        if wish is not None and fence < wish.fence:
-            raise StaleFence(f"{deployment} was set by {wish.fence}, which is later than {fence}.")
-        return wish
+    def _guard(self, deployment: str, fence: Fence) -> DesiredDeployment | None:
+        """What was desired so far. Raises StaleFence when a later writer made it."""
+        desired = self._desired.load(deployment)
+        if desired is not None and fence < desired.fence:
+            raise StaleFence(f"{deployment} was set by {desired.fence}, which is later than {fence}.")
+        return desired
 
-    def _seated(self, wish: Wish, alive: Mapping[str, bool]) -> dict[int, Seat]:
-        """A seat for every worker that there should be, and those of the ones that still run.
+    def _with_slots(self, desired: DesiredDeployment, alive: Mapping[str, bool]) -> dict[int, WorkerSlot]:
+        """A slot for every worker that there should be, and those of the ones that still run.
 
         `alive`: of every program that there is, whether it has a process. A worker that has none gets
         another port when somebody else has taken its own.
         """
         others = [
             other
-            for other in self._wishes.load_all()
-            if other.spec.name != wish.spec.name and other.removed_at is None
+            for other in self._desired.load_all()
+            if other.spec.name != desired.spec.name and other.removed_at is None
         ]
-        taken = {seat.port for other in others for seat in other.seats.values()}
-        seats: dict[int, Seat] = {}
-        for ordinal in sorted({*wish.seats, *wish.ordinals}):
-            name = f"{wish.spec.name}-{ordinal}"
-            if name not in alive and ordinal not in wish.ordinals:
+        taken = {slot.port for other in others for slot in other.slots.values()}
+        slots: dict[int, WorkerSlot] = {}
+        for ordinal in sorted({*desired.slots, *desired.ordinals}):
+            name = f"{desired.spec.name}-{ordinal}"
+            if name not in alive and ordinal not in desired.ordinals:
                 continue
-            seat = wish.seats.get(ordinal)
-            if seat is None or not (alive.get(name) or (seat.port not in taken and port_is_free(seat.port))):
-                held = {seat.port for seat in (*seats.values(), *wish.seats.values())}
-                seat = Seat(self._free_port(taken | held), seat.gpus if seat else ())
-            seats[ordinal] = seat
-        return self._with_gpus(wish, seats, others)
+            slot = desired.slots.get(ordinal)
+            if slot is None or not (alive.get(name) or (slot.port not in taken and port_is_free(slot.port))):
+                held = {slot.port for slot in (*slots.values(), *desired.slots.values())}
+                slot = WorkerSlot(self._free_port(taken | held), slot.gpus if slot else ())
+            slots[ordinal] = slot
+        return self._with_gpus(desired, slots, others)
 
-    def _with_gpus(self, wish: Wish, seats: dict[int, Seat], others: list[Wish]) -> dict[int, Seat]:
-        """The seats, those that have none with the GPUs that the fewest others use."""
-        if wish.spec.device == "cpu" or all(seat.gpus for seat in seats.values()):
-            return seats
+    def _with_gpus(
+        self, desired: DesiredDeployment, slots: dict[int, WorkerSlot], others: list[DesiredDeployment]
+    ) -> dict[int, WorkerSlot]:
+        """The slots, those that have none with the GPUs that the fewest others use."""
+        if desired.spec.device == "cpu" or all(slot.gpus for slot in slots.values()):
+            return slots
         present = [gpu.index for gpu in gpus()]
-        everyone = [*seats.values(), *(seat for other in others for seat in other.seats.values())]
-        uses = Counter(gpu for seat in everyone for gpu in seat.gpus)
-        for ordinal, seat in seats.items():
-            if not seat.gpus:
-                least_used = sorted(present, key=lambda gpu: (uses[gpu], gpu))[: wish.spec.gpus_per_worker]
-                seats[ordinal] = replace(seat, gpus=tuple(sorted(least_used)))
+        everyone = [
+            *slots.values(),
+            *(slot for other in others for slot in other.slots.values()),
+        ]
+        uses = Counter(gpu for slot in everyone for gpu in slot.gpus)
+        for ordinal, slot in slots.items():
+            if not slot.gpus:
+                least_used = sorted(present, key=lambda gpu: (uses[gpu], gpu))[: desired.spec.gpus_per_worker]
+                slots[ordinal] = replace(slot, gpus=tuple(sorted(least_used)))
                 uses.update(least_used)
-        return seats
+        return slots
 
     def _free_port(self, taken: set[int]) -> int:
         """The next free one after the one given out last: a gateway may still know what was behind a port."""
         first, last = self._ports
         count = last - first + 1
-        begin = self._wishes.last_port() + 1 - first
+        begin = self._desired.last_port() + 1 - first
         for step in range(count):
             port = first + (begin + step) % count
             if port not in taken and port_is_free(port):
-                self._wishes.note_port(port)
+                self._desired.note_port(port)
                 return port
         raise CannotRun(f"No port from {first} to {last} is free for a worker. Widen SLIPWAY_WORKER_PORTS.")
 
-    def _programs(self, wish: Wish, ordinals: Iterable[int]) -> dict[str, Program]:
+    def _programs(self, desired: DesiredDeployment, ordinals: Iterable[int]) -> dict[str, Program]:
         """The programs of these workers, by name. Raises CannotRun."""
         self._log_dir.mkdir(parents=True, exist_ok=True)
         try:
             return {
                 program.name: program
                 for ordinal in ordinals
-                for program in (self._program(wish.spec, ordinal, wish.seats[ordinal]),)
+                for program in (self._program(desired.spec, ordinal, desired.slots[ordinal]),)
             }
         except ValueError as error:  # ProtocolError is one
-            raise CannotRun(f"{wish.spec.name} cannot run: {error}.") from None
+            raise CannotRun(f"{desired.spec.name} cannot run: {error}.") from None
 
-    def _program(self, spec: DeploymentSpec, ordinal: int, seat: Seat) -> Program:
+    def _program(self, spec: DeploymentSpec, ordinal: int, slot: WorkerSlot) -> Program:
         name = f"{spec.name}-{ordinal}"
         command = WorkerCommand(
             model_dir=spec.model_dir,
@@ -233,7 +240,7 @@ class EmbeddedCluster:
             service=spec.service,
             version_label=spec.version_label,
             engine=spec.engine,
-            port=seat.port,
+            port=slot.port,
             machine=machine_name(),
             slots=spec.slots,
             device=spec.device,
@@ -244,8 +251,8 @@ class EmbeddedCluster:
             grace_seconds=spec.grace_seconds,
         )
         environment = dict(WORKER_ENVIRONMENT)
-        if seat.gpus:
-            environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu) for gpu in seat.gpus)
+        if slot.gpus:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu) for gpu in slot.gpus)
         return Program(
             name=name,
             command=tuple(self._argv(command)),
@@ -257,7 +264,7 @@ class EmbeddedCluster:
             environment=environment,
         )
 
-    def _carry_out(self, wish: Wish, programs: Mapping[str, Program]) -> None:
+    def _carry_out(self, desired: DesiredDeployment, programs: Mapping[str, Program]) -> None:
         """Start what is missing; end what is surplus or not as its program says now."""
         processes = self._processes()
         missing = []
@@ -268,7 +275,7 @@ class EmbeddedCluster:
                     missing.append(program)
                 elif not self._supervisor.runs(program):
                     self._supervisor.remove(name)
-            for name in _workers_of(wish.spec.name, processes):
+            for name in _workers_of(desired.spec.name, processes):
                 if name not in programs:
                     self._supervisor.remove(name)
             if missing:
@@ -278,47 +285,49 @@ class EmbeddedCluster:
         except SupervisorUnreachable as error:
             raise ClusterUnreachable(str(error)) from None
 
-    def _processes(self) -> dict[str, ProcessSeen]:
+    def _processes(self) -> dict[str, ObservedProcess]:
         try:
             return self._supervisor.processes()
         except (SupervisorUnreachable, SupervisorFault) as error:
             raise ClusterUnreachable(str(error)) from None
 
-    def _observe(self, wanted: Callable[[str], bool]) -> dict[str, tuple[WorkerSeen, ...]]:
+    def _observe(self, wanted: Callable[[str], bool]) -> dict[str, tuple[ObservedWorker, ...]]:
         processes = {
             name: process
             for name, process in self._processes().items()
-            if (seat := _seat_of(name)) and wanted(seat[0]) and not _is_no_more(process)
+            if (slot := _slot_of(name)) and wanted(slot[0]) and not _is_no_more(process)
         }
-        wishes = {wish.spec.name: wish for wish in self._wishes.load_all() if wanted(wish.spec.name)}
+        all_desired = {
+            desired.spec.name: desired for desired in self._desired.load_all() if wanted(desired.spec.name)
+        }
         ports = {}
         for name in processes:
             deployment, ordinal = _parted(name)
-            if deployment in wishes and ordinal in wishes[deployment].seats:
-                ports[name] = wishes[deployment].seats[ordinal].port
+            if deployment in all_desired and ordinal in all_desired[deployment].slots:
+                ports[name] = all_desired[deployment].slots[ordinal].port
         asked = {name for name in ports if processes[name].state in ALIVE}
         answers = ask_all({name: ports[name] for name in asked})
         seen = defaultdict(list)
         for name, port in ports.items():
-            seen[_parted(name)[0]].append(self._worker_seen(processes[name], port, answers.get(name)))
+            seen[_parted(name)[0]].append(self._observed_worker(processes[name], port, answers.get(name)))
         return {
             deployment: tuple(sorted(workers, key=lambda worker: worker.ordinal))
             for deployment, workers in seen.items()
         }
 
-    def _worker_seen(self, process: ProcessSeen, port: int, answer: Answer | None) -> WorkerSeen:
+    def _observed_worker(self, process: ObservedProcess, port: int, answer: Answer | None) -> ObservedWorker:
         state, reason = (
-            (answer.state, answer.reason) if answer else (SeenState.STARTING, "It has no process.")
+            (answer.state, answer.reason) if answer else (ObservedState.STARTING, "It has no process.")
         )
         if process.state == ProcessState.STOPPING:
-            state = SeenState.DRAINING
-        elif state == SeenState.STARTING and process.last_exit:
+            state = ObservedState.DRAINING
+        elif state == ObservedState.STARTING and process.last_exit:
             # A process that answers has begun its log anew.
             last_line = "" if answer else self._last_line(process.name)
             reason = f"{reason.rstrip('.')}. Its last process ended: {process.last_exit}. {last_line}".strip()
             if process.failed_starts >= FAILED_AFTER_STARTS or process.state == ProcessState.FATAL:
-                state = SeenState.FAILED
-        return WorkerSeen(
+                state = ObservedState.FAILED
+        return ObservedWorker(
             name=process.name,
             ordinal=_parted(process.name)[1],
             node=machine_name(),
@@ -343,17 +352,17 @@ class EmbeddedCluster:
         return self._log_dir / f"{worker}.log"
 
 
-def _is_no_more(process: ProcessSeen) -> bool:
+def _is_no_more(process: ObservedProcess) -> bool:
     """STOPPED: it ended because it was asked to, and is only not forgotten yet.
 
-    One whose port another program took has lost its seat: whoever misses it applies again, and it gets
+    One whose port another program took has lost its slot: whoever misses it applies again, and it gets
     another.
     """
     lost_its_port = process.last_exit == f"exit status {EXIT_PORT_TAKEN}"
     return process.state == ProcessState.STOPPED or (lost_its_port and process.state not in ALIVE)
 
 
-def _seat_of(program: str) -> tuple[str, int] | None:
+def _slot_of(program: str) -> tuple[str, int] | None:
     """(deployment, ordinal) of a worker's name; None for another part's."""
     deployment, dash, ordinal = program.rpartition("-")
     return (deployment, int(ordinal)) if dash and ordinal.isdecimal() else None
@@ -365,7 +374,7 @@ def _parted(worker: str) -> tuple[str, int]:
 
 
 def _workers_of(deployment: str, names: Iterable[str]) -> list[str]:
-    return [name for name in names if (seat := _seat_of(name)) and seat[0] == deployment]
+    return [name for name in names if (slot := _slot_of(name)) and slot[0] == deployment]
 
 
 def _tail(path: Path) -> str:

@@ -7,7 +7,7 @@ import subprocess
 
 import psutil
 
-from clusters.backends.base import GpuSeen, NodeSeen
+from clusters.backends.base import ObservedGpu, ObservedNode
 
 MIB = 2**20
 
@@ -16,8 +16,8 @@ def machine_name() -> str:
     return socket.gethostname()
 
 
-def this_machine() -> NodeSeen:
-    return NodeSeen(
+def this_machine() -> ObservedNode:
+    return ObservedNode(
         name=machine_name(),
         address="127.0.0.1",
         cpu_count=psutil.cpu_count() or 1,
@@ -26,7 +26,7 @@ def this_machine() -> NodeSeen:
     )
 
 
-def gpus() -> tuple[GpuSeen, ...]:
+def gpus() -> tuple[ObservedGpu, ...]:
     """The NVIDIA GPUs, as the driver's own tool lists them; none where it is missing or fails."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
@@ -39,14 +39,16 @@ def gpus() -> tuple[GpuSeen, ...]:
     return tuple(parse_gpus(listed))
 
 
-def parse_gpus(listed: str) -> list[GpuSeen]:
+def parse_gpus(listed: str) -> list[ObservedGpu]:
     """`index, name, MiB, driver` per line; a field that the driver cannot tell reads `[N/A]`."""
     found = []
     for row in csv.reader(listed.splitlines(), skipinitialspace=True):
         if len(row) == 4 and row[0].isdecimal():
             memory_bytes = int(row[2]) * MIB if row[2].isdecimal() else 0
             driver = "" if row[3].startswith("[") else row[3]
-            found.append(GpuSeen(index=int(row[0]), name=row[1], memory_bytes=memory_bytes, driver=driver))
+            found.append(
+                ObservedGpu(index=int(row[0]), name=row[1], memory_bytes=memory_bytes, driver=driver)
+            )
     return found
 
 

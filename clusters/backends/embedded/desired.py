@@ -17,7 +17,7 @@ TOMBSTONES_LAST_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class WorkerSlot:
     """What one worker keeps across restarts."""
 
     port: int
@@ -25,10 +25,10 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DesiredDeployment:
     spec: DeploymentSpec
     fence: Fence
-    seats: dict[int, Seat] = field(default_factory=dict)
+    slots: dict[int, WorkerSlot] = field(default_factory=dict)
     """By ordinal; those of workers that still drain are among them."""
     removed_at: float | None = None
     """Unix time; its workers are to end, and its fence to be remembered."""
@@ -39,8 +39,8 @@ class Wish:
         return range(0 if self.removed_at is not None else self.spec.replicas)
 
 
-class Wishes:
-    """The files. Read them at any time; change them under `lock()`."""
+class DesiredStore:
+    """Files, one per deployment. Read them at any time; change them under `lock()`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -54,24 +54,24 @@ class Wishes:
         except files.FileBusy:
             raise ClusterUnreachable("Another change of the cluster takes too long.") from None
 
-    def load(self, deployment: str) -> Wish | None:
+    def load(self, deployment: str) -> DesiredDeployment | None:
         try:
-            return _wish_of(json.loads(self._file(deployment).read_bytes()))
+            return _desired_of(json.loads(self._file(deployment).read_bytes()))
         except FileNotFoundError:
             return None
 
-    def load_all(self) -> list[Wish]:
+    def load_all(self) -> list[DesiredDeployment]:
         names = sorted(path.stem for path in self._directory.glob("*.json"))
-        return [wish for name in names if (wish := self.load(name)) is not None]
+        return [desired for name in names if (desired := self.load(name)) is not None]
 
-    def save(self, wish: Wish) -> None:
-        files.replace(self._file(wish.spec.name), json.dumps(_document(wish)).encode())
+    def save(self, desired: DesiredDeployment) -> None:
+        files.replace(self._file(desired.spec.name), json.dumps(_document(desired)).encode())
 
     def forget_old(self, *, now: float) -> None:
         """Drop what was removed so long ago that no writer can still have an older fence."""
-        for wish in self.load_all():
-            if wish.removed_at is not None and now - wish.removed_at > TOMBSTONES_LAST_SECONDS:
-                self._file(wish.spec.name).unlink()
+        for desired in self.load_all():
+            if desired.removed_at is not None and now - desired.removed_at > TOMBSTONES_LAST_SECONDS:
+                self._file(desired.spec.name).unlink()
 
     def last_port(self) -> int:
         """The port that was given out last; 0 when none was."""
@@ -89,25 +89,30 @@ class Wishes:
         return self._directory / f"{deployment}.json"
 
 
-def _document(wish: Wish) -> dict[str, Any]:
-    spec = {option.name: getattr(wish.spec, option.name) for option in dataclasses.fields(DeploymentSpec)}
-    spec |= {"model_dir": str(wish.spec.model_dir), "settings": dict(wish.spec.settings)}
-    seats = {str(ordinal): dataclasses.asdict(seat) for ordinal, seat in wish.seats.items()}
-    return {"spec": spec, "fence": wish.fence, "seats": seats, "removed_at": wish.removed_at}
+def _document(desired: DesiredDeployment) -> dict[str, Any]:
+    spec = {option.name: getattr(desired.spec, option.name) for option in dataclasses.fields(DeploymentSpec)}
+    spec |= {"model_dir": str(desired.spec.model_dir), "settings": dict(desired.spec.settings)}
+    slots = {str(ordinal): dataclasses.asdict(slot) for ordinal, slot in desired.slots.items()}
+    return {
+        "spec": spec,
+        "fence": desired.fence,
+        "slots": slots,
+        "removed_at": desired.removed_at,
+    }
 
 
-def _wish_of(document: dict[str, Any]) -> Wish:
+def _desired_of(document: dict[str, Any]) -> DesiredDeployment:
     known = {
         option.name for option in dataclasses.fields(DeploymentSpec)
     }  # another release may have written it
     spec = {name: value for name, value in document["spec"].items() if name in known}
     spec["model_dir"] = Path(spec["model_dir"])
-    return Wish(
+    return DesiredDeployment(
         spec=DeploymentSpec(**spec),
         fence=Fence(*document["fence"]),
-        seats={
-            int(ordinal): Seat(seat["port"], tuple(seat["gpus"]))
-            for ordinal, seat in document["seats"].items()
+        slots={
+            int(ordinal): WorkerSlot(slot["port"], tuple(slot["gpus"]))
+            for ordinal, slot in document["slots"].items()
         },
         removed_at=document["removed_at"],
     )

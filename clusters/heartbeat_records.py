@@ -1,10 +1,10 @@
-"""Heartbeats as all processes share them: the latest record per worker's seat, in Redis; never a row."""
+"""Heartbeats as all processes share them: the latest record per worker, in Redis; never a row."""
 
 import time
 from collections.abc import Mapping
 from typing import Any
 
-from clusters.fleet import FULL, Beat
+from clusters.fleet import FULL, LastHeartbeat
 from common.live import NotShared, stored
 from serving.protocol import Heartbeat
 
@@ -33,7 +33,7 @@ def record_of(heartbeat: Heartbeat, before: Mapping[str, Any] | None, *, now: fl
     return heartbeat.to_dict() | {"full_since": full_since, "unfinished_since": unfinished_since}
 
 
-def latest(workers: list[str] | None = None) -> dict[str, Beat] | None:
+def latest(workers: list[str] | None = None) -> dict[str, LastHeartbeat] | None:
     """The last heartbeat by worker, for synchronous code; None when they are not known at the moment."""
     try:
         records = stored(SHARED_NAME, workers)
@@ -41,6 +41,6 @@ def latest(workers: list[str] | None = None) -> dict[str, Beat] | None:
         return None
     now = time.time()
     return {
-        name: Beat.of_record(record, age_seconds=max(0.0, now - at), now=now)
+        name: LastHeartbeat.of_record(record, age_seconds=max(0.0, now - at), now=now)
         for name, (at, record) in records.items()
     }

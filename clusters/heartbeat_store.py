@@ -12,8 +12,8 @@ from channels.db import database_sync_to_async
 from django.utils import timezone
 
 from clusters import history
-from clusters.fleet import Beat, DeploymentRow, Fleet, Rows, fleet_of
-from clusters.heartbeats import KEEP_SECONDS, SHARED_NAME, record_of
+from clusters.fleet import DeploymentRow, Fleet, LastHeartbeat, Rows, fleet_of
+from clusters.heartbeat_records import KEEP_SECONDS, SHARED_NAME, record_of
 from clusters.selectors import fleet_rows
 from common.live import Hub, SharedValues, current_hub
 from serving.protocol import Heartbeat
@@ -25,8 +25,8 @@ TICK_SECONDS = 0.5
 ROWS_KEEP_SECONDS = 1.0
 
 
-class Station:
-    """One per event loop; get it with `current_station()`."""
+class HeartbeatStore:
+    """One per event loop; get it with `current_heartbeat_store()`."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -57,16 +57,16 @@ class Station:
             self._deployments = {row.name: row for row in self._rows.deployments}
             self._rows_at = time.monotonic()
 
-    def take(self, heartbeat: Heartbeat) -> None:
+    def ingest(self, heartbeat: Heartbeat) -> None:
         """Share a heartbeat that has been found good."""
         held = self._shared.held.get(heartbeat.worker)
         before = held.record if held else None
         self._shared.offer(heartbeat.worker, record_of(heartbeat, before, now=time.time()))
 
-    def beats(self) -> Mapping[str, Beat]:
+    def heartbeats(self) -> Mapping[str, LastHeartbeat]:
         now, wall = time.monotonic(), time.time()
         return {
-            name: Beat.of_record(held.record, age_seconds=now - held.seen_at, now=wall)
+            name: LastHeartbeat.of_record(held.record, age_seconds=now - held.seen_at, now=wall)
             for name, held in self._shared.held.items()
         }
 
@@ -75,7 +75,7 @@ class Station:
         rows = await self.rows()
         # Without Redis this process knows only what was reported to itself: nobody can be called lost.
         is_live = self._hub.redis_up is not False
-        return fleet_of(rows, self.beats(), now=timezone.now(), is_live=is_live)
+        return fleet_of(rows, self.heartbeats(), now=timezone.now(), is_live=is_live)
 
     async def _remember_for_ever(self) -> None:
         while True:
@@ -89,13 +89,13 @@ class Station:
                 logger.exception("Busy rates are not remembered")
 
 
-_stations: "WeakKeyDictionary[Hub, Station]" = WeakKeyDictionary()
+_stores: "WeakKeyDictionary[Hub, HeartbeatStore]" = WeakKeyDictionary()
 
 
-def current_station() -> Station:
-    """The running loop's station."""
+def current_heartbeat_store() -> HeartbeatStore:
+    """The running loop's store."""
     hub = current_hub()
-    station = _stations.get(hub)
-    if station is None:
-        station = _stations[hub] = Station(hub)
-    return station
+    store = _stores.get(hub)
+    if store is None:
+        store = _stores[hub] = HeartbeatStore(hub)
+    return store

@@ -9,8 +9,8 @@ from accounts.actors import grants_of
 from accounts.grants import Grants
 from accounts.states import Right
 from clusters.fleet import DeploymentRow
+from clusters.heartbeat_store import HeartbeatStore, current_heartbeat_store
 from clusters.models import MAX_REPLICAS
-from clusters.station import Station, current_station
 from common.actor import Actor
 from common.errors import Invalid
 from serving.protocol import MAX_WORKERS_PER_BATCH, Heartbeat, ProtocolError
@@ -47,30 +47,30 @@ async def accept_heartbeats(document: object, *, actor: Actor) -> Receipt:
                 ]
             }
         )
-    station = current_station()
+    store = current_heartbeat_store()
     grants = grants_of(actor)
     refused = []
     for entry in entries:
-        reason = await _take(entry, station, grants)
+        reason = await _take(entry, store, grants)
         if reason:
             refused.append(Refusal(_name(entry), reason))
     return Receipt(len(entries) - len(refused), refused)
 
 
-async def _take(entry: object, station: Station, grants: Grants) -> str:
+async def _take(entry: object, store: HeartbeatStore, grants: Grants) -> str:
     """Why not; empty when it was taken."""
     try:
         heartbeat = Heartbeat.from_dict(entry)
     except ProtocolError as error:
         return f"{error}."
-    deployment = await station.deployment(heartbeat.deployment)
+    deployment = await store.deployment(heartbeat.deployment)
     if deployment is None or not grants.may(Right.FLEET_REPORT, deployment.team_id):
         return _("There is no deployment %(deployment)s for which you may report.") % {
             "deployment": heartbeat.deployment
         }
     reason = _mismatch(heartbeat, deployment)
     if not reason:
-        station.take(heartbeat)
+        store.ingest(heartbeat)
     return reason
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import h11
 import pytest
 
-from serving.heartbeat import LONGEST_PAUSE_SECONDS, HeartbeatSender
+from serving.heartbeat_sender import LONGEST_PAUSE_SECONDS, HeartbeatSender
 from serving.http_client import HttpConnection, HttpError, Url
 from serving.protocol import Heartbeat, decode_batch
 from tests.serving.test_protocol import BEAT
@@ -146,7 +146,7 @@ async def test_a_missing_token_file_is_a_failure_and_no_exception(tmp_path: Path
 async def test_a_server_that_never_answers_is_given_up(
     token_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("serving.heartbeat.ANSWER_WITHIN_SECONDS", 0.1)
+    monkeypatch.setattr("serving.heartbeat_sender.ANSWER_WITHIN_SECONDS", 0.1)
     async with Listener().listening() as listener:
         listener.silent = True
         assert not await HeartbeatSender(listener.url, token_file=token_file, compose=lambda: BEAT).beat()
