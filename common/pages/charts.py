@@ -75,6 +75,9 @@ class Chart:
     top_at_least: float | None = None
     """Where the picture ends at the least, so that a trifle does not look like a mountain."""
     logarithmic: bool = False
+    since: datetime | None = None
+    until: datetime | None = None
+    """The stretch of time that the picture covers at the least; None: from the first moment, to the last."""
     window_seconds: int = field(default=0)
     """How much of the past a live chart keeps; 0: all of it."""
     step_seconds: int = 0
@@ -143,6 +146,8 @@ class Chart:
             "maximum": self.maximum,
             "top_at_least": self.top_at_least,
             "logarithmic": self.logarithmic,
+            "since": self.since and self.since.timestamp(),
+            "until": self.until and self.until.timestamp(),
             "window": self.window_seconds,
             "step": self.step_seconds,
             "gap": self.gap_seconds,

@@ -152,6 +152,7 @@ def samples(request: HttpRequest) -> dict[str, Any]:
         "latency": _latency(now),
         "evidence": _evidence(now),
         "unmeasured": Chart("Requests per second", [], [Series("stable", [], "stable")], "rate"),
+        "lone": Chart("Requests per second", [now], [Series("stable", [2.0], "stable")], "rate"),
         "steps": _steps(now),
         "history": history,
         "gpus": [("GPU 0", 0.03), ("GPU 1", 0.42), ("GPU 2", 0.78), ("GPU 3", 1.0), ("GPU 4", None)],

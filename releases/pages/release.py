@@ -266,6 +266,8 @@ class ReleasePage:
             ),
             values.sides_of(self.release.service, self.release),
             span=span,
+            since=began_at,
+            until=self.release.ended_at,
         )
 
     @cached_property

@@ -105,11 +105,13 @@ def traffic_charts(
     deployments: Mapping[str, str],
     *,
     span: Span,
+    since: datetime | None = None,
+    until: datetime | None = None,
     keeps: timedelta | None = None,
 ) -> list[tuple[str, Chart]]:
     """(id, chart). `deployments`: by the name of their line; `stable` and `candidate` grow live.
 
-    `keeps`: how much of the past stays while they grow; None: all of it.
+    `since`, `until`: what they cover even where nothing was counted. `keeps`: how much of the past stays while they grow; None: all of it.
     """
 
     def chart(
@@ -131,6 +133,8 @@ def traffic_charts(
             unit=unit,
             minimum=0,
             top_at_least=ERRORS_TOP if name == "errors" else None,
+            since=since,
+            until=until,
             window_seconds=int(keeps.total_seconds()) if keeps else 0,
             step_seconds=0 if span.is_fine else span.step_seconds,
             join_seconds=JOIN_SECONDS,

@@ -4,7 +4,7 @@ import { FORMATS } from "slipway/format";
 
 const drawn = new Set();
 
-// A chart that has just begun to follow shows at least so much time, or its axis would name one second thrice.
+// A chart shows at least so much time, or its axis would name one second thrice.
 const LEAST_SECONDS = 60;
 // Pixels to the right of a plot.
 const ROOM = 8;
@@ -99,6 +99,15 @@ function range(data) {
   };
 }
 
+// Of time: what the server says that the chart is about, and all that was measured.
+function stretch(data) {
+  return ({ data: [moments] }) => {
+    // What uPlot proposes is a whole day where there is but one moment.
+    const until = Math.max(data.until ?? -Infinity, moments.at(-1));
+    return [Math.min(data.since ?? Infinity, moments[0], until - LEAST_SECONDS), until];
+  };
+}
+
 const wordsFor = (data) => FORMATS[data.unit === "percent" ? "share" : data.unit] ?? FORMATS.plain;
 
 // The numbers beside the names: those at the pointer, or the last known ones.
@@ -143,7 +152,7 @@ function options(figure, data, plotBox) {
     legend: { show: false },
     cursor: { points: { size: 7 }, drag: { x: false, y: false }, y: false },
     plugins: [lines(data, paints)],
-    scales: { x: { time: true, range: (_plot, low, high) => [data.window ? Math.min(low, high - LEAST_SECONDS) : low, high] }, y: { range: range(data), distr: data.logarithmic ? 3 : 1 } },
+    scales: { x: { time: true, range: stretch(data) }, y: { range: range(data), distr: data.logarithmic ? 3 : 1 } },
     axes: [
       { ...axis, grid: { show: false }, size: 22, gap: 5, space: 72, values: (plot, splits, _axis, _space, step) => whole(plot, splits, clock(splits, step)) },
       {

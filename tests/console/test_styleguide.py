@@ -136,6 +136,22 @@ def test_charts_take_the_colours_of_the_theme(tab: Tab) -> None:
     assert tab.complaints == []
 
 
+def test_a_chart_of_one_reading_spans_a_minute(tab: Tab) -> None:
+    tab.page.add_init_script("""
+      window.painted = new Map();
+      const paint = CanvasRenderingContext2D.prototype.fillText;
+      CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
+        window.painted.set(text, this.canvas.closest("[data-chart]")?.id);
+        return paint.call(this, text, ...where);
+      };
+    """)
+    tab.open("/styleguide/")
+    painted = tab.page.evaluate("[...window.painted].filter(([_, id]) => id === 'lone').map(([text]) => text)")
+    times = [text for text in painted if ":" in text]
+    assert len(set(times)) >= 2, painted
+    assert not any("Jan" in text for text in painted), painted
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("path", ["/accounts/login/", "/search/?q=nothing", "/no/such/page/"])
 def test_pages_around_the_console_pass_axe(new_tab: Callable[..., Tab], theme: str, path: str) -> None:

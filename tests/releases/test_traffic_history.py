@@ -13,6 +13,7 @@ from gateway.history import Stretch
 from gateway.models import Route, TrafficReading
 from gateway.traffic import rates
 from releases.models import Release, Service
+from releases.pages.release import ReleasePage
 from releases.pages.service import ServicePage
 from releases.pages.traffic_charts import SPANS, moments_of, span_over, traffic_charts
 from releases.plans import DIRECT
@@ -162,6 +163,13 @@ def test_a_service_page_opens_with_its_last_hours(service: Service, ada: Api) ->
     assert list(hour) == ["stable", f"v1 (#{_first(service)})"]
     assert hour["stable"] == pytest.approx(60, abs=2)
     assert lines("24h")["stable"] == pytest.approx(6, abs=2)
+
+
+def test_a_release_page_shows_all_of_its_time_however_little_was_counted(service: Service) -> None:
+    release = Release.objects.filter(service=service).order_by("pk")[0]
+    release.ended_at = release.created_at + timedelta(seconds=90)
+    chart = dict(ReleasePage(release, Actor.system("test")).charts)["rate"].as_data
+    assert chart["until"] - chart["since"] == 90
 
 
 def _first(service: Service) -> int:
