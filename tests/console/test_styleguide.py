@@ -44,7 +44,7 @@ def test_every_component_loads_without_a_complaint(
     tab = new_tab(theme=theme, width=width, height=height)
     tab.open("/styleguide/")
     assert tab.page.locator("html").get_attribute("data-bs-theme") == theme
-    assert tab.page.locator(".u-wrap canvas").count() == 2
+    assert tab.page.locator(".u-wrap canvas").count() == 3
     assert tab.violations() == []
     assert tab.complaints == []
 
