@@ -111,7 +111,8 @@ def traffic_charts(
 ) -> list[tuple[str, Chart]]:
     """(id, chart). `deployments`: by the name of their line; `stable` and `candidate` grow live.
 
-    `since`, `until`: what they cover even where nothing was counted. `keeps`: how much of the past stays while they grow; None: all of it.
+    `since`, `until`: what they cover even where nothing was counted. `keeps`: how much of the past stays
+    while they grow; None: all of it.
     """
 
     def chart(

@@ -146,7 +146,8 @@ def test_a_chart_of_one_reading_spans_a_minute(tab: Tab) -> None:
       };
     """)
     tab.open("/styleguide/")
-    painted = tab.page.evaluate("[...window.painted].filter(([_, id]) => id === 'lone').map(([text]) => text)")
+    of_chart = "[...window.painted].filter(([_, chart]) => chart === 'lone').map(([text]) => text)"
+    painted = tab.page.evaluate(of_chart)
     times = [text for text in painted if ":" in text]
     assert len(set(times)) >= 2, painted
     assert not any("Jan" in text for text in painted), painted
