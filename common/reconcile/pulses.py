@@ -100,6 +100,11 @@ def give(sign: Sign, *, at: datetime, work: Work) -> Share:
     return Share(alive.index(sign.name), len(alive)) if sign.name in alive else Share(0, 1)
 
 
+def is_alive(host: str) -> bool:
+    """Whether a process of that machine has given a sign of life within the last minute."""
+    return Pulse.objects.filter(host=host, at__gt=timezone.now() - GONE_AFTER).exclude(pid=0).exists()
+
+
 def leave(sign: Sign, work: Work) -> None:
     """The process ends as it should."""
     Pulse.objects.filter(name=sign.name).update(**asdict(work))

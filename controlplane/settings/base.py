@@ -10,6 +10,7 @@ BASE_DIR = PROJECT
 SLIPWAY_HOME = env.home
 SLIPWAY_RUN_DIR = env.home / "run"
 SLIPWAY_LOG_DIR = env.home / "logs"
+SLIPWAY_JOBS_DIR = env.home / "jobs"
 SLIPWAY_STORE_DIR = env.home / "models"
 SLIPWAY_STORE = env.store
 SLIPWAY_STORE_ENDPOINT = env.store_endpoint

@@ -22,6 +22,7 @@ ENGLISH = (
     "clusters/verdicts.py",
     "common/reconcile/",
     "common/webhooks/",
+    "common/jobs/",
     "gateway/backends/",
     "models_registry/contents/",
     "models_registry/hub/",

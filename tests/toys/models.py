@@ -2,6 +2,7 @@
 
 from django.db import models
 
+from common.jobs.rows import RunsJob
 from common.reconcile import Reconciled, Singleton
 
 
@@ -35,3 +36,17 @@ class Beat(Singleton):
 
     def __str__(self) -> str:
         return "beat"
+
+
+class Errand(RunsJob, Reconciled):
+    """Something that a job does, and that can be called off and begun again."""
+
+    state = models.CharField(max_length=20, default="running")
+    attempt = models.PositiveIntegerField(default=1)
+    answer = models.CharField(max_length=200, default="")
+
+    class Meta(Reconciled.Meta):
+        app_label = "toys"
+
+    def __str__(self) -> str:
+        return f"errand {self.pk}"

@@ -1,0 +1,213 @@
+"""The steps of a row that a job works for: start it, wait for it, stop it, collect what it has left.
+
+A row has one job at a time; what it had before is stopped and removed first. A reconciler goes from one to
+the next by the row's own columns (`RunsJob`): without a job it starts one, with one it waits for it.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, TypeVar
+
+from common.errors import SlipwayError
+from common.jobs.rows import NO_JOB
+from common.jobs.runners.base import JobRunner, NoRoom
+from common.jobs.spec import BY_CIRCUMSTANCE, Ending, JobObservation, JobSpec, JobState, owner_of
+from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciled, Step, proceed, pulses, wait
+
+LOOK_EVERY = timedelta(seconds=1)
+LOOK_FOR_ROOM_EVERY = timedelta(seconds=10)
+RELAUNCH_AFTER = timedelta(seconds=5)
+MAX_LAUNCHES = 10
+
+Row = TypeVar("Row", bound=Any)
+"""A `Reconciled` that is a `RunsJob`, too; Python has no name for both."""
+
+
+class CannotStart(SlipwayError):
+    """No job can be made of what the row says; the message says why."""
+
+
+def check_fence(row: Reconciled, operation: Operation) -> None:
+    """For effects that do harm when they come late. Raises LeaseLost when the row was claimed anew since."""
+    if not type(row)._default_manager.filter(pk=row.pk, fence=operation.fence).exists():
+        raise LeaseLost
+
+
+def owner(row: Reconciled) -> str:
+    return owner_of(row._meta.label_lower, row.pk)
+
+
+def stop_jobs(runner: JobRunner, row: Reconciled, *, besides: str = "") -> bool:
+    """Ask those of the row to end, but for one; whether any still lives."""
+    live = [name for name in runner.names(owner(row)) if name != besides and runner.observe(name).is_live]
+    for name in live:
+        runner.stop(name)
+    return any(runner.observe(name).is_live for name in live)
+
+
+def remove_jobs(runner: JobRunner, row: Reconciled, *, besides: str = "") -> None:
+    """Those of the row that have ended, and what they have left."""
+    for name in runner.names(owner(row)):
+        if name != besides:
+            runner.remove(name)
+
+
+class StartJob(Step[Row]):
+    """The row's job is started; it is the only one that works for it."""
+
+    name = "start job"
+    effect = Effect.ABSOLUTE
+
+    def __init__(self, runner: JobRunner) -> None:
+        self.runner = runner
+        self._started = ""
+        self._has_no_room = False
+        self._refusal = ""
+
+    @abstractmethod
+    def spec(self, row: Row, op_key: str) -> JobSpec:
+        """The job, under that key. Raises CannotStart."""
+
+    def op_key(self, row: Row, operation: Operation) -> str:
+        """Another one for what wishes may have made of the row since, though its turn is the same."""
+        return f"{operation.op_key}:{getattr(row, 'attempt', 1)}"
+
+    def act(self, row: Row, operation: Operation) -> None:
+        try:
+            spec = self.spec(row, self.op_key(row, operation))
+        except CannotStart as error:
+            self._refusal = str(error)
+            return
+        check_fence(row, operation)
+        if stop_jobs(self.runner, row, besides=spec.name):
+            return
+        remove_jobs(self.runner, row, besides=spec.name)
+        try:
+            self.runner.start(spec)
+        except NoRoom:
+            self._has_no_room = True
+        else:
+            self._started = spec.name
+
+    def settle(self, row: Row, seen: Any, now: datetime) -> Outcome:
+        if self._refusal:
+            return self.refused(row, self._refusal, now)
+        if self._has_no_room:
+            return wait(LOOK_FOR_ROOM_EVERY, save=self.without_room(row))
+        if not self._started:
+            return wait(LOOK_EVERY)
+        return proceed(
+            save={
+                **self.begun(row),
+                "job": self._started,
+                "job_host": self.runner.host,
+                "launches": row.launches + 1,
+                "launched_at": now,
+            }
+        )
+
+    def refused(self, row: Row, why: str, now: datetime) -> Outcome:
+        """What follows from CannotStart."""
+        raise CannotStart(why)
+
+    def without_room(self, row: Row) -> Mapping[str, Any]:
+        """What the row says while there is no room to start it."""
+        return {}
+
+    def begun(self, row: Row) -> Mapping[str, Any]:
+        """What the row says when it is started."""
+        return {}
+
+
+class AwaitJob(Step[Row]):
+    """The row's job is looked at until it has ended. One that died is followed by another, not for ever."""
+
+    name = "await job"
+    look_every: ClassVar[timedelta] = LOOK_EVERY
+    max_launches: ClassVar[int] = MAX_LAUNCHES
+
+    def __init__(self, runner: JobRunner) -> None:
+        self.runner = runner
+
+    def observe(self, row: Row, operation: Operation) -> JobObservation:
+        seen = self.runner.observe(row.job)
+        is_elsewhere = seen.state is JobState.GONE and row.job and row.job_host != self.runner.host
+        if is_elsewhere and self.is_at_work_there(row):
+            return replace(seen, state=JobState.UNKNOWN, why=f"It runs on {row.job_host}.")
+        return seen
+
+    def is_at_work_there(self, row: Row) -> bool:
+        """Whether a job of another host may still work: as long as anybody there gives a sign of life."""
+        return pulses.is_alive(row.job_host)
+
+    def settle(self, row: Row, seen: JobObservation, now: datetime) -> Outcome:
+        if seen.is_live or seen.state is JobState.UNKNOWN:
+            return wait(self.look_every, save=self.underway(row, seen))
+        if seen.state is JobState.SUCCEEDED:
+            return self.succeeded(row, seen, now)
+        counts = seen.ending not in BY_CIRCUMSTANCE
+        if self.is_final(seen) or (counts and row.launches >= self.max_launches):
+            return self.failed(row, seen, now)
+        launches = row.launches if counts else max(0, row.launches - 1)
+        save = {**self.underway(row, seen), **NO_JOB, "launches": launches}
+        return proceed(save=save, after=RELAUNCH_AFTER)
+
+    def is_final(self, seen: JobObservation) -> bool:
+        """Whether another launch would end as this one did."""
+        return seen.ending in (Ending.OUT_OF_MEMORY, Ending.TIME_LIMIT)
+
+    def underway(self, row: Row, seen: JobObservation) -> Mapping[str, Any]:
+        """What the row says of it meanwhile."""
+        return {}
+
+    @abstractmethod
+    def succeeded(self, row: Row, seen: JobObservation, now: datetime) -> Outcome:
+        """What follows from its result."""
+
+    @abstractmethod
+    def failed(self, row: Row, seen: JobObservation, now: datetime) -> Outcome:
+        """What follows when it failed for good, or died too often."""
+
+    @staticmethod
+    def why_given_up(row: Row, seen: JobObservation, what: str) -> str:
+        """`what` it was, and why no other follows, as sentences."""
+        if seen.ending in (Ending.OUT_OF_MEMORY, Ending.TIME_LIMIT):
+            return f"{what} failed. {seen.why} {seen.last_words}".strip()
+        return f"{what} died {row.launches} times. {seen.last_words}".strip()
+
+
+class StopJob(Step[Row]):
+    """No job works for the row any more when it is over."""
+
+    name = "stop job"
+    effect = Effect.ABSOLUTE
+    look_every: ClassVar[timedelta] = LOOK_EVERY
+
+    def __init__(self, runner: JobRunner) -> None:
+        self.runner = runner
+        self._lives = True
+
+    def act(self, row: Row, operation: Operation) -> None:
+        check_fence(row, operation)
+        self._lives = stop_jobs(self.runner, row)
+
+    def settle(self, row: Row, seen: Any, now: datetime) -> Outcome:
+        return wait(self.look_every) if self._lives else self.stopped(row, now)
+
+    def stopped(self, row: Row, now: datetime) -> Outcome:
+        return proceed()
+
+
+class CollectJob(StopJob[Row]):
+    """And what its jobs have left is removed."""
+
+    name = "collect job"
+
+    def act(self, row: Row, operation: Operation) -> None:
+        super().act(row, operation)
+        remove_jobs(self.runner, row)
+
+    def stopped(self, row: Row, now: datetime) -> Outcome:
+        return proceed(save=NO_JOB)
