@@ -18,8 +18,9 @@ from common.actor import Actor
 from common.audit import record
 from common.models import Intent
 from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, kernel, lane_at, rest, wait
+from common.retry import retry_after as asked_by
 from common.sealed import CannotUnseal, unseal
-from common.webhooks import catalogue, patience, signing
+from common.webhooks import catalogue, schedule, signing
 from common.webhooks.catalogue import Told
 from common.webhooks.sending import OK, Answer, post
 
@@ -140,7 +141,7 @@ def _post(endpoint: WebhookEndpoint, event: WebhookEvent, now: datetime) -> Answ
         timestamp=int(now.timestamp()),
         body=body,
     )
-    headers = {"content-type": "application/json", "user-agent": "Slipway-Webhooks", **signed}
+    headers = {"content-type": "application/json", **signed}
     return post(endpoint.url, body=body, headers=headers, allowed=webhooks.allowed_places())
 
 
@@ -160,10 +161,10 @@ def judge(
     if status in OK and not error:
         fine = {"failures": 0, "failing_since": None, "quiet_until": None, "delivered_at": now}
         return Judged(DeliveryState.DELIVERED, now, fine)
-    asked = patience.asked_delay(retry_after, now=now) or timedelta(0)
-    due_at = now + max(patience.delay_after(tries), asked)
+    asked = asked_by(retry_after, now=now, longest=schedule.LONGEST_ASKED) or timedelta(0)
+    due_at = now + max(schedule.delay_after(tries), asked)
     failures, since = endpoint.failures + 1, endpoint.failing_since or now
-    pause = patience.pause_after(failures)
+    pause = schedule.pause_after(failures)
     columns = {
         "failures": failures,
         "failing_since": since,
@@ -174,7 +175,7 @@ def judge(
         why = "Its receiver answered 410 Gone: it wants no more."
     elif now - since >= DISABLED_AFTER:
         why = f"Nothing reached it for {DISABLED_AFTER.days} days: {error or f'it answered {status}'}"
-    over = why or tries >= patience.MOST_TRIES
+    over = why or tries >= schedule.MOST_TRIES
     return Judged(DeliveryState.GIVEN_UP if over else DeliveryState.FAILED, due_at, columns, why)
 
 

@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 
 from common.errors import SlipwayError
 from common.reconcile.rows import Reconciled
+from common.retry import backoff
 from common.transitions import Machine
 
 Row = TypeVar("Row", bound=Reconciled)
@@ -184,7 +185,7 @@ class Reconciler(ABC, Generic[Row]):
 
     def backoff(self, attempts: int) -> timedelta:
         """Delay after the `attempts`-th failure in a row: 1, 2, 4, 8 ... s, at most a minute."""
-        return timedelta(seconds=min(2 ** min(attempts - 1, 6), 60))
+        return backoff(attempts, first=timedelta(seconds=1), longest=timedelta(minutes=1))
 
     def on_move(self, row: Row, to: str, note: str) -> None:
         """Write the history, the audit row and the events of a move from `row.state`, in its transaction.

@@ -1,28 +1,25 @@
 """Where a webhook may go: to public addresses, and to those that the installation allows by name or network.
 
-A name is resolved once, its addresses are judged, and the connection is made to one that was judged: what the
-name means a moment later is of no interest. So neither a private address, nor one that hides in another
-spelling, nor a name that changes its mind leads into our own network.
+What can be said of its URL is judged when it is given; where its name leads, at each request, by
+`common.outbound.transport`.
 """
 
 import ipaddress
 import re
 import socket
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as TooLate
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from urllib.parse import urlsplit
 
-from common.addresses import Address, Network, address_of, is_public, true_address
-from common.errors import Invalid, SlipwayError
+import httpx2
 
-Resolve = Callable[[str, int], Sequence[str]]
+from common.errors import Invalid
+from common.outbound.addresses import Address, Network, is_public, true_address
+from common.outbound.faults import Forbidden
+from common.outbound.transport import PORTS
 
 LONGEST_URL = 2_000
-RESOLVE_WITHIN_SECONDS = 4.0
-PORTS = {"http": 80, "https": 443}
 SETTING = "SLIPWAY_WEBHOOK_ALLOWED_HOSTS"
 NOT_PRIVATE = f"Only https keeps what is sent from others' eyes. Or name the host in {SETTING}."
 
@@ -31,17 +28,8 @@ _NUMBERS = re.compile(r"(0x[0-9a-f]*|\d+)(\.(0x[0-9a-f]*|\d+))*\.?")
 """Spellings that the resolver takes for an IPv4 address: 127.1, 0x7f000001, 2130706433, 0177.0.0.1."""
 
 
-class Forbidden(SlipwayError):
-    """Nothing is sent there, and why."""
-
-
-class Unresolved(SlipwayError):
-    """The name leads nowhere at present."""
-
-
 @dataclass(frozen=True, slots=True)
 class Destination:
-    url: str
     scheme: str
     host: str
     """As in the URL, lower case, an IPv6 address without its brackets: what TLS and `Host` name."""
@@ -50,9 +38,11 @@ class Destination:
     """Path and query."""
 
     @property
-    def authority(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
+    def url(self) -> httpx2.URL:
+        """Of the parts that were judged: another reading of what was typed leads nowhere else."""
+        return httpx2.URL(
+            scheme=self.scheme, host=self.host, port=self.port, raw_path=self.target.encode("ascii")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +92,6 @@ def parse(url: str, allowed: Allowed) -> Destination:
     return destination
 
 
-def addresses(destination: Destination, allowed: Allowed, *, resolve: Resolve | None = None) -> list[Address]:
-    """Where its name leads, now. Raises Unresolved, or Forbidden when any of the addresses is."""
-    literal = _literal(destination.host)
-    if literal is not None:
-        found = [literal]
-    else:
-        found = [address_of(text) for text in (resolve or resolved)(destination.host, destination.port)]
-    if not found:
-        raise Unresolved(f"{destination.host} has no address.")
-    judge(destination, found, allowed)
-    return found
-
-
 def judge(destination: Destination, found: Sequence[Address], allowed: Allowed) -> None:
     """Raises Forbidden unless each of the addresses is public, and reached over https, or is allowed."""
     if allowed.has_name(destination.host):
@@ -131,28 +108,6 @@ def judge(destination: Destination, found: Sequence[Address], allowed: Allowed) 
             )
         if destination.scheme != "https":
             raise Forbidden(NOT_PRIVATE)
-
-
-def resolved(host: str, port: int) -> Sequence[str]:
-    """The addresses of a name, by the system's resolver, which knows no time limit: this one does."""
-    answer: Future[Sequence[str]] = _resolvers.submit(_ask, host, port)
-    try:
-        return answer.result(timeout=RESOLVE_WITHIN_SECONDS)
-    except TooLate:
-        answer.cancel()
-        raise Unresolved(
-            f"The address of {host} was not found within {RESOLVE_WITHIN_SECONDS:g} s. Is its DNS well?"
-        ) from None
-    except (OSError, UnicodeError) as error:
-        raise Unresolved(f"The address of {host} was not found: {error}.") from None
-
-
-_resolvers = ThreadPoolExecutor(8, thread_name_prefix="resolve")
-
-
-def _ask(host: str, port: int) -> Sequence[str]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 def _parsed(url: str) -> Destination:
@@ -174,10 +129,13 @@ def _parsed(url: str) -> Destination:
     if port == 0 or parts.netloc.endswith(":"):
         raise ValueError("Give a port between 1 and 65535, or none.")
     host = parts.hostname.lower()
-    if _literal(host) is None and not (_NAME.fullmatch(host) and len(host) <= 253):
+    literal = _literal(host)
+    if literal is not None:
+        host = str(literal)
+    elif not (_NAME.fullmatch(host) and len(host) <= 253):
         raise ValueError(f"{host} is no host name.")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Destination(url, parts.scheme, host, port or PORTS[parts.scheme], target)
+    return Destination(parts.scheme, host, port or PORTS[parts.scheme], target)
 
 
 def _judge_name(destination: Destination, allowed: Allowed) -> None:

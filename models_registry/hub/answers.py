@@ -1,13 +1,15 @@
 """What answers of hubs say in their headers, whichever protocol they speak."""
 
 import re
+from datetime import UTC, datetime, timedelta
 
 import httpx2
 
+from common.retry import retry_after
 from models_registry.hub.base import HubFile, HubMisbehaves, Stream
 from models_registry.paths import printable
 
-DEFAULT_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 30.0, 3600.0
+DEFAULT_WAIT, LONGEST_WAIT = timedelta(seconds=30), timedelta(hours=1)
 
 _RESET = re.compile(r";\s*t\s*=\s*(\d{1,6})")
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
@@ -39,9 +41,9 @@ def stream_of(answer: httpx2.Response, file: HubFile, *, offset: int) -> Stream:
 
 def wait_seconds(answer: httpx2.Response) -> float:
     """Until the limit is reset: `RateLimit: "api";r=0;t=55` (draft-ietf-httpapi-ratelimit-headers), or
-    `Retry-After` in seconds.
+    `Retry-After`.
     """
     if reset := _RESET.search(answer.headers.get("RateLimit", "")):
-        return min(float(reset[1]) + 1, LONGEST_WAIT_SECONDS)
-    after = answer.headers.get("Retry-After", "")
-    return min(float(after), LONGEST_WAIT_SECONDS) if after.isdecimal() else DEFAULT_WAIT_SECONDS
+        return min(float(reset[1]) + 1, LONGEST_WAIT.total_seconds())
+    asked = retry_after(answer.headers.get("Retry-After", ""), now=datetime.now(UTC), longest=LONGEST_WAIT)
+    return (DEFAULT_WAIT if asked is None else asked).total_seconds()

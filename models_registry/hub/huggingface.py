@@ -13,6 +13,7 @@ from urllib.parse import quote
 import httpx2
 import orjson
 
+from common.outbound.client import whole_body
 from models_registry.hub.answers import part_headers, stream_of, wait_seconds
 from models_registry.hub.base import (
     BadToken,
@@ -28,7 +29,7 @@ from models_registry.hub.base import (
     Snapshot,
     Stream,
 )
-from models_registry.hub.connection import Connection, whole_body
+from models_registry.hub.connection import Connection
 from models_registry.paths import printable
 
 MAX_LISTING_BYTES = 16 * 1024 * 1024

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode
 import httpx2
 import orjson
 
+from common.outbound.client import whole_body
 from models_registry.hub.answers import part_headers, stream_of, wait_seconds
 from models_registry.hub.base import (
     BadToken,
@@ -31,7 +32,7 @@ from models_registry.hub.base import (
     Snapshot,
     Stream,
 )
-from models_registry.hub.connection import Connection, whole_body
+from models_registry.hub.connection import Connection
 from models_registry.paths import printable
 
 MAX_LISTING_BYTES = 16 * 1024 * 1024

@@ -3,11 +3,13 @@
 import threading
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TypeVar
 
+from common.retry import backoff
 from models_registry.hub.base import HubUnreachable, NameUnresolved, RateLimited
 
-SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 20.0
+SHORTEST_PAUSE, LONGEST_PAUSE = timedelta(seconds=0.2), timedelta(seconds=20)
 
 NAME_SECONDS = 10.0
 """For a name that does not resolve: that is rarely over soon."""
@@ -33,7 +35,7 @@ class Patience:
             self._until = time.monotonic() + self._seconds
 
     def keep(self, work: Callable[[], T]) -> T:
-        pause = SHORTEST_PAUSE_SECONDS
+        failures = 0
         while True:
             self._wait(self._not_before - time.monotonic())
             began = self._until
@@ -46,13 +48,13 @@ class Patience:
                     # It answers; keeping to what it asks for is no failure.
                     self._until = self._not_before + self._seconds
             except HubUnreachable as error:
-                pause = SHORTEST_PAUSE_SECONDS if self._until != began else pause
+                failures = failures + 1 if self._until == began else 1
+                pause = backoff(failures, first=SHORTEST_PAUSE, longest=LONGEST_PAUSE).total_seconds()
                 spared = max(0.0, self._seconds - NAME_SECONDS) if isinstance(error, NameUnresolved) else 0.0
                 if time.monotonic() + pause > self._until - spared:
                     raise
                 self._say(f"{error} Trying again.")
                 self._wait(pause)
-                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     @staticmethod
     def _wait(seconds: float) -> None:

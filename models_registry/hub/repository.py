@@ -15,6 +15,7 @@ from urllib.parse import quote
 import httpx2
 import orjson
 
+from common.outbound.client import ANSWER_SECONDS, whole_body
 from models_registry.file_manifest import ManifestFile
 from models_registry.hub.answers import wait_seconds
 from models_registry.hub.base import (
@@ -30,7 +31,7 @@ from models_registry.hub.base import (
     RateLimited,
     Snapshot,
 )
-from models_registry.hub.connection import ANSWER_SECONDS, Connection, origin_of, whole_body
+from models_registry.hub.connection import Connection, origin_of
 from models_registry.hub.huggingface import HuggingFace
 from models_registry.paths import printable
 

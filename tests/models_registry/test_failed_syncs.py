@@ -110,7 +110,7 @@ def unknown_name(monkeypatch):
     def resolve(host, *_args, **_options):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr("models_registry.hub.connection.socket.getaddrinfo", resolve)
+    monkeypatch.setattr("common.outbound.names.socket.getaddrinfo", resolve)
 
 
 def test_a_name_that_does_not_resolve_fails_within_seconds(hubs, actor, source, unknown_name) -> None:
@@ -142,6 +142,6 @@ def test_a_name_that_fails_to_resolve_for_a_moment_is_asked_again(hubs, server, 
             raise failures.pop()
         return known(*args, **options)
 
-    monkeypatch.setattr("models_registry.hub.connection.socket.getaddrinfo", resolve)
+    monkeypatch.setattr("common.outbound.names.socket.getaddrinfo", resolve)
     assert hubs.synced(source, actor).state == "done"
     assert not failures

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import pytest
 
+from common.outbound.addresses import address_of
 from common.webhooks.destination import Allowed
 from common.webhooks.sending import Answer, post
 from tests.webhooks.receiver import Receiver, Reply, talking
@@ -29,7 +30,7 @@ def test_what_is_sent_arrives_and_the_answer_is_told(receiver: Receiver) -> None
 
 
 def test_a_name_is_asked_for_once_and_the_connection_goes_where_it_led_then(receiver: Receiver) -> None:
-    answers = iter([["127.0.0.1"]])
+    answers = iter([[address_of("127.0.0.1")]])
     answer = send(f"http://hooks.internal:{receiver.port}/x", resolve=lambda host, port: next(answers))
     assert answer.is_success
     assert receiver.received[0].headers["host"] == f"hooks.internal:{receiver.port}"
@@ -81,6 +82,16 @@ def test_a_dripping_answer_ends_at_the_time_limit(preface: bytes) -> None:
     assert answer.error
 
 
+def test_a_handshake_that_never_ends_ends_at_the_time_limit() -> None:
+    def say_nothing(connection: socket.socket) -> None:
+        while connection.recv(65_536):
+            continue
+
+    with talking(say_nothing) as port:
+        answer = send(f"https://127.0.0.1:{port}/", within_seconds=0.4)
+    assert (answer.status, answer.error) == (None, "No answer within 0.4 s.")
+
+
 def test_a_success_stays_one_when_its_body_breaks_off() -> None:
     def break_off(connection: socket.socket) -> None:
         connection.recv(65_536)
@@ -101,7 +112,7 @@ def test_what_is_no_web_server_is_a_failure_with_a_sentence(said: bytes) -> None
     with talking(say) as port:
         answer = send(f"http://127.0.0.1:{port}/")
     assert answer.status is None
-    assert answer.error.startswith("The connection failed")
+    assert "does not answer as it should" in answer.error
 
 
 def test_a_closed_port_is_a_failure_with_a_sentence() -> None:

@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from common.webhooks.patience import MOST_TRIES, asked_delay, delay_after, pause_after
+from common.retry import retry_after
+from common.webhooks.schedule import LONGEST_ASKED, MOST_TRIES, delay_after, pause_after
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -44,5 +45,5 @@ def test_an_endpoint_that_fails_is_left_alone_for_longer_and_longer_up_to_five_m
     ],
 )
 def test_retry_after_is_read_and_bounded(given: str, seconds: int | None) -> None:
-    found = asked_delay(given, now=NOW)
+    found = retry_after(given, now=NOW, longest=LONGEST_ASKED)
     assert found == (None if seconds is None else timedelta(seconds=seconds))

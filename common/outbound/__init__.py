@@ -1,0 +1,1 @@
+"""Requests to servers that are not ours: addresses judged, time and size bounded, faults in words."""

@@ -1,0 +1,23 @@
+"""What can come of a request to a server that is not ours; each message says why."""
+
+from common.errors import SlipwayError
+
+
+class Unreachable(SlipwayError):
+    """It does not answer or breaks off; the same request may succeed later."""
+
+
+class TimedOut(Unreachable):
+    """The time limit of the whole request is over."""
+
+
+class Unresolved(Unreachable):
+    """Its name has no address at present: most often it is misspelt, and waiting does not help."""
+
+
+class Misbehaves(SlipwayError):
+    """Its answer is longer than it may be, or leads nowhere."""
+
+
+class Forbidden(SlipwayError):
+    """It leads to an address that this server must not talk to."""
