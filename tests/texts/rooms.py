@@ -21,6 +21,7 @@ ENGLISH = (
     "clusters/backends/",
     "clusters/verdicts.py",
     "common/reconcile/",
+    "common/outbound/",
     "common/webhooks/",
     "common/jobs/",
     "gateway/backends/",
