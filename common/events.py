@@ -27,18 +27,10 @@ def subscribe(event_type: type[Event], subscriber: Callable[[Event], None]) -> N
         _subscribers[event_type].append(subscriber)
 
 
-def unsubscribe(event_type: type[Event], subscriber: Callable[[Event], None]) -> None:
-    _subscribers[event_type].remove(subscriber)
-
-
 def witness(event_type: type[Event], write: Callable[[Event], None]) -> None:
     """Let `write` note every `event_type` down where it happens: both are committed, or neither is."""
     if write not in _witnesses[event_type]:
         _witnesses[event_type].append(write)
-
-
-def forget_witness(event_type: type[Event], write: Callable[[Event], None]) -> None:
-    _witnesses[event_type].remove(write)
 
 
 def publish(event: object) -> None:

@@ -32,11 +32,3 @@ class Machine(Generic[State]):
 
     def is_final(self, state: State) -> bool:
         return not self._moves[state]
-
-    @property
-    def final_states(self) -> frozenset[State]:
-        return frozenset(state for state in self._moves if self.is_final(state))
-
-    @property
-    def states(self) -> frozenset[State]:
-        return frozenset(self._moves)

@@ -27,6 +27,21 @@ def pytest_configure() -> None:
     compile_catalogues(Path(*settings.LOCALE_PATHS))
 
 
+@pytest.fixture(autouse=True)
+def subscriptions() -> Iterator[None]:
+    """Whoever subscribes in a test is forgotten after it."""
+    from common import events
+
+    kept = [
+        (one, {kind: list(told) for kind, told in one.items()})
+        for one in (events._subscribers, events._witnesses)
+    ]
+    yield
+    for one, before in kept:
+        one.clear()
+        one.update(before)
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None) -> None:
     """As Django's own; but emptying the tables does not bring back the rows that describe models.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -47,15 +47,6 @@ def signed_in(
         return view(request, *args, **kwargs)
 
     return guarded
-
-
-class SignedIn:
-    """For class-based views: first in the list of bases."""
-
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        if not request.user.is_authenticated:
-            return ask_to_sign_in(request)
-        return super().dispatch(request, *args, **kwargs)  # type: ignore[misc,no-any-return]
 
 
 def or_404(look: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

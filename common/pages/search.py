@@ -40,10 +40,6 @@ def offer(group: str, finder: Finder) -> None:
     _finders[group] = finder
 
 
-def withdraw(group: str) -> None:
-    _finders.pop(group, None)
-
-
 def find(person: Person, text: str, *, limit: int = LIMIT_PER_GROUP) -> list[Group]:
     """Groups with at least one hit, in the order they were offered.
 

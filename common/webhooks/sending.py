@@ -33,10 +33,6 @@ class Answer:
     retry_after: str = ""
     error: str = ""
 
-    @property
-    def is_success(self) -> bool:
-        return self.status in OK and not self.error
-
 
 def post(
     url: str,

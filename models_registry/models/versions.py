@@ -124,10 +124,6 @@ class Version(Authored, Transfer, Reconciled):
         return f"{self.model.name}:{self.name}"
 
     @property
-    def is_frozen(self) -> bool:
-        return self.state in FROZEN
-
-    @property
     def short_digest(self) -> str:
         return (self.digest or "")[:12]
 

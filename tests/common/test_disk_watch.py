@@ -1,6 +1,6 @@
 """Each change of the disk's state is told once, whoever sees it, and a better one when it lasts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,7 +32,7 @@ def left(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 
 @pytest.fixture
-def told() -> Iterator[list[tuple[str, str]]]:
+def told() -> list[tuple[str, str]]:
     """What was told: the event and the state before it."""
     said: list[tuple[str, str]] = []
 
@@ -41,9 +41,7 @@ def told() -> Iterator[list[tuple[str, str]]]:
 
     for kind in (DiskRanLow, DiskFilled, DiskRecovered):
         events.witness(kind, note)
-    yield said
-    for kind in (DiskRanLow, DiskFilled, DiskRecovered):
-        events.forget_witness(kind, note)
+    return said
 
 
 class Process:

@@ -11,11 +11,6 @@ def test_only_listed_moves_are_allowed() -> None:
         LAMP.check("off", "broken")
 
 
-def test_a_state_without_moves_is_final() -> None:
-    assert LAMP.final_states == {"broken"}
-    assert not LAMP.is_final("on")
-
-
 def test_a_table_that_leads_to_an_unlisted_state_is_refused() -> None:
     with pytest.raises(ValueError, match="melted"):
         Machine({"on": {"melted"}})

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import Client, RequestFactory
 
 from common.errors import Invalid, SlipwayError
-from common.pages.access import SignedIn, address_of, ask_to_sign_in, signed_in
+from common.pages.access import address_of, ask_to_sign_in, signed_in
 from common.pages.answers import back, done, page, refusals_at_the_form, refused
 
 HTMX = {"HX-Request": "true"}
@@ -145,24 +145,18 @@ def test_a_foreign_current_url_is_not_believed() -> None:
     assert address_of(request) == "/part/"
 
 
-def test_views_of_both_kinds_are_closed_to_strangers(rf: RequestFactory) -> None:
+def test_views_are_closed_to_strangers(rf: RequestFactory) -> None:
     from django.contrib.auth.models import AnonymousUser
-    from django.views import View
-
-    class Page(SignedIn, View):
-        def get(self, request: HttpRequest) -> HttpResponse:
-            return HttpResponse("secret")
 
     @signed_in
     def function(request: HttpRequest) -> HttpResponse:
         return HttpResponse("secret")
 
-    for view in (Page.as_view(), function):
-        request = rf.get("/")
-        request.user = AnonymousUser()
-        assert view(request).status_code == 302
-        request.user = get_user_model()(username="ada")
-        assert view(request).content == b"secret"
+    request = rf.get("/")
+    request.user = AnonymousUser()
+    assert function(request).status_code == 302
+    request.user = get_user_model()(username="ada")
+    assert function(request).content == b"secret"
 
 
 def test_the_style_guide_does_not_exist_for_others(db: None, client: Client) -> None:

@@ -1,5 +1,3 @@
-from collections.abc import Iterator
-
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
@@ -17,12 +15,10 @@ def models(person: search.Person, text: str, limit: int) -> list[Hit]:
 
 
 @pytest.fixture
-def finder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def finder(monkeypatch: pytest.MonkeyPatch) -> None:
     """The only one: what the apps offer is tested with them."""
     monkeypatch.setattr(search, "_finders", {})
     search.offer("Models", models)
-    yield
-    search.withdraw("Models")
 
 
 @pytest.fixture
@@ -51,10 +47,7 @@ def test_a_finder_that_fails_does_not_silence_the_others(finder: None, caplog) -
         raise ConnectionError("the fleet is away")
 
     search.offer("Fleet", broken)
-    try:
-        groups = {group.name: group for group in search.find(AnonymousUser(), "llama")}
-    finally:
-        search.withdraw("Fleet")
+    groups = {group.name: group for group in search.find(AnonymousUser(), "llama")}
     assert groups["Fleet"].failed
     assert len(groups["Models"].hits) == 2
     assert "the fleet is away" in caplog.text
