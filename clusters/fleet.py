@@ -77,6 +77,8 @@ class NodeRow:
     cluster_id: int
     group: str
     state: str
+    problem: str = ""
+    is_cordoned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from accounts.models import Team
 from clusters.errors import NoImageFits
 from clusters.models import Cluster, Deployment, Gpu, Node
-from clusters.states import WITHOUT_IMAGES, Group
+from clusters.states import WITHOUT_IMAGES, GpuState, Group, NodeState
 from common.sentences import clauses, joined
 from images import rules
 from images import selectors as catalogue
@@ -96,8 +96,9 @@ def wish_of(wanted: Deployment) -> Wish:
 
 def gpus_of(cluster: Cluster) -> tuple[rules.Gpu, ...] | None:
     """One of each kind that its machines for requests have, as last seen; None: no machine was seen yet."""
-    nodes = Node.objects.filter(cluster=cluster, group=Group.ONLINE)
-    found = Gpu.objects.filter(node__in=nodes).values_list("name", "driver", "memory_bytes")
+    nodes = Node.objects.filter(cluster=cluster, group=Group.ONLINE).exclude(state=NodeState.GONE)
+    present = Gpu.objects.filter(node__in=nodes).exclude(state=GpuState.GONE)
+    found = present.values_list("name", "driver", "memory_bytes")
     kinds = tuple(rules.Gpu(*kind) for kind in sorted(set(found)))
     return kinds or (() if nodes.exists() else None)
 

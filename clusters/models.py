@@ -6,7 +6,16 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from accounts.querysets import TeamOrShared, TeamOwned
-from clusters.states import Alert, ClusterKind, DeploymentState, Group, NodeState, WorkerState
+from clusters.states import (
+    Alert,
+    ClusterKind,
+    DeploymentState,
+    GpuSharing,
+    GpuState,
+    Group,
+    NodeState,
+    WorkerState,
+)
 from common.reconcile import Reconciled
 from common.revisions import Revised
 
@@ -59,15 +68,36 @@ class Cluster(Reconciled, Revised):
 
 
 class Node(models.Model):
-    """A machine, as the cluster's backend last saw it. Written when something changed."""
+    """A machine, as the cluster's backend last saw it. Written when something changed.
+
+    It is the same row for as long as the cluster gives it the same `uid`: never deleted and made anew.
+    """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="nodes")
+    uid = models.CharField(max_length=253)
     name = models.CharField(max_length=253)
     address = models.CharField(max_length=253, blank=True)
+    boot_id = models.CharField(max_length=100, blank=True)
+    """Another one after each start of the machine; blank: not known."""
+    provider_id = models.CharField(max_length=400, blank=True)
     cpu_count = models.PositiveIntegerField(default=0)
     memory_bytes = models.PositiveBigIntegerField(default=0)
+    labels = models.JSONField(default=dict, blank=True)
+    taints = models.JSONField(default=list, blank=True)
+    """`{key, effect, value}` each."""
+    conditions = models.JSONField(default=list, blank=True)
+    """`{type, status, reason, message}` each."""
+    is_cordoned = models.BooleanField(default=False)
+    """No new worker is placed on it."""
+    cordoned_by = models.CharField(max_length=200, blank=True)
+    """Blank: somebody past Slipway."""
+    cordon_reason = models.TextField(blank=True)
+    cordoned_at = models.DateTimeField(null=True)
     group = models.CharField(max_length=10, choices=Group.choices, default=Group.ONLINE)
     state = models.CharField(max_length=20, choices=NodeState.choices, default=NodeState.READY)
+    state_since = models.DateTimeField(default=timezone.now)
+    problem = models.TextField(blank=True)
+    """Why it, or a part of it, could not be read; empty when all was."""
     seen_at = models.DateTimeField()
     """To the minute: kept current while the machine is seen, without a write per look."""
     created_at = models.DateTimeField(default=timezone.now, editable=False)
@@ -75,7 +105,7 @@ class Node(models.Model):
     objects = NodeRows.as_manager()
 
     class Meta:
-        constraints: ClassVar = [models.UniqueConstraint(fields=["cluster", "name"], name="node_once")]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["cluster", "uid"], name="node_once")]
         ordering: ClassVar = ["name"]
 
     def __str__(self) -> str:
@@ -83,15 +113,26 @@ class Node(models.Model):
 
 
 class Gpu(models.Model):
+    """A card, wherever in its cluster it is plugged in: the row goes with it to another machine."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="gpus")
+    """Where it is, or was last."""
+    uuid = models.CharField(max_length=100)
     index = models.PositiveSmallIntegerField()
+    """Of the moment: the driver counts anew after each start."""
     name = models.CharField(max_length=100)
     memory_bytes = models.PositiveBigIntegerField(default=0)
     driver = models.CharField(max_length=20, blank=True)
     """Version of the driver that runs it; blank: not known."""
+    serial = models.CharField(max_length=60, blank=True)
+    pci_bus_id = models.CharField(max_length=20, blank=True)
+    sharing = models.CharField(max_length=10, choices=GpuSharing.choices, default=GpuSharing.NONE, blank=True)
+    state = models.CharField(max_length=20, choices=GpuState.choices, default=GpuState.PRESENT)
+    state_since = models.DateTimeField(default=timezone.now)
 
     class Meta:
-        constraints: ClassVar = [models.UniqueConstraint(fields=["node", "index"], name="gpu_once")]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["cluster", "uuid"], name="gpu_once")]
         ordering: ClassVar = ["index"]
 
     def __str__(self) -> str:

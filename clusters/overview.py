@@ -48,7 +48,8 @@ class ClusterMap:
 @dataclass(frozen=True, slots=True)
 class Totals:
     machines: int
-    unreachable: int
+    not_ready: int
+    """Those that say so, could not be read, or are gone."""
     workers: int
     ready: int
     lost: int
@@ -91,7 +92,9 @@ def maps_of(fleet: Fleet) -> list[ClusterMap]:
 
 
 def cell_of(node: NodeNow) -> Cell:
-    if node.row.state == NodeState.UNREACHABLE or node.load.lost:
+    if node.row.state == NodeState.GONE:
+        return Cell(node, "circle-off", "warn")
+    if node.row.state != NodeState.READY or node.load.lost:
         return Cell(node, "plug-connected-x", "bad")
     if node.load.stuck:
         return Cell(node, "alert-triangle", "bad")
@@ -100,8 +103,12 @@ def cell_of(node: NodeNow) -> Cell:
 
 def words_of(node: NodeNow) -> str:
     """`2 of 3 workers ready, 1 lost`"""
-    if node.row.state == NodeState.UNREACHABLE:
-        return _("unreachable")
+    if node.row.state == NodeState.GONE:
+        return _("gone: the cluster has no such machine any more")
+    if node.row.state == NodeState.NOT_READY:
+        return _("not ready")
+    if node.row.state == NodeState.UNKNOWN:
+        return _("unknown: it could not be read")
     load = node.load
     if not load.workers:
         return _("no workers")
@@ -118,7 +125,7 @@ def totals_of(fleet: Fleet) -> Totals:
     at_work = sum((load.busy or 0.0) * load.slots for load in loads)
     return Totals(
         machines=len(nodes),
-        unreachable=sum(node.row.state == NodeState.UNREACHABLE for node in nodes),
+        not_ready=sum(node.row.state != NodeState.READY for node in nodes),
         workers=sum(load.workers for load in loads),
         ready=sum(load.ready for load in loads),
         lost=sum(load.lost for load in loads),

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
@@ -26,7 +26,7 @@ from clusters.fleet import (
 )
 from clusters.history import Sample
 from clusters.models import Cluster, Deployment, Gpu, Node, Worker
-from clusters.states import GONE, DeploymentState, WorkerState
+from clusters.states import GONE, DeploymentState, GpuState, NodeState, WorkerState
 from common.actor import Actor
 from common.live import EVERYONE, PUBLIC, Audience, NotShared
 from images.models import RuntimeImage
@@ -190,11 +190,16 @@ def deployments_running(actor: Actor, image: RuntimeImage) -> list[str]:
     return [_("deployment {} of service {}").format(name, service) for name, service in found]
 
 
+GONE_SHOWN = timedelta(days=1)
+"""How long a machine that is gone stays on the pages; its row stays for good."""
+
+
 def fleet_rows() -> Rows:
     """Clusters, machines, living deployments and their workers: four queries, however many there are."""
     deployments = Deployment.objects.exclude(state=DeploymentState.REMOVED)
     clusters = Cluster.objects.values_list("pk", "name", "team_id", "problem")
-    nodes = Node.objects.values_list("pk", "name", "cluster_id", "group", "state")
+    is_recent = ~Q(state=NodeState.GONE) | Q(state_since__gt=timezone.now() - GONE_SHOWN)
+    nodes = Node.objects.filter(is_recent).values_list(*_NODE_COLUMNS)
     return Rows(
         clusters=[ClusterRow(*row) for row in clusters],
         nodes=[NodeRow(*row) for row in nodes],
@@ -203,6 +208,7 @@ def fleet_rows() -> Rows:
     )
 
 
+_NODE_COLUMNS = ("pk", "name", "cluster_id", "group", "state", "problem", "is_cordoned")
 _DEPLOYMENT_COLUMNS = (
     "pk", "name", "cluster_id", "team_id", "service", "version_label", "replicas", "slots", "state", "reason",
 )  # fmt: skip
@@ -252,7 +258,8 @@ def audience_of(actor: Actor) -> Audience:
 def gpu_names(actor: Actor) -> dict[int, list[str]]:
     """By machine, in the order of their slots."""
     found: dict[int, list[str]] = {}
-    rows = Gpu.objects.filter(node__in=Node.objects.for_actor(actor)).order_by("node", "index")
+    present = Gpu.objects.exclude(state=GpuState.GONE)
+    rows = present.filter(node__in=Node.objects.for_actor(actor)).order_by("node", "index")
     for node_id, name in rows.values_list("node_id", "name"):
         found.setdefault(node_id, []).append(name)
     return found

@@ -24,7 +24,28 @@ class Group(TextChoices):
 
 class NodeState(TextChoices):
     READY = "ready", _("Ready")
-    UNREACHABLE = "unreachable", _("Unreachable")
+    NOT_READY = "not_ready", _("Not ready")
+    """It says so itself, or its cluster has not heard of it for a while."""
+    UNKNOWN = "unknown", _("Unknown")
+    """It could not be read; what is known of it is of `state_since`."""
+    GONE = "gone", _("Gone")
+    """The cluster has no such machine any more."""
+
+
+class GpuState(TextChoices):
+    PRESENT = "present", _("Present")
+    UNKNOWN = "unknown", _("Unknown")
+    """Its machine, or the driver's tool on it, does not answer."""
+    GONE = "gone", _("Gone")
+    """Its machine was read, and no machine of the cluster has it."""
+
+
+class GpuSharing(TextChoices):
+    """How several workers share a GPU."""
+
+    NONE = "", _("none")
+    MIG = "mig", _("MIG")
+    MPS = "mps", _("MPS")
 
 
 class DeploymentState(TextChoices):

@@ -75,7 +75,10 @@ def prepare(workers: int) -> list[str]:
         replicas=workers,
         slots=4,
     )
-    nodes = [Node(cluster=cluster, name=f"box-{number}", seen_at=now) for number in range(-(-workers // 10))]
+    nodes = [
+        Node(cluster=cluster, uid=f"box-{number}", name=f"box-{number}", seen_at=now)
+        for number in range(-(-workers // 10))
+    ]
     Node.objects.bulk_create(nodes)
     Worker.objects.bulk_create(
         Worker(

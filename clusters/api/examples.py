@@ -12,15 +12,38 @@ CLUSTER = {
 CLUSTER_CHANGE = {"region": "eu-central"}
 NODE = {
     "id": 7,
+    "uid": "3d1219c7c4c5404aaa1f6d2a48adfda4",
     "name": "box-1",
     "address": "10.0.0.7",
+    "boot_id": "89000bd7-ae85-4342-9a92-dcaccc83648b",
+    "provider_id": "",
     "cpu_count": 16,
     "memory_bytes": 137438953472,
+    "labels": {"kubernetes.io/arch": "amd64", "kubernetes.io/hostname": "box-1", "kubernetes.io/os": "linux"},
+    "taints": [{"key": "gpu", "value": "reserved", "effect": "NoSchedule"}],
+    "conditions": [{"type": "Ready", "status": "True", "reason": "", "message": ""}],
+    "is_cordoned": True,
+    "cordoned_by": "ada",
+    "cordon_reason": "GPU 0 is to be replaced.",
+    "cordoned_at": "2026-11-20T08:20:00Z",
     "group": "online",
     "state": "ready",
+    "state_since": "2026-11-20T08:00:00Z",
+    "problem": "",
     "seen_at": "2026-11-20T08:30:00Z",
     "gpus": [
-        {"index": 0, "name": "NVIDIA H100 80GB HBM3", "memory_bytes": 85520809984, "driver": "550.54.15"}
+        {
+            "uuid": "GPU-509665ad-1a3f-2b5c-8d1e-7f60a1b2c3d4",
+            "index": 0,
+            "name": "NVIDIA H100 80GB HBM3",
+            "memory_bytes": 85520809984,
+            "driver": "550.54.15",
+            "serial": "1654922006536",
+            "pci_bus_id": "00000000:3B:00.0",
+            "sharing": "",
+            "state": "present",
+            "state_since": "2026-11-20T08:00:00Z",
+        }
     ],
 }
 LOAD = {"busy": 0.42, "in_flight": 3, "slots": 8, "workers": 2, "ready": 2, "lost": 0, "stuck": 0}

@@ -3,8 +3,9 @@ from typing import Any
 from rest_framework import serializers
 
 from clusters.api import examples
+from clusters.backends.base import TaintEffect
 from clusters.models import Cluster, Deployment, Gpu, Node, Worker
-from clusters.states import Alert, WorkerState
+from clusters.states import Alert, GpuSharing, WorkerState
 from common.api.examples import example
 from serving.protocol import MAX_WORKERS_PER_BATCH
 
@@ -31,26 +32,68 @@ class ClusterChangeSerializer(serializers.Serializer[Any]):
 
 class GpuSerializer(serializers.ModelSerializer[Gpu]):
     driver = serializers.CharField(help_text="Driver version; empty: unknown.")
+    sharing = serializers.ChoiceField(choices=GpuSharing.choices, help_text="Empty: one worker at a time.")
 
     class Meta:
         model = Gpu
-        fields = ("index", "name", "memory_bytes", "driver")
+        fields = (
+            "uuid",
+            "index",
+            "name",
+            "memory_bytes",
+            "driver",
+            "serial",
+            "pci_bus_id",
+            "sharing",
+            "state",
+            "state_since",
+        )
+
+
+class TaintSerializer(serializers.Serializer[Any]):
+    key = serializers.CharField()
+    value = serializers.CharField()
+    effect = serializers.ChoiceField(choices=[(effect.value, effect.value) for effect in TaintEffect])
+
+
+class ConditionSerializer(serializers.Serializer[Any]):
+    type = serializers.CharField()
+    status = serializers.CharField(help_text="True, False or Unknown.")
+    reason = serializers.CharField()
+    message = serializers.CharField()
 
 
 @example(examples.NODE)
 class NodeSerializer(serializers.ModelSerializer[Node]):
+    labels = serializers.DictField(child=serializers.CharField())
+    taints = TaintSerializer(many=True)
+    conditions = ConditionSerializer(many=True)
+    problem = serializers.CharField(help_text="What could not be read of it, and why; empty: nothing.")
+    cordoned_by = serializers.CharField(help_text="Empty when cordoned: not by Slipway.")
     gpus = GpuSerializer(many=True)
 
     class Meta:
         model = Node
         fields = (
             "id",
+            "uid",
             "name",
             "address",
+            "boot_id",
+            "provider_id",
             "cpu_count",
             "memory_bytes",
+            "labels",
+            "taints",
+            "conditions",
+            "is_cordoned",
+            "cordoned_by",
+            "cordon_reason",
+            "cordoned_at",
             "group",
             "state",
+            "state_since",
+            "problem",
             "seen_at",
             "gpus",
         )

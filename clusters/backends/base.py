@@ -96,7 +96,7 @@ class ObservedWorker:
     name: str
     ordinal: int
     node: str
-    """Name of its machine, as in `ObservedNode`."""
+    """Name of its machine, as in `ObservedNode`; empty while it has none."""
     address: str
     port: int
     pid: int | None
@@ -110,24 +110,102 @@ class ObservedWorker:
     """Why it is not ready, or how its last process ended, in words."""
 
 
+class GpuSharing(StrEnum):
+    """The same words as clusters.states.GpuSharing."""
+
+    NONE = ""
+    MIG = "mig"
+    MPS = "mps"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedGpu:
+    uuid: str
+    """As the driver gives it; the card keeps it in whatever slot of whatever machine."""
     index: int
     name: str
     memory_bytes: int
     driver: str = ""
     """Version of the driver that runs it; empty: not known."""
+    serial: str = ""
+    pci_bus_id: str = ""
+    """`00000000:3B:00.0`, as in the kernel's messages about it; empty: not known."""
+    sharing: GpuSharing = GpuSharing.NONE
+
+
+class TaintEffect(StrEnum):
+    """As in Kubernetes."""
+
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Taint:
+    """Keeps workers that do not tolerate it off a machine."""
+
+    key: str
+    effect: TaintEffect
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a machine, or an agent on it, says of itself; types and polarity as in Kubernetes."""
+
+    type: str
+    status: str
+    """`True`, `False` or `Unknown`."""
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cordon:
+    """New workers are kept off a machine; those that run stay."""
+
+    by: str = ""
+    """Whoever did it; empty: somebody past Slipway."""
+    reason: str = ""
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedNode:
-    """A machine that can run workers."""
+    """A machine that can run workers, as it was read just now."""
 
+    uid: str
+    """Given by the cluster for as long as it is this machine, through restarts and another name."""
     name: str
     address: str
     cpu_count: int
     memory_bytes: int
-    gpus: tuple[ObservedGpu, ...] = ()
+    boot_id: str = ""
+    """Another one after each start of the machine; empty: not known."""
+    provider_id: str = ""
+    """What the provider of the machine calls it; empty where there is none."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    cordon: Cordon | None = None
+    gpus: tuple[ObservedGpu, ...] | None = ()
+    """None when they could not be read, which is no word on whether they are there."""
+    problem: str = ""
+    """What of it could not be read, and why."""
+
+    @property
+    def is_ready(self) -> bool:
+        return all(one.status == "True" for one in self.conditions if one.type == "Ready")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadNode:
+    """A machine that the cluster has, and that could not be read."""
+
+    uid: str
+    name: str
+    problem: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +233,11 @@ class ClusterBackend(Protocol):
     def observe(self, deployment: str) -> tuple[ObservedWorker, ...]:
         """The workers that there really are, by ordinal; none for a deployment that is unknown."""
 
-    def observe_all(self) -> Mapping[str, tuple[ObservedWorker, ...]]:
-        """The workers of every deployment that has any, by the deployment's name."""
-
     def logs(self, worker: str, *, lines: int) -> str:
         """The end of what a worker wrote, the restarts before it included. Raises UnknownWorker."""
 
-    def nodes(self) -> tuple[ObservedNode, ...]:
-        """The machines of the cluster."""
+    def nodes(self) -> tuple[ObservedNode | UnreadNode, ...]:
+        """The machines of the cluster. One that cannot be read is an answer, not an error of the cluster."""
 
     def health(self) -> Health:
         """Whether the cluster takes orders. Never raises."""

@@ -1,12 +1,12 @@
 """A cluster in memory: keeps the contract of `base.py` and does what a test tells it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count
 
 from clusters.backends.base import (
     ClusterUnreachable,
+    Condition,
     DeploymentSpec,
     Fence,
     Health,
@@ -16,14 +16,19 @@ from clusters.backends.base import (
     ObservedWorker,
     StaleFence,
     UnknownWorker,
+    UnreadNode,
 )
 
 NODE = ObservedNode(
+    uid="fake-node-uid",
     name="fake-node",
     address="127.0.0.1",
     cpu_count=8,
     memory_bytes=32 * 2**30,
-    gpus=(ObservedGpu(index=0, name="Fake GPU", memory_bytes=80 * 2**30),),
+    boot_id="first-boot",
+    labels={"kubernetes.io/hostname": "fake-node"},
+    conditions=(Condition("Ready", "True"),),
+    gpus=(ObservedGpu(uuid="GPU-fake", index=0, name="Fake GPU", memory_bytes=80 * 2**30),),
 )
 
 
@@ -75,17 +80,13 @@ class FakeCluster:
         self._answer()
         return self._of(deployment)
 
-    def observe_all(self) -> Mapping[str, tuple[ObservedWorker, ...]]:
-        self._answer()
-        return {name: seen for name in self._deployments if (seen := self._of(name))}
-
     def logs(self, worker: str, *, lines: int) -> str:
         self._answer()
         if worker not in self._logs:
             raise UnknownWorker(f"There is no log of a worker {worker}.")
         return "\n".join(self._logs[worker][-lines:])
 
-    def nodes(self) -> tuple[ObservedNode, ...]:
+    def nodes(self) -> tuple[ObservedNode | UnreadNode, ...]:
         self._answer()
         return (NODE,)
 

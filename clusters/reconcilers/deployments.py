@@ -33,7 +33,7 @@ from clusters.events import (
 from clusters.fleet import LastHeartbeat
 from clusters.models import Cluster, Deployment, Node, Worker
 from clusters.observations import COLUMNS, Noted, facts_of, has_ended, note
-from clusters.states import GONE, MOVES, Alert, DeploymentState
+from clusters.states import GONE, MOVES, Alert, DeploymentState, NodeState
 from clusters.verdicts import Verdict, held_back, seats, verdict
 from common import audit, events, live
 from common.actor import Actor
@@ -95,7 +95,11 @@ class DeploymentStep(Step[Deployment]):
             workers=workers,
             logs={name: log_of(backend, name) for name in ended},
             heartbeats=self.tools.heartbeats([one.name for one in workers]),
-            nodes=dict(Node.objects.filter(cluster_id=row.cluster_id).values_list("name", "pk")),
+            nodes=dict(
+                Node.objects.filter(cluster_id=row.cluster_id)
+                .exclude(state=NodeState.GONE)
+                .values_list("name", "pk")
+            ),
         )
 
     def noted(self, row: Deployment, seen: ObservedDeployment, now: datetime) -> Noted:

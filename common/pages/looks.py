@@ -106,7 +106,9 @@ LOOKS: dict[str, dict[str, Look]] = {
     },
     "node": {
         "ready": Look(_("Ready"), "good", "circle-check"),
-        "unreachable": Look(_("Unreachable"), "bad", "plug-connected-x"),
+        "not_ready": Look(_("Not ready"), "bad", "plug-connected-x"),
+        "unknown": Look(_("Unknown"), "bad", "help-circle"),
+        "gone": Look(_("Gone"), "warn", "circle-off"),
     },
     "alert": {
         "lost": Look(_("Lost"), "bad", "plug-connected-x"),

@@ -7,9 +7,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from clusters.models import Cluster, Gpu, Node, Worker
+from clusters.models import Cluster, Worker
 from tests.cast import Api, api, person, team
-from tests.clusters.world import Scene
+from tests.clusters.world import Scene, gpu_of, node_of
 
 pytestmark = pytest.mark.django_db
 
@@ -36,8 +36,8 @@ def test_a_viewer_sees_shared_clusters_and_those_of_their_team(scene, ada) -> No
 
 def test_machines_come_with_their_gpus_in_a_constant_number_of_queries(scene, ada) -> None:
     def add(number: int) -> None:
-        node = Node.objects.create(cluster=scene.cluster, name=f"box-{number}", seen_at=timezone.now())
-        Gpu.objects.create(node=node, index=0, name="H100", memory_bytes=80)
+        node = node_of(scene.cluster, f"box-{number}")
+        gpu_of(node)
 
     def queries() -> int:
         with CaptureQueriesContext(
@@ -132,7 +132,7 @@ def test_the_history_of_busy_rates_is_remembered_and_bounded(valkey, scene, ada)
     from clusters.selectors import fleet_rows
     from common.live.redis import async_connection
 
-    Node.objects.create(cluster=scene.cluster, name="box-1", seen_at=timezone.now())
+    node_of(scene.cluster, "box-1")
     fleet = fleet_of(fleet_rows(), {}, now=timezone.now(), is_live=True)
     end = timezone.now()
     steps = 2 * int(history.KEEP.total_seconds()) // history.STEP_SECONDS

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,13 +16,14 @@ from clusters.backends.base import (
     CannotRun,
     ClusterUnreachable,
     Fence,
+    GpuSharing,
     ObservedGpu,
     ObservedState,
     StaleFence,
 )
 from clusters.backends.embedded import backend as embedded_backend
+from clusters.backends.embedded import machine
 from clusters.backends.embedded.backend import EmbeddedCluster
-from clusters.backends.embedded.machine import parse_gpus
 from clusters.backends.supervisor_rpc import SupervisorUnreachable
 from controlplane.environment import PROJECT
 from tests.contracts.cluster_rigs import PORTS, EmbeddedRig, ready, wish
@@ -261,7 +263,9 @@ def test_a_real_worker_answers(rig: EmbeddedRig) -> None:
 def test_workers_are_spread_over_the_gpus(
     unstarted: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pair = tuple(ObservedGpu(index=index, name="GPU", memory_bytes=2**30) for index in (0, 1))
+    pair = tuple(
+        ObservedGpu(uuid=f"GPU-{index}", index=index, name="GPU", memory_bytes=2**30) for index in (0, 1)
+    )
     monkeypatch.setattr(embedded_backend, "gpus", lambda: pair)
     monkeypatch.setattr(unstarted, "_processes", dict)
     monkeypatch.setattr(unstarted, "_carry_out", lambda *_: None)
@@ -284,7 +288,9 @@ def test_workers_are_spread_over_the_gpus(
 def test_a_worker_with_several_gpus_gets_them_all(
     unstarted: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    four = tuple(ObservedGpu(index=index, name="GPU", memory_bytes=2**30) for index in range(4))
+    four = tuple(
+        ObservedGpu(uuid=f"GPU-{index}", index=index, name="GPU", memory_bytes=2**30) for index in range(4)
+    )
     monkeypatch.setattr(embedded_backend, "gpus", lambda: four)
     monkeypatch.setattr(unstarted, "_processes", dict)
     monkeypatch.setattr(unstarted, "_carry_out", lambda *_: None)
@@ -297,12 +303,47 @@ def test_a_worker_with_several_gpus_gets_them_all(
     assert 'CUDA_VISIBLE_DEVICES="2,3"' in unstarted._programs(big, [1])["big-1"].render()
 
 
-def test_gpus_are_read_as_the_driver_lists_them() -> None:
+def test_gpus_are_read_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "machine_id", lambda: "box")
     listed = (
-        "0, NVIDIA H100 80GB HBM3, 81559, 550.54.15\n1, NVIDIA GB10, [N/A], [N/A]\n\nNo devices were found\n"
+        "0, GPU-50, NVIDIA H100 80GB HBM3, 81559, 550.54.15, 165492, 00000000:3B:00.0, Enabled\n"
+        "1, [N/A], NVIDIA GB10, [N/A], [N/A], [N/A], [N/A], [N/A]\n\nNo devices were found\n"
     )
 
-    assert parse_gpus(listed) == [
-        ObservedGpu(index=0, name="NVIDIA H100 80GB HBM3", memory_bytes=81559 * 2**20, driver="550.54.15"),
-        ObservedGpu(index=1, name="NVIDIA GB10", memory_bytes=0),
+    assert machine.parse_gpus(listed) == [
+        ObservedGpu(
+            uuid="GPU-50",
+            index=0,
+            name="NVIDIA H100 80GB HBM3",
+            memory_bytes=81559 * 2**20,
+            driver="550.54.15",
+            serial="165492",
+            pci_bus_id="00000000:3B:00.0",
+            sharing=GpuSharing.MIG,
+        ),
+        ObservedGpu(uuid="box/1", index=1, name="NVIDIA GB10", memory_bytes=0),
     ]
+
+
+@pytest.mark.parametrize(
+    ("script", "gpus", "problem"),
+    [
+        ("echo No devices were found; exit 6", (), ""),
+        ("echo NVML: Driver/library version mismatch >&2; exit 18", None, "version mismatch"),
+        ("exec sleep 30", None, "timed out"),
+    ],
+)
+def test_gpus_that_cannot_be_read_are_unknown_and_not_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, gpus: Any, problem: str
+) -> None:
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text(f"#!/bin/sh\n{script}\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr(machine, "ASK_GPUS_WITHIN_SECONDS", 0.5)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+    found = machine.this_machine()
+
+    assert found.gpus == gpus
+    assert problem in found.problem
+    assert bool(found.problem) == (gpus is None)

@@ -7,12 +7,12 @@ import pytest
 from clusters import services
 from clusters.backends.base import ObservedGpu, ObservedNode
 from clusters.errors import NoImageFits
-from clusters.models import Cluster, Deployment, Gpu, Node
-from clusters.reconcilers.clusters import ObservedCluster, record
+from clusters.models import Cluster, Deployment, Gpu
+from clusters.reconcilers.inventory import ObservedCluster, record_machines
 from common.errors import Stale
 from images import services as catalogue
 from tests.cast import SYSTEM, team
-from tests.clusters.world import Scene
+from tests.clusters.world import Scene, gpu_of, node_of
 from tests.images.builders import image
 
 pytestmark = pytest.mark.django_db
@@ -42,9 +42,9 @@ def deploy(scene: Scene, **how: Any) -> Deployment:
 
 
 def give(cluster: Cluster, *gpus: tuple[str, str]) -> None:
-    node = Node.objects.create(cluster=cluster, name="box", seen_at="2026-11-20T08:00:00Z")
+    node = node_of(cluster)
     for index, (name, driver) in enumerate(gpus):
-        Gpu.objects.create(node=node, index=index, name=name, driver=driver, memory_bytes=80 * 2**30)
+        gpu_of(node, index, name=name, driver=driver, memory_bytes=80 * 2**30)
 
 
 def test_without_an_image_of_the_engine_a_machines_own_processes_need_none(scene: Scene) -> None:
@@ -125,13 +125,14 @@ def test_the_same_operation_keeps_its_image_whatever_came_since(scene: Scene) ->
 
 def test_a_survey_notes_the_drivers(scene: Scene) -> None:
     seen = ObservedNode(
+        uid="box",
         name="box",
         address="",
         cpu_count=1,
         memory_bytes=1,
-        gpus=(ObservedGpu(index=0, name="H100", memory_bytes=1, driver="550.54.15"),),
+        gpus=(ObservedGpu(uuid="GPU-1", index=0, name="H100", memory_bytes=1, driver="550.54.15"),),
     )
-    record(scene.cluster, ObservedCluster("", (seen,), []), scene.clock())
+    record_machines(scene.cluster, ObservedCluster("", (seen,)), scene.clock())
     assert Gpu.objects.get().driver == "550.54.15"
 
 

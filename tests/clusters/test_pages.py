@@ -9,10 +9,10 @@ from django.conf import settings as django_settings
 from django.test import Client
 from django.utils import timezone
 
-from clusters.models import Cluster, Deployment, Gpu, Node, Worker
+from clusters.models import Cluster, Deployment, Node, Worker
 from common.live import shared
 from tests import cast
-from tests.clusters.world import Scene
+from tests.clusters.world import Scene, gpu_of, node_of
 
 PART = {"HX-Request": "true"}
 pytestmark = pytest.mark.django_db
@@ -33,10 +33,8 @@ def browser(scene) -> Client:
 def workers_of(scene: Scene, name: str, count: int, **fields) -> Deployment:
     row = scene.deployment(name, replicas=count, state="ready", next_at=None)
     for ordinal in range(count):
-        node = Node.objects.create(
-            cluster=scene.cluster, name=f"{name}-box-{ordinal}", seen_at=timezone.now()
-        )
-        Gpu.objects.create(node=node, index=0, name="H100")
+        node = node_of(scene.cluster, f"{name}-box-{ordinal}")
+        gpu_of(node)
         given = {"state": "ready", "state_since": timezone.now(), "pid": 7} | fields
         Worker.objects.create(deployment=row, name=f"{name}-{ordinal}", ordinal=ordinal, node=node, **given)
     return row

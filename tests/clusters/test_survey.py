@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from clusters.backends.base import ObservedGpu
+from clusters.backends.base import Condition, Cordon, ObservedGpu, Taint, TaintEffect, UnreadNode
 from clusters.backends.fake import NODE
 from clusters.models import Cluster, Gpu, Node
-from clusters.states import NodeState
+from clusters.states import GpuState, NodeState
 from tests.clusters.world import Scene
 
 pytestmark = pytest.mark.django_db
@@ -35,19 +35,103 @@ def test_machines_and_gpus_are_written_once_and_then_only_when_something_changed
 
 def test_another_gpu_is_noticed(scene) -> None:
     scene.pass_(1)
-    scene.world.machines = (replace(NODE, gpus=(*NODE.gpus, ObservedGpu(index=1, name="B", memory_bytes=1))),)
+    scene.world.machines = (
+        replace(NODE, gpus=(*NODE.gpus, ObservedGpu(uuid="GPU-b", index=1, name="B", memory_bytes=1))),
+    )
     scene.pass_(11)
     assert list(Gpu.objects.values_list("name", flat=True)) == ["Fake GPU", "B"]
 
 
-def test_a_machine_that_is_not_seen_any_more_is_unreachable_until_it_is_back(scene) -> None:
+def test_a_machine_that_the_cluster_does_not_have_any_more_is_gone_and_the_same_row_when_it_is_back(
+    scene,
+) -> None:
     scene.pass_(1)
+    node, gpu = Node.objects.get(), Gpu.objects.get()
     scene.world.machines = ()
     scene.pass_(11)
-    assert Node.objects.get().state == NodeState.UNREACHABLE
-    scene.world.machines = (NODE,)
+    gone = Node.objects.get()
+    assert (gone.pk, gone.state) == (node.pk, NodeState.GONE)
+    assert gone.state_since > node.state_since
+    assert gone.seen_at == node.seen_at
+    assert Gpu.objects.get().state == GpuState.GONE
+
+    scene.world.machines = (replace(NODE, name="renamed", boot_id="second-boot"),)
     scene.pass_(11)
-    assert Node.objects.get().state == NodeState.READY
+
+    back = Node.objects.get()
+    assert (back.pk, back.state, back.name, back.boot_id) == (
+        node.pk,
+        NodeState.READY,
+        "renamed",
+        "second-boot",
+    )
+    assert [(one.pk, one.state) for one in Gpu.objects.all()] == [(gpu.pk, GpuState.PRESENT)]
+
+
+def test_another_machine_of_the_same_name_is_another_row(scene) -> None:
+    scene.pass_(1)
+    scene.world.machines = (replace(NODE, uid="another", gpus=()),)
+    scene.pass_(11)
+    assert dict(Node.objects.values_list("uid", "state")) == {NODE.uid: "gone", "another": "ready"}
+
+
+def test_a_gpu_that_moves_to_another_machine_keeps_its_row(scene) -> None:
+    scene.pass_(1)
+    before = Gpu.objects.get()
+    (card,) = NODE.gpus
+    other = replace(NODE, uid="other", name="other", gpus=(replace(card, index=3),))
+    scene.world.machines = (replace(NODE, gpus=()), other)
+    scene.pass_(11)
+    after = Gpu.objects.get()
+    assert (after.pk, after.node.name, after.index, after.state) == (
+        before.pk,
+        "other",
+        3,
+        GpuState.PRESENT,
+    )
+
+
+def test_a_machine_that_cannot_be_read_is_unknown_alone(scene) -> None:
+    other = replace(NODE, uid="other", name="other", gpus=())
+    scene.world.machines = (NODE, other)
+    scene.pass_(1)
+    scene.world.machines = (UnreadNode(uid=NODE.uid, name=NODE.name, problem="its kubelet is silent"), other)
+    scene.pass_(11)
+    silent = Node.objects.get(uid=NODE.uid)
+    assert (silent.state, silent.problem) == (NodeState.UNKNOWN, "its kubelet is silent")
+    assert silent.cpu_count == NODE.cpu_count
+    assert silent.gpus.get().state == GpuState.UNKNOWN
+    assert Node.objects.get(uid="other").state == NodeState.READY
+    assert Cluster.objects.get().problem == ""
+
+
+def test_gpus_that_cannot_be_read_are_not_gone(scene) -> None:
+    scene.pass_(1)
+    scene.world.machines = (replace(NODE, gpus=None, problem="Its GPUs cannot be read: nvidia-smi hangs"),)
+    scene.pass_(11)
+    node = Node.objects.get()
+    assert (node.state, node.problem) == (NodeState.READY, "Its GPUs cannot be read: nvidia-smi hangs")
+    assert node.gpus.get().state == GpuState.UNKNOWN
+
+
+def test_what_a_machine_says_of_itself_is_kept(scene) -> None:
+    scene.world.machines = (
+        replace(
+            NODE,
+            conditions=(Condition("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting."),),
+            taints=(Taint("gpu", TaintEffect.NO_SCHEDULE, "reserved"),),
+            cordon=Cordon("ada", "GPU 0 is to be replaced.", scene.clock()),
+            provider_id="aws:///i-1",
+        ),
+    )
+    scene.pass_(1)
+    node = Node.objects.get()
+    assert node.state == NodeState.NOT_READY
+    assert node.taints == [{"key": "gpu", "value": "reserved", "effect": "NoSchedule"}]
+    assert (node.is_cordoned, node.cordoned_by, node.provider_id) == (True, "ada", "aws:///i-1")
+    before = node.state_since
+    scene.pass_(11)
+    assert Node.objects.get().state_since == before
 
 
 def test_a_cluster_that_does_not_answer_says_so_and_is_asked_again(scene) -> None:
@@ -57,7 +141,8 @@ def test_a_cluster_that_does_not_answer_says_so_and_is_asked_again(scene) -> Non
     row = Cluster.objects.get()
     assert row.problem == "The fake is out of reach."
     assert row.stuck_at is None
-    assert Node.objects.get().state == NodeState.UNREACHABLE
+    assert Node.objects.get().state == NodeState.UNKNOWN
+    assert Gpu.objects.get().state == GpuState.UNKNOWN
     scene.world.reachable = True
     scene.pass_(11)
     assert Cluster.objects.get().problem == ""

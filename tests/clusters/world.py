@@ -10,9 +10,17 @@ from typing import Any
 from django.utils import timezone
 
 from accounts.models import Team
-from clusters.backends.base import CannotRun, DeploymentSpec, Fence, ObservedNode, ObservedState, StaleFence
+from clusters.backends.base import (
+    CannotRun,
+    DeploymentSpec,
+    Fence,
+    ObservedNode,
+    ObservedState,
+    StaleFence,
+    UnreadNode,
+)
 from clusters.backends.fake import FakeCluster
-from clusters.models import Cluster, Deployment
+from clusters.models import Cluster, Deployment, Gpu, Node
 from clusters.reconcilers import ClusterReconciler, DeploymentReconciler
 from clusters.reconcilers.deployments import Tools
 from common.reconcile import Kernel, Reconciler
@@ -29,9 +37,9 @@ class World(FakeCluster):
         self.cannot_run = ""
         self.drains_at_once = True
         self.late = 0
-        self.machines = super().nodes()
+        self.machines: tuple[ObservedNode | UnreadNode, ...] = super().nodes()
 
-    def nodes(self) -> tuple[ObservedNode, ...]:
+    def nodes(self) -> tuple[ObservedNode | UnreadNode, ...]:
         super().nodes()  # Raises when it is out of reach.
         return self.machines
 
@@ -145,6 +153,17 @@ class Scene:
             }
             | fields
         )
+
+
+def node_of(cluster: Cluster, name: str = "box", **fields: Any) -> Node:
+    return Node.objects.create(
+        **{"cluster": cluster, "uid": f"uid-of-{name}", "name": name, "seen_at": timezone.now()} | fields
+    )
+
+
+def gpu_of(node: Node, index: int = 0, **fields: Any) -> Gpu:
+    given = {"uuid": f"GPU-{node.name}-{index}", "name": "H100", "memory_bytes": 80}
+    return Gpu.objects.create(**given | {"cluster": node.cluster, "node": node, "index": index} | fields)
 
 
 def version_of(team: Team, label: str = "story:v1") -> Version:

@@ -141,11 +141,11 @@ def test_a_machine_in_trouble_says_which(scene: Scene) -> None:
     node = Node.objects.get(cluster=scene.cluster)
     assert HomePage(actor_of(scene)).nodes_in_trouble == []
 
-    Node.objects.filter(pk=node.pk).update(state="unreachable")
+    Node.objects.filter(pk=node.pk).update(state="unknown")
 
     (found,) = HomePage(actor_of(scene)).nodes_in_trouble
     assert (found["cluster"], found["node"].name) == (scene.cluster.name, "box")
-    assert found["words"] == "unreachable"
+    assert found["words"] == "unknown"
 
 
 def test_who_begins_is_led_from_the_model_to_the_release(scene: Scene) -> None:

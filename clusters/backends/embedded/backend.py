@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from math import ceil
@@ -132,10 +132,17 @@ class EmbeddedCluster:
                 raise ClusterUnreachable(str(error)) from None
 
     def observe(self, deployment: str) -> tuple[ObservedWorker, ...]:
-        return self._observe(lambda name: name == deployment).get(deployment, ())
-
-    def observe_all(self) -> Mapping[str, tuple[ObservedWorker, ...]]:
-        return self._observe(lambda _: True)
+        processes = {
+            name: process
+            for name, process in self._processes().items()
+            if (slot := _slot_of(name)) and slot[0] == deployment and not _is_no_more(process)
+        }
+        desired = self._desired.load(deployment) if processes else None
+        slots = desired.slots if desired else {}
+        ports = {name: slots[one].port for name in processes if (one := _parted(name)[1]) in slots}
+        answers = ask_all({name: port for name, port in ports.items() if processes[name].state in ALIVE})
+        found = [self._observed_worker(processes[name], ports[name], answers.get(name)) for name in ports]
+        return tuple(sorted(found, key=lambda worker: worker.ordinal))
 
     def logs(self, worker: str, *, lines: int) -> str:
         path = self._log(worker)
@@ -194,7 +201,7 @@ class EmbeddedCluster:
         """The slots, those that have none with the GPUs that the fewest others use."""
         if desired.spec.device == "cpu" or all(slot.gpus for slot in slots.values()):
             return slots
-        present = [gpu.index for gpu in gpus()]
+        present = [gpu.index for gpu in gpus() or ()]
         everyone = [
             *slots.values(),
             *(slot for other in others for slot in other.slots.values()),
@@ -290,30 +297,6 @@ class EmbeddedCluster:
             return self._supervisor.processes()
         except (SupervisorUnreachable, SupervisorFault) as error:
             raise ClusterUnreachable(str(error)) from None
-
-    def _observe(self, wanted: Callable[[str], bool]) -> dict[str, tuple[ObservedWorker, ...]]:
-        processes = {
-            name: process
-            for name, process in self._processes().items()
-            if (slot := _slot_of(name)) and wanted(slot[0]) and not _is_no_more(process)
-        }
-        all_desired = {
-            desired.spec.name: desired for desired in self._desired.load_all() if wanted(desired.spec.name)
-        }
-        ports = {}
-        for name in processes:
-            deployment, ordinal = _parted(name)
-            if deployment in all_desired and ordinal in all_desired[deployment].slots:
-                ports[name] = all_desired[deployment].slots[ordinal].port
-        asked = {name for name in ports if processes[name].state in ALIVE}
-        answers = ask_all({name: ports[name] for name in asked})
-        seen = defaultdict(list)
-        for name, port in ports.items():
-            seen[_parted(name)[0]].append(self._observed_worker(processes[name], port, answers.get(name)))
-        return {
-            deployment: tuple(sorted(workers, key=lambda worker: worker.ordinal))
-            for deployment, workers in seen.items()
-        }
 
     def _observed_worker(self, process: ObservedProcess, port: int, answer: Answer | None) -> ObservedWorker:
         state, reason = (

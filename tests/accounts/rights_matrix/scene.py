@@ -96,7 +96,7 @@ class Scene:
     def cluster(self) -> Cluster:
         """A cluster of the team, with a machine."""
         cluster = Cluster.objects.create(name=f"cluster{next(_numbers)}", kind="embedded", team=self.team)
-        Node.objects.create(cluster=cluster, name="box", seen_at=timezone.now())
+        Node.objects.create(cluster=cluster, uid="box", name="box", seen_at=timezone.now())
         return cluster
 
     @cached_property
