@@ -26,7 +26,7 @@ from common.reconcile.pulses import Takers, takers
 from controlplane.celery import app
 from controlplane.heartbeats import living_workers
 from gateway.backends import backend
-from models_registry import files
+from models_registry import blob_store
 
 LIMIT_SECONDS = 1.0
 
@@ -191,7 +191,7 @@ def _disk() -> Words:
 
 
 def _store() -> str:
-    found = files.store().look()
+    found = blob_store.store().look()
     return f"{found.kind} {found.where}"
 
 

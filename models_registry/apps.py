@@ -20,7 +20,12 @@ class ModelsRegistryConfig(AppConfig):
         from models_registry.reconcilers.retention import RetentionReconciler
         from models_registry.reconcilers.uploads import UploadReconciler
         from models_registry.reconcilers.versions import VersionReconciler
+        from models_registry.references import register_references
+        from models_registry.stored import UPLOADS, VERSIONS
+        from models_registry.stored_exports import EXPORTS
 
+        for references in (VERSIONS, UPLOADS, EXPORTS):
+            register_references(references)
         kernel.register(VersionReconciler())
         kernel.register(HubSourceReconciler())
         kernel.register(HubSyncReconciler())

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from common import audit, events
 from common.actor import Actor
+from models_registry import blob_store
 from models_registry.events import (
     VersionArchived,
     VersionDeleted,
@@ -17,7 +18,7 @@ from models_registry.events import (
     VersionRefused,
     VersionRestored,
 )
-from models_registry.models import Model, UnreferencedBlob, Version, VersionFile, VersionMove, VersionTag
+from models_registry.models import Model, Version, VersionFile, VersionMove, VersionTag
 from models_registry.states import FROZEN, HOLDS_BLOBS, MOVES, VersionState
 
 _TOLD = {
@@ -80,16 +81,10 @@ def record(
 
 def _begin_grace(version: Version) -> None:
     """From now on it counts how long nothing has needed the blobs that only this version needed."""
-    now = timezone.now()
     others = VersionFile.objects.filter(sha256=OuterRef("sha256"), version__state__in=HOLDS_BLOBS)
     alone = VersionFile.objects.filter(version=version.pk).exclude(Exists(others.exclude(version=version.pk)))
-    blobs = alone.values_list("sha256", "size").distinct()
-    UnreferencedBlob.objects.bulk_create(
-        (UnreferencedBlob(sha256=sha256, size=size, since=now) for sha256, size in blobs.order_by("sha256")),
-        batch_size=500,
-        update_conflicts=True,
-        unique_fields=["sha256"],
-        update_fields=["since"],
+    blob_store.begin_grace(
+        alone.values_list("sha256", "size").distinct().order_by("sha256"), since=timezone.now()
     )
 
 

@@ -1,17 +1,17 @@
 """How many bytes the versions of a team hold, how many they may, and whether more fit."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import BigIntegerField, F, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import BigIntegerField, F, Model, OuterRef, QuerySet, Subquery, Sum
 
 from accounts.models import Team
 from models_registry.file_manifest import ManifestFile
-from models_registry.files import named_in
 from models_registry.importing.allowance import Allowance
-from models_registry.models import StorageQuota, Upload, VersionFile
-from models_registry.states import HOLDS_BLOBS
+from models_registry.models import StorageQuota
+from models_registry.references import Reserved, named_in, once, registered
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +45,25 @@ class _SizeOf(Subquery):
 
 
 def storages_of(teams: Sequence[Team]) -> list[TeamStorage]:
-    """In their order: three queries for any number of teams."""
+    """In their order: three queries for any number of teams, with what the apps above have registered."""
     ids = [team.pk for team in teams]
-    size = _SizeOf(_contents_of(OuterRef("pk")), output_field=BigIntegerField())
-    held = dict(Team.objects.filter(pk__in=ids).order_by().values_list("pk", size))
-    reserving = _reserving().filter(model__team__in=ids).values_list("model__team")
-    reserved = dict(reserving.annotate(bytes=Sum("new_bytes")))
+    held, reserved = Counter[int](), Counter[int]()
+    for rows, team in _held_rows():
+        size = _SizeOf(once(rows.filter(**{team: OuterRef("pk")})), output_field=BigIntegerField())
+        held.update(dict(Team.objects.filter(pk__in=ids).order_by().values_list("pk", size)))
+    for one in _reserved_rows():
+        rows = one.rows.filter(**{f"{one.team}__in": ids}).order_by()
+        reserved.update(dict(rows.values_list(one.team).annotate(bytes=Sum(one.size))))
     quotas = {quota.team_id: quota for quota in StorageQuota.objects.filter(team__in=ids)}
-    return [
-        TeamStorage(team, held.get(team.pk, 0), reserved.get(team.pk, 0), quotas.get(team.pk))
-        for team in teams
-    ]
+    return [TeamStorage(team, held[team.pk], reserved[team.pk], quotas.get(team.pk)) for team in teams]
 
 
 def storage_of(team: Team) -> TeamStorage:
     return storages_of([team])[0]
 
 
-def allowance_of(team: Team, *, without: Upload | None = None) -> Allowance | None:
-    """None: the team has no limit. `without`: what this upload has reserved does not count."""
+def allowance_of(team: Team, *, without: Model | None = None) -> Allowance | None:
+    """None: the team has no limit. `without`: what this row has reserved does not count."""
     limit = StorageQuota.objects.filter(team=team).values_list("limit_bytes", flat=True).first()
     if limit is None:
         return None
@@ -78,36 +78,37 @@ def hold(team: Team) -> None:
 
 def new_bytes(team: Team, contents: Mapping[str, int]) -> int:
     """How much of these contents (bytes by sha256) the team does not hold yet."""
-    held = named_in(_files_of(team.pk), contents)
+    held = set[str]().union(
+        *(named_in(rows.filter(**{path: team.pk}), contents) for rows, path in _held_rows())
+    )
     return sum(size for sha256, size in contents.items() if sha256 not in held)
 
 
-def check(team: Team, files: Iterable[ManifestFile], *, without: Upload | None = None) -> None:
+def check(team: Team, files: Iterable[ManifestFile], *, without: Model | None = None) -> None:
     """Raises QuotaExceeded when the team may not hold these files as well."""
     if allowance := allowance_of(team, without=without):
         allowance.check(new_bytes(team, {file.sha256: file.size for file in files}))
 
 
-def _files_of(team_id: int | OuterRef) -> QuerySet[VersionFile]:
-    rows = VersionFile.objects.filter(version__state__in=HOLDS_BLOBS, version__model__team=team_id)
-    return rows.order_by()
+def _held_rows() -> Iterator[tuple[QuerySet[Any], str]]:
+    """Rows whose bytes count for a team, and the way to it."""
+    return ((one.rows.order_by(), one.team) for one in registered() if one.rows is not None and one.team)
 
 
-def _contents_of(team_id: int | OuterRef) -> QuerySet[VersionFile, Any]:
-    return _files_of(team_id).values("sha256", "size").distinct()
+def _reserved_rows() -> Iterator[Reserved]:
+    return (one.reserved for one in registered() if one.reserved is not None)
 
 
 def _held_bytes(team_id: int) -> int:
-    return _contents_of(team_id).aggregate(bytes=Sum("size"))["bytes"] or 0
+    sums = (once(rows.filter(**{team: team_id})).aggregate(bytes=Sum("size")) for rows, team in _held_rows())
+    return sum(found["bytes"] or 0 for found in sums)
 
 
-def _reserving() -> QuerySet[Upload]:
-    # Once its version lists files, these count.
-    return Upload.objects.live().filter(Q(version=None) | Q(version__file_count=0)).order_by()
-
-
-def _reserved_bytes(team_id: int, *, without: Upload | None = None) -> int:
-    rows = _reserving().filter(model__team=team_id)
-    if without is not None:
-        rows = rows.exclude(pk=without.pk)
-    return rows.aggregate(bytes=Sum("new_bytes"))["bytes"] or 0
+def _reserved_bytes(team_id: int, *, without: Model | None = None) -> int:
+    total = 0
+    for one in _reserved_rows():
+        rows = one.rows.filter(**{one.team: team_id})
+        if isinstance(without, one.rows.model):
+            rows = rows.exclude(pk=without.pk)
+        total += rows.aggregate(bytes=Sum(one.size))["bytes"] or 0
+    return total

@@ -13,7 +13,7 @@ from accounts.models import Team
 from accounts.states import Right
 from common.actor import Actor
 from common.prepared import Ids, prepared
-from models_registry import files
+from models_registry import blob_store, files
 from models_registry.errors import BadSignature, BlobMissing, CannotSign, SignatureNotTrusted, Unsigned
 from models_registry.file_manifest import Manifest
 from models_registry.models import SignaturePolicy, TrustedKey, Version, VersionSignature
@@ -88,7 +88,7 @@ def _carried(manifest: Manifest) -> str | None:
     if file is None:
         return None
     try:
-        with files.store().opened(file.sha256) as content:
+        with blob_store.store().opened(file.sha256) as content:
             return content.read_at(0, bundles.MAX_BYTES + 1).decode("utf-8", "replace")
     except BlobMissing:
         return ""

@@ -23,9 +23,9 @@ from common.languages import compile_catalogues
 
 def prepare() -> None:
     django.setup()
-    from models_registry import files
+    from models_registry import blob_store
 
-    files.store().look()
+    blob_store.store().look()
     for bell in ("common.tasks", "common.live"):
         # Those who would hear it are not up yet.
         logging.getLogger(bell).setLevel(logging.ERROR)

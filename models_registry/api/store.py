@@ -86,7 +86,7 @@ class FindingSerializer(serializers.Serializer[FindingCard]):
     ended_at = serializers.DateTimeField(source="finding.ended_at", allow_null=True)
 
     def get_versions(self, card: FindingCard) -> list[str]:
-        return [str(version) for version in card.versions]
+        return [owner.name for owner in card.owners]
 
 
 @example(examples.NEW_COLLECTION)

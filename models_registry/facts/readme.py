@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from markdown_it import MarkdownIt
 
-from models_registry import files
+from models_registry import blob_store
 from models_registry.errors import BlobMissing, NoCard
 from models_registry.facts.figures import Figure, figures_of_card
 from models_registry.models import Version, VersionFile
@@ -81,7 +81,7 @@ def text_of(version: Version) -> tuple[str, bool] | None:
     if row is None:
         return None
     try:
-        with files.store().opened(row.sha256) as content:
+        with blob_store.store().opened(row.sha256) as content:
             text = content.read_at(0, MAX_BYTES).decode("utf-8", "replace")
     except OSError as error:
         raise BlobMissing(

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from models_registry import files
+from models_registry import blob_store
 from models_registry.contents import Content, sentencepiece, text
 from models_registry.contents.reading import Malformed
 from models_registry.contents.templates import templates_in
@@ -115,7 +115,7 @@ def _templates(config: Mapping[str, Any], blobs: Mapping[str, str]) -> str:
 def _read(sha256: str, parse: Callable[[Content], Any]) -> Any:
     """None for what is too large, or is not what its name says."""
     try:
-        with files.store().opened(sha256) as content:
+        with blob_store.store().opened(sha256) as content:
             return parse(content) if content.size <= MAX_BYTES else None
     except Malformed:
         return None

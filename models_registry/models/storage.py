@@ -9,7 +9,6 @@ from django.utils import timezone
 
 from common.reconcile import Reconciled, Singleton
 from models_registry.models.launched import Launched
-from models_registry.models.versions import Version, VersionFile
 from models_registry.states import OPEN_FINDINGS, FindingState, RunState
 
 
@@ -121,10 +120,9 @@ class Findings(models.QuerySet["Finding"]):
     def open(self) -> Self:
         return self.filter(state__in=OPEN_FINDINGS)
 
-    def about(self, version: Version) -> Self:
-        """Of its files."""
-        own = VersionFile.objects.filter(version=version, sha256=OuterRef("sha256"))
-        return self.filter(Exists(own)).order_by("pk")
+    def about(self, files: models.QuerySet[Any]) -> Self:
+        """Those of the blobs that the `files` name by `sha256`."""
+        return self.filter(Exists(files.filter(sha256=OuterRef("sha256")))).order_by("pk")
 
 
 class Finding(Launched, Reconciled):

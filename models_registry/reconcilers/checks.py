@@ -9,15 +9,15 @@ from typing import Any
 from common import audit
 from common.actor import Actor
 from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, move, proceed, wait
-from models_registry import files, selectors
+from models_registry import blob_store, references
 from models_registry.errors import CheckFailed, IntakeBusy
-from models_registry.models import Check, Finding, VersionFile
+from models_registry.models import Check, Finding
 from models_registry.models.launched import NOT_LAUNCHED
 from models_registry.processes.checker import CheckProgress
 from models_registry.processes.job import WholeStore
 from models_registry.reconcilers.intake import LOOK_EVERY, Process, Seen, Start, last_words_path, launch
 from models_registry.services.storage import look_again
-from models_registry.states import RUN_MOVES, WHOLE, FindingState, RunState
+from models_registry.states import RUN_MOVES, FindingState, RunState
 
 ACTOR = Actor.system("store check")
 
@@ -70,7 +70,7 @@ def _figures(progress: CheckProgress) -> dict[str, int]:
 
 
 class LookForMissing(Step[Check]):
-    """Of what versions need, what is not there?"""
+    """Of what must be there, what is not?"""
 
     name = "look for missing"
     effect = Effect.ABSOLUTE
@@ -78,17 +78,16 @@ class LookForMissing(Step[Check]):
     def act(self, row: Check, operation: Operation) -> None:
         """What the process has left is not needed any more."""
         with suppress(IntakeBusy):
-            files.store().discard(row.intake_key, is_referenced=files.needed)
+            blob_store.store().discard(row.intake_key, is_referenced=blob_store.needed)
         last_words_path(row.intake_key).unlink(missing_ok=True)
 
     def observe(self, row: Check, operation: Operation) -> dict[str, int]:
         # Before the store is looked at: what becomes ready meanwhile is not missed.
-        needed = VersionFile.objects.filter(version__state__in=WHOLE).order_by()
-        lacking = dict(needed.values_list("sha256", "size").distinct())
+        lacking = references.whole()
         # Those count as damaged.
         for sha256 in Finding.objects.open().filter(found_by=row).values_list("sha256", flat=True):
             lacking.pop(sha256, None)
-        for _, blobs in files.store().walk():
+        for _, blobs in blob_store.store().walk():
             for sha256 in blobs:
                 lacking.pop(sha256, None)
         return lacking
@@ -109,14 +108,13 @@ class LookForMissing(Step[Check]):
 
 
 def _record(finding: Finding) -> None:
-    wanted = VersionFile.objects.filter(sha256=finding.sha256).values_list("size", flat=True)[:1]
-    for size in wanted:
-        if finding.size != size:
-            finding.detail += f" It has {finding.size:,} bytes instead of {size:,}."
-            finding.size = size
+    size = references.size_of(finding.sha256)
+    if size is not None and finding.size != size:
+        finding.detail += f" It has {finding.size:,} bytes instead of {size:,}."
+        finding.size = size
     finding.next_at = finding.found_at
     finding.save(force_insert=True)
-    named = [str(version) for version in selectors.versions_needing(finding.sha256)]
+    named = [owner.name for owner in references.owners_of(finding.sha256)]
     detail = {"sha256": finding.sha256, "versions": named[:100]}
     audit.record(ACTOR, "finding.found", subject=finding, reason=finding.detail, detail=detail)
 

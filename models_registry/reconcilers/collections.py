@@ -12,8 +12,8 @@ from django.db.models import QuerySet
 from common import audit
 from common.actor import Actor
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, move, wait
-from models_registry import files
-from models_registry.models import Collection, Finding, UnreferencedBlob, Version
+from models_registry import blob_store, references
+from models_registry.models import Collection, Finding, UnreferencedBlob
 from models_registry.reconcilers.fence import check_fence
 from models_registry.states import RUN_MOVES, RunState
 from models_registry.store import PARTS, Reclaimed
@@ -54,13 +54,13 @@ class CollectParts(Step[Collection]):
     @staticmethod
     def _collect(row: Collection, first: int, operation: Operation) -> int:
         """Collect a part, and the next ones while they are small; which one is next."""
-        store, parts, found = files.store(), range(first, PARTS), dict[str, int]()
+        store, parts, found = blob_store.store(), range(first, PARTS), dict[str, int]()
         for part, blobs in store.walk(first):
             found |= blobs
             if len(found) >= _AT_ONCE:
                 parts = range(first, part + 1)
                 break
-        referenced = files.referenced(found)
+        referenced = references.referenced(found)
         with transaction.atomic():
             _hold(row, operation)
             marks = set(_marks(parts).values_list("sha256", flat=True))
@@ -79,13 +79,13 @@ class CollectParts(Step[Collection]):
         def is_referenced(blobs: abc.Collection[str]) -> set[str]:
             """Asked while nobody can publish; a deletion may have begun the grace time of one anew."""
             check_fence(row, operation)
-            return files.referenced(blobs) | (set(blobs) - _due(parts, before))
+            return references.referenced(blobs) | (set(blobs) - _due(parts, before))
 
         store.reclaim(found.keys() & _due(parts, before), is_referenced=is_referenced)
         return parts.stop
 
     def observe(self, row: Collection, operation: Operation) -> Seen:
-        store, parts, found = files.store(), range(row.place, self._place), dict[str, int]()
+        store, parts, found = blob_store.store(), range(row.place, self._place), dict[str, int]()
         for part, blobs in store.walk(row.place):
             if part not in parts:
                 break
@@ -123,14 +123,14 @@ class Tidy(Step[Collection]):
         self._cleared = Reclaimed(0, 0)
 
     def act(self, row: Collection, operation: Operation) -> None:
-        store = files.store()
+        store = blob_store.store()
         before = operation.at - timedelta(seconds=row.grace_seconds)
         old = {digest for digest, since in store.materialised().items() if since <= before}
-        ready = Version.objects.ready().filter(digest__in=old).values_list("digest", flat=True)
+        laid_out = references.laid_out(old)
         check_fence(row, operation)
-        for digest in old - set(ready):
+        for digest in old - laid_out:
             store.dematerialise(digest)
-        files.forget_orphans()
+        blob_store.forget_orphans()
         if days := settings.SLIPWAY_STORE_QUARANTINE_DAYS:
             # Of what is lost, the damaged file is all there is.
             keep = set(Finding.objects.open().values_list("sha256", flat=True))

@@ -11,7 +11,7 @@ from common import audit, events
 from common.actor import Actor
 from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, wait
 from common.sealed import CannotUnseal
-from models_registry import files
+from models_registry import blob_store, files
 from models_registry.errors import IntakeBusy, SourceNotAllowed
 from models_registry.events import VersionExported
 from models_registry.hub.sending import ExportResult
@@ -58,7 +58,7 @@ class Send(Step[Export]):
         except (SourceNotAllowed, CannotUnseal) as error:
             self._why_not = str(error)
             return
-        if files.store().read_note(row.intake_key, FILES) is None:
+        if blob_store.store().read_note(row.intake_key, FILES) is None:
             check_fence(row, operation)
             self._list_files(row)
         self._process.start(operation, target, secret=token)
@@ -69,7 +69,7 @@ class Send(Step[Export]):
         held = {file.path: file for file in files.manifest_of(row.version).files}
         wanted = matching(held, allow=row.allow_patterns, ignore=row.ignore_patterns)
         listed = [(file.path, file.size, file.sha256) for file in map(held.__getitem__, wanted)]
-        with suppress(IntakeBusy), files.store().intake(row.intake_key) as mine:
+        with suppress(IntakeBusy), blob_store.store().intake(row.intake_key) as mine:
             mine.write_note(FILES, json.dumps(listed).encode())
 
     def observe(self, row: Export, operation: Operation) -> Seen:

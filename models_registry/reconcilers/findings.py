@@ -10,7 +10,7 @@ from common import audit, events
 from common.actor import Actor
 from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed, wait
 from common.sealed import CannotUnseal
-from models_registry import files, selectors
+from models_registry import blob_store, files, references, selectors
 from models_registry.errors import BlobMissing, SourceNotAllowed
 from models_registry.events import BlobRepaired
 from models_registry.file_manifest import Manifest
@@ -40,7 +40,7 @@ class SetAside(Step[Finding]):
     def act(self, row: Finding, operation: Operation) -> None:
         check_fence(row, operation)
         if row.mark:
-            files.store().quarantine(row.sha256, mark=row.mark)
+            blob_store.store().quarantine(row.sha256, mark=row.mark)
             _remove_directories(row)
 
     def settle(self, row: Finding, seen: None, now: datetime) -> Outcome:
@@ -80,7 +80,7 @@ class Repair(Step[Finding]):
         if found:
             check_fence(row, operation)
             with suppress(BlobMissing):
-                files.store().publish(row.intake_key, Manifest((found[0],)))
+                blob_store.store().publish(row.intake_key, Manifest((found[0],)))
 
     def observe(self, row: Finding, operation: Operation) -> Seen:
         return self._process.seen(operation.at)
@@ -145,14 +145,14 @@ class FindingReconciler(Reconciler[Finding]):
 
 def _remove_directories(row: Finding) -> None:
     """Of the versions that need it. Workers that run keep what they have opened; the next get whole files."""
-    for version in selectors.versions_needing(row.sha256):
-        files.store().dematerialise(version.digest or "")
+    for owner in references.owners_of(row.sha256):
+        blob_store.store().dematerialise(owner.digest)
 
 
 def _is_back(row: Finding, version: Version) -> bool:
     needed = [file for file in files.manifest_of(version).files if file.sha256 == row.sha256]
     try:
-        files.store().check(Manifest(tuple(needed)))
+        blob_store.store().check(Manifest(tuple(needed)))
     except BlobMissing:
         return False
     return True

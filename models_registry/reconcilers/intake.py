@@ -13,7 +13,7 @@ from django.conf import settings
 
 from common import disk
 from common.reconcile import Effect, Operation, Outcome, Step, proceed, wait
-from models_registry import files
+from models_registry import blob_store
 from models_registry.errors import IntakeBusy
 from models_registry.importing.allowance import Allowance
 from models_registry.models import Check, Export, Finding, Version
@@ -61,7 +61,7 @@ class Process:
 
     def note(self, name: str) -> dict[str, Any] | None:
         """A note that it has left in this attempt."""
-        found = files.store().read_note(self._row.intake_key, name)
+        found = blob_store.store().read_note(self._row.intake_key, name)
         if found is None:
             return None
         note: dict[str, Any] = json.loads(found)
@@ -72,7 +72,7 @@ class Process:
 
         One that is not wanted, or that works for an attempt that is over, is asked to stop.
         """
-        store, key = files.store(), self._row.intake_key
+        store, key = blob_store.store(), self._row.intake_key
         if self.note(RESULT) is not None:
             return False
         if store.is_busy(key):
@@ -90,7 +90,7 @@ class Process:
         stack = guardian.present()
         self._start(
             Job(
-                store=files.store().address,
+                store=blob_store.store().address,
                 key=self._row.intake_key,
                 attempt=self._attempt,
                 source=source,
@@ -103,7 +103,7 @@ class Process:
         self._has_launched = True
 
     def seen(self, now: datetime) -> Seen:
-        result, is_busy = self.note(RESULT), files.store().is_busy(self._row.intake_key)
+        result, is_busy = self.note(RESULT), blob_store.store().is_busy(self._row.intake_key)
         is_over = self._row.launches >= MAX_LAUNCHES and not is_busy and not self._has_launched
         is_without_room = disk.is_full()
         return Seen(
@@ -144,14 +144,14 @@ class LetGo(Step[Row]):
     look_every: ClassVar[timedelta] = LOOK_EVERY
 
     def act(self, row: Row, operation: Operation) -> None:
-        store, key = files.store(), row.intake_key
+        store, key = blob_store.store(), row.intake_key
         check_fence(row, operation)
         if store.is_busy(key):
             store.ask_to_stop(key)
             return
         self.keep(row, operation)
         with suppress(IntakeBusy):
-            store.discard(key, is_referenced=files.needed)
+            store.discard(key, is_referenced=blob_store.needed)
         self.let_go_of_directories(row)
         last_words_path(key).unlink(missing_ok=True)
 
@@ -162,7 +162,7 @@ class LetGo(Step[Row]):
         """Of versions, as far as these are not to be served as they are."""
 
     def observe(self, row: Row, operation: Operation) -> bool:
-        return row.intake_key in files.store().intakes()
+        return row.intake_key in blob_store.store().intakes()
 
     def settle(self, row: Row, seen: bool, now: datetime) -> Outcome:
         if seen:

@@ -10,7 +10,7 @@ from accounts.states import Right
 from common import disk
 from common.actor import Actor
 from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed, rest, wait
-from models_registry import files, quotas, vouching
+from models_registry import blob_store, files, quotas, vouching
 from models_registry.errors import BlobMissing, QuotaExceeded, StoreFull
 from models_registry.exemptions import admits_runnable
 from models_registry.facts.summary import storable
@@ -58,7 +58,7 @@ class Copy(Step[Version]):
     def act(self, row: Version, operation: Operation) -> None:
         if not self._process.is_to_be_started(operation.at, is_wanted=not row.is_paused):
             return
-        files.forget_orphans()
+        blob_store.forget_orphans()
         source = source_of(row.source, admits_runnable=admits_runnable(row.model))
         allowance = quotas.allowance_of(row.model.team)
         self._process.start(operation, source, secret=token_of(row.source), allowance=allowance)
@@ -215,12 +215,12 @@ class Publish(Step[Version]):
 
     def act(self, row: Version, operation: Operation) -> None:
         with suppress(BlobMissing):
-            files.store().publish(row.intake_key, files.manifest_of(row))
+            blob_store.store().publish(row.intake_key, files.manifest_of(row))
 
     def observe(self, row: Version, operation: Operation) -> Published | BlobMissing:
         manifest = files.manifest_of(row)
         try:
-            files.store().check(manifest)
+            blob_store.store().check(manifest)
         except BlobMissing as lost:
             return lost
         return Published(manifest.digest, vouching.look(row, manifest))
@@ -246,7 +246,7 @@ class Publish(Step[Version]):
         def write_all() -> None:
             vouching.record(row, seen.signatures, now)
             write()
-            look_for_what_was_lost(row)
+            look_for_what_was_lost(VersionFile.objects.filter(version=row).values("sha256"))
 
         return proceed(save=save, write=write_all)
 
@@ -258,12 +258,12 @@ class LetGoOfVersion(LetGo[Version]):
         """What was verified of a failed sync: the next one need not fetch it again."""
         is_failed = row.state == VersionState.FAILED and row.scan.get("verdict") == NOT_FINISHED
         if is_failed and row.source["kind"] == "hub":
-            files.keep_unreferenced(row.intake_key, since=operation.at)
+            blob_store.keep_unreferenced(row.intake_key, since=operation.at)
 
     def let_go_of_directories(self, row: Version) -> None:
         others = Version.objects.ready().filter(digest=row.digest)
         if row.state == VersionState.DELETED and row.digest and not others.exists():
-            files.store().dematerialise(row.digest)
+            blob_store.store().dematerialise(row.digest)
 
     def settle(self, row: Version, seen: bool, now: datetime) -> Outcome:
         if seen or (row.state == VersionState.READY and row.vouched_at is None):
@@ -278,7 +278,7 @@ class ReadFacts(Step[Version]):
 
     def observe(self, row: Version, operation: Operation) -> dict[str, Any] | NotReadable:
         try:
-            return read_facts(files.store().address, files.manifest_of(row))
+            return read_facts(blob_store.store().address, files.manifest_of(row))
         except NotReadable as error:
             return error
 

@@ -32,13 +32,11 @@ from models_registry.selectors.storage import (
     FindingCard,
     checks,
     collections,
-    damages,
     finding_card,
     finding_cards,
     findings,
     findings_by_state,
     store_now,
-    versions_needing,
 )
 from models_registry.selectors.uploads import (
     ContentCard,
@@ -55,6 +53,7 @@ from models_registry.selectors.versions import (
     any_versions,
     any_versions_mentioning,
     compare_versions,
+    damages,
     importing,
     made_from,
     newest_versions,
@@ -65,6 +64,7 @@ from models_registry.selectors.versions import (
     version_moves,
     version_named,
     versions,
+    versions_needing,
     without_archived,
 )
 

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count, Exists, OuterRef, QuerySet, Sum
+from django.db.models import Count, QuerySet, Sum
 
-from models_registry import files
+from models_registry import blob_store, references
 from models_registry.errors import StoreUnavailable
-from models_registry.models import Check, Collection, Finding, UnreferencedBlob, Version, VersionFile
-from models_registry.selectors.catalogue import without_json
-from models_registry.states import HOLDS_BLOBS, OPEN_FINDINGS, WHOLE
+from models_registry.models import Check, Collection, Finding, UnreferencedBlob
+from models_registry.references import Owner
+from models_registry.states import OPEN_FINDINGS
 from models_registry.store import Look
 
 
@@ -18,7 +18,7 @@ class StoreNow:
     """What the store holds. Sizes in bytes."""
 
     blobs: int
-    """That versions need, each once."""
+    """That are needed, each once."""
     bytes: int
     version_bytes: int
     """Of all versions that need them, each counted in full."""
@@ -41,19 +41,18 @@ class StoreNow:
 
 
 def store_now() -> StoreNow:
-    needed = VersionFile.objects.filter(version__state__in=HOLDS_BLOBS).order_by()
-    once = needed.values("sha256", "size").distinct().aggregate(blobs=Count("*"), bytes=Sum("size"))
+    needed = references.usage()
     waiting = UnreferencedBlob.objects.aggregate(blobs=Count("*"), bytes=Sum("size"))
-    store, problem = files.store(), ""
+    store, problem = blob_store.store(), ""
     look: Look | None = None
     try:
         look = store.look()
     except StoreUnavailable as error:
         problem = str(error)
     return StoreNow(
-        blobs=once["blobs"],
-        bytes=once["bytes"] or 0,
-        version_bytes=needed.aggregate(bytes=Sum("size"))["bytes"] or 0,
+        blobs=needed.blobs,
+        bytes=needed.bytes,
+        version_bytes=needed.all_bytes,
         waiting_blobs=waiting["blobs"],
         waiting_bytes=waiting["bytes"] or 0,
         free_bytes=store.free_bytes(),
@@ -70,31 +69,18 @@ def collections() -> QuerySet[Collection]:
     return Collection.objects.order_by("-pk")
 
 
-def versions_needing(sha256: str) -> QuerySet[Version]:
-    """The versions that a blob belongs to, oldest first."""
-    holding = VersionFile.objects.filter(version=OuterRef("pk"), sha256=sha256)
-    found = Version.objects.filter(Exists(holding), state__in=WHOLE).select_related("model__team")
-    return found.defer("config", "scan").order_by("pk")
-
-
 @dataclass(frozen=True, slots=True)
 class FindingCard:
-    """A finding as lists show it, with the versions that it touches, oldest first."""
+    """A finding as lists show it, with what it touches, oldest first."""
 
     finding: Finding
-    versions: tuple[Version, ...]
+    owners: tuple[Owner, ...]
 
 
 def finding_cards(findings: Sequence[Finding]) -> list[FindingCard]:
     """What lists show of these findings, in their order: one query for any number of them."""
-    damaged = VersionFile.objects.filter(
-        sha256__in={finding.sha256 for finding in findings}, version__state__in=WHOLE
-    )
-    rows = without_json(damaged.select_related("version__model"), "version__")
-    touched: dict[str, dict[int, Version]] = {}
-    for row in rows.order_by("version", "pk"):
-        touched.setdefault(row.sha256, {})[row.version_id] = row.version
-    return [FindingCard(one, tuple(touched.get(one.sha256, {}).values())) for one in findings]
+    touched = references.owners({finding.sha256 for finding in findings})
+    return [FindingCard(one, touched.get(one.sha256, ())) for one in findings]
 
 
 def finding_card(finding: Finding) -> FindingCard:
@@ -115,8 +101,3 @@ def findings_by_state() -> dict[str, int]:
     """How many there are in each open state, none included."""
     counted = Finding.objects.open().order_by().values_list("state").annotate(Count("pk"))
     return dict.fromkeys(map(str, sorted(OPEN_FINDINGS)), 0) | dict(counted)
-
-
-def damages(version: Version) -> list[Finding]:
-    """The open findings about files of the version: while there are any it cannot be released."""
-    return list(Finding.objects.open().about(version))

@@ -19,6 +19,7 @@ from models_registry.facts.tokenizer import Tokenizer, tokenizer_of
 from models_registry.file_manifest import ManifestFile
 from models_registry.models import (
     Alias,
+    Finding,
     Model,
     Version,
     VersionFile,
@@ -28,7 +29,7 @@ from models_registry.models import (
 )
 from models_registry.selectors.catalogue import model_named
 from models_registry.selectors.evaluations import figures
-from models_registry.states import VersionState
+from models_registry.states import WHOLE, VersionState
 from models_registry.uses import uses
 from models_registry.vouching import Standing, shown_standing, signatures_of
 
@@ -254,6 +255,18 @@ def made_from(actor: Actor, version: Version) -> QuerySet[Version]:
 def version_moves(version: Version) -> QuerySet[VersionMove]:
     """The history of its state, oldest first."""
     return VersionMove.objects.filter(version=version).order_by("pk")
+
+
+def versions_needing(sha256: str) -> QuerySet[Version]:
+    """The versions that a blob belongs to, oldest first."""
+    holding = VersionFile.objects.filter(version=OuterRef("pk"), sha256=sha256)
+    found = Version.objects.filter(Exists(holding), state__in=WHOLE).select_related("model__team")
+    return found.defer("config", "scan").order_by("pk")
+
+
+def damages(version: Version) -> list[Finding]:
+    """The open findings about files of the version: while there are any it cannot be released."""
+    return list(files.damages(version))
 
 
 def importing(actor: Actor) -> QuerySet[Version]:

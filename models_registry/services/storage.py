@@ -4,6 +4,7 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from accounts.services import require_everywhere
@@ -12,7 +13,7 @@ from common import audit
 from common.actor import Actor
 from common.reconcile import kernel
 from models_registry.errors import Busy, WrongState
-from models_registry.models import Check, Collection, Finding, Version, VersionFile
+from models_registry.models import Check, Collection, Finding
 from models_registry.models.launched import NOT_LAUNCHED
 from models_registry.services import checks
 from models_registry.states import FindingState
@@ -108,9 +109,8 @@ def retry_repair(*, actor: Actor, finding: Finding, reason: str = "") -> Finding
     return Finding.objects.get(pk=finding.pk)
 
 
-def look_for_what_was_lost(version: Version) -> None:
-    """What a version that is ready now has brought is lost no more. Inside the transaction of its move."""
-    brought = VersionFile.objects.filter(version=version).values("sha256")
+def look_for_what_was_lost(brought: QuerySet[Any, Any]) -> None:
+    """The blobs of these sha256s are in the store now, and lost no more. Inside the caller's transaction."""
     for finding in Finding.objects.filter(state=FindingState.LOST, sha256__in=brought):
         look_again(finding)
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from common.actor import Actor
-from models_registry import files, services
+from models_registry import blob_store, files, services
 from models_registry.models import Finding, HubSource, Version
 from models_registry.reconcilers.checks import CheckReconciler
 from models_registry.reconcilers.findings import FindingReconciler
@@ -58,8 +58,8 @@ def test_a_damaged_file_comes_back_from_the_commit_that_it_came_from(hubs, versi
     lose(hubs, version, path)
     finding = Finding.objects.get()
     assert (finding.state, finding.reason) == ("repaired", "From the source of tiny:v1.")
-    files.store().check(files.manifest_of(version))
-    with files.store().opened(finding.sha256) as content:
+    blob_store.store().check(files.manifest_of(version))
+    with blob_store.store().opened(finding.sha256) as content:
         assert content.read_at(0, content.size) == b.model_files()[path]
     assert hubs.library.store.intakes() == []
     # What the store still has does not come again.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
-from models_registry import files, services
+from models_registry import blob_store, files, services
 from models_registry.errors import NotFetched, OnItsWay, StoreUnavailable
 from models_registry.file_manifest import Manifest
 from models_registry.models import Finding, Version
@@ -132,7 +132,7 @@ def test_the_store_page_says_where_the_store_is_and_that_it_is_out_of_reach(rig,
     assert "There is no bucket nowhere" in shown.content.decode()
     assert api.call("GET", "store/").json()["problem"].startswith("There is no bucket nowhere")
     with pytest.raises(StoreUnavailable):
-        opened_at(files.store().address).intakes()
+        opened_at(blob_store.store().address).intakes()
 
 
 def test_the_importing_process_finds_its_way_to_the_bucket_and_learns_no_other_secret(
@@ -149,7 +149,7 @@ def test_the_importing_process_finds_its_way_to_the_bucket_and_learns_no_other_s
 
     eventually(is_over, every=0.2)
     assert Version.objects.get(pk=version.pk).state == "ready"
-    in_bucket, in_directory = environment(files.store().address), environment("/var/models")
+    in_bucket, in_directory = environment(blob_store.store().address), environment("/var/models")
     assert in_bucket["AWS_SECRET_ACCESS_KEY"] == "test-secret"
     assert not [name for name in in_directory if name.startswith(("AWS_", "SLIPWAY_"))]
     assert "SLIPWAY_SECRET_KEY" not in in_bucket

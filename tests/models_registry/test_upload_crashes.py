@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from common.actor import Actor
 from common.models import Intent
-from models_registry import files, services
+from models_registry import blob_store, files, services
 from models_registry.importing.upload import UploadSource, take_upload
 from models_registry.models import Upload, UploadContent, Version
 from models_registry.store import LocalStore
@@ -142,7 +142,7 @@ def test_what_a_process_left_that_died_before_its_row_was_there_is_removed(libra
     long_ago = (timezone.now() - timedelta(hours=2)).timestamp()
     for directory in (kept, orphan):
         os.utime(directory, (long_ago, long_ago))
-    files.forget_orphans()
+    blob_store.forget_orphans()
     assert not orphan.exists()
     assert young.exists()
     assert kept.exists()
