@@ -10,6 +10,7 @@ class ModelsRegistryConfig(AppConfig):
         from common.pages import search, subjects
         from common.reconcile import kernel, pruning
         from models_registry.finder import find_models
+        from models_registry.hub_sources import Repositories
         from models_registry.pruning import RULES
         from models_registry.reconcilers.checks import CheckReconciler
         from models_registry.reconcilers.collections import CollectionReconciler
@@ -21,9 +22,11 @@ class ModelsRegistryConfig(AppConfig):
         from models_registry.reconcilers.uploads import UploadReconciler
         from models_registry.reconcilers.versions import VersionReconciler
         from models_registry.references import register_references
+        from models_registry.sources import register_source_kind
         from models_registry.stored import UPLOADS, VERSIONS
         from models_registry.stored_exports import EXPORTS
 
+        register_source_kind(Repositories())
         for references in (VERSIONS, UPLOADS, EXPORTS):
             register_references(references)
         kernel.register(VersionReconciler())

@@ -1,33 +1,77 @@
-"""From what a person names to what may be read or written: directories, repositories, other hubs' models."""
+"""What versions are imported from, by kind: directories, uploads, and what apps above have registered."""
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
 
-from common.sentences import listed
-from models_registry import files, names
+from models_registry import files
 from models_registry.errors import SourceNotAllowed
-from models_registry.hub.source import PATIENCE_SECONDS, RepositorySource
-from models_registry.hub.target import RepositoryTarget, SlipwayTarget
 from models_registry.importing.directory import DirectorySource
 from models_registry.importing.upload import UploadSource
-from models_registry.models import Export, Upload
+from models_registry.models import Model, Upload, Version
 from models_registry.paths import printable
-from models_registry.states import HubKind
+from models_registry.states import UploadState
 
 VARIABLE = "SLIPWAY_IMPORT_ROOTS"
-HUB_VARIABLE = "SLIPWAY_HUB_ENDPOINTS"
-EXPORT_VARIABLE = "SLIPWAY_EXPORT_ENDPOINTS"
 MAX_LENGTH = 4_096
-_SCHEMES = {HubKind.HUGGINGFACE: "hf", HubKind.MODELSCOPE: "ms"}
+
+
+class SourceKind(Protocol):
+    """One kind of `Version.source`, which is JSON with `kind`, `uri` and whatever else the kind needs."""
+
+    name: str
+    scheme: str
+    """Of the addresses by which people name such a source."""
+
+    def named(self, model: Model, text: str, *, ignore_patterns: Sequence[str]) -> dict[str, Any]:
+        """The source that a person names for a version of the model. Raises SourceNotAllowed."""
+
+    def still_allowed(self, version: Version) -> dict[str, Any]:
+        """The source of a version, if this server still reads it. Raises SourceNotAllowed."""
+
+    def reading(self, source: dict[str, Any], *, admits_runnable: bool) -> Any:
+        """What the importing process is told; see `contents.identify`."""
+
+    def secret(self, source: dict[str, Any]) -> str:
+        """For reading it; empty: none is needed. Raises CannotUnseal."""
+
+
+_kinds: dict[str, SourceKind] = {}
+
+
+def register_source_kind(kind: SourceKind) -> None:
+    """Let versions be imported from sources of that kind."""
+    _kinds[kind.name] = kind
+
+
+def source_named(model: Model, text: str, *, ignore_patterns: Sequence[str]) -> dict[str, Any]:
+    """What a person names: by its scheme, or a directory. Raises SourceNotAllowed."""
+    scheme = text.strip().partition("://")[0].lower()
+    found = next((kind for kind in _kinds.values() if kind.scheme == scheme), _DIRECTORY)
+    return found.named(model, text, ignore_patterns=ignore_patterns)
+
+
+def readable_source(version: Version) -> dict[str, Any]:
+    """The source of a version, if this server still reads it. Raises SourceNotAllowed."""
+    return _kinds[version.source["kind"]].still_allowed(version)
+
+
+def source_of(source: dict[str, Any], *, admits_runnable: bool) -> Any:
+    """What a version's import reads; see `Version.source` and `contents.identify`."""
+    return _kinds[source["kind"]].reading(source, admits_runnable=admits_runnable)
+
+
+def secret_of(source: dict[str, Any]) -> str:
+    """What the importing process needs to read it. Raises CannotUnseal."""
+    return _kinds[source["kind"]].secret(source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,138 +91,61 @@ class AllowedDirectory:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class AllowedRepository:
-    """A revision of a repository on a hub that the operator allows."""
+class _Directories:
+    """Directories of the server, inside its import roots."""
 
-    endpoint: str
-    repo_id: str
-    revision: str
-    kind: str = HubKind.HUGGINGFACE
+    name = "directory"
+    scheme = "file"
 
-    def as_json(
-        self,
-        *,
-        allow_patterns: Sequence[str],
-        ignore_patterns: Sequence[str],
-        hub_source: int | None,
-        commit: str = "",
-    ) -> dict[str, Any]:
-        """`commit` is what `revision` was found to be; then that is fetched, whatever the branch becomes."""
-        return {
-            "kind": "hub",
-            "hub_kind": str(self.kind),
-            "uri": f"{_SCHEMES[HubKind(self.kind)]}://{self.repo_id}@{self.revision}",
-            "endpoint": self.endpoint,
-            "repo_id": self.repo_id,
-            "revision": self.revision,
-            "commit": commit,
-            "allow_patterns": list(allow_patterns),
-            "ignore_patterns": list(ignore_patterns),
-            "hub_source": hub_source,
-        }
+    def named(self, model: Model, text: str, *, ignore_patterns: Sequence[str]) -> dict[str, Any]:
+        found = allowed_directory(
+            text, roots=settings.SLIPWAY_IMPORT_ROOTS, store=Path(settings.SLIPWAY_STORE_DIR)
+        )
+        return found.as_json(ignore_patterns=ignore_patterns)
+
+    def still_allowed(self, version: Version) -> dict[str, Any]:
+        source = version.source
+        return self.named(version.model, source["uri"], ignore_patterns=source["ignore_patterns"])
+
+    def reading(self, source: dict[str, Any], *, admits_runnable: bool) -> DirectorySource:
+        patterns = tuple(source["ignore_patterns"])
+        return DirectorySource(source["root"], source["path"], patterns, admits_runnable)
+
+    def secret(self, source: dict[str, Any]) -> str:
+        return ""
 
 
-def source_of(
-    source: dict[str, Any], *, admits_runnable: bool
-) -> DirectorySource | RepositorySource | UploadSource:
-    """What a version's import reads; see `Version.source` and `contents.identify`."""
-    if source["kind"] == "upload":
+class _Uploads:
+    """What somebody has sent, part by part; their completion makes versions of them."""
+
+    name = "upload"
+    scheme = "upload"
+
+    def named(self, model: Model, text: str, *, ignore_patterns: Sequence[str]) -> dict[str, Any]:
+        """Refused: an upload becomes a version when it is completed, see `services.complete_upload`."""
+        return _DIRECTORY.named(model, text, ignore_patterns=ignore_patterns)
+
+    def still_allowed(self, version: Version) -> dict[str, Any]:
+        source: dict[str, Any] = version.source
+        if not open_upload_of(source).exists():
+            raise SourceNotAllowed(
+                _("What was uploaded for %(version)s is gone. Push it again.") % {"version": version}
+            )
+        return source
+
+    def reading(self, source: dict[str, Any], *, admits_runnable: bool) -> UploadSource:
         upload = Upload.objects.get(pk=source["upload"])
         return UploadSource(
             str(files.spool_of(upload).directory), upload.part_bytes, admits_runnable=admits_runnable
         )
-    if source["kind"] == "hub":
-        return RepositorySource(
-            endpoint=source["endpoint"],
-            repo_id=source["repo_id"],
-            revision=source["commit"] or source["revision"],
-            allow_patterns=tuple(source["allow_patterns"]),
-            ignore_patterns=tuple(source["ignore_patterns"]),
-            trusted_hosts=trusted_hosts(),
-            patience_seconds=PATIENCE_SECONDS,
-            admits_runnable=admits_runnable,
-            # Versions from before there was another kind do not name theirs.
-            kind=source.get("hub_kind", HubKind.HUGGINGFACE),
-        )
-    patterns = tuple(source["ignore_patterns"])
-    return DirectorySource(source["root"], source["path"], patterns, admits_runnable)
+
+    def secret(self, source: dict[str, Any]) -> str:
+        return ""
 
 
-def check_endpoint(endpoint: str) -> str:
-    """`endpoint` without a slash at its end, if the operator allows it. Raises SourceNotAllowed."""
-    return _checked(endpoint, settings.SLIPWAY_HUB_ENDPOINTS, _READ)
-
-
-def check_export_endpoint(endpoint: str) -> str:
-    """Like `check_endpoint`, for where versions may go."""
-    return _checked(endpoint, settings.SLIPWAY_EXPORT_ENDPOINTS, _EXPORT)
-
-
-_READ = (
-    HUB_VARIABLE,
-    gettext_noop("This server does not read from %(hub)s. It reads from the hubs of %(variable)s: %(hubs)s."),
-)
-_EXPORT = (
-    EXPORT_VARIABLE,
-    gettext_noop("This server does not export to %(hub)s. It exports to the hubs of %(variable)s: %(hubs)s."),
-)
-
-
-def _checked(endpoint: str, allowed: Sequence[str], refusal: tuple[str, str]) -> str:
-    plain, (variable, sentence) = endpoint.strip().rstrip("/"), refusal
-    if plain not in allowed:
-        hubs = listed(allowed) or _("none")
-        raise SourceNotAllowed(
-            _(sentence) % {"hub": printable(plain)[:200], "variable": variable, "hubs": hubs}
-        )
-    return plain
-
-
-def export_target(export: Export) -> RepositoryTarget | SlipwayTarget:
-    """Where an export goes, and the words of its commit."""
-    digest = export.version.digest or ""
-    if export.is_to_slipway:
-        return SlipwayTarget(
-            endpoint=export.endpoint,
-            model=export.repo_id,
-            message=export.version.message
-            or _("%(version)s of %(slipway_public_url)s")
-            % {"version": export.version, "slipway_public_url": settings.SLIPWAY_PUBLIC_URL},
-            origin=f"{settings.SLIPWAY_PUBLIC_URL} {export.version}"[:300],
-            lineage={"exported_from": f"{settings.SLIPWAY_PUBLIC_URL} {export.version} sha256:{digest}"},
-            task=export.version.model.task,
-            creates=export.creates,
-            trusted_hosts=_hosts_of(settings.SLIPWAY_EXPORT_ENDPOINTS),
-            patience_seconds=PATIENCE_SECONDS,
-        )
-    marker = f"Slipway-Export: {export.key}"  # untranslated
-    return RepositoryTarget(
-        endpoint=export.endpoint,
-        repo_id=export.repo_id,
-        branch=export.branch,
-        title=f"{export.version} (sha256:{digest[:12]})",
-        description=_("Version: %(version)s\nDigest: sha256:%(digest)s\n%(marker)s")
-        % {"version": export.version, "digest": digest, "marker": marker},
-        marker=marker,
-        creates=export.creates,
-        is_private=export.is_private,
-        trusted_hosts=_hosts_of(settings.SLIPWAY_EXPORT_ENDPOINTS),
-        patience_seconds=PATIENCE_SECONDS,
-    )
-
-
-def trusted_hosts() -> tuple[str, ...]:
-    """`name:port` of the hubs that the operator names."""
-    return _hosts_of(settings.SLIPWAY_HUB_ENDPOINTS)
-
-
-def _hosts_of(endpoints: Sequence[str]) -> tuple[str, ...]:
-    addresses = [urlsplit(endpoint) for endpoint in endpoints]
-    return tuple(
-        f"{address.hostname}:{address.port or (443 if address.scheme == 'https' else 80)}"
-        for address in addresses
-    )
+def open_upload_of(source: Mapping[str, Any]) -> QuerySet[Upload]:
+    """The upload that a version was made of, if what came is still there and nothing is made of it."""
+    return Upload.objects.filter(pk=source["upload"], state=UploadState.OPEN)
 
 
 def upload_named(source: str) -> int | None:
@@ -191,24 +158,6 @@ def upload_named(source: str) -> int | None:
             _("An upload is named upload://<id>, with the id that its beginning answered.")
         )
     return int(number)
-
-
-def is_repository(source: str) -> bool:
-    return source.strip().lower().startswith("hf://")
-
-
-def repository_named(source: str) -> AllowedRepository:
-    """The repository of `hf://org/name@revision` on the default hub. Raises SourceNotAllowed."""
-    repo_id, at, revision = source.strip()[len("hf://") :].partition("@")
-    if not settings.SLIPWAY_HUB_ENDPOINTS:
-        raise SourceNotAllowed(
-            _("This server reads from no hub: %(hub_variable)s is empty.") % {"hub_variable": HUB_VARIABLE}
-        )
-    if not names.REPOSITORY.fullmatch(repo_id) or (at and not names.REVISION.fullmatch(revision)):
-        raise SourceNotAllowed(
-            _("A repository is named hf://org/name@revision, such as hf://acme/tiny@main.")
-        )
-    return AllowedRepository(settings.SLIPWAY_HUB_ENDPOINTS[0], repo_id, revision or "main")
 
 
 def allowed_directory(source: str, *, roots: Sequence[Path], store: Path) -> AllowedDirectory:
@@ -275,3 +224,8 @@ def _decodes(quoted: str) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+_DIRECTORY = _Directories()
+register_source_kind(_DIRECTORY)
+register_source_kind(_Uploads())

@@ -14,6 +14,7 @@ from common.sealed import CannotUnseal
 from models_registry import blob_store, files
 from models_registry.errors import IntakeBusy, SourceNotAllowed
 from models_registry.events import VersionExported
+from models_registry.export_targets import check_export_endpoint, export_target
 from models_registry.hub.sending import ExportResult
 from models_registry.models import Export
 from models_registry.patterns import matching
@@ -23,7 +24,6 @@ from models_registry.reconcilers.fence import check_fence
 from models_registry.reconcilers.intake import LOOK_EVERY, LetGo, Process, Start, launch
 from models_registry.reconcilers.moves import moved
 from models_registry.services import exports
-from models_registry.sources import check_export_endpoint, export_target
 from models_registry.states import EXPORT_MOVES, OPEN_EXPORTS, ExportState
 
 ACTOR = Actor.system("exporter")

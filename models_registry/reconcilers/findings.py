@@ -22,9 +22,7 @@ from models_registry.processes.job import RESULT
 from models_registry.reconcilers.fence import check_fence
 from models_registry.reconcilers.intake import LOOK_EVERY, LetGo, Process, Seen, Start, launch
 from models_registry.reconcilers.moves import moved
-from models_registry.services import versions
-from models_registry.services.hubs import token_of
-from models_registry.sources import source_of
+from models_registry.sources import readable_source, secret_of, source_of
 from models_registry.states import FINDING_MOVES, OPEN_FINDINGS, FindingState
 
 ACTOR = Actor.system("store check")
@@ -68,8 +66,8 @@ class Repair(Step[Finding]):
         if self._result is None:
             try:
                 # What was let in once may come back, whatever holds by now.
-                source = source_of(versions.readable_source(self._version), admits_runnable=True)
-                secret = token_of(self._version.source)
+                source = source_of(readable_source(self._version), admits_runnable=True)
+                secret = secret_of(self._version.source)
             except (SourceNotAllowed, CannotUnseal) as error:
                 self._why_not = str(error)
                 return

@@ -13,10 +13,10 @@ from common.reconcile import Operation, Outcome, Reconciler, Step, lane_at, proc
 from common.sealed import CannotUnseal
 from models_registry.hub.base import HubError, HubUnreachable, NameUnresolved, RateLimited
 from models_registry.hub.kinds import hub_at
+from models_registry.hub_sources import AllowedRepository, token_of, trusted_hosts
 from models_registry.models import HubSource, HubSync, Version
 from models_registry.reconcilers.moves import moved
 from models_registry.services import hubs, versions
-from models_registry.sources import AllowedRepository, trusted_hosts
 from models_registry.states import FETCHING_SYNCS, OPEN_SYNCS, SYNC_MOVES, SyncState, VersionState
 
 ACTOR = Actor.system("hub sync")
@@ -94,7 +94,7 @@ class Resolve(Step[HubSync]):
     def observe(self, row: HubSync, operation: Operation) -> Answer:
         source = row.source
         try:
-            token = hubs.token_of({"hub_source": source.pk})
+            token = token_of({"hub_source": source.pk})
             hub = hub_at(source.endpoint, kind=source.kind, token=token, trusted_hosts=trusted_hosts())
             commit = hub.commit_of(source.repo_id, source.ref)
         except (HubError, CannotUnseal) as error:

@@ -20,9 +20,8 @@ from models_registry.moves import moved, point_at_newest
 from models_registry.processes.rereader import NotReadable, read_facts
 from models_registry.reconcilers import intake
 from models_registry.reconcilers.intake import LOOK_EVERY, LetGo, Process, Start, launch
-from models_registry.services.hubs import token_of
 from models_registry.services.storage import look_for_what_was_lost
-from models_registry.sources import source_of
+from models_registry.sources import secret_of, source_of
 from models_registry.states import VersionState
 
 logger = logging.getLogger(__name__)
@@ -61,7 +60,7 @@ class Copy(Step[Version]):
         blob_store.forget_orphans()
         source = source_of(row.source, admits_runnable=admits_runnable(row.model))
         allowance = quotas.allowance_of(row.model.team)
-        self._process.start(operation, source, secret=token_of(row.source), allowance=allowance)
+        self._process.start(operation, source, secret=secret_of(row.source), allowance=allowance)
 
     def observe(self, row: Version, operation: Operation) -> Seen:
         process = self._process.seen(operation.at)

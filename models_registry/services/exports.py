@@ -18,10 +18,10 @@ from common.reconcile import kernel
 from common.sealed import unseal
 from models_registry import names, selectors
 from models_registry.errors import Busy, SourceNotAllowed, WrongState
+from models_registry.export_targets import EXPORT_VARIABLE, check_export_endpoint
 from models_registry.models import Export, Version, VersionFile
 from models_registry.patterns import matching
 from models_registry.services import checks
-from models_registry.sources import EXPORT_VARIABLE, check_export_endpoint
 from models_registry.states import EXPORT_MOVES, ExportKind, ExportState, VersionState
 
 PURPOSE = "export"

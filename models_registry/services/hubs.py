@@ -14,18 +14,15 @@ from common import audit
 from common.actor import Actor
 from common.errors import Invalid, SlipwayError
 from common.reconcile import kernel
-from common.sealed import unseal
 from models_registry import names
 from models_registry.errors import InUse, SourceNotAllowed, SourceTaken, WrongState
+from models_registry.hub_sources import HUB_VARIABLE, PURPOSE, check_endpoint
 from models_registry.models import HubSource, HubSync, Model, Version
 from models_registry.models.hubs import FORGOTTEN
 from models_registry.onward import onward
 from models_registry.services import checks, versions
-from models_registry.sources import HUB_VARIABLE, check_endpoint
 from models_registry.states import DEFAULT_BRANCHES, SYNC_MOVES, Cause, HubKind, SyncState, VersionState
 
-PURPOSE = "hub"
-"""Of `common.sealed`, for tokens."""
 OF_THE_TOKEN = (Cause.BAD_TOKEN, Cause.NO_REPOSITORY, Cause.GATED)
 """What another token may mend."""
 SHORTEST_EVERY_SECONDS, LONGEST_EVERY_SECONDS = 300, 90 * 86_400
@@ -286,15 +283,6 @@ def _told(source: HubSource) -> dict[str, Any]:
     fields = ("endpoint", "kind", "repo_id", "ref", "allow_patterns", "ignore_patterns", "every_seconds",
               "release_to", "release_plan")  # fmt: skip
     return {**{field: getattr(source, field) for field in fields}, "has_token": source.has_token}
-
-
-def token_of(source: dict[str, Any]) -> str:
-    """The token for what `Version.source` names; empty: none. Raises CannotUnseal."""
-    sealed = ""
-    if source.get("hub_source") is not None:
-        found = HubSource.objects.filter(pk=source["hub_source"])
-        sealed = found.values_list("sealed_token", flat=True).first() or ""
-    return unseal(sealed, purpose=PURPOSE) if sealed else ""
 
 
 def hand_on(source: HubSource, version: Version) -> str:

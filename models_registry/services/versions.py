@@ -1,11 +1,8 @@
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Max, QuerySet
+from django.db.models import F, Max
 from django.utils.translation import gettext as _
 
 from accounts.services import require
@@ -18,19 +15,13 @@ from models_registry import moves, names, selectors
 from models_registry.errors import (
     InUse,
     NameTaken,
-    SourceNotAllowed,
     UnknownModel,
     UnknownVersion,
     WrongState,
 )
-from models_registry.models import Alias, HubSource, Model, Upload, Version
+from models_registry.models import Alias, Model, Version
 from models_registry.services import checks
-from models_registry.sources import (
-    allowed_directory,
-    check_endpoint,
-    is_repository,
-    repository_named,
-)
+from models_registry.sources import open_upload_of, readable_source, source_named
 from models_registry.states import UploadState, VersionState
 from models_registry.uses import uses
 
@@ -59,7 +50,8 @@ def import_version(
     Raises NotAllowed, SourceNotAllowed, InvalidName, Invalid, NameTaken, UnknownModel.
     """
     require(actor, Right.MODELS_WRITE, model.team)
-    told = _source(model, source, ignore_patterns)
+    patterns = checks.patterns("ignore_patterns", ignore_patterns)
+    told = source_named(model, source, ignore_patterns=patterns)
     row = described(actor=actor, model=model, source=told, message=message, lineage=lineage)
     return begin(row, actor=actor, version=version)
 
@@ -131,43 +123,6 @@ def _parent(actor: Actor, model: Model, named: Any) -> Version | None:
         raise Invalid(fields={"lineage": [_("parent: %(error)s") % {"error": error}]}) from None
 
 
-def _source(model: Model, source: str, ignore_patterns: Sequence[str]) -> dict[str, Any]:
-    patterns = checks.patterns("ignore_patterns", ignore_patterns)
-    if is_repository(source):
-        named = repository_named(source)
-        # A source of the model tells where the repository lies, and has the token for it.
-        known = HubSource.objects.live().filter(model=model, repo_id=named.repo_id).order_by("pk").first()
-        if known:
-            named = replace(named, endpoint=known.endpoint, kind=known.kind)
-        return named.as_json(
-            allow_patterns=(), ignore_patterns=patterns, hub_source=known.pk if known else None
-        )
-    allowed = allowed_directory(
-        source, roots=settings.SLIPWAY_IMPORT_ROOTS, store=Path(settings.SLIPWAY_STORE_DIR)
-    )
-    return allowed.as_json(ignore_patterns=patterns)
-
-
-def readable_source(version: Version) -> dict[str, Any]:
-    """The source of a version, if this server still reads it. Raises SourceNotAllowed."""
-    source: dict[str, Any] = version.source
-    if source["kind"] == "hub":
-        check_endpoint(source["endpoint"])
-        return source
-    if source["kind"] == "upload":
-        if not _upload_of(source).exists():
-            raise SourceNotAllowed(
-                _("What was uploaded for %(version)s is gone. Push it again.") % {"version": version}
-            )
-        return source
-    return _source(version.model, source["uri"], source["ignore_patterns"])
-
-
-def _upload_of(source: Mapping[str, Any]) -> QuerySet[Upload]:
-    """The upload that a version was made of, if what came is still there and nothing is made of it."""
-    return Upload.objects.filter(pk=source["upload"], state=UploadState.OPEN)
-
-
 def retry_import(*, actor: Actor, version: Version, reason: str = "") -> Version:
     """Import the same source again under the same name; a paused import goes on with what it has.
 
@@ -208,7 +163,7 @@ def again(version: Version, *, actor: Actor, source: dict[str, Any], reason: str
 
 def _take_up(source: Mapping[str, Any]) -> None:
     """Let the upload follow its version again. Raises WrongState."""
-    upload = _upload_of(source).first()
+    upload = open_upload_of(source).first()
     begun = {"state": UploadState.IMPORTING, "reason": ""}
     if upload is None or not kernel.interrupt(upload, where={"state": UploadState.OPEN}, **begun):
         raise WrongState(_("The upload has just changed its state. Look again."))

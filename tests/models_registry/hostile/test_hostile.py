@@ -10,10 +10,10 @@ from models_registry.errors import FilesRefused, Refused, SourceNotAllowed
 from models_registry.file_manifest import ManifestFile, manifest_of
 from models_registry.hub.base import HubError
 from models_registry.hub.connection import Connection
+from models_registry.hub_sources import check_endpoint
 from models_registry.importing.directory import DirectorySource, import_directory
 from models_registry.models import Upload
 from models_registry.paths import check_file_path
-from models_registry.sources import check_endpoint
 from models_registry.store import LocalStore
 from tests.models_registry import builders as b
 from tests.models_registry.hostile.addresses import ENDPOINTS, INWARD, REDIRECTS
