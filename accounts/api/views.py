@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from accounts import actors, selectors, services
 from accounts.api import serializers
+from accounts.api.shared import TEAM
 from accounts.models import ApiToken, Membership, Team, User
 from accounts.states import Right
 from accounts.token_presets import PRESETS
@@ -85,7 +86,6 @@ class Teams(Listed, Created, Read, Changed, Deleted):
         services.delete_team(actor=self.actor, team=instance, expected=expected, reason=reason)
 
 
-TEAM = OpenApiParameter("team", OpenApiTypes.STR, OpenApiParameter.PATH, description="Name of the team.")
 USERNAME = OpenApiParameter("username", OpenApiTypes.STR, OpenApiParameter.PATH)
 
 

@@ -183,7 +183,6 @@ VERSION_DETAIL = VERSION | {
     ],
 }
 TAGGING = {"add": ["evaluated"], "remove": ["candidate"], "reason": "The evaluation is through."}
-REASON = {"reason": "The disk was full; it is not any more."}
 ALIAS = {
     "name": "production",
     "model": "tiny-llama",

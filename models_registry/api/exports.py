@@ -11,7 +11,9 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.api.shared import events_of
 from common.api.examples import example
+from common.api.rows import EVENTS, ProgressSerializer, ReasonSerializer, StuckField
 from common.api.streams import ServerEvent
 from common.api.views import Created, Listed, Read
 from common.audit import MAX_REASON
@@ -19,8 +21,6 @@ from common.errors import Invalid
 from models_registry import selectors, services
 from models_registry.api import export_examples as examples
 from models_registry.api.hubs import patterns_field
-from models_registry.api.serializers import ProgressSerializer, ReasonSerializer, StuckField
-from models_registry.api.views import EVENTS, events_of
 from models_registry.errors import UnknownModel, UnknownVersion
 from models_registry.models import Export
 from models_registry.services.checks import MAX_TOKEN

@@ -13,14 +13,14 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.api.shared import events_of
 from common.api.examples import example
+from common.api.rows import EVENTS, ProgressSerializer, ReasonSerializer, Shown, StuckField
 from common.api.streams import ServerEvent
 from common.api.views import Changed, Created, Deleted, Listed, Read
 from common.errors import Invalid
 from models_registry import selectors, services
 from models_registry.api import examples
-from models_registry.api.serializers import ProgressSerializer, ReasonSerializer, StuckField
-from models_registry.api.views import EVENTS, Shown, events_of
 from models_registry.errors import UnknownModel
 from models_registry.models import HubSource, HubSync
 from models_registry.selectors import HubSourceCard
@@ -198,6 +198,7 @@ class HubSources(Shown, Listed, Created, Read, Changed, Deleted):
     """Repositories on hubs that versions of a model come from."""
 
     queryset = HubSource.objects.all()
+    cards: ClassVar = {HubSource: selectors.hub_source_card}
     serializer_class = HubSourceSerializer
     inputs = {"create": NewHubSourceSerializer, "partial_update": HubSourceChangeSerializer}
     outputs: ClassVar = {"sync": HubSyncSerializer}

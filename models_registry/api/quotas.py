@@ -9,6 +9,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 
 from accounts import selectors as accounts
+from accounts.api.shared import TEAM
 from accounts.models import Team
 from accounts.states import Right
 from common.api.examples import example
@@ -17,7 +18,6 @@ from common.audit import MAX_REASON
 from models_registry import quotas, services
 from models_registry.api import upload_examples as examples
 from models_registry.api.store import OfStore
-from models_registry.api.views import TEAM
 from models_registry.quotas import TeamStorage
 
 

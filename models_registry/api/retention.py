@@ -11,11 +11,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from common.api.examples import example
+from common.api.rows import ReasonSerializer, StuckField
 from common.api.views import Deleted, Put, Read
 from common.audit import MAX_REASON
 from models_registry import selectors, services
 from models_registry.api import examples
-from models_registry.api.serializers import ReasonSerializer, StuckField
 from models_registry.api.views import MODEL, OfModel
 from models_registry.errors import UnknownRule
 from models_registry.models import RetentionRule

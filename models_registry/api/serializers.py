@@ -1,10 +1,10 @@
-from collections.abc import Callable
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from common.api.examples import example
+from common.api.rows import ProgressSerializer, StuckField
 from common.audit import MAX_REASON
 from models_registry import selectors
 from models_registry.api import examples
@@ -12,28 +12,12 @@ from models_registry.api.facts import FactsSerializer
 from models_registry.models import (
     Alias,
     AliasMove,
-    Finding,
-    HubSource,
-    Model,
-    Upload,
     Version,
     VersionSignature,
 )
 from models_registry.selectors import ModelCard, VersionCard
 from models_registry.states import SignatureOrigin, SignatureVerdict, VersionState
 from models_registry.vouching import STANDINGS
-
-
-class StuckField(serializers.CharField):
-    """Of a row that the kernel keeps, which `source` names."""
-
-    def __init__(
-        self, *, source: str = "*", help_text: str = "Reason why it is stuck; empty: it is not."
-    ) -> None:
-        super().__init__(source=source, help_text=help_text, read_only=True)
-
-    def to_representation(self, row: Any) -> str:
-        return row.last_error if row.stuck_at else ""
 
 
 class LatestVersionSerializer(serializers.Serializer[Version]):
@@ -119,15 +103,6 @@ class ModelChangeSerializer(serializers.Serializer[Any]):
     protected_aliases = serializers.ListField(
         child=serializers.CharField(max_length=63), required=False, help_text="Replaces the current ones."
     )
-
-
-class ProgressSerializer(serializers.Serializer[Version]):
-    bytes_done = serializers.IntegerField()
-    bytes_total = serializers.IntegerField()
-    files_done = serializers.IntegerField()
-    files_total = serializers.IntegerField()
-    bytes_per_second = serializers.IntegerField(help_text="Current transfer rate; 0 while stalled.")
-    seconds_left = serializers.FloatField(allow_null=True)
 
 
 class SourceSerializer(serializers.Serializer[Any]):
@@ -321,11 +296,6 @@ class NewVersionSerializer(serializers.Serializer[Any]):
     )
 
 
-@example(examples.REASON)
-class ReasonSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=MAX_REASON, required=False, allow_blank=True)
-
-
 @example(examples.TAGGING)
 class TaggingSerializer(serializers.Serializer[Any]):
     add = serializers.ListField(child=serializers.CharField(max_length=63), required=False, max_length=50)
@@ -383,18 +353,3 @@ class FigureSerializer(serializers.Serializer[Any]):
     by = serializers.CharField(help_text="Who recorded it; empty: from the model card.")
     at = serializers.DateTimeField(allow_null=True)
     link = serializers.CharField()
-
-
-_CARDS: dict[type[Any], Callable[[Any], Any]] = {
-    Model: selectors.card,
-    Version: selectors.version_card,
-    HubSource: selectors.hub_source_card,
-    Upload: selectors.upload_card,
-    Finding: selectors.finding_card,
-}
-
-
-def card_of(row: Any) -> Any:
-    """What serializers show of a row: its card, if it has one."""
-    card = _CARDS.get(type(row))
-    return card(row) if card else row

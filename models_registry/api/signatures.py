@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts import selectors as accounts
+from accounts.api.shared import TEAM
 from accounts.models import Team
 from accounts.states import Right
 from common.api.examples import example
@@ -20,7 +21,6 @@ from common.api.views import Created, Endpoint, Listed, Put, Read
 from common.audit import MAX_REASON
 from models_registry import services, vouching
 from models_registry.api import trust_examples as examples
-from models_registry.api.views import TEAM
 from models_registry.errors import CannotSign
 from models_registry.models import SignaturePolicy, TrustedKey
 from models_registry.signing.keys import MAX_PEM

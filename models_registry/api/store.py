@@ -1,6 +1,6 @@
 """The store over REST: for administrators of the installation, since all teams share it."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db.models import QuerySet
@@ -13,12 +13,11 @@ from rest_framework.response import Response
 from accounts.services import require_everywhere
 from accounts.states import Right
 from common.api.examples import example
+from common.api.rows import ReasonSerializer, Shown, StuckField
 from common.api.views import Created, Endpoint, Listed, Read
 from common.audit import MAX_REASON
 from models_registry import selectors, services
 from models_registry.api import examples
-from models_registry.api.serializers import ReasonSerializer, StuckField
-from models_registry.api.views import Shown
 from models_registry.models import Check, Collection, Finding
 from models_registry.selectors import FindingCard
 from models_registry.services.storage import MOST_GRACE_HOURS
@@ -190,6 +189,7 @@ class Findings(Shown, OfStore, Listed, Read):
     """Blobs that checks found damaged or missing, the versions that need them, and their repair."""
 
     queryset = Finding.objects.all()
+    cards: ClassVar = {Finding: selectors.finding_card}
     serializer_class = FindingSerializer
     inputs = {"retry": ReasonSerializer}
     filterset_fields = ("state",)

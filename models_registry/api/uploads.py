@@ -17,13 +17,14 @@ from rest_framework.response import Response
 
 from common.api.examples import example
 from common.api.json import JSONParser
+from common.api.rows import ReasonSerializer, Shown, StuckField
 from common.api.views import Created, Listed, Read
 from models_registry import selectors, services
 from models_registry.api import upload_examples as examples
-from models_registry.api.serializers import ReasonSerializer, StuckField, VersionDetailSerializer
-from models_registry.api.views import MODEL, OfModel, Shown
+from models_registry.api.serializers import VersionDetailSerializer
+from models_registry.api.views import MODEL, OfModel
 from models_registry.errors import PartRefused
-from models_registry.models import Upload
+from models_registry.models import Upload, Version
 from models_registry.reconcilers.uploads import EXPIRES_AFTER
 from models_registry.selectors import ContentCard, UploadCard
 from models_registry.services.uploads import MAX_ORIGIN, REQUEST_BYTES
@@ -139,6 +140,7 @@ class Uploads(Shown, OfModel, Listed, Created, Read):
     """Files on their way from somebody's machine to a model."""
 
     queryset = Upload.objects.all()
+    cards: ClassVar = {Upload: selectors.upload_card, Version: selectors.version_card}
     serializer_class = UploadSerializer
     inputs = {
         "create": NewUploadSerializer,
@@ -234,6 +236,7 @@ class AnyUploads(Shown, Listed):
     """Files on their way to any model that you may see."""
 
     queryset = Upload.objects.all()
+    cards: ClassVar = {Upload: selectors.upload_card}
     serializer_class = UploadSerializer
     filterset_class = UploadFilter
     sort = ("-pk",)

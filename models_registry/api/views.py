@@ -1,5 +1,3 @@
-from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
@@ -11,12 +9,12 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.serializers import BaseSerializer
 
 from accounts import selectors as accounts
-from accounts.actors import again
+from accounts.api.shared import events_of
 from accounts.states import Right
-from common.api.streams import ServerEvent, events_response
+from common.api.rows import EVENTS, ReasonSerializer, Shown
+from common.api.streams import ServerEvent
 from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Read
 from common.errors import Invalid, Missing
 from models_registry import selectors, services, vouching
@@ -24,7 +22,7 @@ from models_registry.api import serializers
 from models_registry.api.comparison import ComparisonSerializer, comparison_shown
 from models_registry.errors import SourceNotAllowed
 from models_registry.filters import AnyVersionFilter, ModelFilter, VersionFilter
-from models_registry.models import Export, HubSync, Model, Version
+from models_registry.models import Model, Version
 from models_registry.signing import bundles
 from models_registry.sources import upload_named
 from models_registry.states import SignatureOrigin, VersionState
@@ -36,38 +34,13 @@ VERSION = OpenApiParameter(
     OpenApiParameter.PATH,
     description="Version name, such as `v3`, or at least 12 hex digits of its digest.",
 )
-TEAM = OpenApiParameter("team", OpenApiTypes.STR, OpenApiParameter.PATH, description="Name of the team.")
-EVENTS = {(200, "text/event-stream"): OpenApiResponse(OpenApiTypes.STR, description="Server-sent events.")}
-
-
-def events_of(
-    row: Version | HubSync | Export,
-    endpoint: Endpoint,
-    *,
-    read: Callable[[int, str], Sequence[ServerEvent]],
-) -> HttpResponseBase:
-    """What `read` tells of the row by its id, see `common.api.streams`, as long as the actor may see it."""
-    actor, rows = endpoint.actor, type(row).objects
-
-    def may_go_on() -> bool:
-        return rows.for_actor(again(actor)).filter(pk=row.pk).exists()
-
-    return events_response(endpoint.request._request, read=partial(read, row.pk), may_go_on=may_go_on)
-
-
-class Shown(Endpoint):
-    """Rows are shown as cards: with what belongs to them, read for a whole page at once."""
-
-    def get_serializer(self, *args: Any, **kwargs: Any) -> BaseSerializer[Any]:
-        if args and not kwargs.get("many"):
-            args = (serializers.card_of(args[0]), *args[1:])
-        return super().get_serializer(*args, **kwargs)
 
 
 class Models(Shown, Listed, Created, Read, Changed, Deleted):
     """Models: what a team owns and releases, version by version."""
 
     queryset = Model.objects.all()
+    cards: ClassVar = {Model: selectors.card}
     serializer_class = serializers.ModelSerializer
     inputs = {
         "create": serializers.NewModelSerializer,
@@ -116,14 +89,15 @@ class VersionActions(Shown, OfModel, Read, Deleted):
     """One version of a model."""
 
     queryset = Version.objects.all()
+    cards: ClassVar = {Version: selectors.version_card}
     serializer_class = serializers.VersionDetailSerializer
     inputs = {
-        "retry": serializers.ReasonSerializer,
-        "cancel": serializers.ReasonSerializer,
-        "archive": serializers.ReasonSerializer,
-        "restore": serializers.ReasonSerializer,
+        "retry": ReasonSerializer,
+        "cancel": ReasonSerializer,
+        "archive": ReasonSerializer,
+        "restore": ReasonSerializer,
         "tags": serializers.TaggingSerializer,
-        "verify": serializers.ReasonSerializer,
+        "verify": ReasonSerializer,
     }
     lookup_field = "name"
     lookup_url_kwarg = "version"
@@ -254,6 +228,7 @@ class AnyVersions(Shown, Listed):
     """The versions of all models that you may see, newest first."""
 
     queryset = Version.objects.all()
+    cards: ClassVar = {Version: selectors.version_card}
     serializer_class = serializers.VersionSerializer
     filterset_class = AnyVersionFilter
     sort = ("-pk",)
