@@ -16,7 +16,10 @@ from controlplane import webhook_events
 from controlplane.changes import show_changes
 from gateway import services as gateway
 from gateway.errors import GatewayError
-from models_registry.events import BlobRepaired
+from models_registry import services as registry
+from models_registry.events import BlobRepaired, KeyTrusted, ModelDeleted
+from models_registry.models import TrustedKey
+from models_registry.services.signature_verification import verify_by
 from releases import selectors as releases
 from releases.events import ReleaseMoved, ServiceChanged
 
@@ -32,6 +35,8 @@ def connect() -> None:
     subscribe(ReleaseMoved, show_release)
     subscribe(ServiceChanged, show_service)
     subscribe(Recorded, show_changes)
+    witness(ModelDeleted, forget_sources)
+    witness(KeyTrusted, verify_signatures)
     webhook_events.declare_all()
     for event_type, announce in webhook_events.ANNOUNCED.items():
         witness(event_type, announce)
@@ -59,6 +64,16 @@ def show_workers(event: WorkersChanged) -> None:
 def lay_out_repaired(event: BlobRepaired) -> None:
     """At once, so that a worker that restarts finds its files; one that did not find them asks for them."""
     lay_out_again(event.sha256)
+
+
+def forget_sources(event: ModelDeleted) -> None:
+    """In the same transaction: no secret outlives the model."""
+    registry.forget_hub_sources(event.model_id)
+
+
+def verify_signatures(event: KeyTrusted) -> None:
+    """In the same transaction: what the key has signed is to be found out."""
+    verify_by(TrustedKey.objects.get(pk=event.key_id))
 
 
 def show_release(event: ReleaseMoved) -> None:

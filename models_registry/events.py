@@ -81,3 +81,10 @@ class AliasMoved:
     from_version_id: int | None
     to_version_id: int | None
     move_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTrusted:
+    """A team trusts a key, from now on."""
+
+    key_id: int

@@ -3,28 +3,21 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
-from django.conf import settings
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
-from accounts.models import Team
-from accounts.states import Right
-from common.actor import Actor
 from common.prepared import Ids, prepared
 from models_registry import blob_store, files
-from models_registry.errors import BadSignature, BlobMissing, CannotSign, SignatureNotTrusted, Unsigned
+from models_registry.errors import BlobMissing, CannotSign, SignatureNotTrusted, Unsigned
 from models_registry.file_manifest import Manifest
-from models_registry.models import SignaturePolicy, TrustedKey, Version, VersionSignature
-from models_registry.signing import bundles, keys, signers
+from models_registry.models import TrustedKey, Version, VersionSignature
+from models_registry.signature_policy import Standing, demand_of, keys_of, public_keys_of, signer, standing
+from models_registry.signing import bundles
 from models_registry.signing.bundles import Verdict
 from models_registry.signing.keys import PublicKey
-from models_registry.signing.signers import Signer
 from models_registry.signing.statements import SIGNATURE_PATH
 from models_registry.states import SignatureDemand, SignatureOrigin, SignatureVerdict
-
-STANDINGS = ("trusted", "invalid", "unknown", "unsigned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,41 +29,15 @@ class Seen:
     verdict: Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What the signatures of a version amount to, for those who decide.
-
-    `trusted`: a key that the team trusts now has signed its files, and no other signature of it is broken.
-    `invalid`: one is broken. `unknown`: nobody whom the team trusts has signed it. `unsigned`: nobody has.
-    """
-
-    name: str
-    reason: str
-
-
-def is_signing() -> bool:
-    """Whether a key is set with which versions are to be signed."""
-    return bool(settings.SLIPWAY_SIGNING_KEY or settings.SLIPWAY_SIGNING_COMMAND)
-
-
-def signer() -> Signer | None:
-    """Who signs for this installation; None: nobody. Raises CannotSign."""
-    if settings.SLIPWAY_SIGNING_KEY:
-        return signers.key_file(Path(settings.SLIPWAY_SIGNING_KEY))
-    if settings.SLIPWAY_SIGNING_COMMAND:
-        public_key = Path(settings.SLIPWAY_SIGNING_PUBLIC_KEY)
-        return signers.command(settings.SLIPWAY_SIGNING_COMMAND, public_key)
-    return None
-
-
 def look(version: Version, manifest: Manifest) -> list[Seen]:
     """Verify the signatures of a version whose files are in the store, and make ours where it is missing."""
-    trusted = _trusted(version.model.team_id)
+    trusted = public_keys_of(version.model.team_id)
     found = []
     carried = _kept(version, SignatureOrigin.FILES) or _carried(manifest)
     if carried is not None:
         verdict = bundles.verified(carried, manifest, trusted)
-        found.append(Seen(SignatureOrigin.FILES, carried if _is_bundle(carried) else "", verdict))
+        # What is none is not kept a second time: it can be anything, and large.
+        found.append(Seen(SignatureOrigin.FILES, carried if bundles.is_bundle(carried) else "", verdict))
     if (ours := _ours(version, manifest, trusted)) is not None:
         found.append(ours)
     return found
@@ -94,15 +61,6 @@ def _carried(manifest: Manifest) -> str | None:
         return ""
 
 
-def _is_bundle(text: str) -> bool:
-    """What is none is not kept a second time: it can be anything, and large."""
-    try:
-        bundles.read(text)
-    except BadSignature:
-        return False
-    return True
-
-
 def _ours(version: Version, manifest: Manifest, trusted: Mapping[str, PublicKey]) -> Seen | None:
     bundle = _kept(version, SignatureOrigin.SLIPWAY)
     if not bundle:
@@ -122,7 +80,7 @@ def done_at(version: Version, seen: Iterable[Seen], now: datetime) -> datetime |
     if any(one.verdict == SignatureVerdict.MISSING for one in verdicts):
         return None
     unknown = [one.fingerprint for one in verdicts if one.verdict == SignatureVerdict.UNKNOWN]
-    since = _keys_of(version.model.team_id).filter(fingerprint__in=unknown)
+    since = keys_of(version.model.team_id).filter(fingerprint__in=unknown)
     return None if since.exists() else now
 
 
@@ -149,22 +107,12 @@ def record(version: Version, seen: Iterable[Seen], now: datetime) -> None:
 
 def _key(version: Version, verdict: Verdict) -> TrustedKey | None:
     """None also when the key was removed since the signature was looked at."""
-    return _keys_of(version.model.team_id).filter(fingerprint=verdict.fingerprint).first()
-
-
-def _keys_of(team_id: int) -> QuerySet[TrustedKey]:
-    rows: QuerySet[TrustedKey] = TrustedKey.objects.in_force().filter(team=team_id)
-    return rows
-
-
-def _trusted(team_id: int) -> dict[str, PublicKey]:
-    rows = _keys_of(team_id).values_list("fingerprint", "pem")
-    return {fingerprint: keys.public_key(pem) for fingerprint, pem in rows}
+    return keys_of(version.model.team_id).filter(fingerprint=verdict.fingerprint).first()
 
 
 def standing_of(version: Version) -> Standing:
     """Verified anew, over the files as they are listed, by the keys that the team trusts now."""
-    manifest, trusted = files.manifest_of(version), _trusted(version.model.team_id)
+    manifest, trusted = files.manifest_of(version), public_keys_of(version.model.team_id)
     rows = VersionSignature.objects.filter(version=version.pk).order_by("origin")
     told = []
     for bundle, verdict, reason in rows.values_list("bundle", "verdict", "reason"):
@@ -172,27 +120,8 @@ def standing_of(version: Version) -> Standing:
             told.append(Verdict(SignatureVerdict.MISSING, reason))
         else:
             told.append(bundles.verified(bundle, manifest, trusted))
-    names = dict(_keys_of(version.model.team_id).values_list("fingerprint", "name"))
+    names = dict(keys_of(version.model.team_id).values_list("fingerprint", "name"))
     return standing([(one.verdict, one.reason, names.get(one.fingerprint, "")) for one in told])
-
-
-def standing(signatures: Sequence[tuple[str, str, str]]) -> Standing:
-    """Of signatures as (verdict, reason, name of the trusted key, or empty)."""
-    for verdict, reason, _key in signatures:
-        if verdict == SignatureVerdict.INVALID:
-            return Standing("invalid", _("A signature of it is broken. %(reason)s") % {"reason": reason})
-    for verdict, _reason, key in signatures:
-        if verdict == SignatureVerdict.VALID and key:
-            return Standing("trusted", _("Signed by the key %(key)s.") % {"key": key})
-    if any(verdict != SignatureVerdict.MISSING for verdict, _, _ in signatures):
-        return Standing("unknown", _("It is signed, but by no key that the team trusts."))
-    missing = next((f" {reason}" for _, reason, _ in signatures), "")
-    return Standing("unsigned", _("It is not signed.%(missing)s") % {"missing": missing})
-
-
-def demand_of(team_id: int) -> SignatureDemand:
-    demand = SignaturePolicy.objects.filter(team=team_id).values_list("demand", flat=True).first()
-    return SignatureDemand(demand or SignatureDemand.OFF)
 
 
 def check_signature(version: Version) -> str:
@@ -234,17 +163,6 @@ def bundle_of(version: Version, origin: str = "") -> str:
             else _("%(version)s has no signature.") % {"version": version}
         )
     return bundle
-
-
-def trusted_keys(actor: Actor, right: Right = Right.READ) -> QuerySet[TrustedKey]:
-    """Those of the teams in which the actor has the right, removed ones too."""
-    rows: QuerySet[TrustedKey] = TrustedKey.objects.for_actor(actor, right)
-    return rows.select_related("team")
-
-
-def policy_of(team: Team) -> SignaturePolicy:
-    """The team's, or one as it is before somebody has said anything."""
-    return SignaturePolicy.objects.filter(team=team).first() or SignaturePolicy(team=team)
 
 
 def signatures_of(versions: Sequence[Version]) -> dict[int, list[VersionSignature]]:

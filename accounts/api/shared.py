@@ -25,6 +25,6 @@ def events_of(
     actor, rows = endpoint.actor, type(row).objects
 
     def may_go_on() -> bool:
-        return rows.for_actor(again(actor)).filter(pk=row.pk).exists()
+        return bool(rows.for_actor(again(actor)).filter(pk=row.pk).exists())
 
     return events_response(endpoint.request._request, read=partial(read, row.pk), may_go_on=may_go_on)

@@ -16,8 +16,8 @@ from models_registry.models import (
     VersionSignature,
 )
 from models_registry.selectors import ModelCard, VersionCard
+from models_registry.signature_policy import STANDINGS
 from models_registry.states import SignatureOrigin, SignatureVerdict, VersionState
-from models_registry.vouching import STANDINGS
 
 
 class LatestVersionSerializer(serializers.Serializer[Version]):

@@ -19,7 +19,7 @@ from accounts.states import Right
 from common.api.examples import example
 from common.api.views import Created, Endpoint, Listed, Put, Read
 from common.audit import MAX_REASON
-from models_registry import services, vouching
+from models_registry import services, signature_policy
 from models_registry.api import trust_examples as examples
 from models_registry.errors import CannotSign
 from models_registry.models import SignaturePolicy, TrustedKey
@@ -84,7 +84,7 @@ class TrustedKeys(Listed, Created, Read):
     sort = ("-added_at", "name")
 
     def visible(self, rows: QuerySet[TrustedKey]) -> QuerySet[TrustedKey]:
-        return vouching.trusted_keys(self.actor)
+        return signature_policy.trusted_keys(self.actor)
 
     def create_one(self, given: dict[str, Any]) -> TrustedKey:
         team = accounts.team_named(self.actor, given.pop("team"))
@@ -165,7 +165,7 @@ class Signing(Endpoint):
     def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """The server's signing key. Teams trust it only if they add it."""
         try:
-            signer, fault = vouching.signer(), ""
+            signer, fault = signature_policy.signer(), ""
         except CannotSign as error:
             signer, fault = None, str(error)
         key = signer.public_key if signer else None

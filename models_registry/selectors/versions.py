@@ -29,9 +29,10 @@ from models_registry.models import (
 )
 from models_registry.selectors.catalogue import model_named
 from models_registry.selectors.evaluations import figures
+from models_registry.signature_policy import Standing
 from models_registry.states import WHOLE, VersionState
 from models_registry.uses import uses
-from models_registry.vouching import Standing, shown_standing, signatures_of
+from models_registry.vouching import shown_standing, signatures_of
 
 _UNLISTED = (
     *KERNEL_COLUMNS, "config", "facts", "lineage", "author", "launches", "launched_at", "attempt", "is_held",

@@ -17,6 +17,7 @@ from models_registry.services.hubs import (
     change_hub_source,
     create_hub_source,
     delete_hub_source,
+    forget_hub_sources,
     pause_sync,
     resume_sync,
     retry_sync,
@@ -30,7 +31,8 @@ from models_registry.services.retention import (
     stop_retention,
 )
 from models_registry.services.shelving import archive_version, restore_version, tag_version
-from models_registry.services.signatures import demand_signatures, distrust_key, trust_key, verify_signatures
+from models_registry.services.signature_verification import verify_signatures
+from models_registry.services.signatures import demand_signatures, distrust_key, trust_key
 from models_registry.services.storage import retry_repair, start_check, start_collection
 from models_registry.services.uploads import begin_upload, cancel_upload, complete_upload, take_parts
 from models_registry.services.versions import (
@@ -64,6 +66,7 @@ __all__ = [
     "end_exemption",
     "evaluate_version",
     "exempt_code",
+    "forget_hub_sources",
     "import_version",
     "new_notice_secret",
     "pause_export",

@@ -17,8 +17,7 @@ from common.sentences import listed
 from models_registry import names
 from models_registry.errors import InUse, InvalidName, NameTaken
 from models_registry.events import ModelChanged, ModelCreated, ModelDeleted
-from models_registry.models import Alias, HubSource, Model, Upload, Version
-from models_registry.models.hubs import FORGOTTEN
+from models_registry.models import Alias, Model, Upload, Version
 from models_registry.services import checks
 from models_registry.services.versions import let_go
 from models_registry.states import UploadState, VersionState
@@ -133,7 +132,5 @@ def delete_model(*, actor: Actor, model: Model, reason: str = "", expected: int 
                 ended_at=timezone.now(),
             )
         model.change(deleted_at=timezone.now())
-        for source in HubSource.objects.live().filter(model=model):
-            kernel.wake(source, deleted_at=timezone.now(), **FORGOTTEN)
         audit.record(actor, "model.delete", subject=model, reason=why, team_id=model.team_id)
         events.publish(ModelDeleted(model.pk))

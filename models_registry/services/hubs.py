@@ -143,6 +143,12 @@ def delete_hub_source(
         audit.record(actor, "hub-source.delete", subject=source, reason=why, team_id=source.model.team_id)
 
 
+def forget_hub_sources(model_id: int) -> None:
+    """Nothing of a model that is deleted is followed. Inside the transaction that deletes it."""
+    for source in HubSource.objects.live().filter(model=model_id):
+        kernel.wake(source, deleted_at=timezone.now(), **FORGOTTEN)
+
+
 def start_sync(*, actor: Actor, source: HubSource) -> HubSync:
     """Look at the repository now; it goes on after the answer. Raises NotAllowed, SourceTaken, WrongState."""
     require(actor, Right.MODELS_WRITE, source.model.team)

@@ -1,20 +1,19 @@
 from django.db import IntegrityError, transaction
-from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.models import Team
 from accounts.services import require
 from accounts.states import Right
-from common import audit
+from common import audit, events
 from common.actor import Actor
 from common.errors import Invalid
-from common.reconcile import kernel
 from models_registry.errors import BadKey, NameTaken, WrongState
-from models_registry.models import SignaturePolicy, TrustedKey, Version, VersionSignature
+from models_registry.events import KeyTrusted
+from models_registry.models import SignaturePolicy, TrustedKey
 from models_registry.services import checks
 from models_registry.signing import keys
-from models_registry.states import SignatureDemand, SignatureVerdict, VersionState
+from models_registry.states import SignatureDemand
 
 MAX_KEYS = 50
 
@@ -55,7 +54,7 @@ def trust_key(*, actor: Actor, team: Team, name: str, pem: str, reason: str) -> 
                 )
             detail = {"name": called, "fingerprint": key.fingerprint}
             audit.record(actor, "key.trust", subject=row, reason=why, detail=detail, team_id=team.pk)
-            _look_again(row)
+            events.publish(KeyTrusted(row.pk))
     except IntegrityError:
         same = rows.filter(fingerprint=key.fingerprint).first()
         if same:
@@ -64,33 +63,6 @@ def trust_key(*, actor: Actor, team: Team, name: str, pem: str, reason: str) -> 
             sentence = _("Team %(team)s trusts another key with the name %(key)s already.")
         raise NameTaken(sentence % {"team": team.name, "key": same.name if same else called}) from None
     return row
-
-
-def _look_again(key: TrustedKey) -> None:
-    """What was of unknown origin so far may be by this key."""
-    rows = VersionSignature.objects.filter(version__model__team=key.team_id)
-    maybe = Q(verdict=SignatureVerdict.UNKNOWN, fingerprint__in=(key.fingerprint, ""))
-    again = rows.filter(maybe | Q(key__fingerprint=key.fingerprint)).values("version")
-    for version in Version.objects.live().filter(pk__in=again).only("pk"):
-        kernel.wake(version, vouched_at=None)
-
-
-def verify_signatures(*, actor: Actor, version: Version, reason: str = "") -> Version:
-    """Look at a version's signatures again, and make ours if it has none and a key is set by now.
-
-    Raises NotAllowed, WrongState.
-    """
-    require(actor, Right.MODELS_WRITE, version.model.team)
-    why = checks.reason(reason)
-    with transaction.atomic():
-        if not kernel.wake(version, where={"state": VersionState.READY}, vouched_at=None):
-            raise WrongState(
-                _("%(version)s is %(state)s; only a ready version is signed and verified.")
-                % {"version": version, "state": version.get_state_display().lower()}
-            )
-        audit.record(actor, "version.verify", subject=version, reason=why, team_id=version.model.team_id)
-    version.refresh_from_db()
-    return version
 
 
 def distrust_key(*, actor: Actor, key: TrustedKey, reason: str) -> TrustedKey:

@@ -92,6 +92,14 @@ def read(text: str) -> Bundle:
         raise BadSignature("It is no bundle of Sigstore, version 0.3.") from None
 
 
+def is_bundle(text: str) -> bool:
+    try:
+        read(text)
+    except BadSignature:
+        return False
+    return True
+
+
 def _bundle_of(told: Mapping[str, Any]) -> Bundle:
     envelope, material = told["dsseEnvelope"], told["verificationMaterial"]
     signatures = envelope["signatures"]

@@ -11,7 +11,7 @@ from common.pages.access import signed_in
 from common.pages.answers import done, page, refusals_at_the_form
 from common.pages.forms import filled, reason_of
 from common.pages.listing import list_page
-from models_registry import services, vouching
+from models_registry import services, signature_policy
 from models_registry.errors import CannotSign
 from models_registry.forms import DemandForm, TrustedKeyForm
 from models_registry.views.teams import visible_team
@@ -25,10 +25,10 @@ OWN_NAME = "slipway"
 def signature_page(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     team = visible_team(actor, name)
-    rows = vouching.trusted_keys(actor).filter(team=team)
-    policy = vouching.policy_of(team)
+    rows = signature_policy.trusted_keys(actor).filter(team=team)
+    policy = signature_policy.policy_of(team)
     try:
-        signer, fault = vouching.signer(), ""
+        signer, fault = signature_policy.signer(), ""
     except CannotSign as error:
         signer, fault = None, str(error)
     own = signer.public_key if signer else None
@@ -65,7 +65,7 @@ def trust(request: HttpRequest, name: str) -> HttpResponse:
 @refusals_at_the_form
 def distrust(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     actor = of_request(request)
-    row = vouching.trusted_keys(actor).filter(team=visible_team(actor, name), pk=pk).first()
+    row = signature_policy.trusted_keys(actor).filter(team=visible_team(actor, name), pk=pk).first()
     if row is None:
         raise Http404(_("There is no such key."))
     services.distrust_key(actor=actor, key=row, reason=reason_of(request))

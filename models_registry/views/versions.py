@@ -20,7 +20,7 @@ from common.languages import Text
 from common.pages.access import or_404, signed_in
 from common.pages.answers import UNPROCESSABLE, dialog_fields, done, page, refusals_at_the_form
 from common.pages.forms import blame, filled, reason_of
-from models_registry import exemptions, selectors, services, vouching
+from models_registry import exemptions, selectors, services, signature_policy
 from models_registry.facts import comparison, lineage
 from models_registry.facts.figures import Figure
 from models_registry.facts.readme import Card
@@ -87,8 +87,8 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
         "facts": row.facts,
         "kv_cache_at_full_context": _kv_cache_at_full_context(row),
         "standing": card.standing,
-        "demand": vouching.demand_of(model.team_id),
-        "signs": vouching.is_signing(),
+        "demand": signature_policy.demand_of(model.team_id),
+        "signs": signature_policy.is_signing(),
         "code": (code := exemptions.code_of(row)),
         "exemption": exemptions.exemption_of(row) if code else None,
         "readme": (readme := card_of(row) if row.state in WHOLE else {}),

@@ -182,7 +182,7 @@ class Hubs:
 
 @pytest.fixture
 def hubs(library, settings, monkeypatch) -> Iterator[Hubs]:
-    monkeypatch.setattr("models_registry.sources.PATIENCE_SECONDS", 1)
+    monkeypatch.setattr("models_registry.hub_sources.PATIENCE_SECONDS", 1)
     with hub_server() as server:
         settings.SLIPWAY_HUB_ENDPOINTS = (server.url,)
         server.repository(REPO).commit(b.model_files())

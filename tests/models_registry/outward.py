@@ -44,7 +44,7 @@ def bo(db):
 
 @pytest.fixture
 def outward(library, actor, model, bo, settings, monkeypatch):
-    monkeypatch.setattr("models_registry.sources.PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr("models_registry.export_targets.PATIENCE_SECONDS", 0.5)
     with hub_server() as server:
         settings.SLIPWAY_EXPORT_ENDPOINTS = (server.url,)
         server.repository(REPO).commit({".gitattributes": b"*.safetensors filter=lfs\n"})

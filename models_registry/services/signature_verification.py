@@ -1,0 +1,42 @@
+"""When the signatures of versions are looked at again."""
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils.translation import gettext as _
+
+from accounts.services import require
+from accounts.states import Right
+from common import audit
+from common.actor import Actor
+from common.reconcile import kernel
+from models_registry.errors import WrongState
+from models_registry.models import TrustedKey, Version, VersionSignature
+from models_registry.services import checks
+from models_registry.states import SignatureVerdict, VersionState
+
+
+def verify_by(key: TrustedKey) -> None:
+    """What was of unknown origin so far may be by this key. Inside the transaction that trusts it."""
+    rows = VersionSignature.objects.filter(version__model__team=key.team_id)
+    maybe = Q(verdict=SignatureVerdict.UNKNOWN, fingerprint__in=(key.fingerprint, ""))
+    again = rows.filter(maybe | Q(key__fingerprint=key.fingerprint)).values("version")
+    for version in Version.objects.live().filter(pk__in=again).only("pk"):
+        kernel.wake(version, vouched_at=None)
+
+
+def verify_signatures(*, actor: Actor, version: Version, reason: str = "") -> Version:
+    """Look at a version's signatures again, and make ours if it has none and a key is set by now.
+
+    Raises NotAllowed, WrongState.
+    """
+    require(actor, Right.MODELS_WRITE, version.model.team)
+    why = checks.reason(reason)
+    with transaction.atomic():
+        if not kernel.wake(version, where={"state": VersionState.READY}, vouched_at=None):
+            raise WrongState(
+                _("%(version)s is %(state)s; only a ready version is signed and verified.")
+                % {"version": version, "state": version.get_state_display().lower()}
+            )
+        audit.record(actor, "version.verify", subject=version, reason=why, team_id=version.model.team_id)
+    version.refresh_from_db()
+    return version
