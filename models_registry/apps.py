@@ -10,7 +10,9 @@ class ModelsRegistryConfig(AppConfig):
         from common.pages import search, subjects
         from common.reconcile import kernel, pruning
         from models_registry.finder import find_models
+        from models_registry.hub_panels import export_panel, sync_panel
         from models_registry.hub_sources import Repositories
+        from models_registry.panels import register_panel
         from models_registry.pruning import RULES
         from models_registry.reconcilers.checks import CheckReconciler
         from models_registry.reconcilers.collections import CollectionReconciler
@@ -27,6 +29,8 @@ class ModelsRegistryConfig(AppConfig):
         from models_registry.stored_exports import EXPORTS
 
         register_source_kind(Repositories())
+        register_panel(sync_panel)
+        register_panel(export_panel)
         for references in (VERSIONS, UPLOADS, EXPORTS):
             register_references(references)
         kernel.register(VersionReconciler())

@@ -27,6 +27,7 @@ from models_registry.facts.readme import Card
 from models_registry.forms import ImportForm, TagForm
 from models_registry.history import history
 from models_registry.models import Model, Version
+from models_registry.panels import panels
 from models_registry.states import WHOLE, FindingState, VersionState
 from models_registry.views.models import card_of, frame, is_moving, push_command, visible_model
 
@@ -34,7 +35,6 @@ FILES_SHOWN = 500
 MOVES_SHOWN = 50
 CHILDREN_SHOWN = 20
 EVALUATIONS_SHOWN = 50
-EXPORTS_SHOWN = 5
 NEEDS_REASON = ("archive", "delete")
 
 
@@ -77,8 +77,7 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
         "card": card,
         "damage": None if is_gone else _damage(row),
         "may_see_store": may_everywhere(actor, Right.FLEET_OPERATE),
-        "sync": selectors.hub_sync_behind(row),
-        "exports": list(selectors.exports(actor, model).filter(version=row)[:EXPORTS_SHOWN]),
+        "panels": panels(actor, row),
         "may_export": may(actor, Right.MODELS_EXPORT, model.team_id),
         "is_moving": is_moving(row),
         "files": files[:FILES_SHOWN],
