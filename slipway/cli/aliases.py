@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.context import Context, context_of
+from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, VersionLabel, Yes
 from slipway.client import at
@@ -17,6 +17,26 @@ Names = Annotated[list[str], typer.Argument(metavar="MODEL ALIAS...")]
 OfModel = Annotated[
     str | None, typer.Option("--model", "-m", help="The model; same as the first argument.", hidden=True)
 ]
+
+
+HISTORY_COLUMNS: Columns = {
+    "AT": "at",
+    "ALIAS": "alias",
+    "FROM": "from_version",
+    "TO": lambda row: row["to_version"] or "deleted",
+    "DIGEST": lambda row: (row["to_digest"] or "")[:12],
+    "BY": "by",
+    "RELEASE": "release_id",
+    "REASON": "reason",
+}
+COLUMNS: Columns = {
+    "ALIAS": "name",
+    "VERSION": "version",
+    "SINCE": "moved_at",
+    "BY": "moved_by",
+    "REASON": "reason",
+    "PROTECTED": lambda row: "yes" if row["protected"] else "",
+}
 
 
 def _named(given: list[str], model: str | None, *, what: str, least: int, most: int) -> tuple[str, list[str]]:
@@ -39,8 +59,7 @@ def set_alias(
     model, name = split_version(version)
     body = {"version": name, "reason": context.asked_for(reason)}
     document = context.client.put(at("models", model, "aliases", alias), body)
-    context.show(document)
-    context.say(f"{model}:{alias} points at {name}")
+    context.tell(document, f"{model}:{alias} points at {name}")
 
 
 @app.command("history")
@@ -65,22 +84,7 @@ def history(
         when = f"pointed at a version at {moment}" if moment else "has ever been set"
         context.say(f"No alias {alias} of {model} {when}." if alias else f"No alias of {model} {when}.")
         return
-    context.table(
-        ("AT", "ALIAS", "FROM", "TO", "DIGEST", "BY", "RELEASE", "REASON"),
-        (
-            (
-                r["at"],
-                r["alias"],
-                r["from_version"],
-                r["to_version"] or "deleted",
-                (r["to_digest"] or "")[:12],
-                r["by"],
-                r["release_id"],
-                r["reason"],
-            )
-            for r in rows
-        ),
-    )
+    context.tabulate(rows, HISTORY_COLUMNS)
 
 
 @app.command("list")
@@ -96,21 +100,7 @@ def list_aliases(
     protected = context.client.get(at("models", model))["protected_aliases"]
     for row in rows:
         row["protected"] = row["name"] in protected
-    context.show(rows)
-    context.table(
-        ("ALIAS", "VERSION", "SINCE", "BY", "REASON", "PROTECTED"),
-        (
-            (
-                r["name"],
-                r["version"],
-                r["moved_at"],
-                r["moved_by"],
-                r["reason"],
-                "yes" if r["protected"] else "",
-            )
-            for r in rows
-        ),
-    )
+    context.rows(rows, COLUMNS)
     if unused := sorted(set(protected) - {row["name"] for row in rows}):
         context.say(f"Protected but not set: {', '.join(unused)}")
 
@@ -130,8 +120,9 @@ def delete(
     context.confirm(f"Delete {model}:{alias}, which points at {document['version']}?", yes=yes)
     why = context.asked_for(reason)
     context.client.delete(at("models", model, "aliases", alias), reason=why)
-    context.show({"model": model, "name": alias, "deleted": True})
-    context.say(f"{model}:{alias} is deleted; its history stays.")
+    context.tell(
+        {"model": model, "name": alias, "deleted": True}, f"{model}:{alias} is deleted; its history stays."
+    )
 
 
 @app.command("protect")
@@ -169,5 +160,6 @@ def _protect(typer_context: typer.Context, model: str, changed: Callable[[set[st
         at("models", model),
         lambda found: {"protected_aliases": sorted(changed(set(found["protected_aliases"])))},
     )
-    context.show(document)
-    context.say(f"Protected aliases of {model}: {', '.join(document['protected_aliases']) or 'none'}")
+    context.tell(
+        document, f"Protected aliases of {model}: {', '.join(document['protected_aliases']) or 'none'}"
+    )

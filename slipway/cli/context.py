@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -17,8 +17,11 @@ from rich.table import Table
 from rich.text import Text
 
 from slipway.cli.files import text_of
-from slipway.client import Client
+from slipway.client import Address, Client, Document
 from slipway.exits import CommandFailed, Exit
+
+Columns = Mapping[str, str | Callable[[Document], Any]]
+"""Of a table, by their headings: the key of a row, or what is made of the row."""
 
 
 class OutputFormat(StrEnum):
@@ -94,6 +97,33 @@ class Context:
             # As a text of its own: rich would take `[words]` of a plain one for its markup.
             table.add_row(*(Text("" if cell is None else str(cell).translate(_CONTROLS)) for cell in row))
         self.words.print(table)
+
+    def tabulate(self, rows: Iterable[Document], columns: Columns) -> None:
+        """A table for people; nothing for programs."""
+        self.table(
+            tuple(columns),
+            (
+                [row.get(cell) if isinstance(cell, str) else cell(row) for cell in columns.values()]
+                for row in rows
+            ),
+        )
+
+    def rows(self, rows: Sequence[Document], columns: Columns) -> None:
+        self.show(rows)
+        self.tabulate(rows, columns)
+
+    def each(self, address: Address, columns: Columns, **asked: Any) -> None:
+        """Every row of a list, as it stands at the address."""
+        self.rows(list(self.client.each(address, **asked)), columns)
+
+    def tell(self, document: Document, said: str) -> None:
+        """The document for programs, a sentence for people."""
+        self.show(document)
+        self.say(said)
+
+    def details(self, told: Mapping[str, Any]) -> None:
+        """What is known of one thing, a line each; what is empty is left out."""
+        self.table(("", ""), ((key, value) for key, value in told.items() if value))
 
     def asked_for(self, reason: str) -> str:
         """The reason that was given, or that the person at the terminal gives now."""

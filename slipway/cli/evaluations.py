@@ -6,11 +6,26 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import Context, context_of, size
+from slipway.cli.context import Columns, Context, context_of, size
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, VersionLabel
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
+
+HISTORY_COLUMNS: Columns = {
+    "AT": "at",
+    "METRIC": "name",
+    "DATASET": "dataset",
+    "VALUE": lambda row: "removed" if row["value"] is None else _value(row),
+    "BY": "by",
+}
+METRIC_COLUMNS: Columns = {
+    "METRIC": "name",
+    "DATASET": "dataset",
+    "VALUE": lambda row: _value(row),
+    "SOURCE": lambda row: row["by"] or "model card",
+    "AT": "at",
+}
 
 
 def evaluate(
@@ -57,14 +72,7 @@ def metrics(
     model, name = split_version(version)
     if history:
         rows = list(context.client.each(at("models", model, "versions", name, "evaluations", "history")))
-        context.show(rows)
-        context.table(
-            ("AT", "METRIC", "DATASET", "VALUE", "BY"),
-            (
-                (r["at"], r["name"], r["dataset"], "removed" if r["value"] is None else _value(r), r["by"])
-                for r in rows
-            ),
-        )
+        context.rows(rows, HISTORY_COLUMNS)
         return
     _say(context, context.client.get(at("models", model, "versions", name, "evaluations")))
 
@@ -109,13 +117,7 @@ def _figure(text: str) -> dict[str, Any]:
 
 def _say(context: Context, found: Document) -> None:
     context.show(found)
-    context.table(
-        ("METRIC", "DATASET", "VALUE", "SOURCE", "AT"),
-        (
-            (one["name"], one["dataset"], _value(one), one["by"] or "model card", one["at"])
-            for one in found["figures"]
-        ),
-    )
+    context.tabulate(found["figures"], METRIC_COLUMNS)
 
 
 def _file(file: Document) -> tuple[Any, ...]:

@@ -5,11 +5,24 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.context import context_of
+from slipway.cli.context import Columns, context_of
 from slipway.cli.options import Reason
 from slipway.client import at
 
 app = typer.Typer(help="Custom-code policy: exemptions for versions that contain code.", no_args_is_help=True)
+
+
+COLUMNS: Columns = {
+    "ID": "id",
+    "TEAM": "team",
+    "MODEL": lambda row: row["model"] or "every model",
+    "COVERS": lambda row: "code and pickles" if row["covers_runnable"] else "code",
+    "EXPIRES": lambda row: (
+        row["until"] if row["in_force"] or not row["ended_at"] else f"ended {row['ended_at']}"
+    ),
+    "BY": "given_by",
+    "REASON": "reason",
+}
 
 
 @app.command("list")
@@ -22,23 +35,7 @@ def list_exemptions(
     """List active exemptions."""
     context = context_of(typer_context)
     given = {"team": team, "model": model} | ({} if ended else {"in_force": "true"})
-    rows = list(context.client.each(at("code-exemptions"), **given))
-    context.show(rows)
-    context.table(
-        ("ID", "TEAM", "MODEL", "COVERS", "EXPIRES", "BY", "REASON"),
-        (
-            (
-                row["id"],
-                row["team"],
-                row["model"] or "every model",
-                "code and pickles" if row["covers_runnable"] else "code",
-                row["until"] if row["in_force"] or not row["ended_at"] else f"ended {row['ended_at']}",
-                row["given_by"],
-                row["reason"],
-            )
-            for row in rows
-        ),
-    )
+    context.each(at("code-exemptions"), COLUMNS, **given)
 
 
 @app.command("add")
@@ -66,8 +63,7 @@ def give(
         "until": until,
     }
     document = context.client.create(at("code-exemptions"), body | ({"model": model} if model else {}))
-    context.show(document)
-    context.say(f"Exemption {document['id']} expires at {document['until']}")
+    context.tell(document, f"Exemption {document['id']} expires at {document['until']}")
 
 
 @app.command("end")
@@ -80,5 +76,4 @@ def end(
     context = context_of(typer_context)
     body = {"reason": context.asked_for(reason)}
     document = context.client.post(at("code-exemptions", exemption, "end"), body)
-    context.show(document)
-    context.say(f"Exemption {document['id']} has ended")
+    context.tell(document, f"Exemption {document['id']} has ended")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.context import Context, context_of, secret_of, size
+from slipway.cli.context import Columns, Context, context_of, secret_of, size
 from slipway.cli.names import split_version
 from slipway.cli.options import (
     Allow,
@@ -28,6 +28,18 @@ OPEN = ("sending", *HALTED)
 app = typer.Typer(
     help="Exports of versions; `models export` starts one and waits for it.", no_args_is_help=True
 )
+
+
+COLUMNS: Columns = {
+    "ID": "id",
+    "VERSION": lambda row: f"{row['model']}:{row['version']}",
+    "DESTINATION": lambda row: _place(row),
+    "ENDPOINT": "endpoint",
+    "STATE": lambda row: "stuck" if row["stuck"] else row["state"],
+    "COMMIT": lambda row: row["commit"][:12],
+    "BY": "author_name",
+    "STARTED": "began_at",
+}
 
 
 def export(
@@ -125,23 +137,7 @@ def list_exports(
     context = context_of(typer_context)
     asked = {"model": model, "version": version, "state": state}
     rows = context.client.get(at("exports"), limit=limit, **asked)["results"]
-    context.show(rows)
-    context.table(
-        ("ID", "VERSION", "DESTINATION", "ENDPOINT", "STATE", "COMMIT", "BY", "STARTED"),
-        (
-            (
-                row["id"],
-                f"{row['model']}:{row['version']}",
-                _place(row),
-                row["endpoint"],
-                "stuck" if row["stuck"] else row["state"],
-                row["commit"][:12],
-                row["author_name"],
-                row["began_at"],
-            )
-            for row in rows
-        ),
-    )
+    context.rows(rows, COLUMNS)
 
 
 @app.command("show")

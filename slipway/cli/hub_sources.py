@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import Context, context_of, secret_of
+from slipway.cli.context import Columns, Context, context_of, secret_of
 from slipway.cli.options import Allow, HubTokenFile, Ignore, Number, OnlyModel, Reason, Yes
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
@@ -21,28 +21,23 @@ Plan = Annotated[
 ]
 
 
+COLUMNS: Columns = {
+    "ID": "id",
+    "MODEL": "model",
+    "REPOSITORY": lambda row: f"{row['repo_id']}@{row['revision']}",
+    "HUB": "endpoint",
+    "CHECKED": lambda row: _often(row),
+    "RELEASES TO": lambda row: f"{row['release_to']} {row['release_plan']}".strip(),
+    "LAST SYNC": lambda row: "stuck" if row["stuck"] else (row["last_sync"] or {}).get("state", "never"),
+    "VERSION": lambda row: (row["last_sync"] or {}).get("version"),
+}
+
+
 @app.command("list")
 def list_sources(typer_context: typer.Context, model: OnlyModel = "") -> None:
     """List the followed repositories with the state of their last sync."""
     context = context_of(typer_context)
-    rows = list(context.client.each(at("hub-sources"), model=model))
-    context.show(rows)
-    context.table(
-        ("ID", "MODEL", "REPOSITORY", "HUB", "CHECKED", "RELEASES TO", "LAST SYNC", "VERSION"),
-        (
-            (
-                row["id"],
-                row["model"],
-                f"{row['repo_id']}@{row['revision']}",
-                row["endpoint"],
-                _often(row),
-                f"{row['release_to']} {row['release_plan']}".strip(),
-                "stuck" if row["stuck"] else (row["last_sync"] or {}).get("state", "never"),
-                (row["last_sync"] or {}).get("version"),
-            )
-            for row in rows
-        ),
-    )
+    context.each(at("hub-sources"), COLUMNS, model=model)
 
 
 @app.command("places")
@@ -144,8 +139,9 @@ def unfollow(typer_context: typer.Context, number: Number, reason: Reason = "", 
     source = context.client.get(at("hub-sources", number))
     context.confirm(f"Remove the source {_repository(source)}?", yes=yes)
     context.client.delete(at("hub-sources", number), reason=context.asked_for(reason))
-    context.show({"id": number, "deleted": True})
-    context.say(f"{source['model']} no longer follows {_repository(source)}.")
+    context.tell(
+        {"id": number, "deleted": True}, f"{source['model']} no longer follows {_repository(source)}."
+    )
 
 
 @app.command("webhook-secret")
@@ -158,8 +154,7 @@ def notice_secret(typer_context: typer.Context, number: Number, yes: Yes = False
         context.confirm("The previous secret will stop working. Create a new one?", yes=yes)
     # No retry under an idempotency key: a secret is never told twice.
     made = context.client.post(at("hub-sources", number, "notice-secret"), {})
-    context.show(made)
-    context.say(f"Webhook URL: {made['address']}")
+    context.tell(made, f"Webhook URL: {made['address']}")
     context.say_secret(f"Secret, shown only once: {made['secret']}")
 
 
@@ -183,7 +178,7 @@ def _tell(context: Context, source: Document) -> None:
         "last sync": (source["last_sync"] or {}).get("state", "never"),
         "stuck": source["stuck"],
     }
-    context.table(("", ""), ((key, value) for key, value in told.items() if value))
+    context.details(told)
 
 
 def _repository(source: Document) -> str:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.context import Context, context_of
+from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.options import Limit, Number, OnlyModel, States, Timeout, WaitForEnd
 from slipway.cli.syncs import DONE
 from slipway.cli.transfers import add_verbs, how_far, seen_through
@@ -13,6 +13,20 @@ from slipway.client import Document, at
 app = typer.Typer(
     help="Syncs of followed repositories; `models sync` starts one and waits for it.", no_args_is_help=True
 )
+
+
+COLUMNS: Columns = {
+    "ID": "id",
+    "MODEL": "model",
+    "REPOSITORY": "repository",
+    "STATE": lambda row: (
+        "stuck" if row["stuck"] else row["state"] + (f": {row['cause']}" if row["cause"] else "")
+    ),
+    "VERSION": "version",
+    "COMMIT": lambda row: row["commit"][:12],
+    "BY": "author_name",
+    "STARTED": "began_at",
+}
 
 
 @app.command("list")
@@ -27,23 +41,7 @@ def list_syncs(
     context = context_of(typer_context)
     asked = {"model": model, "source": source, "state": state}
     rows = context.client.get(at("hub-syncs"), limit=limit, **asked)["results"]
-    context.show(rows)
-    context.table(
-        ("ID", "MODEL", "REPOSITORY", "STATE", "VERSION", "COMMIT", "BY", "STARTED"),
-        (
-            (
-                row["id"],
-                row["model"],
-                row["repository"],
-                "stuck" if row["stuck"] else row["state"] + (f": {row['cause']}" if row["cause"] else ""),
-                row["version"],
-                row["commit"][:12],
-                row["author_name"],
-                row["began_at"],
-            )
-            for row in rows
-        ),
-    )
+    context.rows(rows, COLUMNS)
 
 
 @app.command("show")

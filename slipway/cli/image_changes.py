@@ -50,8 +50,7 @@ def edit(
         return body | ({"mirrors": kept | added} if added or gone else {})
 
     image = context.client.change(at("images", name), changed)
-    context.show(image)
-    context.say(f"{name} is updated.")
+    context.tell(image, f"{name} is updated.")
 
 
 def deprecate(
@@ -66,8 +65,7 @@ def deprecate(
     context = context_of(typer_context)
     body = {"reason": context.asked_for(reason)} | ({"replaced_by": replaced_by} if replaced_by else {})
     image = context.client.create(at("images", name, "deprecate"), body)
-    context.show(image)
-    context.say(f"{name} is {image['state']}." + (f" Use {replaced_by}." if replaced_by else ""))
+    context.tell(image, f"{name} is {image['state']}." + (f" Use {replaced_by}." if replaced_by else ""))
 
 
 def reinstate(typer_context: typer.Context, name: str, reason: Reason = "") -> None:
@@ -75,8 +73,7 @@ def reinstate(typer_context: typer.Context, name: str, reason: Reason = "") -> N
     context = context_of(typer_context)
     body = {"reason": context.asked_for(reason)}
     image = context.client.create(at("images", name, "reinstate"), body)
-    context.show(image)
-    context.say(f"{name} is {image['state']}.")
+    context.tell(image, f"{name} is {image['state']}.")
 
 
 def trial(
@@ -97,8 +94,7 @@ def trial(
     told = {"driver": driver, "architecture": architecture, "words": words}
     body |= {key: value for key, value in told.items() if value}
     image = context.client.create(at("images", name, "trials"), body)
-    context.show(image)
-    context.say(f"{name} {body['outcome']} on {gpu}.")
+    context.tell(image, f"{name} {body['outcome']} on {gpu}.")
 
 
 def mirrors_of(given: list[str] | None) -> dict[str, str]:

@@ -2,7 +2,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import Context, context_of, flag, size
+from slipway.cli.context import Columns, Context, context_of, flag, size
 from slipway.cli.image_changes import ACCELERATIONS, Mirrors, deprecate, edit, mirrors_of, reinstate, trial
 from slipway.cli.names import split_version
 from slipway.client import at
@@ -16,6 +16,27 @@ app.command("deprecate")(deprecate)
 app.command("reinstate")(reinstate)
 app.command("trial")(trial)
 Engine = Annotated[str, typer.Option("--engine", help="Engine, such as vllm, transformers or triton.")]
+
+
+COLUMNS: Columns = {
+    "IMAGE": "name",
+    "ENGINE": "engine",
+    "VERSION": "engine_version",
+    "CUDA": "cuda_version",
+    "COMPUTE CAPABILITIES": lambda row: " ".join(row["code"]),
+    "SIZE": lambda row: size(row["size_bytes"] or None),
+    "STATE": "state",
+    "TEAM": lambda row: row["team"] or "all",
+}
+TRIAL_COLUMNS: Columns = {
+    "AT": "at",
+    "GPU": "gpu",
+    "DRIVER": "driver",
+    "ARCHITECTURE": lambda row: row["architecture"] or "any",
+    "RESULT": "outcome",
+    "BY": "by",
+    "NOTES": "words",
+}
 
 
 @app.command("list")
@@ -32,24 +53,7 @@ def list_images(
     """List images."""
     context = context_of(typer_context)
     wanted = {"q": query, "engine": engine, "team": team, "state": state, "shared": flag(shared)}
-    rows = list(context.client.each(at("images"), **wanted))
-    context.show(rows)
-    context.table(
-        ("IMAGE", "ENGINE", "VERSION", "CUDA", "COMPUTE CAPABILITIES", "SIZE", "STATE", "TEAM"),
-        (
-            (
-                row["name"],
-                row["engine"],
-                row["engine_version"],
-                row["cuda_version"],
-                " ".join(row["code"]),
-                size(row["size_bytes"] or None),
-                row["state"],
-                row["team"] or "all",
-            )
-            for row in rows
-        ),
-    )
+    context.each(at("images"), COLUMNS, **wanted)
 
 
 @app.command("show")
@@ -58,25 +62,11 @@ def show(typer_context: typer.Context, name: str) -> None:
     context = context_of(typer_context)
     document = context.client.get(at("images", name))
     context.show(document)
-    context.table(("", ""), ((key, value) for key, value in _told(document).items() if value))
+    context.details(_told(document))
     if document["mirrors"]:
         context.table(("REGION", "MIRROR"), document["mirrors"].items())
     if document["trials"]:
-        context.table(
-            ("AT", "GPU", "DRIVER", "ARCHITECTURE", "RESULT", "BY", "NOTES"),
-            (
-                (
-                    one["at"],
-                    one["gpu"],
-                    one["driver"],
-                    one["architecture"] or "any",
-                    one["outcome"],
-                    one["by"],
-                    one["words"],
-                )
-                for one in document["trials"]
-            ),
-        )
+        context.tabulate(document["trials"], TRIAL_COLUMNS)
 
 
 def _told(image: dict[str, Any]) -> dict[str, str]:
@@ -157,8 +147,7 @@ def add(
         "acceleration_why": why,
     }
     document = context.client.create(at("images"), {key: value for key, value in body.items() if value})
-    context.show(document)
-    context.say(f"{name} added to the catalogue: {document['reference']}")
+    context.tell(document, f"{name} added to the catalogue: {document['reference']}")
 
 
 @app.command("fit")

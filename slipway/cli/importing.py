@@ -45,8 +45,7 @@ def import_version(
     version = tagged(context, context.client.create(at("models", model, "versions"), body), tag)
     if wait:
         version = until_ready(context, model, version, timeout=timeout)
-    context.show(version)
-    context.say(outcome_of(version))
+    context.tell(version, outcome_of(version))
 
 
 def _on_server(source: str, root: str) -> str:

@@ -25,8 +25,7 @@ def create(
     given = {"task": task, "description": description, "team": team}
     body = {"name": model} | {key: value for key, value in given.items() if value}
     document = context.client.create(at("models"), body)
-    context.show(document)
-    context.say(f"{model} is created; owner: {document['team']}.")
+    context.tell(document, f"{model} is created; owner: {document['team']}.")
 
 
 def edit(
@@ -42,8 +41,7 @@ def edit(
     if not body:
         raise CommandFailed("Nothing to change: give --task, --description or both.", Exit.USAGE)
     document = context.client.patch(at("models", model), body)
-    context.show(document)
-    context.say(f"{model}: {document['task']}, {document['description']}".rstrip(", "))
+    context.tell(document, f"{model}: {document['task']}, {document['description']}".rstrip(", "))
 
 
 def delete(
@@ -64,11 +62,12 @@ def delete(
         count = context.client.get(at("models", name))["version_count"]
         context.confirm(f"Permanently delete {name} with all its versions ({count} ready)?", yes=yes)
         context.client.delete(at("models", name), reason=context.asked_for(reason))
-        context.show({"model": name, "deleted": True})
-        context.say(f"{name} is deleted with all its versions.")
+        context.tell({"model": name, "deleted": True}, f"{name} is deleted with all its versions.")
         return
     model, version = split_version(name)
     context.confirm(f"Permanently delete {name}?", yes=yes)
     context.client.delete(at("models", model, "versions", version), reason=reason)
-    context.show({"model": model, "name": version, "state": "deleted"})
-    context.say(f"{name} is deleted; its name cannot be reused and its history is kept.")
+    context.tell(
+        {"model": model, "name": version, "state": "deleted"},
+        f"{name} is deleted; its name cannot be reused and its history is kept.",
+    )

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli import retention
-from slipway.cli.context import Context, context_of, flag, size
+from slipway.cli.context import Columns, Context, context_of, flag, size
 from slipway.cli.evaluations import compare, evaluate, metrics
 from slipway.cli.exports import export
 from slipway.cli.files import write_text
@@ -36,6 +36,24 @@ app.command("figures", hidden=True)(metrics)
 app.command("compare")(compare)
 app.add_typer(retention.app, name="retention")
 app.command("export")(export)
+
+
+COLUMNS: Columns = {
+    "MODEL": "name",
+    "TASK": "task",
+    "LATEST": lambda row: (row.get("latest_version") or {}).get("name"),
+    "SIZE": lambda row: size((row.get("latest_version") or {}).get("size_bytes")),
+    "ALIASES": lambda row: ", ".join(
+        f"{alias['name']}={alias['version']}" for alias in row.get("aliases", ())
+    ),
+}
+VERSION_COLUMNS: Columns = {
+    "VERSION": "name",
+    "STATE": "state",
+    "SIZE": lambda row: size(row.get("size_bytes")),
+    "DIGEST": lambda row: (row.get("digest") or "")[:12],
+    "MESSAGE": "message",
+}
 
 
 @app.command("list")
@@ -75,21 +93,7 @@ def list_models(
         "versions": versions,
         "served": flag(served),
     }
-    rows = list(context.client.each(at("models"), **wanted))
-    context.show(rows)
-    context.table(
-        ("MODEL", "TASK", "LATEST", "SIZE", "ALIASES"),
-        (
-            (
-                row["name"],
-                row.get("task"),
-                (row.get("latest_version") or {}).get("name"),
-                size((row.get("latest_version") or {}).get("size_bytes")),
-                ", ".join(f"{alias['name']}={alias['version']}" for alias in row.get("aliases", ())),
-            )
-            for row in rows
-        ),
-    )
+    context.each(at("models"), COLUMNS, **wanted)
 
 
 @app.command("show")
@@ -103,15 +107,8 @@ def show(
         return
     document = context.client.get(at("models", model))
     document["versions"] = list(context.client.each(at("models", model, "versions")))
-    context.show(document)
-    context.say(f"{document['name']}: {document.get('description') or document.get('task') or ''}")
-    context.table(
-        ("VERSION", "STATE", "SIZE", "DIGEST", "MESSAGE"),
-        (
-            (v["name"], v["state"], size(v.get("size_bytes")), (v.get("digest") or "")[:12], v.get("message"))
-            for v in document["versions"]
-        ),
-    )
+    context.tell(document, f"{document['name']}: {document.get('description') or document.get('task') or ''}")
+    context.tabulate(document["versions"], VERSION_COLUMNS)
 
 
 @app.command("archive")
@@ -165,12 +162,12 @@ def signature(
     asked = {"origin": origin} if origin else {}
     bundle = context.client.get(at("models", model, "versions", name, "signature"), **asked)
     write_text(to, json.dumps(bundle))
-    context.show(bundle)
-    context.say(f"Signature of {version} written to {to}.")
+    context.tell(bundle, f"Signature of {version} written to {to}.")
 
 
 def _move(context: Context, label: str, verb: str, body: dict[str, Any]) -> None:
     model, name = split_version(label)
     version = context.client.post(at("models", model, "versions", name, verb), body)
-    context.show(version)
-    context.say(f"{model}:{version['name']} {version['state']} {' '.join(version['tags'])}".rstrip())
+    context.tell(
+        version, f"{model}:{version['name']} {version['state']} {' '.join(version['tags'])}".rstrip()
+    )

@@ -89,8 +89,7 @@ def push(
     if alias:
         put = {"version": version["name"], "reason": reason or message or "Pushed from the command line."}
         context.client.put(at("models", model, "aliases", alias), put)
-    context.show(version)
-    context.say(outcome_of(version))
+    context.tell(version, outcome_of(version))
 
 
 def outcome_of(version: Document) -> str:

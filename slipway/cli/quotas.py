@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.context import Context, context_of, size
+from slipway.cli.context import Columns, Context, context_of, size
 from slipway.cli.options import Reason
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
@@ -17,16 +17,19 @@ _AMOUNT = re.compile(r"(\d{1,15}(?:\.\d{1,3})?) ?(k|M|G|T|P)?B?", re.ASCII | re.
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 
 
+COLUMNS: Columns = {
+    "TEAM": "team",
+    "USED": lambda row: size(row["held_bytes"]),
+    "RESERVED": lambda row: size(row["reserved_bytes"]),
+    "QUOTA": lambda row: size(row["limit_bytes"]),
+}
+
+
 @app.command("list")
 def list_teams(typer_context: typer.Context) -> None:
     """List the storage usage and quota of every team."""
     context = context_of(typer_context)
-    rows = list(context.client.each(at("store", "teams")))
-    context.show(rows)
-    context.table(
-        ("TEAM", "USED", "RESERVED", "QUOTA"),
-        ((r["team"], size(r["held_bytes"]), size(r["reserved_bytes"]), size(r["limit_bytes"])) for r in rows),
-    )
+    context.each(at("store", "teams"), COLUMNS)
 
 
 @app.command("show")

@@ -1,9 +1,10 @@
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from slipway.cli.context import Context, context_of
+from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, VersionLabel
 from slipway.cli.watching import ENDS, watch
@@ -14,6 +15,16 @@ app = typer.Typer(help="Releases: the rollout of a version to a service.", no_ar
 
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for completion; the exit status tells the result.")]
 Timeout = Annotated[float, typer.Option("--timeout", help="Maximum wait in seconds; then exit 4.")]
+
+
+COLUMNS: Columns = {
+    "RELEASE": "id",
+    "SERVICE": "service",
+    "VERSION": "version",
+    "STATE": "state",
+    "BY": "requester",
+    "SINCE": "created_at",
+}
 
 
 class Until(StrEnum):
@@ -80,14 +91,7 @@ def list_releases(
     """List releases, newest first."""
     context = context_of(typer_context)
     rows = context.client.get(at("releases"), service=service, state=state, limit=limit)["results"]
-    context.show(rows)
-    context.table(
-        ("RELEASE", "SERVICE", "VERSION", "STATE", "BY", "SINCE"),
-        (
-            (r["id"], r["service"], r["version"], r["state"], r.get("requester"), r.get("created_at"))
-            for r in rows
-        ),
-    )
+    context.rows(rows, COLUMNS)
 
 
 @app.command("approve")
@@ -103,58 +107,45 @@ def approve(
     _act(typer_context, release_id, "approve", reason, wait=wait, wait_for=wait_for, timeout=timeout)
 
 
-@app.command("reject")
-def reject(
-    typer_context: typer.Context,
-    release_id: int,
-    reason: Reason = "",
-    wait: Wait = False,
-    timeout: Timeout = 3600,
-) -> None:
-    """Reject a release: all traffic returns to stable."""
-    _act(typer_context, release_id, "reject", reason, wait=wait, timeout=timeout)
+ENDING = {
+    "reject": "Reject a release: all traffic returns to stable.",
+    "abort": "Abort a release: all traffic returns to stable.",
+    "rollback": (
+        "Roll back to the previous version; for a promoted release, by a new release of that version."
+    ),
+}
+"""Verbs whose end can be waited for."""
+PASSING = {
+    "end-bake": "End the bake time: stop the workers that are kept warm for a rollback.",
+    "pause": "Pause a release at its current step; the analysis continues.",
+    "resume": "Resume a paused release, or retry a stuck one.",
+}
 
 
-@app.command("abort")
-def abort(
-    typer_context: typer.Context,
-    release_id: int,
-    reason: Reason = "",
-    wait: Wait = False,
-    timeout: Timeout = 3600,
-) -> None:
-    """Abort a release: all traffic returns to stable."""
-    _act(typer_context, release_id, "abort", reason, wait=wait, timeout=timeout)
+def _ending(verb: str) -> Callable[..., None]:
+    def act(
+        typer_context: typer.Context,
+        release_id: int,
+        reason: Reason = "",
+        wait: Wait = False,
+        timeout: Timeout = 3600,
+    ) -> None:
+        _act(typer_context, release_id, verb, reason, wait=wait, timeout=timeout)
+
+    return act
 
 
-@app.command("rollback")
-def rollback(
-    typer_context: typer.Context,
-    release_id: int,
-    reason: Reason = "",
-    wait: Wait = False,
-    timeout: Timeout = 3600,
-) -> None:
-    """Roll back to the previous version; for a promoted release, by a new release of that version."""
-    _act(typer_context, release_id, "rollback", reason, wait=wait, timeout=timeout)
+def _passing(verb: str) -> Callable[..., None]:
+    def act(typer_context: typer.Context, release_id: int, reason: Reason = "") -> None:
+        _act(typer_context, release_id, verb, reason)
+
+    return act
 
 
-@app.command("end-bake")
-def end_bake(typer_context: typer.Context, release_id: int, reason: Reason = "") -> None:
-    """End the bake time: stop the workers that are kept warm for a rollback."""
-    _act(typer_context, release_id, "end-bake", reason)
-
-
-@app.command("pause")
-def pause(typer_context: typer.Context, release_id: int, reason: Reason = "") -> None:
-    """Pause a release at its current step; the analysis continues."""
-    _act(typer_context, release_id, "pause", reason)
-
-
-@app.command("resume")
-def resume(typer_context: typer.Context, release_id: int, reason: Reason = "") -> None:
-    """Resume a paused release, or retry a stuck one."""
-    _act(typer_context, release_id, "resume", reason)
+for verb, does in ENDING.items():
+    app.command(verb, help=does)(_ending(verb))
+for verb, does in PASSING.items():
+    app.command(verb, help=does)(_passing(verb))
 
 
 def _act(
@@ -189,8 +180,7 @@ def _finish(
         release, status = watch(
             context, release, stop_at_approval=wait_for is Until.APPROVAL, timeout_seconds=timeout
         )
-    context.show(release)
-    context.say(_summary(release))
+    context.tell(release, _summary(release))
     if status:
         raise typer.Exit(status)
 

@@ -4,13 +4,21 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import Context, context_of, counted, size
+from slipway.cli.context import Columns, Context, context_of, counted, size
 from slipway.cli.options import Reason, Timeout, Wait, Yes
 from slipway.cli.waiting import until_over
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(help="Retention rules; nothing is deleted without a preview.", no_args_is_help=True)
+
+
+VERSION_COLUMNS: Columns = {
+    "VERSION": "version",
+    "SIZE": lambda row: size(row["bytes"]),
+    "RESULT": lambda row: "would be deleted" if row["goes"] else "kept",
+    "REASON": lambda row: "; ".join(row["reasons"]),
+}
 
 
 @app.command("show")
@@ -91,8 +99,7 @@ def drop(typer_context: typer.Context, model: str, reason: Reason = "") -> None:
     """Delete the rule: every version is kept."""
     context = context_of(typer_context)
     context.client.delete(at("models", model, "retention"), reason=reason)
-    context.show({"model": model, "rule": None})
-    context.say(f"{model}: no retention rule.")
+    context.tell({"model": model, "rule": None}, f"{model}: no retention rule.")
 
 
 def _say(context: Context, rule: Document) -> None:
@@ -116,17 +123,6 @@ def _deleted(last: Document) -> str:
 
 def _say_preview(context: Context, seen: Document) -> None:
     rows = seen["versions"]
-    context.table(
-        ("VERSION", "SIZE", "RESULT", "REASON"),
-        (
-            (
-                row["version"],
-                size(row["bytes"]),
-                "would be deleted" if row["goes"] else "kept",
-                "; ".join(row["reasons"]),
-            )
-            for row in rows
-        ),
-    )
+    context.tabulate(rows, VERSION_COLUMNS)
     going = sum(row["goes"] for row in rows)
     context.say(f"{going} of {len(rows)} versions would be deleted; {size(seen['freed_bytes'])} to be freed.")

@@ -5,10 +5,18 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from slipway.cli.context import Context, context_of
+from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.names import split_version
 from slipway.client import Document, Refused, at
 from slipway.exits import CommandFailed, Exit
+
+COLUMNS: Columns = {
+    "SERVICE": "name",
+    "STATE": "state",
+    "STABLE": "stable",
+    "CANDIDATE": "candidate",
+    "CANDIDATE %": lambda row: _percent(row),
+}
 
 
 class ReleaseHeader(StrEnum):
@@ -106,12 +114,7 @@ def set_release_header(
 def list_services(typer_context: typer.Context) -> None:
     """List services."""
     context = context_of(typer_context)
-    rows = list(context.client.each(at("services")))
-    context.show(rows)
-    context.table(
-        ("SERVICE", "STATE", "STABLE", "CANDIDATE", "CANDIDATE %"),
-        ((row["name"], row["state"], row.get("stable"), row.get("candidate"), _percent(row)) for row in rows),
-    )
+    context.each(at("services"), COLUMNS)
 
 
 @app.command("show")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.context import Context, context_of
+from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.files import text_of, write_text
 from slipway.cli.options import Number, OnlyTeam, Reason
 from slipway.client import Document, Refused, at
@@ -16,6 +16,18 @@ app = typer.Typer(
     help="Signatures of versions: the server's key, trusted keys, signature policies.",
     no_args_is_help=True,
 )
+
+
+KEY_COLUMNS: Columns = {
+    "ID": "id",
+    "TEAM": "team",
+    "NAME": "name",
+    "FINGERPRINT": lambda row: row["fingerprint"][:16],
+    "ADDED": "added_at",
+    "BY": "added_by",
+    "REASON": "reason",
+    "REMOVED": "removed_at",
+}
 
 
 class Demand(StrEnum):
@@ -93,24 +105,7 @@ def keys(
 ) -> None:
     """List trusted signing keys."""
     context = context_of(typer_context)
-    rows = list(context.client.each(at("trusted-keys"), team=team, in_force="" if removed else "true"))
-    context.show(rows)
-    context.table(
-        ("ID", "TEAM", "NAME", "FINGERPRINT", "ADDED", "BY", "REASON", "REMOVED"),
-        (
-            (
-                row["id"],
-                row["team"],
-                row["name"],
-                row["fingerprint"][:16],
-                row["added_at"],
-                row["added_by"],
-                row["reason"],
-                row["removed_at"],
-            )
-            for row in rows
-        ),
-    )
+    context.each(at("trusted-keys"), KEY_COLUMNS, team=team, in_force="" if removed else "true")
 
 
 @app.command("trust")
@@ -131,8 +126,7 @@ def trust(
         )
     body = {"team": team, "name": name, "pem": pem, "reason": context.asked_for(reason)}
     key = context.client.create(at("trusted-keys"), body)
-    context.show(key)
-    context.say(f"Key {key['id']}: {team} trusts {name} ({key['fingerprint']})")
+    context.tell(key, f"Key {key['id']}: {team} trusts {name} ({key['fingerprint']})")
 
 
 @app.command("distrust")
@@ -141,8 +135,7 @@ def distrust(typer_context: typer.Context, number: Number, reason: Reason = "") 
     context = context_of(typer_context)
     body = {"reason": context.asked_for(reason)}
     key = context.client.create(at("trusted-keys", number, "remove"), body)
-    context.show(key)
-    context.say(f"{key['team']} no longer trusts {key['name']}.")
+    context.tell(key, f"{key['team']} no longer trusts {key['name']}.")
 
 
 def _tell_policy(context: Context, found: Document) -> None:

@@ -4,13 +4,40 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import Context, context_of, counted, size
+from slipway.cli.context import Columns, Context, context_of, counted, size
 from slipway.cli.options import Limit, Reason, Timeout, Wait
 from slipway.cli.waiting import until_over
 from slipway.client import Address, Document, at
 from slipway.exits import CommandFailed, Exit
 
 app = typer.Typer(help="The model store; for administrators.", no_args_is_help=True)
+
+
+COLLECTION_COLUMNS: Columns = {
+    "ID": "id",
+    "STATE": "state",
+    "STARTED": "began_at",
+    "BY": "asked_by",
+    "DELETED": lambda row: size(row["deleted_bytes"]),
+    "IN GRACE PERIOD": lambda row: size(row["waiting_bytes"]),
+}
+CHECK_COLUMNS: Columns = {
+    "ID": "id",
+    "STATE": "state",
+    "STARTED": "began_at",
+    "BY": "asked_by",
+    "READ": lambda row: size(row["bytes_done"]),
+    "CORRUPT": "damaged",
+    "MISSING": "missing",
+}
+FINDING_COLUMNS: Columns = {
+    "ID": "id",
+    "STATE": "state",
+    "SHA256": lambda row: row["sha256"][:12],
+    "SIZE": lambda row: size(row["bytes"]),
+    "VERSIONS": lambda row: " ".join(row["versions"]),
+    "DETAIL": "detail",
+}
 
 
 @app.command("show")
@@ -51,20 +78,7 @@ def collections(typer_context: typer.Context, limit: Limit = 20) -> None:
     """List garbage collections, newest first."""
     context = context_of(typer_context)
     rows = _newest(context, at("store", "collections"), limit)
-    context.table(
-        ("ID", "STATE", "STARTED", "BY", "DELETED", "IN GRACE PERIOD"),
-        (
-            (
-                r["id"],
-                r["state"],
-                r["began_at"],
-                r["asked_by"],
-                size(r["deleted_bytes"]),
-                size(r["waiting_bytes"]),
-            )
-            for r in rows
-        ),
-    )
+    context.tabulate(rows, COLLECTION_COLUMNS)
 
 
 @app.command("check")
@@ -85,21 +99,7 @@ def checks(typer_context: typer.Context, limit: Limit = 20) -> None:
     """List integrity checks, newest first."""
     context = context_of(typer_context)
     rows = _newest(context, at("store", "checks"), limit)
-    context.table(
-        ("ID", "STATE", "STARTED", "BY", "READ", "CORRUPT", "MISSING"),
-        (
-            (
-                r["id"],
-                r["state"],
-                r["began_at"],
-                r["asked_by"],
-                size(r["bytes_done"]),
-                r["damaged"],
-                r["missing"],
-            )
-            for r in rows
-        ),
-    )
+    context.tabulate(rows, CHECK_COLUMNS)
 
 
 @app.command("findings")
@@ -109,15 +109,7 @@ def findings(
 ) -> None:
     """List corrupt and missing files, and the versions that reference them."""
     context = context_of(typer_context)
-    rows = list(context.client.each(at("store", "findings"), state=state))
-    context.show(rows)
-    context.table(
-        ("ID", "STATE", "SHA256", "SIZE", "VERSIONS", "DETAIL"),
-        (
-            (r["id"], r["state"], r["sha256"][:12], size(r["bytes"]), " ".join(r["versions"]), r["detail"])
-            for r in rows
-        ),
-    )
+    context.each(at("store", "findings"), FINDING_COLUMNS, state=state)
 
 
 @app.command("repair")
@@ -125,8 +117,7 @@ def repair(typer_context: typer.Context, finding: int, reason: Reason = "") -> N
     """Retry the repair of a lost file from its sources."""
     context = context_of(typer_context)
     row = context.client.post(at("store", "findings", finding, "retry"), {"reason": reason})
-    context.show(row)
-    context.say(f"Finding {row['id']} {row['state']}")
+    context.tell(row, f"Finding {row['id']} {row['state']}")
 
 
 def _run(context: Context, address: Address, body: Document, *, wait: bool, timeout: float) -> Document:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.context import Context, context_of
+from slipway.cli.context import Columns, Context, context_of
 from slipway.cli.options import Reason
 from slipway.client import Document, at
 from slipway.exits import CommandFailed, Exit
@@ -17,16 +17,22 @@ Kind = Annotated[str, typer.Argument(metavar="KIND", help="As `list` tells it: r
 Id = Annotated[int, typer.Argument(metavar="ID", help="As `list` tells it.")]
 
 
+COLUMNS: Columns = {
+    "KIND": "kind",
+    "ID": "id",
+    "WHAT": "title",
+    "STATE": "state",
+    "SINCE": "since",
+    "LAST ERROR": "why",
+}
+
+
 @app.command("list")
 def list_stuck(typer_context: typer.Context) -> None:
     """Those that you may see, the longest first, with what is in doubt about them."""
     context = context_of(typer_context)
     rows = context.client.get(at("stuck"))["results"]
-    context.show(rows)
-    context.table(
-        ("KIND", "ID", "WHAT", "STATE", "SINCE", "LAST ERROR"),
-        ((row["kind"], row["id"], row["title"], row["state"], row["since"], row["why"]) for row in rows),
-    )
+    context.rows(rows, COLUMNS)
     for row in rows:
         for doubt in row["doubts"]:
             wanted = ", ".join(f"{name} {value}" for name, value in doubt["wanted"].items())

@@ -53,8 +53,7 @@ def sync(
         document = follow(
             context, document, address=address, named=named, going=OPEN, done=DONE, timeout=timeout
         )
-    context.show(document)
-    context.say(_told(document))
+    context.tell(document, _told(document))
     if document["reason"]:
         # Also what became of the release that was to follow.
         context.say(document["reason"])

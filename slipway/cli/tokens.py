@@ -3,11 +3,21 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import context_of
+from slipway.cli.context import Columns, context_of
 from slipway.cli.options import Reason
 from slipway.client import at
 
 app = typer.Typer(help="API tokens.", no_args_is_help=True)
+
+
+COLUMNS: Columns = {
+    "ID": "id",
+    "NAME": "name",
+    "STATE": "state",
+    "SCOPES": lambda row: ", ".join(row.get("scopes", ())),
+    "EXPIRES": "expires_at",
+    "LAST USED": "last_used_at",
+}
 
 
 @app.command("create")
@@ -45,22 +55,7 @@ def create(
 def list_tokens(typer_context: typer.Context) -> None:
     """List your API tokens."""
     context = context_of(typer_context)
-    rows = list(context.client.each(at("tokens")))
-    context.show(rows)
-    context.table(
-        ("ID", "NAME", "STATE", "SCOPES", "EXPIRES", "LAST USED"),
-        (
-            (
-                r["id"],
-                r["name"],
-                r.get("state"),
-                ", ".join(r.get("scopes", ())),
-                r.get("expires_at"),
-                r.get("last_used_at"),
-            )
-            for r in rows
-        ),
-    )
+    context.each(at("tokens"), COLUMNS)
 
 
 @app.command("revoke")
@@ -68,5 +63,4 @@ def revoke(typer_context: typer.Context, token_id: int, reason: Reason = "") -> 
     """Revoke a token."""
     context = context_of(typer_context)
     context.client.delete(at("tokens", token_id), reason=reason)
-    context.show({"id": token_id, "state": "revoked"})
-    context.say(f"Token {token_id} is revoked.")
+    context.tell({"id": token_id, "state": "revoked"}, f"Token {token_id} is revoked.")

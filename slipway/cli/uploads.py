@@ -4,13 +4,32 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.context import Context, context_of, size
+from slipway.cli.context import Columns, Context, context_of, size
 from slipway.cli.options import Number, Reason, States
 from slipway.client import Document, at
 
 app = typer.Typer(help="Uploads; `models push` starts and resumes them.", no_args_is_help=True)
 
 UNDER_WAY = ["open", "importing"]
+
+
+COLUMNS: Columns = {
+    "ID": "id",
+    "MODEL": "model",
+    "STATE": "state",
+    "FILES": "file_count",
+    "SIZE": lambda row: size(row["size_bytes"]),
+    "UPLOADED": lambda row: _sent(row),
+    "VERSION": "version",
+    "BY": "author",
+    "FROM": "origin",
+    "EXPIRES": "expires_at",
+}
+MISSING_COLUMNS: Columns = {
+    "MISSING": lambda row: row["sha256"][:12],
+    "SIZE": lambda row: size(row["size"]),
+    "RECEIVED": lambda row: size(row["received_bytes"]),
+}
 
 
 @app.command("list")
@@ -24,26 +43,7 @@ def list_uploads(
     context = context_of(typer_context)
     states = state or ([] if every else UNDER_WAY)
     address = at("models", model, "uploads") if model is not None else at("uploads")
-    rows = list(context.client.each(address, state=states))
-    context.show(rows)
-    context.table(
-        ("ID", "MODEL", "STATE", "FILES", "SIZE", "UPLOADED", "VERSION", "BY", "FROM", "EXPIRES"),
-        (
-            (
-                row["id"],
-                row["model"],
-                row["state"],
-                row["file_count"],
-                size(row["size_bytes"]),
-                _sent(row),
-                row["version"],
-                row["author"],
-                row["origin"],
-                row["expires_at"],
-            )
-            for row in rows
-        ),
-    )
+    context.each(address, COLUMNS, state=states)
 
 
 @app.command("show")
@@ -53,10 +53,7 @@ def show(typer_context: typer.Context, model: str, number: Number) -> None:
     upload = context.client.get(at("models", model, "uploads", number))
     context.show(upload)
     _say(context, upload)
-    context.table(
-        ("MISSING", "SIZE", "RECEIVED"),
-        ((one["sha256"][:12], size(one["size"]), size(one["received_bytes"])) for one in upload["missing"]),
-    )
+    context.tabulate(upload["missing"], MISSING_COLUMNS)
 
 
 @app.command("cancel")

@@ -5,11 +5,23 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.context import Context, context_of, counted, flag, size
+from slipway.cli.context import Columns, Context, context_of, counted, flag, size
 from slipway.cli.names import split_version
 from slipway.cli.options import Reason, States, Timeout, VersionLabel, Wait
 from slipway.cli.pushing import until_ready
 from slipway.client import Document, at
+
+FILE_COLUMNS: Columns = {
+    "FILE": "path",
+    "SIZE": lambda row: size(row["size"]),
+    "SHA256": lambda row: row["sha256"][:12],
+}
+HISTORY_COLUMNS: Columns = {
+    "AT": "at",
+    "STATE": "to_state",
+    "BY": "by",
+    "REASON": "reason",
+}
 
 
 def versions(
@@ -74,17 +86,11 @@ def show_version(context: Context, label: str) -> None:
     model, name = split_version(label)
     version = context.client.get(at("models", model, "versions", name))
     context.show(version)
-    context.table(("", ""), ((key, value) for key, value in _told(version).items() if value))
-    context.table(
-        ("FILE", "SIZE", "SHA256"),
-        ((file["path"], size(file["size"]), file["sha256"][:12]) for file in version["files"]),
-    )
+    context.details(_told(version))
+    context.tabulate(version["files"], FILE_COLUMNS)
     if found := list(_found(version["scan"] or {})):
         context.table(("SCAN", "FILE", "DETAIL"), found)
-    context.table(
-        ("AT", "STATE", "BY", "REASON"),
-        ((move["at"], move["to_state"], move["by"], move["reason"]) for move in version["history"]),
-    )
+    context.tabulate(version["history"], HISTORY_COLUMNS)
 
 
 def _found(scan: Document) -> Iterator[tuple[str, str, str]]:
@@ -114,8 +120,7 @@ def card(typer_context: typer.Context, version: VersionLabel) -> None:
     context = context_of(typer_context)
     model, name = split_version(version)
     document = context.client.get(at("models", model, "versions", name, "card"))
-    context.show(document)
-    context.say(document["text"].replace("\r\n", "\n").rstrip("\n"))
+    context.tell(document, document["text"].replace("\r\n", "\n").rstrip("\n"))
     if document["is_cut"]:
         context.progress.print("The model card is truncated here.")
 
@@ -144,8 +149,10 @@ def retry(
 def verify(typer_context: typer.Context, version: VersionLabel, reason: Reason = "") -> None:
     """Verify the signatures of a version again; the server signs it if its own signature is missing."""
     context = context_of(typer_context)
-    context.show(_done(context, version, "verify", reason))
-    context.say(f"Verifying the signatures of {version}; see `slipway models show {version}`.")
+    context.tell(
+        _done(context, version, "verify", reason),
+        f"Verifying the signatures of {version}; see `slipway models show {version}`.",
+    )
 
 
 def _done(context: Context, label: str, verb: str, reason: str) -> Document:
@@ -154,8 +161,9 @@ def _done(context: Context, label: str, verb: str, reason: str) -> Document:
 
 
 def _say(context: Context, version: Document) -> None:
-    context.show(version)
-    context.say(f"{version['model']}:{version['name']} is {version['state']}. {version['reason']}".rstrip())
+    context.tell(
+        version, f"{version['model']}:{version['name']} is {version['state']}. {version['reason']}".rstrip()
+    )
 
 
 def _told(version: Document) -> dict[str, str]:

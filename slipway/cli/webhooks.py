@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from slipway.cli.context import Context, context_of, flag
+from slipway.cli.context import Columns, Context, context_of, flag
 from slipway.cli.options import Limit, Number, Reason, Timeout, Wait, Yes
 from slipway.cli.waiting import until_over
 from slipway.client import Address, Document, at
@@ -22,6 +22,31 @@ Description = Annotated[str | None, typer.Option("--description", help="Descript
 DeliveryNumber = Annotated[int, typer.Argument(metavar="DELIVERY", help="ID from `deliveries`.")]
 
 
+COLUMNS: Columns = {
+    "ID": "id",
+    "TEAM": lambda row: row["team"] or "all",
+    "URL": "url",
+    "EVENTS": lambda row: " ".join(row["events"]) or "all",
+    "STATE": lambda row: _state(row),
+    "LAST SUCCESS": "delivered_at",
+}
+DELIVERY_COLUMNS: Columns = {
+    "ID": "id",
+    "TYPE": "type",
+    "STATE": "state",
+    "TRIES": "tries",
+    "CREATED": "created_at",
+    "NEXT TRY": "due_at",
+    "LAST RESPONSE": lambda row: _answer(row),
+}
+TRY_COLUMNS: Columns = {
+    "AT": "at",
+    "STATUS": "status",
+    "MS": "milliseconds",
+    "RESPONSE": lambda row: row["error"] or row["answer"],
+}
+
+
 @app.command("list")
 def list_webhooks(
     typer_context: typer.Context,
@@ -30,22 +55,7 @@ def list_webhooks(
 ) -> None:
     """List webhooks, newest first."""
     context = context_of(typer_context)
-    rows = list(context.client.each(at("webhooks"), q=query, enabled=flag(enabled)))
-    context.show(rows)
-    context.table(
-        ("ID", "TEAM", "URL", "EVENTS", "STATE", "LAST SUCCESS"),
-        (
-            (
-                row["id"],
-                row["team"] or "all",
-                row["url"],
-                " ".join(row["events"]) or "all",
-                _state(row),
-                row["delivered_at"],
-            )
-            for row in rows
-        ),
-    )
+    context.each(at("webhooks"), COLUMNS, q=query, enabled=flag(enabled))
 
 
 @app.command("show")
@@ -124,8 +134,7 @@ def delete(typer_context: typer.Context, number: Number, reason: Reason = "", ye
     webhook = context.client.get(at("webhooks", number))
     context.confirm(f"Delete webhook {number} to {webhook['url']} with its deliveries?", yes=yes)
     context.client.delete(at("webhooks", number), reason=context.asked_for(reason))
-    context.show({"id": number, "deleted": True})
-    context.say(f"Webhook {number} is deleted.")
+    context.tell({"id": number, "deleted": True}, f"Webhook {number} is deleted.")
 
 
 @app.command("test")
@@ -164,14 +173,7 @@ def deliveries(
     context = context_of(typer_context)
     asked = {"state": state, "type": type, "limit": limit}
     rows = context.client.get(at("webhooks", number, "deliveries"), **asked)["results"]
-    context.show(rows)
-    context.table(
-        ("ID", "TYPE", "STATE", "TRIES", "CREATED", "NEXT TRY", "LAST RESPONSE"),
-        (
-            (r["id"], r["type"], r["state"], r["tries"], r["created_at"], r["due_at"], _answer(r))
-            for r in rows
-        ),
-    )
+    context.rows(rows, DELIVERY_COLUMNS)
 
 
 @app.command("delivery")
@@ -179,15 +181,8 @@ def delivery(typer_context: typer.Context, number: Number, delivery: DeliveryNum
     """Show a delivery: its body and every response."""
     context = context_of(typer_context)
     found = context.client.get(at("webhooks", number, "deliveries", delivery))
-    context.show(found)
-    context.say(f"{found['message_id']} {found['type']} is {found['state']}")
-    context.table(
-        ("AT", "STATUS", "MS", "RESPONSE"),
-        (
-            (one["at"], one["status"], one["milliseconds"], one["error"] or one["answer"])
-            for one in found["history"]
-        ),
-    )
+    context.tell(found, f"{found['message_id']} {found['type']} is {found['state']}")
+    context.tabulate(found["history"], TRY_COLUMNS)
     context.say(orjson.dumps(found["body"], option=orjson.OPT_INDENT_2).decode())
 
 
