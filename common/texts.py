@@ -38,6 +38,14 @@ def text(field: str, value: str, *, limit: int) -> str:
     return stripped
 
 
+def name(field: str, value: str, *, limit: int) -> str:
+    """As `text`; Invalid also when it has characters that cannot be seen."""
+    given = text(field, value, limit=limit)
+    if found := hidden(given):
+        raise Invalid(fields={field: [hidden_fault(found)]})
+    return given
+
+
 def reason(value: str) -> str:
     """Why somebody does something, for the audit log; Invalid as of `text`."""
     return text("reason", value, limit=MAX_REASON)

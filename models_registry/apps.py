@@ -13,7 +13,7 @@ class ModelsRegistryConfig(AppConfig):
         from models_registry.hub_panels import export_panel, sync_panel
         from models_registry.hub_sources import Repositories
         from models_registry.panels import register_panel
-        from models_registry.pruning import RULES
+        from models_registry.pruning import HUB_RULES, RULES, STORE_RULES
         from models_registry.reconcilers.checks import CheckReconciler
         from models_registry.reconcilers.collections import CollectionReconciler
         from models_registry.reconcilers.exports import ExportReconciler
@@ -43,7 +43,7 @@ class ModelsRegistryConfig(AppConfig):
         kernel.register(CheckReconciler())
         kernel.register(FindingReconciler())
         kernel.register(UploadReconciler())
-        pruning.offer(*RULES)
+        pruning.offer(*RULES, *HUB_RULES, *STORE_RULES)
         search.offer("Models", find_models)
         subjects.offer("models_registry.model", _("Model"), "/models/{name}/")
         subjects.offer("models_registry.version", _("Version"), "/models/{model__name}/{name}/")

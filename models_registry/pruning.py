@@ -71,6 +71,8 @@ RULES = (
         _uploads,
         kept=_("Uploads of which a version was made stay."),
     ),
+)
+HUB_RULES = (
     Rule(
         HubSync,
         _("Hub syncs"),
@@ -85,6 +87,8 @@ RULES = (
         _exports,
         kept=_("The last successful export of a version to each destination stays."),
     ),
+)
+STORE_RULES = (
     Rule(
         Finding,
         _("Findings of checks"),

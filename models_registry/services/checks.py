@@ -6,10 +6,10 @@ from typing import Any
 import orjson
 from django.utils.translation import gettext as _
 
-from common import characters, texts
 from common.errors import Invalid
 from common.sealed import seal
 from common.texts import demanded_reason as demanded_reason
+from common.texts import name as name
 from common.texts import reason as reason
 from common.texts import text as text
 from models_registry import names
@@ -19,14 +19,6 @@ MAX_LINEAGE_BYTES = 16_384
 MAX_PATTERNS, MAX_PATTERN = 50, 200
 MAX_DATA, MAX_ORIGIN = 100, 1_000
 MAX_TOKEN = 500
-
-
-def name(field: str, value: str, *, limit: int) -> str:
-    """As `text`; Invalid also when it has characters that cannot be seen."""
-    given = text(field, value, limit=limit)
-    if found := characters.hidden(given):
-        raise Invalid(fields={field: [texts.hidden_fault(found)]})
-    return given
 
 
 def repo_id(given: str) -> str:

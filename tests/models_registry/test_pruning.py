@@ -11,7 +11,7 @@ from django.utils.html import strip_tags
 from common.models import Pruning
 from common.reconcile import pruning
 from models_registry.models import Check, Collection, Export, Finding, HubSource, HubSync, Upload
-from models_registry.pruning import RULES
+from models_registry.pruning import HUB_RULES, RULES, STORE_RULES
 from tests import cast
 
 AGE = timedelta(days=400)
@@ -19,7 +19,7 @@ AGE = timedelta(days=400)
 
 def go(model: type) -> set[Any]:
     """The ids of what the rule of a model would delete now."""
-    [rule] = [one for one in RULES if one.model is model]
+    [rule] = [one for one in (*RULES, *HUB_RULES, *STORE_RULES) if one.model is model]
     return set(rule.due(timezone.now()).values_list("pk", flat=True))
 
 
