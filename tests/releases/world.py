@@ -29,6 +29,7 @@ from releases.smoke import Probe
 from releases.states import ReleaseState
 from tests.clusters.world import World, version_of
 from tests.crash.harness import Checkpoints, Clock, worker
+from tests.remembered import remembered
 
 SECONDS = 0.5
 """Of one tick of the clock."""
@@ -72,10 +73,21 @@ class Scene:
         self.world = World()
         self.prober = FakeProber()
         traffic_backend.cache_clear()
-        self.gateway = traffic_backend()
-        assert isinstance(self.gateway, FakeGateway)
+        self.gateway = gateway = traffic_backend()
+        assert isinstance(gateway, FakeGateway)
+        self._join(monkeypatch)
+        self.__dict__ |= remembered(("releases", kernel), self._set)
+        # What is remembered is a copy; the product has got hold of this one.
+        gateway.__dict__ |= self.gateway.__dict__
+        self.gateway = gateway
+        self._join(monkeypatch)
+
+    def _join(self, monkeypatch: Any) -> None:
         monkeypatch.setattr(process_kernel, "clock", self.clock)
         monkeypatch.setattr("releases.smoke.prober", self.prober)
+
+    def _set(self) -> dict[str, Any]:
+        """The cast, and a service that has traffic."""
         self.team = Team.objects.get_or_create(name="speech")[0]
         self.requester = self._person("ada", Role.DEVELOPER)
         self.approver = self._person("bo", Role.APPROVER)
@@ -83,6 +95,7 @@ class Scene:
         self.v1, self.v2 = version_of(self.team, "story:v1"), version_of(self.team, "story:v2")
         self.name = f"chat{Service.objects.count()}"
         self.service = self._service()
+        return vars(self)
 
     def _person(self, name: str, role: Role) -> Actor:
         user = User.objects.get_or_create(username=name)[0]
