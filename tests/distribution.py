@@ -1,4 +1,5 @@
-"""pytest plugin: which tests one process of several runs, so that what is dear to start is started once.
+"""pytest plugin: which tests one process of several runs, so that what is dear to start is started once, and
+which ones `--quick` runs.
 
 The tests of a file go together; so do those of the rooms below, whose fixtures take longer than their tests.
 """
@@ -7,15 +8,44 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-ROOMS = ("tests/console/", "tests/sample/", "tests/serving/")
-"""One console server and its browser; one trained model; torch, and the models that it serves."""
+from tests.postgres import uses_database
+
+ROOMS = (
+    ("tests/console/",),  # one console server and its browser
+    ("tests/e2e/test_console.py", "tests/e2e/test_main_path.py"),  # one whole stack
+    ("tests/sample/",),  # one trained model
+    ("tests/serving/",),  # torch, and the models that it serves
+)
+DEAR = {"stack", "browser", "process", "slow"}
+QUICK_WITH_A_DATABASE = ("tests/api/", "tests/clusters/", "tests/common/", "tests/gateway/", "tests/images/")
+"""What all apps stand on, and what is as quick."""
 
 
 class ByRoom(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
-        return next((room for room in ROOMS if nodeid.startswith(room)), super()._split_scope(nodeid))
+        return next((room[0] for room in ROOMS if nodeid.startswith(room)), super()._split_scope(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByRoom | None:
     return ByRoom(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--quick", action="store_true", help="only unit tests: no process, browser or app's pages"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--quick"):
+        return
+    kept = [item for item in items if is_quick(item)]
+    config.hook.pytest_deselected(items=[item for item in items if not is_quick(item)])
+    items[:] = kept
+
+
+def is_quick(item: pytest.Item) -> bool:
+    if any(mark.name in DEAR for mark in item.iter_markers()):
+        return False
+    return not uses_database(item) or item.nodeid.startswith(QUICK_WITH_A_DATABASE)

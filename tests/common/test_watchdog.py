@@ -12,6 +12,8 @@ import pytest
 
 from tests.patience import eventually
 
+pytestmark = pytest.mark.process
+
 HEAD = """
 import os, signal, sys, time
 from common import watchdog

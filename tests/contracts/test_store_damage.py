@@ -9,6 +9,8 @@ from models_registry.store import Reclaimed
 from tests.contracts.store_rigs import published, read
 from tests.models_registry.builders import sha256
 
+pytestmark = pytest.mark.process
+
 
 def test_a_damaged_blob_of_another_size_is_replaced_by_a_whole_one(rig, store, tmp_path) -> None:
     manifest = published(store, tmp_path, {"a": b"content"})

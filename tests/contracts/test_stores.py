@@ -23,6 +23,8 @@ from tests.contracts.store_rigs import (
 )
 from tests.models_registry.builders import sha256
 
+pytestmark = pytest.mark.process
+
 BIG = 3 * 1024 * 1024 + 7
 
 

@@ -14,6 +14,8 @@ from websockets.asyncio.client import connect
 from controlplane.connections import Bounded
 from tests.patience import eventually
 
+pytestmark = pytest.mark.process
+
 LARGE = 32 * 2**20
 
 

@@ -13,6 +13,8 @@ import pytest
 from controlplane.embedded.home import Home, Refusal, check_ports
 from controlplane.environment import PROJECT, Environment
 
+pytestmark = pytest.mark.process
+
 
 def modes(home: Path) -> dict[str, int]:
     """Of everything in it that others have any right to."""

@@ -9,6 +9,8 @@ from controlplane import env as environment
 from controlplane.environment import PROJECT, Environment, variable
 from controlplane.management.commands.settings_reference import reference
 
+pytestmark = pytest.mark.process
+
 ENTRY_POINTS = {
     "manage.py": ("manage.py", "check"),
     "bin/up": ("-m", "controlplane.embedded"),

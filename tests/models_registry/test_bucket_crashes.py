@@ -14,6 +14,8 @@ from tests.contracts.store_rigs import PART_BYTES, BucketRig, everything, publis
 from tests.models_registry.builders import sha256
 from tests.models_registry.test_bucket_store import BIG, rig
 
+pytestmark = pytest.mark.process
+
 __all__ = ["rig"]
 
 

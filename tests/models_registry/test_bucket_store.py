@@ -27,6 +27,8 @@ from tests.contracts.store_rigs import (
 )
 from tests.models_registry.builders import sha256
 
+pytestmark = pytest.mark.process
+
 BIG = os.urandom(2 * PART_BYTES + 7)
 
 

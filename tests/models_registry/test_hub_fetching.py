@@ -19,6 +19,8 @@ from tests.contracts.store_rigs import BucketRig
 from tests.models_registry import builders as b
 from tests.models_registry.hub_server import HubServer, hub_server
 
+pytestmark = pytest.mark.process
+
 REPO = "acme/tiny"
 
 

@@ -17,6 +17,8 @@ from models_registry.store import LocalStore
 from tests.models_registry import builders as b
 from tests.models_registry.hub_server import HubServer, hub_server
 
+pytestmark = pytest.mark.process
+
 REPO = "acme/tiny"
 FILES = b.model_files() | {"model.safetensors": b.weights(50_000), "empty.txt": b""}
 SIZE = sum(map(len, FILES.values()))

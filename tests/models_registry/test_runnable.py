@@ -21,6 +21,8 @@ from models_registry.models import CodeExemption, Version
 from tests import cast
 from tests.models_registry import builders as b
 
+pytestmark = pytest.mark.process
+
 
 class Harmful:
     def __reduce__(self):

@@ -4,6 +4,8 @@ import pytest
 
 from controlplane.sample.corpus import Passage, _prose, passages
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def text() -> tuple[Passage, ...]:

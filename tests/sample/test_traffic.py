@@ -16,6 +16,8 @@ import pytest
 from controlplane.sample.traffic import Answer, Tally, main
 from tests.serving.workers import PROJECT, running, wait_until
 
+pytestmark = pytest.mark.process
+
 
 class Gateway(ThreadingHTTPServer):
     """Answers as two versions in turn; each fifth request fails as it is told."""

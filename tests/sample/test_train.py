@@ -12,6 +12,8 @@ from controlplane.sample import artefacts, train
 from controlplane.sample.artefacts import Sample
 from tests.serving.workers import PROJECT, running
 
+pytestmark = pytest.mark.process
+
 SECONDS = 4.0
 
 

@@ -24,6 +24,8 @@ from serving.openai import (
 from tests.serving.tiny_model import write_tiny_model
 from tests.serving.workers import command
 
+pytestmark = pytest.mark.process
+
 PROMPT = TextPrompt("Once upon a time")
 
 
