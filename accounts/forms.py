@@ -9,7 +9,6 @@ from django import forms
 from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounts import token_presets
@@ -258,9 +257,7 @@ class NewWebhookForm(WebhookForm):
     def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:
         super().__init__(*args, **options)
         events: Any = self.fields["events"]
-        events.choices = [
-            (one.name, f"{one.name}: {gettext(one.says)}") for one in catalogue.known().values()
-        ]
+        events.choices = [(one.name, f"{one.name}: {one.description}") for one in catalogue.known().values()]
         team: Any = self.fields["team"]
         team.queryset = teams_where(actor, Right.WEBHOOKS_WRITE).order_by("name")
         if may_everywhere(actor, Right.WEBHOOKS_WRITE):

@@ -2,7 +2,8 @@ from typing import Any
 
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate
-from django.utils.translation import gettext_lazy as _
+
+from common import app_config
 
 
 def plant_audit_head(sender: AppConfig, using: str, **_: Any) -> None:
@@ -15,32 +16,10 @@ def plant_singletons(sender: AppConfig, using: str, **_: Any) -> None:
     kernel.plant(sender.label, using)
 
 
-class CommonConfig(AppConfig):
+class CommonConfig(app_config.WithManifest):
     name = "common"
 
     def ready(self) -> None:
-        from common.api.idempotency import answers_before
-        from common.models import IdempotentAnswer, Intent
-        from common.pages import subjects
-        from common.reconcile import kernel, pruning
-
-        kernel.register(pruning.Prune())
-        title = _("Deletion of old records")
-        subjects.offer("common.pruning", title, "/models/+store/", title=title)
-        pruning.offer(
-            pruning.Rule(
-                Intent,
-                _("Steps in the journal"),
-                "SLIPWAY_KEEP_INTENTS_DAYS",
-                pruning.finished_intents,
-                kept=_("Steps under way, and those of which nobody knows whether they took effect, stay."),
-            ),
-            pruning.Rule(
-                IdempotentAnswer,
-                _("Answers to requests with an Idempotency-Key"),
-                "SLIPWAY_KEEP_ANSWERS_DAYS",
-                answers_before,
-            ),
-        )
+        super().ready()
         post_migrate.connect(plant_audit_head, sender=self)
         post_migrate.connect(plant_singletons)

@@ -8,14 +8,9 @@ from common.actor import Actor
 from common.audit import Recorded
 from common.errors import Missing, NotAllowed
 from common.live import PUBLIC, Audience, Topic, touch
+from common.pages import subjects
+from common.pages.shell import current_item, nav_items
 
-AREAS = {
-    "models_registry": "models",
-    "images": "images",
-    "accounts": "settings",
-    "releases.plan": "settings",
-}
-"""The part of the console in which the things of an app, or of one kind, are shown."""
 AUDIT = "audit"
 
 
@@ -26,7 +21,7 @@ class ChangesTopic(Topic):
     min_gap_seconds: ClassVar[float] = 2.0
 
     def audience(self, actor: Actor, key: str) -> Audience:
-        if key != AUDIT and key not in AREAS.values():
+        if not any(item.follows_changes and item.area == key for item in nav_items()):
             raise Missing(_("There is no such part of the console."))
         if actor.user_id is None:
             raise NotAllowed(_("Sign in to see it."))
@@ -34,7 +29,9 @@ class ChangesTopic(Topic):
 
 
 def show_changes(event: Recorded) -> None:
+    """To the audit log, and to the part of the console in which the thing has its page."""
     touch(ChangesTopic.kind, AUDIT)
-    kind = event.subject_kind
-    if area := AREAS.get(kind) or AREAS.get(kind.partition(".")[0]):
-        touch(ChangesTopic.kind, area)
+    address = subjects.address_of_kind(event.subject_kind)
+    item = current_item(address) if address else None
+    if item is not None and item.follows_changes and item.area != AUDIT:
+        touch(ChangesTopic.kind, item.area)

@@ -12,7 +12,6 @@ from common.errors import Missing
 from common.events import subscribe, witness
 from common.live import touch
 from common.reconcile import Due
-from controlplane import webhook_events
 from controlplane.changes import show_changes
 from gateway import services as gateway
 from gateway.errors import GatewayError
@@ -37,9 +36,6 @@ def connect() -> None:
     subscribe(Recorded, show_changes)
     witness(ModelDeleted, forget_sources)
     witness(KeyTrusted, verify_signatures)
-    webhook_events.declare_all()
-    for event_type, announce in webhook_events.ANNOUNCED.items():
-        witness(event_type, announce)
 
 
 def tell_gateway_of_workers(event: WorkersChanged) -> None:

@@ -1,13 +1,5 @@
-from django.apps import AppConfig
-from django.utils.translation import gettext_lazy as _
+from common import app_config
 
 
-class ImagesConfig(AppConfig):
+class ImagesConfig(app_config.WithManifest):
     name = "images"
-
-    def ready(self) -> None:
-        from common.pages import search, subjects
-        from images.finder import find_images
-
-        subjects.offer("images.runtimeimage", _("Image"), "/images/{name}/")
-        search.offer("Images", find_images)

@@ -13,8 +13,8 @@ class HistoryEntry:
     """One thing that happened to a version, as its page shows it beside the moves of its own state."""
 
     at: datetime
-    look: tuple[str, str]
-    """Kind and value of a state, as `common.pages.looks` knows them."""
+    badge: tuple[str, str]
+    """Name and state, as `common.pages.badges` knows them."""
     title: str
     url: str
     by: str

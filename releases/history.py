@@ -27,7 +27,7 @@ def _entry(release: Release) -> HistoryEntry:
     names = {"release": release.pk, "service": release.service.name}
     return HistoryEntry(
         at=release.created_at,
-        look=("release", release.standing),
+        badge=("release", release.standing),
         title=_("#%(release)s to %(service)s") % names,
         url=f"/releases/{release.pk}/",
         by=release.requester,

@@ -21,7 +21,7 @@ from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, kerne
 from common.retry import retry_after as asked_by
 from common.sealed import CannotUnseal, unseal
 from common.webhooks import catalogue, schedule, signing
-from common.webhooks.catalogue import Told
+from common.webhooks.catalogue import EventPayload
 from common.webhooks.sending import OK, Answer, post
 
 ACTOR = Actor.system("webhooks")
@@ -33,7 +33,7 @@ ASKS_FOR_PATIENCE = frozenset({429, 503})
 
 
 class Addressed(NamedTuple):
-    told: Told
+    payload: EventPayload
     to: list[WebhookEndpoint]
 
 
@@ -42,12 +42,12 @@ class WriteOut(Step[WebhookEvent]):
 
     def observe(self, row: WebhookEvent, operation: Operation) -> Addressed | None:
         known = catalogue.known().get(row.type)
-        told = known.tell(row.ids) if known else None
-        if told is None:
+        payload = known.build(row.ids) if known else None
+        if payload is None:
             return None
         endpoints = WebhookEndpoint.objects.filter(enabled=True)
-        to = [one for one in endpoints if one.wants(row.type) and one.team_id in (None, told.team_id)]
-        return Addressed(told, to) if to else None
+        to = [one for one in endpoints if one.wants(row.type) and one.team_id in (None, payload.team_id)]
+        return Addressed(payload, to) if to else None
 
     def settle(self, row: WebhookEvent, seen: Addressed | None, now: datetime) -> Outcome:
         if seen is None:
@@ -61,7 +61,7 @@ class WriteOut(Step[WebhookEvent]):
             )
 
         return rest(
-            save={"body": webhooks.written_out(row.type, row.occurred_at, seen.told.data)}, write=hand_out
+            save={"body": webhooks.written_out(row.type, row.occurred_at, seen.payload.data)}, write=hand_out
         )
 
 

@@ -3,10 +3,10 @@
 `answers`   full page or named part, done and refused answers to a form
 `access`    signed-in people only, for whole pages and for htmx
 `listing`   filter, sort and page a queryset from a URL that can be shared
-`search`    the global search box: apps offer finders
+`search`    the global search box
 `shell`     navigation and the rest of the frame around a page
 `formats`   numbers and times as people read them, units always
-`looks`     word, tone and icon of every state
+`badges`    word, tone and icon of every state
 `charts`    what a chart shows, and the same in words
 `steps`     a release plan as a strip of steps
 """

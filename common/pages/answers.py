@@ -20,7 +20,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from common.characters import marked
 from common.errors import Invalid, SlipwayError
 from common.languages import Text
-from common.pages.looks import Tone
+from common.pages.badges import Tone
 
 P = ParamSpec("P")
 UNPROCESSABLE = 422

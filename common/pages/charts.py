@@ -8,7 +8,7 @@ from typing import Any, Literal
 from django.utils.translation import gettext as _
 
 from common.pages import formats
-from common.pages.looks import Tone
+from common.pages.badges import Tone
 
 Paint = Tone | Literal["stable", "candidate", "ink"]
 """`stable` and `candidate` are the two sides of a release on every screen; `ink` is the text's own colour."""

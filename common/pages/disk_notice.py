@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from common import disk
 from common.disk import DiskState
 from common.pages import formats
-from common.pages.looks import Tone
+from common.pages.badges import Tone
 
 
 @dataclass(frozen=True, slots=True)

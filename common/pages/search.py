@@ -1,10 +1,12 @@
-"""The global search box. Apps offer finders; this page asks all of them and shows what they find."""
+"""The global search box: asks every app's search, and shows what they find."""
 
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+
+from common.languages import Text
 
 logger = logging.getLogger(__name__)
 Person = AbstractBaseUser | AnonymousUser
@@ -19,8 +21,29 @@ class Hit:
     detail: str = ""
 
 
-Finder = Callable[[Person, str, int], Iterable[Hit]]
-"""`(person, text, limit)` to at most `limit` hits that this person may see, best first."""
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One group of what is found."""
+
+    group: Text
+    find: Callable[[Person, str, int], Iterable[Hit]]
+    """`(person, text, limit)` to at most `limit` hits that this person may see, best first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """A page of the console that the search box finds, or something that can be begun from anywhere."""
+
+    title: Text
+    url: str
+    icon: str
+    words: str = ""
+    """By what else it is looked for, in lower case."""
+    right: str = ""
+    """Needed in some team; empty: everybody's."""
+    is_command: bool = False
+    is_for_admins: bool = False
+    """Needs the right in the whole installation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,32 +53,39 @@ class Group:
     failed: bool = False
 
 
-_finders: dict[str, Finder] = {}
+_searches: list[Search] = []
+_destinations: list[Destination] = []
 
 
-def offer(group: str, finder: Finder) -> None:
-    """Let the search box find `group` ("Models", "Releases", ...); called once per app, at start."""
-    if group in _finders and _finders[group] is not finder:
-        raise ValueError(f"Two finders offer {group!r}; name one of them differently.")
-    _finders[group] = finder
+def offer(search: Search) -> None:
+    _searches.append(search)
+
+
+def offer_destination(destination: Destination) -> None:
+    _destinations.append(destination)
+
+
+def destinations() -> tuple[Destination, ...]:
+    """In the order in which they were offered."""
+    return tuple(_destinations)
 
 
 def find(person: Person, text: str, *, limit: int = LIMIT_PER_GROUP) -> list[Group]:
     """Groups with at least one hit, in the order they were offered.
 
-    A finder that fails shows as a failed group: the others still answer.
+    A search that fails shows as a failed group: the others still answer.
     """
     text = text.strip()
     if not text:
         return []
     groups = []
-    for name, finder in _finders.items():
+    for search in _searches:
         try:
-            hits = list(finder(person, text, limit))[:limit]
+            hits = list(search.find(person, text, limit))[:limit]
         except Exception:
-            logger.exception("The finder of %s failed", name)
-            groups.append(Group(name, failed=True))
+            logger.exception("The search for %s failed", search.group)
+            groups.append(Group(str(search.group), failed=True))
             continue
         if hits:
-            groups.append(Group(name, hits))
+            groups.append(Group(str(search.group), hits))
     return groups

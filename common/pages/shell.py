@@ -1,57 +1,75 @@
 """The frame around every page: where one can go, who is signed in."""
 
+from bisect import insort
 from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
-from django.utils.translation import gettext
-from django.utils.translation import gettext_noop as _
 
+from common.languages import Text
 from common.pages.disk_notice import notice
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One entry of the navigation. `g` then `key` goes there; empty: no shortcut."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NavItem:
+    """One entry of the navigation."""
 
-    source: str
+    name: Text
     path: str
     icon: str
+    rank: int
+    """The lowest stands first."""
     key: str = ""
+    """`g`, then this key, goes there; empty: no shortcut."""
+    follows_changes: bool = False
+    """Its pages name no topic of their own: they look again when something was done to what they show."""
 
     @property
-    def name(self) -> str:
-        return gettext(self.source)
+    def area(self) -> str:
+        """As the topic `changes:<area>` calls it."""
+        return self.path.strip("/")
+
+    def holds(self, path: str) -> bool:
+        """Home only by its exact path."""
+        return path == self.path or (self.path != "/" and path.startswith(self.path))
 
 
-PLACES = (
-    Place(_("Home"), "/", "home", "h"),
-    Place(_("Models"), "/models/", "box", "m"),
-    Place(_("Services"), "/services/", "route", "s"),
-    Place(_("Releases"), "/releases/", "rocket", "r"),
-    Place(_("Images"), "/images/", "container", "i"),
-    Place(_("Fleet"), "/fleet/", "server-2", "f"),
-    Place(_("Audit"), "/audit/", "history", "a"),
-    Place(_("Settings"), "/settings/", "settings"),
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tab:
+    """One of the tabs over the pages of a nav item, where several apps have pages."""
+
+    under: str
+    """The path of the nav item."""
+    name: Text
+    path: str
+    icon: str
+    rank: int
 
 
-LIVE_TOPICS = {
-    "/models/": "changes:models",
-    "/images/": "changes:images",
-    "/audit/": "changes:audit",
-    "/settings/": "changes:settings",
-}
-"""What pages follow that name no topic of their own: they look again when something was done there."""
+_nav: list[NavItem] = []
+_tabs: list[Tab] = []
 
 
-def current_place(path: str) -> Place | None:
-    """The place that `path` lies in; Home only by its exact path."""
-    for place in PLACES:
-        if path == place.path or (place.path != "/" and path.startswith(place.path)):
-            return place
-    return None
+def offer(item: NavItem) -> None:
+    insort(_nav, item, key=lambda one: one.rank)
+
+
+def offer_tab(tab: Tab) -> None:
+    insort(_tabs, tab, key=lambda one: one.rank)
+
+
+def nav_items() -> tuple[NavItem, ...]:
+    return tuple(_nav)
+
+
+def tabs_under(path: str) -> list[Tab]:
+    return [tab for tab in _tabs if tab.under == path]
+
+
+def current_item(path: str) -> NavItem | None:
+    """The nav item that `path` lies in."""
+    return next((item for item in _nav if item.holds(path)), None)
 
 
 def initials(name: str) -> str:
@@ -64,11 +82,12 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     """Context processor."""
     user = getattr(request, "user", None)
     name = str(user) if user is not None and user.is_authenticated else ""
-    here = current_place(request.path)
+    here = current_item(request.path)
     return {
-        "places": PLACES,
+        "nav": nav_items(),
         "here": here,
-        "live_topic": LIVE_TOPICS.get(here.path, "") if here and name else "",
+        "tabs": tabs_under(here.path) if here else [],
+        "live_topic": f"changes:{here.area}" if here and here.follows_changes and name else "",
         "disk": notice() if name else None,
         "person": name,
         "person_initials": initials(name) if name else "",

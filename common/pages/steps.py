@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from common.pages.looks import Look, look
+from common.pages.badges import Badge, badge_of
 
 ICONS = {
     "scan": "shield-search",
@@ -19,7 +19,7 @@ ICONS = {
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """One step as the strip shows it. `state` is one of `looks.LOOKS["step"]`."""
+    """One step as the strip shows it. `state` is one of the badges `step`."""
 
     kind: str
     name: str
@@ -35,8 +35,8 @@ class StepView:
         return ICONS.get(self.kind, "circle-dot")
 
     @property
-    def look(self) -> Look:
-        return look("step", self.state)
+    def badge(self) -> Badge:
+        return badge_of("step", self.state)
 
     @property
     def is_current(self) -> bool:

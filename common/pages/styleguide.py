@@ -9,9 +9,10 @@ from django import forms
 from django.http import HttpRequest
 from django.utils import timezone
 
+from common.pages import badges
+from common.pages.badges import TONES, badges_named
 from common.pages.charts import Chart, Limit, Mark, Series
 from common.pages.listing import Listing
-from common.pages.looks import LOOKS, TONES
 from common.pages.steps import StepView
 
 MODELS = (
@@ -46,7 +47,7 @@ class Filter(forms.Form):
     state = forms.ChoiceField(
         label="State",
         required=False,
-        choices=[("", "Any"), *((key, look.word) for key, look in LOOKS["version"].items())],
+        choices=lambda: [("", "Any"), *((key, badge.word) for key, badge in badges_named("version").items())],
     )
 
 
@@ -143,7 +144,7 @@ def samples(request: HttpRequest) -> dict[str, Any]:
     return {
         "now": now,
         "tones": TONES,
-        "looks": {kind: list(looks) for kind, looks in LOOKS.items()},
+        "badges": {name: list(badges_named(name)) for name in badges.names()},
         "moments": [now, now - timedelta(seconds=42), now - timedelta(hours=5), now + timedelta(minutes=4)],
         "listing": _listing(request, now),
         "nothing": Listing(

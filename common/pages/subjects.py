@@ -1,6 +1,6 @@
 """What the audit log and Home call the rows of an app, and where their pages are.
 
-An app says it once, at start: `offer("releases.release", _("Release"), "/releases/{pk}/")`.
+An app says it in its manifest: `Subject("releases.release", _("Release"), "/releases/{pk}/")`.
 """
 
 import re
@@ -13,18 +13,26 @@ from urllib.parse import quote
 
 from django.apps import apps
 from django.db.models import Model
-from django.utils.functional import Promise
 
+from common.languages import Text
 from common.models import AuditRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    noun: str | Promise
-    address: str
-    """Of its page, with columns of its row in braces; empty: it has none."""
-    title: str | Promise
-    """Of one row, with columns of it as `%(name)s`; empty: the noun and the row's own name."""
+class Subject:
+    """One kind of row."""
+
+    kind: str
+    """The model's label, such as `releases.release`."""
+    noun: Text
+    address: str = ""
+    """Of its page, with columns of its row in braces, of which `{model__name}` follows a key; empty: it has
+    none."""
+    title: Text = ""
+    """Of one row, with columns of it as `%(name)s` and `%(model__name)s`; empty: the noun and the row's own
+    name."""
+    badges: str = ""
+    """Whose badges its states have."""
 
     @property
     def columns(self) -> list[str]:
@@ -35,25 +43,29 @@ class Kind:
         return re.findall(r"%\((\w+)\)s", str(self.title))
 
 
-_kinds: dict[str, Kind] = {}
+_subjects: dict[str, Subject] = {}
 
 
-def offer(label: str, noun: str | Promise, address: str = "", *, title: str | Promise = "") -> None:
-    """`label` is the model's, such as `releases.release`; `{model__name}` in the address follows a key, as
-    `%(model__name)s` does in the title."""
-    _kinds[label] = Kind(noun, address, title)
+def offer(subject: Subject) -> None:
+    """Raises ValueError for a second one of a kind."""
+    if _subjects.setdefault(subject.kind, subject) is not subject:
+        raise ValueError(f"{subject.kind} is declared already.")
+
+
+def subject_of(kind: str) -> Subject | None:
+    return _subjects.get(kind)
 
 
 def address_of_kind(label: str) -> str:
     """As it was offered, columns in braces; empty: its rows have no page."""
-    kind = _kinds.get(label)
-    return kind.address if kind else ""
+    subject = _subjects.get(label)
+    return subject.address if subject else ""
 
 
 def noun_of(label: str) -> str:
     """In the reader's language; the model's own name where no app has said one."""
-    if kind := _kinds.get(label):
-        return str(kind.noun)
+    if subject := _subjects.get(label):
+        return str(subject.noun)
     try:
         return str(apps.get_model(label)._meta.verbose_name).capitalize()
     except (LookupError, ValueError):
@@ -62,23 +74,23 @@ def noun_of(label: str) -> str:
 
 def keys_followed(label: str) -> list[str]:
     """What `select_related` takes, so that the title and the address of a row ask nothing more."""
-    kind = _kinds.get(label)
-    columns = [*kind.columns, *kind.title_columns] if kind else []
+    subject = _subjects.get(label)
+    columns = [*subject.columns, *subject.title_columns] if subject else []
     return sorted({column.rpartition("__")[0] for column in columns if "__" in column})
 
 
 def title_of(row: Model) -> str:
     """In the reader's language: `Sync of acme/chat@main`."""
-    kind = _kinds.get(row._meta.label_lower)
-    if kind is None or not kind.title:
+    subject = _subjects.get(row._meta.label_lower)
+    if subject is None or not subject.title:
         return f"{noun_of(row._meta.label_lower)} {row}"
-    return str(kind.title) % {name: column_of(row, name) for name in kind.title_columns}
+    return str(subject.title) % {name: column_of(row, name) for name in subject.title_columns}
 
 
 def address_of(row: Model) -> str:
     """Empty: it has no page."""
-    kind = _kinds.get(row._meta.label_lower)
-    return _written(kind, {name: column_of(row, name) for name in kind.columns}) if kind else ""
+    subject = _subjects.get(row._meta.label_lower)
+    return _written(subject, {name: column_of(row, name) for name in subject.columns}) if subject else ""
 
 
 def column_of(row: Model, path: str) -> Any:
@@ -90,10 +102,10 @@ def column_of(row: Model, path: str) -> Any:
 
 
 def addresses(rows: Iterable[AuditRecord]) -> Mapping[tuple[str, str], str]:
-    """By kind and id, of what is still there and has a page. One query for each kind."""
+    """By kind and id, of what is still there and has a page. One query for each subject."""
     wanted: dict[str, set[str]] = defaultdict(set)
     for row in rows:
-        if row.subject_id.isdecimal() and (kind := _kinds.get(row.subject_kind)) and kind.address:
+        if row.subject_id.isdecimal() and (subject := _subjects.get(row.subject_kind)) and subject.address:
             wanted[row.subject_kind].add(row.subject_id)
     return {
         (label, key): address
@@ -103,10 +115,10 @@ def addresses(rows: Iterable[AuditRecord]) -> Mapping[tuple[str, str], str]:
 
 
 def _found(label: str, keys: set[str]) -> Mapping[str, str]:
-    kind = _kinds[label]
-    rows = apps.get_model(label)._base_manager.filter(pk__in=keys).values("pk", *kind.columns)
-    return {str(row["pk"]): _written(kind, row) for row in rows}
+    subject = _subjects[label]
+    rows = apps.get_model(label)._base_manager.filter(pk__in=keys).values("pk", *subject.columns)
+    return {str(row["pk"]): _written(subject, row) for row in rows}
 
 
-def _written(kind: Kind, columns: Mapping[str, Any]) -> str:
-    return kind.address.format(**{name: quote(str(value), safe="") for name, value in columns.items()})
+def _written(subject: Subject, columns: Mapping[str, Any]) -> str:
+    return subject.address.format(**{name: quote(str(value), safe="") for name, value in columns.items()})

@@ -5,7 +5,7 @@ them; the larger ones are templates in `templates/components/`.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
@@ -20,10 +20,9 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from common import languages, request_id
-from common.pages import charts, formats, icons, looks
+from common.pages import badges, charts, formats, icons, nouns
 from common.pages.filter_bars import filter_bar
 from common.pages.listing import Listing
 from common.pages.steps import StepView
@@ -58,7 +57,7 @@ def state(kind: str, value: str, pill: bool = False, title: str = "") -> SafeStr
 
 @lru_cache(maxsize=2048)
 def _state(kind: str, value: str, pill: bool, title: str, language: str) -> SafeString:  # noqa: ARG001 (kept for each)
-    drawn = looks.look(kind, value)
+    drawn = badges.badge_of(kind, value)
     return format_html(
         '<span class="state{} tone-{}"{}>{}<span>{}</span></span>',
         " state-pill" if pill else "",
@@ -340,40 +339,13 @@ def faults(listing: Listing[Any]) -> dict[str, Any]:
     return {"faults": found}
 
 
-NOUNS: dict[str, Callable[[int], str]] = {
-    "collections": lambda count: ngettext("collection", "collections", count),
-    "deliveries": lambda count: ngettext("delivery", "deliveries", count),
-    "deployments": lambda count: ngettext("deployment", "deployments", count),
-    "entries": lambda count: ngettext("entry", "entries", count),
-    "exemptions": lambda count: ngettext("exemption", "exemptions", count),
-    "exports": lambda count: ngettext("export", "exports", count),
-    "images": lambda count: ngettext("image", "images", count),
-    "keys": lambda count: ngettext("key", "keys", count),
-    "machines": lambda count: ngettext("machine", "machines", count),
-    "members": lambda count: ngettext("member", "members", count),
-    "models": lambda count: ngettext("model", "models", count),
-    "moves": lambda count: ngettext("move", "moves", count),
-    "people": lambda count: ngettext("person", "people", count),
-    "releases": lambda count: ngettext("release", "releases", count),
-    "rows": lambda count: ngettext("row", "rows", count),
-    "services": lambda count: ngettext("service", "services", count),
-    "syncs": lambda count: ngettext("sync", "syncs", count),
-    "teams": lambda count: ngettext("team", "teams", count),
-    "tokens": lambda count: ngettext("token", "tokens", count),
-    "versions": lambda count: ngettext("version", "versions", count),
-    "webhooks": lambda count: ngettext("webhook", "webhooks", count),
-    "workers": lambda count: ngettext("worker", "workers", count),
-}
-"""What lists hold, by the name that `pages` gets."""
-
-
 @register.inclusion_tag("components/pages.html")
 def pages(listing: Listing[Any], noun: str = "rows") -> dict[str, Any]:
     """`{% pages listing noun="models" %}`: which rows these are, and the pages before and after.
 
     Stands inside the listing's part, so that the sort and "Clear filters" follow what is shown.
     """
-    counted = NOUNS[noun]
+    counted = nouns.noun(noun)
     return {"listing": listing, "noun": counted(0), "one": counted(1)}
 
 

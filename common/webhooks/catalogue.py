@@ -1,37 +1,73 @@
-"""The types of events that can be sent. What they are called and hold, the composition root says."""
+"""The types of events that can be sent to webhooks: apps offer them in their manifests."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
+
+from common.events import witness
+from common.languages import Text
+
+Ids = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What an event has to say."""
+class EventPayload:
+    """What is sent of an event."""
 
     team_id: int | None
     """Whose it is; None: only the installation's endpoints hear it."""
     data: Mapping[str, Any]
-    """As it is sent: ids, and the document that REST shows."""
+    """Ids, and the document that REST shows."""
 
 
 @dataclass(frozen=True, slots=True)
-class EventType:
+class WebhookEvent:
+    """An event is noted as a few ids inside its transaction. What is sent is read a moment later, after the
+    commit: the document shows how things stand then."""
+
     name: str
     """`release.ended`"""
-    says: str
+    description: Text
     """One sentence."""
-    tell: Callable[[Mapping[str, Any]], Told | None]
+    build: Callable[[Ids], EventPayload | None]
     """From the ids that were noted; None when there is nothing to tell any more."""
+    on: type[Any] | None = None
+    """The event of the system that it tells of, as `common.events` publishes it; None: its app announces it
+    itself."""
+    ids: tuple[str, ...] = ()
+    """The fields of `on` that are noted and sent; empty: all of them."""
+
+    def ids_of(self, event: Any) -> Ids:
+        return {name: getattr(event, name) for name in self.ids or [field.name for field in fields(event)]}
 
 
-_types: dict[str, EventType] = {}
+_known: dict[str, WebhookEvent] = {}
+_announce: list[Callable[..., None]] = []
 
 
-def declare(event_type: EventType) -> None:
-    _types[event_type.name] = event_type
+def offer(event: WebhookEvent) -> None:
+    """Raises ValueError for a second one of a name."""
+    if _known.setdefault(event.name, event) is not event:
+        raise ValueError(f"There is a webhook event {event.name!r} already.")
+    if event.on is not None:
+        witness(event.on, lambda happened: _note(event, happened))
 
 
-def known() -> Mapping[str, EventType]:
-    """By name, in the order of their declaration."""
-    return _types
+def announce_with(announce: Callable[..., None]) -> None:
+    """`announce(name, **ids)` notes it for those who want to hear of it, in the transaction of the event."""
+    _announce.append(announce)
+
+
+def known() -> Mapping[str, WebhookEvent]:
+    """By name, in the order in which they were offered."""
+    return _known
+
+
+def installation(ids: Ids) -> EventPayload:
+    """What belongs to no team: only the ids."""
+    return EventPayload(None, ids)
+
+
+def _note(event: WebhookEvent, happened: Any) -> None:
+    for announce in _announce:
+        announce(event.name, **event.ids_of(happened))

@@ -9,6 +9,7 @@ from django.utils.functional import Promise
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from common.actor import Actor
 from controlplane.embedded.parts import TITLES, PartsReport, PartStatus, parts_status
 from controlplane.health import PartHealth, parts_health
 from controlplane.home.background import Background
@@ -51,7 +52,7 @@ class PartRow:
     name: str
     title: str | Promise
     state: str
-    """One of `looks.LOOKS["part"]`."""
+    """One of `the badges `part``."""
     detail: str | Promise
     """What it says of itself, or why it does not work."""
     since: datetime | None = None
@@ -102,6 +103,10 @@ def parts_now(*, patience_seconds: float = PATIENCE_SECONDS) -> Parts:
         status.value if status and supervised else None,
         age_seconds=max(health.age_seconds, status.age_seconds if status else 0.0),
     )
+
+
+def parts_card(actor: Actor) -> Parts:  # noqa: ARG001 (everybody sees the same)
+    return parts_now()
 
 
 def is_supervised() -> bool:

@@ -11,7 +11,7 @@ from accounts.selectors import may
 from accounts.states import Right
 from common.actor import Actor
 from common.pages import formats
-from common.pages.looks import Tone
+from common.pages.badges import Tone
 from releases import bake, plans, selectors
 from releases.judge import Threshold
 from releases.models import Release

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from django.utils.translation import gettext as _
 
-from common.pages.looks import Tone, look
+from common.pages.badges import Tone, badge_of
 from releases.models import Approval, Release
 from releases.reconcilers.base import ACTOR
 from releases.selectors import WaitingFor
@@ -32,13 +32,13 @@ def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | Non
     """None while it simply runs. `word`: what was already said on the approval at hand."""
     state = ReleaseState(release.state)
     if state == ReleaseState.PROMOTED and release.superseded_by_id is not None:
-        drawn = look("release", release.standing)
+        drawn = badge_of("release", release.standing)
         names = {"version": release.version, "service": release.service}
         text = _("%(version)s was promoted, and served all traffic of %(service)s until then.") % names
         follower = release.undone_by_id or release.superseded_by_id
         return Notice(drawn.tone, str(drawn.word), None, text, follower=follower)
     if not release.in_motion:
-        drawn = look("release", state)
+        drawn = badge_of("release", state)
         return Notice(drawn.tone, _by(str(drawn.word), release), release.ended_at, retold(release.outcome))
     if release.halt:
         title = _("Rolling back") if state == ReleaseState.ROLLING_BACK else _("Aborting")

@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from common.pages import formats
-from common.pages.looks import look
+from common.pages.badges import badge_of
 from common.pages.steps import StepView
 from releases import plans, selectors
 from releases.models import Release, ReleaseStep
@@ -156,7 +156,7 @@ def _found(
             return _observed(release, plan, rows, cell.first, percent)
         case plans.Judge() if verdict := selectors.verdict_of(release):
             # Judging goes on after the step: the strip says what the verdict says now, as the page does.
-            return str(look("verdict", verdict.decision).word).lower()
+            return str(badge_of("verdict", verdict.decision).word).lower()
         case plans.Approval() if state == "waiting":
             return _by_role(step)
         case _:

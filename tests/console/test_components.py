@@ -7,9 +7,9 @@ from django.conf import settings
 from django.template import Context, Template, loader
 from django.test import RequestFactory
 
-from common.pages import icons, looks
+from common.pages import badges, icons
 from common.pages.charts import Chart, Limit, Series, sparkline
-from common.pages.shell import PLACES, current_place, initials
+from common.pages.shell import current_item, initials, nav_items
 from common.pages.steps import ICONS, StepView
 
 TEMPLATES = sorted((Path(settings.BASE_DIR) / "templates").rglob("*.html"))
@@ -44,16 +44,18 @@ def test_no_template_needs_what_the_security_policy_forbids() -> None:
 
 
 def test_every_state_has_a_word_a_tone_and_an_icon_that_exists() -> None:
-    for kind, drawn in looks.LOOKS.items():
+    for kind in badges.names():
+        drawn = badges.badges_named(kind)
         words = [look.word for look in drawn.values()]
         assert len(set(words)) == len(words), kind
         for look in drawn.values():
-            assert look.tone in looks.TONES
+            assert look.tone in badges.TONES
             assert "<path" in icons.icon(look.icon)
 
 
 def test_no_two_states_of_a_kind_differ_by_colour_alone() -> None:
-    for kind, drawn in looks.LOOKS.items():
+    for kind in badges.names():
+        drawn = badges.badges_named(kind)
         shapes = [(look.word, look.icon) for look in drawn.values()]
         assert len(set(shapes)) == len(shapes), kind
 
@@ -64,7 +66,7 @@ def test_the_contract_s_release_states_are_all_drawn() -> None:
         "failed, stuck"
     )
     later = {"superseded", "undone"}  # what became of a promoted one
-    assert set(looks.LOOKS["release"]) == {*contract.split(", "), *later}
+    assert set(badges.badges_named("release")) == {*contract.split(", "), *later}
 
 
 def test_a_state_nobody_has_drawn_is_shown_by_its_name() -> None:
@@ -74,7 +76,7 @@ def test_a_state_nobody_has_drawn_is_shown_by_its_name() -> None:
 
 
 def test_places_steps_and_cells_use_icons_that_exist() -> None:
-    for name in [place.icon for place in PLACES] + list(ICONS.values()) + ["circle-dot"]:
+    for name in [place.icon for place in nav_items()] + list(ICONS.values()) + ["circle-dot"]:
         assert "<path" in icons.icon(name)
 
 
@@ -196,13 +198,13 @@ def test_a_sparkline_breaks_where_nothing_was_measured() -> None:
     [("/", "Home"), ("/models/llama/versions/v3/", "Models"), ("/settings/tokens/", "Settings")],
 )
 def test_the_navigation_knows_where_one_is(path: str, name: str) -> None:
-    place = current_place(path)
+    place = current_item(path)
     assert place is not None
     assert place.name == name
 
 
 def test_an_unlisted_page_is_nowhere() -> None:
-    assert current_place("/styleguide/") is None
+    assert current_item("/styleguide/") is None
 
 
 @pytest.mark.parametrize(
@@ -213,7 +215,7 @@ def test_people_are_shown_by_their_initials(name: str, letters: str) -> None:
 
 
 def test_shortcut_keys_are_unique() -> None:
-    keys = [place.key for place in PLACES if place.key]
+    keys = [place.key for place in nav_items() if place.key]
     assert len(set(keys)) == len(keys)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Route, expect
 
-from common.pages.shell import PLACES
+from common.pages.shell import nav_items
 from tests.console.conftest import Tab
 from tests.console.server import PASSWORD
 
@@ -29,7 +29,7 @@ def test_question_mark_shows_the_shortcuts_and_escape_closes_them(tab: Tab) -> N
 
 @pytest.mark.parametrize(
     ("key", "path"),
-    [(place.key, place.path) for place in PLACES if place.key],
+    [(place.key, place.path) for place in nav_items() if place.key],
 )
 def test_g_and_a_letter_go_to_a_place(tab: Tab, key: str, path: str) -> None:
     tab.open("/styleguide/")

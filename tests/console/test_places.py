@@ -9,8 +9,8 @@ from django.db.models import TextChoices
 from django.test import Client
 from django.urls import Resolver404, resolve
 
-from common.pages.looks import LOOKS
-from common.pages.shell import PLACES
+from common.pages.badges import badges_named
+from common.pages.shell import nav_items
 from tests import cast
 
 BASE = Path(__file__).parents[2] / "templates/base.html"
@@ -71,7 +71,7 @@ def choices() -> dict[str, type[TextChoices]]:
 
 def test_every_link_of_the_frame_leads_somewhere():
     literal = set(re.findall(r'(?:href|action|hx-get)="(/[^"{#]*)"', BASE.read_text()))
-    wanted = literal | {place.path for place in PLACES}
+    wanted = literal | {place.path for place in nav_items()}
     assert {"/settings/account/", "/settings/tokens/", "/search/"} <= wanted
     for path in wanted:
         try:
@@ -87,11 +87,11 @@ def test_every_choice_of_the_apps_is_known_to_this_test():
 @pytest.mark.parametrize("name", sorted(KINDS))
 def test_every_state_has_a_word_a_colour_and_an_icon(name):
     values = {value for value in choices()[name].values if value}
-    assert values <= set(LOOKS[KINDS[name]])
+    assert values <= set(badges_named(KINDS[name]))
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
+@pytest.mark.parametrize("place", nav_items(), ids=lambda place: place.path)
 def test_every_place_opens_for_a_viewer_and_for_an_administrator(place):
     for user in (cast.person("vic", vision="viewer"), cast.person("root", superuser=True)):
         client = Client()

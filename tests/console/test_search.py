@@ -4,7 +4,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.test import Client
 
 from common.pages import search
-from common.pages.search import Hit
+from common.pages.search import Hit, Search
 
 HTMX = {"HX-Request": "true", "HX-Target": "found"}
 
@@ -15,10 +15,10 @@ def models(person: search.Person, text: str, limit: int) -> list[Hit]:
 
 
 @pytest.fixture
-def finder(monkeypatch: pytest.MonkeyPatch) -> None:
+def only_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """The only one: what the apps offer is tested with them."""
-    monkeypatch.setattr(search, "_finders", {})
-    search.offer("Models", models)
+    monkeypatch.setattr(search, "_searches", [])
+    search.offer(Search("Models", models))
 
 
 @pytest.fixture
@@ -27,38 +27,33 @@ def ada(db: None, client: Client) -> Client:
     return client
 
 
-def test_groups_without_hits_are_left_out(finder: None) -> None:
+def test_groups_without_hits_are_left_out(only_models: None) -> None:
     assert search.find(AnonymousUser(), "nothing") == []
     [group] = search.find(AnonymousUser(), " llama ")
     assert [hit.title for hit in group.hits] == ["llama-chat", "llama-embed"]
 
 
-def test_nothing_typed_asks_nobody(finder: None) -> None:
+def test_nothing_typed_asks_nobody(only_models: None) -> None:
     assert search.find(AnonymousUser(), "   ") == []
 
 
-def test_a_finder_that_finds_too_much_is_cut(finder: None) -> None:
+def test_a_search_that_finds_too_much_is_cut(only_models: None) -> None:
     [group] = search.find(AnonymousUser(), "llama", limit=1)
     assert len(group.hits) == 1
 
 
-def test_a_finder_that_fails_does_not_silence_the_others(finder: None, caplog) -> None:
+def test_a_search_that_fails_does_not_silence_the_others(only_models: None, caplog) -> None:
     def broken(person: search.Person, text: str, limit: int) -> list[Hit]:
         raise ConnectionError("the fleet is away")
 
-    search.offer("Fleet", broken)
+    search.offer(Search("Fleet", broken))
     groups = {group.name: group for group in search.find(AnonymousUser(), "llama")}
     assert groups["Fleet"].failed
     assert len(groups["Models"].hits) == 2
     assert "the fleet is away" in caplog.text
 
 
-def test_two_finders_cannot_share_a_name(finder: None) -> None:
-    with pytest.raises(ValueError, match="Models"):
-        search.offer("Models", lambda person, text, limit: [])
-
-
-def test_the_box_gets_a_list_and_enter_gets_a_page(finder: None, ada: Client) -> None:
+def test_the_box_gets_a_list_and_enter_gets_a_page(only_models: None, ada: Client) -> None:
     part = ada.get("/search/?q=llama", headers=HTMX).content.decode()
     assert part.count('role="option"') == 2
     assert "<html" not in part
@@ -67,11 +62,11 @@ def test_the_box_gets_a_list_and_enter_gets_a_page(finder: None, ada: Client) ->
     assert whole.count('href="/models/llama-') == 2
 
 
-def test_what_was_typed_is_shown_as_text(finder: None, ada: Client) -> None:
+def test_what_was_typed_is_shown_as_text(only_models: None, ada: Client) -> None:
     body = ada.get("/search/?q=<script>alert(1)</script>").content.decode()
     assert "<script>alert(1)" not in body
     assert "&lt;script&gt;alert(1)" in body
 
 
-def test_strangers_find_nothing(finder: None, client: Client, db: None) -> None:
+def test_strangers_find_nothing(only_models: None, client: Client, db: None) -> None:
     assert client.get("/search/?q=llama", headers=HTMX).status_code == 401

@@ -9,15 +9,16 @@ from django.utils import timezone
 
 from accounts import actors
 from accounts.states import Role
+from clusters.home import FleetCard
 from clusters.models import Deployment, Node
 from common.actor import Actor
 from common.errors import Missing, NotAllowed
 from common.live import PUBLIC
 from common.reconcile import Reconciled
-from controlplane.home.board import HomePage
 from controlplane.home.consumers import HomeTopic
 from controlplane.home.inbox import inbox
 from models_registry.models import Check, Collection, Finding
+from releases.home import ReleasesCard
 from releases.models import Release
 from tests.accounts.rights_matrix import Scene
 from tests.cast import person
@@ -38,7 +39,7 @@ def test_an_approval_waits_for_who_may_give_it(scene: Scene) -> None:
 
     (task,) = inbox(actor_of(scene))
 
-    assert (task.is_approval, task.release, task.detail) == (True, release, "requested by someone")
+    assert (task.is_decision, task.about, task.notes[0]) == (True, release, "requested by someone")
     assert task.url == f"/releases/{release.pk}/#decision"
     viewer = person("vera", ours=Role.VIEWER)
     assert inbox(actors.of_user(viewer)) == []
@@ -63,7 +64,7 @@ def test_what_is_stuck_waits_oldest_first_with_its_reason(scene: Scene) -> None:
 
     tasks = inbox(actor_of(scene))
 
-    assert [task.state for task in tasks] == ["stuck"] * 5
+    assert [task.badge for task in tasks] == [("work", "stuck")] * 5
     assert [task.why for task in tasks] == [
         "No ports left.",
         "The disk is full.",
@@ -78,7 +79,7 @@ def test_what_is_stuck_waits_oldest_first_with_its_reason(scene: Scene) -> None:
         f"/models/{scene.model.name}/+hub/{scene.hub_source.pk}/",
     ]
     assert tasks[3].title == f"Sync of {sync.source}"
-    assert all(task.stuck is not None and task.stuck.may_retry for task in tasks)
+    assert all(task.buttons and task.about.may_retry for task in tasks)
     viewer = person("vera", ours=Role.VIEWER)
     assert inbox(actors.of_user(viewer)) == []
 
@@ -90,9 +91,12 @@ def test_what_fails_for_minutes_is_told_before_it_is_stuck(scene: Scene) -> None
     assert inbox(actor_of(scene)) == []
     rows.update(failed_since=timezone.now() - timedelta(seconds=130))
     (task,) = inbox(actor_of(scene))
-    assert (task.state, task.why, task.url) == ("failing", "No answer.", f"/fleet/deployments/{deployment}/")
-    assert task.stuck is not None
-    assert not task.stuck.may_retry
+    assert (task.badge[1], task.why, task.url) == (
+        "failing",
+        "No answer.",
+        f"/fleet/deployments/{deployment}/",
+    )
+    assert not task.buttons
 
 
 def test_a_stuck_rule_waits_for_its_team_and_the_store_for_administrators(scene: Scene) -> None:
@@ -128,29 +132,27 @@ def test_the_inbox_costs_the_same_whatever_the_number_of_kinds_and_rows(
 
 def test_a_release_in_motion_stands_at_its_step(scene: Scene) -> None:
     _ = scene.release
-    page = HomePage(actor_of(scene))
-
-    (moving,) = page.motion
+    (moving,) = ReleasesCard(actor_of(scene)).active
 
     assert (moving.release, moving.verdict, moving.observed_percent) == (scene.release, None, None)
     Release.objects.update(state="promoted")
-    assert HomePage(actor_of(scene)).motion == []
+    assert ReleasesCard(actor_of(scene)).active == []
 
 
 def test_a_machine_in_trouble_says_which(scene: Scene) -> None:
     node = Node.objects.get(cluster=scene.cluster)
-    assert HomePage(actor_of(scene)).nodes_in_trouble == []
+    assert FleetCard(actor_of(scene)).nodes_in_trouble == []
 
     Node.objects.filter(pk=node.pk).update(state="unknown")
 
-    (found,) = HomePage(actor_of(scene)).nodes_in_trouble
+    (found,) = FleetCard(actor_of(scene)).nodes_in_trouble
     assert (found["cluster"], found["node"].name) == (scene.cluster.name, "box")
     assert found["words"] == "unknown"
 
 
 def test_who_begins_is_led_from_the_model_to_the_release(scene: Scene) -> None:
     def step() -> str:
-        return HomePage(actor_of(scene)).next_step
+        return ReleasesCard(actor_of(scene)).next_step
 
     told = [step()]
     for make in ("model", "version", "service", "release"):
@@ -162,8 +164,8 @@ def test_who_begins_is_led_from_the_model_to_the_release(scene: Scene) -> None:
 
 
 def test_only_who_may_write_services_is_offered_to(scene: Scene) -> None:
-    assert HomePage(actor_of(scene)).may_write
-    assert not HomePage(actors.of_user(person("vera", ours=Role.VIEWER))).may_write
+    assert ReleasesCard(actor_of(scene)).may_write
+    assert not ReleasesCard(actors.of_user(person("vera", ours=Role.VIEWER))).may_write
 
 
 def test_everyone_who_is_signed_in_may_follow_it(scene: Scene) -> None:

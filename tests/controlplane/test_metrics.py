@@ -14,10 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from common import audit
 from common.actor import Actor
 from common.reconcile import kernel
-from controlplane import health, metrics
+from controlplane import health
 from controlplane.health import Probe, Unhealthy
 from models_registry.models import Finding
 from models_registry.services.storage import begin_check
+from releases import selectors
 from releases.models import Release
 from tests.accounts.rights_matrix import Scene
 from tests.clusters.world import version_of
@@ -191,7 +192,7 @@ def test_a_database_that_is_down_does_not_hide_that_it_is(
     def fail() -> dict[str, int]:
         raise DatabaseError("connection refused")
 
-    monkeypatch.setattr(metrics.releases, "count_by_state", fail)
+    monkeypatch.setattr(selectors, "count_by_state", fail)
 
     read = Reading(client)
 

@@ -3,8 +3,7 @@
 import pytest
 
 from common.pages.icons import icon
-from common.pages.search import find
-from controlplane.finder import COMMANDS, PAGES
+from common.pages.search import destinations, find
 from tests.cast import client_of, person
 
 pytestmark = pytest.mark.django_db
@@ -29,7 +28,7 @@ def test_a_page_is_found_by_what_else_it_is_called_titles_first() -> None:
     assert titles(viewer, "re")[0] == "Releases"
 
 
-@pytest.mark.parametrize("entry", [*COMMANDS, *PAGES], ids=lambda entry: entry.url)
+@pytest.mark.parametrize("entry", destinations(), ids=lambda entry: entry.url)
 def test_every_entry_leads_to_a_page_and_has_an_icon(entry) -> None:
     assert client_of(person("root", superuser=True, vision="admin")).get(entry.url).status_code in (200, 302)
     assert icon(entry.icon)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from common.pages.looks import look
+from common.pages.badges import badge_of
 from releases import selectors, services
 from releases.models import Release
 from releases.pages import strip
@@ -77,7 +77,7 @@ def test_the_strip_the_page_and_rest_give_the_same_verdict_after_the_judges_step
     scene.run_until(lambda: release_values(_fresh(release), None)["judge.decision"] == "promote")
 
     release = _fresh(release)
-    assert cells(release)["Analysis"].detail == look("verdict", "promote").word.lower()
+    assert cells(release)["Analysis"].detail == str(badge_of("verdict", "promote").word).lower()
     body = text_of(as_person("bo", scene), page_of(scene))
     assert '<span data-choice="promote">' in body
     assert (

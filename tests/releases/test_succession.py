@@ -6,10 +6,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from controlplane import webhook_events
 from releases import services
 from releases.models import Release
 from releases.states import ReleaseState as S
+from releases.webhook_events import release_payload
 from tests.cast import api, person
 from tests.releases.test_pages import as_person, queries_of, text_of
 from tests.releases.world import Scene
@@ -46,7 +46,7 @@ def test_a_promoted_release_names_the_one_that_followed_and_the_one_that_took_it
         third.pk: (None, None),
     }
     assert reader.get(f"releases/{second.pk}/").json()["undone_by"] == third.pk
-    told = webhook_events._release({"release_id": second.pk})
+    told = release_payload({"release_id": second.pk})
     assert told is not None
     assert told.data["release"]["undone_by"] == third.pk
 

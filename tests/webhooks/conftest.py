@@ -6,7 +6,7 @@ import pytest
 from accounts.models import WebhookEndpoint
 from accounts.services import create_webhook
 from common.webhooks import catalogue
-from common.webhooks.catalogue import EventType, Told
+from common.webhooks.catalogue import EventPayload, WebhookEvent, installation
 from tests.cast import SYSTEM, team
 from tests.webhooks.receiver import Receiver, receiving
 
@@ -27,14 +27,14 @@ def _here(settings) -> None:
 def parcels(monkeypatch) -> None:
     """Two types of events: `parcel.posted` of the team `post`, `parcel.lost` of nobody's."""
     types = dict(catalogue.known())
-    monkeypatch.setattr(catalogue, "_types", types)
+    monkeypatch.setattr(catalogue, "_known", types)
 
-    def posted(ids: Any) -> Told:
-        return Told(team("post").pk, {**ids, "parcel": {"weight": 2}})
+    def posted(ids: Any) -> EventPayload:
+        return EventPayload(team("post").pk, {**ids, "parcel": {"weight": 2}})
 
-    catalogue.declare(EventType("parcel.posted", "It is on its way.", posted))
-    catalogue.declare(EventType("parcel.lost", "Nobody knows.", lambda ids: Told(None, ids)))
-    catalogue.declare(EventType("parcel.forgotten", "It was deleted.", lambda ids: None))
+    catalogue.offer(WebhookEvent("parcel.posted", "It is on its way.", posted))
+    catalogue.offer(WebhookEvent("parcel.lost", "Nobody knows.", installation))
+    catalogue.offer(WebhookEvent("parcel.forgotten", "It was deleted.", lambda ids: None))
 
 
 @pytest.fixture

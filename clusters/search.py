@@ -8,7 +8,7 @@ from accounts.actors import of_user
 from accounts.models import User
 from clusters.models import Deployment, Worker
 from clusters.states import DeploymentState
-from common.pages.looks import look
+from common.pages.badges import badge_of
 from common.pages.search import Hit, Person
 from common.words import occurs_in
 
@@ -20,7 +20,7 @@ def find_workers(person: Person, text: str, limit: int) -> Iterator[Hit]:
     mentioned = occurs_in(("name", "deployment__service"), text)
     rows = Worker.objects.filter(mentioned, deployment__in=living).select_related("deployment")
     for worker in rows.order_by("name")[:limit]:
-        detail = f"{worker.deployment.version_label}, {look('worker', worker.state).word}"
+        detail = f"{worker.deployment.version_label}, {badge_of('worker', worker.state).word}"
         yield Hit(worker.name, f"/fleet/workers/{worker.name}/", "cpu", detail)
 
 
@@ -29,7 +29,7 @@ def find_deployments(person: Person, text: str, limit: int) -> Iterator[Hit]:
         return
     mentioned = occurs_in(("name", "service", "version_label"), text)
     for row in _deployments(person).filter(mentioned).order_by("name")[:limit]:
-        detail = f"{row.version_label}, {look('deployment', row.state).word}"
+        detail = f"{row.version_label}, {badge_of('deployment', row.state).word}"
         yield Hit(row.name, f"/fleet/deployments/{row.name}/", "stack-2", detail)
 
 

@@ -6,7 +6,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from accounts.models import User
-from common.pages.looks import look
+from common.pages.badges import badge_of
 from common.pages.search import Hit, Person
 from common.words import occurs_in
 from releases.models import Release, Service
@@ -38,4 +38,6 @@ def find_releases(person: Person, text: str, limit: int) -> Iterator[Hit]:
     for release in rows.order_by("-pk")[:limit]:
         told = {"release": release.pk, "version": release.version, "service": release.service}
         title = _("#%(release)s %(version)s to %(service)s") % told
-        yield Hit(title, f"/releases/{release.pk}/", "rocket", look("release", release.standing).word)
+        yield Hit(
+            title, f"/releases/{release.pk}/", "rocket", str(badge_of("release", release.standing).word)
+        )

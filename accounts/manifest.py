@@ -1,0 +1,152 @@
+"""What people, teams, tokens and webhooks add to the whole."""
+
+from collections.abc import Mapping
+from functools import partial
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from accounts import login
+from accounts.api import authentication  # noqa: F401  (registers how the schema shows it)
+from accounts.inbox import stuck_rows
+from accounts.pruning import RULES
+from accounts.reconcilers import AuditExportReconciler, EndpointReconciler, EventReconciler
+from accounts.search import find_people
+from accounts.services import announce
+from accounts.states import Right
+from accounts.webhook_events import endpoint_payload
+from common.declared import Manifest
+from common.pages.badges import Badge, Badges
+from common.pages.inbox import InboxSource
+from common.pages.search import Destination, Search
+from common.pages.shell import NavItem, Tab
+from common.pages.subjects import Subject
+from common.webhooks import catalogue
+from common.webhooks.catalogue import WebhookEvent, installation
+
+SUBJECTS = (
+    Subject("accounts.user", _("Person"), "/settings/people/{username}/"),
+    Subject("accounts.team", _("Team"), "/settings/teams/{name}/"),
+    Subject("accounts.apitoken", _("API token"), "/settings/tokens/?q={prefix}"),
+    Subject("accounts.webhookendpoint", _("Webhook"), "/settings/webhooks/{pk}/"),
+    Subject("accounts.webhookevent", _("Webhook event"), "/settings/webhooks/", title=_("Event %(type)s")),
+    Subject(
+        "accounts.auditexport", _("Export of the audit log"), "/audit/", title=_("Export of the audit log")
+    ),
+)
+BADGES: Mapping[str, Badges] = {
+    "webhook": {
+        "enabled": Badge(_("Enabled"), "good", "circle-check"),
+        "failing": Badge(_("Failing"), "warn", "alert-triangle"),
+        "disabled": Badge(_("Disabled"), "idle", "circle-off"),
+    },
+    "delivery": {
+        "pending": Badge(_("On its way"), "busy", "progress"),
+        "failed": Badge(_("To be tried again"), "warn", "refresh"),
+        "delivered": Badge(_("Delivered"), "good", "circle-check"),
+        "given_up": Badge(_("Given up"), "bad", "circle-x"),
+    },
+    "token": {
+        "active": Badge(_("Active"), "good", "circle-check"),
+        "expired": Badge(_("Expired"), "idle", "clock-off"),
+        "revoked": Badge(_("Revoked"), "idle", "circle-off"),
+    },
+}
+NAV = (
+    NavItem(name=_("Audit"), path="/audit/", icon="history", rank=70, key="a", follows_changes=True),
+    NavItem(name=_("Settings"), path="/settings/", icon="settings", rank=80, follows_changes=True),
+)
+TABS = tuple(
+    Tab(under="/settings/", name=name, path=f"/settings/{page}/", icon=icon, rank=rank)
+    for rank, name, page, icon in (
+        (10, _("Account"), "account", "user"),
+        (20, _("API tokens"), "tokens", "key"),
+        (30, _("People"), "people", "users"),
+        (40, _("Teams"), "teams", "users-group"),
+        (50, _("Webhooks"), "webhooks", "webhook"),
+    )
+)
+DESTINATIONS = (
+    Destination(
+        title=_("Create API token"),
+        url="/settings/tokens/+new/",
+        icon="key",
+        words="new ci secret",
+        is_command=True,
+    ),
+    Destination(
+        title=_("New webhook"),
+        url="/settings/webhooks/+new/",
+        icon="webhook",
+        words="create add notify",
+        right=Right.WEBHOOKS_WRITE,
+        is_command=True,
+    ),
+    Destination(
+        title=_("New person"),
+        url="/settings/people/+new/",
+        icon="user-plus",
+        words="create add user",
+        is_command=True,
+        is_for_admins=True,
+    ),
+    Destination(
+        title=_("New team"),
+        url="/settings/teams/+new/",
+        icon="users",
+        words="create add",
+        is_command=True,
+        is_for_admins=True,
+    ),
+    Destination(title=_("Audit"), url="/audit/", icon="history", words="log record", right=Right.AUDIT_READ),
+    Destination(
+        title=_("Account"),
+        url="/settings/account/",
+        icon="user",
+        words="password language time zone profile",
+    ),
+    Destination(title=_("API tokens"), url="/settings/tokens/", icon="key", words="scopes ci"),
+    Destination(title=_("People"), url="/settings/people/", icon="users", words="users accounts"),
+    Destination(title=_("Teams"), url="/settings/teams/", icon="users", words="members roles"),
+    Destination(
+        title=_("Webhooks"),
+        url="/settings/webhooks/",
+        icon="webhook",
+        words="deliveries events",
+        right=Right.WEBHOOKS_WRITE,
+    ),
+)
+WEBHOOK_EVENTS = (
+    WebhookEvent(
+        "audit.head",
+        _("The signed head of the audit log, as proof of it. Not sent to endpoints of a team."),
+        installation,
+    ),
+    WebhookEvent(
+        "webhook.disabled",
+        _("A webhook was disabled: it failed for too long, or answered 410."),
+        endpoint_payload,
+    ),
+)
+MANIFEST = Manifest(
+    reconcilers=(AuditExportReconciler(), EventReconciler(), EndpointReconciler()),
+    subjects=SUBJECTS,
+    badges=BADGES,
+    inbox=(InboxSource(find=stuck_rows),),
+    nav=NAV,
+    tabs=TABS,
+    search=(Search(_("People"), find_people),),
+    destinations=DESTINATIONS,
+    nouns={
+        "deliveries": lambda count: ngettext("delivery", "deliveries", count),
+        "entries": lambda count: ngettext("entry", "entries", count),
+        "members": lambda count: ngettext("member", "members", count),
+        "people": lambda count: ngettext("person", "people", count),
+        "teams": lambda count: ngettext("team", "teams", count),
+        "tokens": lambda count: ngettext("token", "tokens", count),
+        "webhooks": lambda count: ngettext("webhook", "webhooks", count),
+    },
+    webhook_events=WEBHOOK_EVENTS,
+    pruning=RULES,
+    hooks=(login.connect, partial(catalogue.announce_with, announce)),
+)

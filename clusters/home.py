@@ -1,0 +1,52 @@
+"""The fleet on Home: how busy it is, and which machines are in trouble."""
+
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+from django.utils.translation import ngettext
+
+from clusters import selectors
+from clusters.fleet import Fleet, NodeNow
+from clusters.states import NodeState
+from common.actor import Actor
+from common.sentences import listed
+
+TROUBLE_SHOWN = 12
+
+
+class FleetCard:
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+
+    @cached_property
+    def fleet(self) -> Fleet:
+        return selectors.fleet(self._actor)
+
+    @cached_property
+    def nodes_in_trouble(self) -> list[dict[str, Any]]:
+        """Machines that cannot be reached, or with workers that are lost or stuck."""
+        nodes = ((cluster, node) for cluster in self.fleet.clusters for node in cluster.nodes)
+        found = (
+            {"cluster": cluster.row.name, "node": node.row, "words": words}
+            for cluster, node in nodes
+            if (words := _trouble(node))
+        )
+        return list(islice(found, TROUBLE_SHOWN))
+
+
+def _trouble(node: NodeNow) -> str:
+    words = []
+    if node.row.state != "ready":
+        words.append(NodeState(node.row.state).label.lower())
+    if node.load.lost:
+        words.append(
+            ngettext("%(count)s worker lost", "%(count)s workers lost", node.load.lost)
+            % {"count": node.load.lost}
+        )
+    if node.load.stuck:
+        words.append(
+            ngettext("%(count)s worker stuck", "%(count)s workers stuck", node.load.stuck)
+            % {"count": node.load.stuck}
+        )
+    return listed(words)

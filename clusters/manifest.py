@@ -1,0 +1,103 @@
+"""What clusters add to the whole."""
+
+from functools import partial
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from clusters import events, home, metrics
+from clusters.badges import BADGES
+from clusters.consumers import FleetTopic
+from clusters.reconcilers import ClusterReconciler, DeploymentReconciler
+from clusters.search import find_deployments, find_workers
+from clusters.selectors import VERSIONS_IN_USE, deployments_running
+from clusters.webhook_events import deployment_payload, worker_payload
+from common.alert_rules import AlertRule
+from common.declared import Manifest
+from common.pages.cards import Card
+from common.pages.search import Destination, Search
+from common.pages.shell import NavItem
+from common.pages.subjects import Subject
+from common.webhooks.catalogue import WebhookEvent
+from images.uses import register_use_check
+from models_registry.uses import register_uses
+
+SUBJECTS = (
+    Subject("clusters.cluster", _("Cluster"), "/fleet/"),
+    Subject("clusters.deployment", _("Deployment"), "/fleet/deployments/{name}/", badges="deployment"),
+)
+DESTINATIONS = (
+    Destination(title=_("Fleet"), url="/fleet/", icon="server-2", words="machines nodes gpus busy"),
+    Destination(title=_("Workers"), url="/fleet/workers/", icon="cpu", words="replicas"),
+    Destination(title=_("Deployments"), url="/fleet/deployments/", icon="stack-2", words="workers"),
+)
+WEBHOOK_EVENTS = (
+    WebhookEvent(
+        "deployment.ready",
+        _("All workers of a deployment are ready."),
+        deployment_payload,
+        events.DeploymentReady,
+    ),
+    WebhookEvent(
+        "deployment.degraded",
+        _("Some workers of a deployment are not ready."),
+        deployment_payload,
+        events.DeploymentDegraded,
+    ),
+    WebhookEvent(
+        "deployment.failing", _("A deployment cannot serve."), deployment_payload, events.DeploymentFailing
+    ),
+    WebhookEvent(
+        "deployment.removed",
+        _("The workers of a deployment have stopped."),
+        deployment_payload,
+        events.DeploymentRemoved,
+    ),
+    WebhookEvent("worker.lost", _("A worker stopped sending heartbeats."), worker_payload, events.WorkerLost),
+    WebhookEvent(
+        "worker.stuck",
+        _("All slots of a worker are busy and no request finishes."),
+        worker_payload,
+        events.WorkerStuck,
+    ),
+)
+ALERT_RULES = (
+    AlertRule(
+        name="SlipwayWorkersLost",
+        expr='slipway_workers{state="lost"} > 0',
+        lasts="1m",
+        severity="warning",
+        summary="{{ $value }} workers of {{ $labels.cluster }} send no heartbeats.",
+    ),
+)
+MANIFEST = Manifest(
+    reconcilers=(DeploymentReconciler(), ClusterReconciler()),
+    subjects=SUBJECTS,
+    badges=BADGES,
+    cards=(
+        Card(
+            name="fleet",
+            template="clusters/_home.html",
+            read=home.FleetCard,
+            column="side",
+            rank=10,
+            topic="fleet",
+        ),
+    ),
+    nav=(NavItem(name=_("Fleet"), path="/fleet/", icon="server-2", rank=60, key="f"),),
+    search=(Search(_("Workers"), find_workers), Search(_("Deployments"), find_deployments)),
+    destinations=DESTINATIONS,
+    nouns={
+        "deployments": lambda count: ngettext("deployment", "deployments", count),
+        "machines": lambda count: ngettext("machine", "machines", count),
+        "workers": lambda count: ngettext("worker", "workers", count),
+    },
+    topics=(FleetTopic(),),
+    webhook_events=WEBHOOK_EVENTS,
+    metrics=(metrics.fleet,),
+    alert_rules=ALERT_RULES,
+    hooks=(
+        partial(register_uses, VERSIONS_IN_USE),
+        partial(register_use_check, deployments_running),
+    ),
+)

@@ -1,0 +1,40 @@
+"""What Prometheus reads of the fleet."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from prometheus_client.metrics_core import Metric
+
+from clusters import selectors
+from clusters.fleet import ClusterNow
+from clusters.states import Alert, WorkerState
+from common.metrics import gauge
+
+WORKER_STATES = (*WorkerState.values, *(alert.value for alert in Alert if alert.value))
+
+
+def fleet() -> Iterator[Metric]:
+    found = selectors.whole_fleet().clusters
+    yield gauge(
+        "workers",
+        "Workers by cluster and state; lost and stuck ones count as that.",
+        ("cluster", "state"),
+        [
+            ((cluster.row.name, state), float(counts[state]))
+            for cluster in found
+            for counts in [_by_state(cluster)]
+            for state in WORKER_STATES
+        ],
+    )
+    yield gauge(
+        "cluster_busy_ratio",
+        "Share of a cluster's slots at work over the last 10 s; missing while nothing is known.",
+        ("cluster",),
+        [((one.row.name,), one.load.busy) for one in found if one.load.busy is not None],
+    )
+
+
+def _by_state(cluster: ClusterNow) -> Counter[str]:
+    return Counter(
+        worker.alert or worker.state for deployment in cluster.deployments for worker in deployment.workers
+    )

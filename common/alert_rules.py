@@ -1,0 +1,41 @@
+"""Rules for Prometheus, which apps give in their manifests; `manage.py alert_rules` writes them out."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import yaml
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertRule:
+    """Its words are English: Prometheus has no language."""
+
+    name: str
+    """`SlipwayDiskLow`"""
+    expr: str
+    """PromQL over metrics that the app itself gives."""
+    summary: str
+    severity: Literal["warning", "critical"]
+    lasts: str = ""
+    """For how long it must hold: `1m`; empty: at once."""
+    note: str = ""
+    """What to do, or what it means."""
+
+
+def as_yaml(rules: Iterable[AlertRule]) -> str:
+    """One group, as `rule_files` of Prometheus takes it."""
+    group = {"name": "slipway", "rules": [_written(rule) for rule in rules]}
+    return yaml.safe_dump({"groups": [group]}, sort_keys=False, width=120, allow_unicode=True)
+
+
+def _written(rule: AlertRule) -> dict[str, Any]:
+    annotations = {"summary": rule.summary, "description": rule.note}
+    found = {
+        "alert": rule.name,
+        "expr": rule.expr,
+        "for": rule.lasts,
+        "labels": {"severity": rule.severity},
+        "annotations": {name: text for name, text in annotations.items() if text},
+    }
+    return {name: value for name, value in found.items() if value}

@@ -1,0 +1,93 @@
+"""What apps add to the whole: each says it in one object, `<app>/manifest.py`, and hands it over at start.
+
+`common`, Home and the composition root show what is declared and know no app by name.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from prometheus_client.metrics_core import Metric
+
+from common import live
+from common.alert_rules import AlertRule
+from common.live import Topic
+from common.pages import badges, nouns, search, shell, subjects
+from common.pages.badges import Badges
+from common.pages.cards import Card
+from common.pages.inbox import InboxSource
+from common.pages.nouns import Counted
+from common.pages.search import Destination, Search
+from common.pages.shell import NavItem, Tab
+from common.pages.subjects import Subject
+from common.reconcile import Reconciler, kernel, pruning
+from common.reconcile.pruning import Rule
+from common.webhooks import catalogue
+from common.webhooks.catalogue import WebhookEvent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """Words are lazy: each reader has a language."""
+
+    reconcilers: Sequence[Reconciler[Any]] = ()
+    subjects: Sequence[Subject] = ()
+    """What its rows are called, where their pages are, whose badges their states have."""
+    badges: Mapping[str, Badges] = field(default_factory=dict)
+    """By the name that templates give to `{% state %}`, then by state."""
+    inbox: Sequence[InboxSource] = ()
+    """What waits for a person. What is stuck or failing is there because it has a reconciler."""
+    cards: Sequence[Card] = ()
+    """Sections of Home."""
+    nav: Sequence[NavItem] = ()
+    tabs: Sequence[Tab] = ()
+    """Over pages of another app's nav item."""
+    search: Sequence[Search] = ()
+    destinations: Sequence[Destination] = ()
+    """Its pages and commands, for the search box."""
+    nouns: Mapping[str, Counted] = field(default_factory=dict)
+    """What its lists hold, by the name that templates give to `{% pages %}`."""
+    topics: Sequence[Topic] = ()
+    webhook_events: Sequence[WebhookEvent] = ()
+    metrics: Sequence[Callable[[], Iterable[Metric]]] = ()
+    """Read anew at each scrape. May query; not asked while the database is down."""
+    alert_rules: Sequence[AlertRule] = ()
+    pruning: Sequence[Rule] = ()
+    hooks: Sequence[Callable[[], None]] = ()
+    """Called once: what it answers to apps below, which ask without knowing it."""
+
+
+_manifests: list[Manifest] = []
+
+
+def declare(manifest: Manifest) -> None:
+    """Called once for each app, at start. Raises ValueError when it names what another has named already."""
+    _manifests.append(manifest)
+    for reconciler in manifest.reconcilers:
+        kernel.register(reconciler)
+    for subject in manifest.subjects:
+        subjects.offer(subject)
+    for name, states in manifest.badges.items():
+        badges.offer(name, states)
+    for item in manifest.nav:
+        shell.offer(item)
+    for tab in manifest.tabs:
+        shell.offer_tab(tab)
+    for one in manifest.search:
+        search.offer(one)
+    for destination in manifest.destinations:
+        search.offer_destination(destination)
+    for name, counted in manifest.nouns.items():
+        nouns.offer(name, counted)
+    for topic in manifest.topics:
+        live.register(topic)
+    for event in manifest.webhook_events:
+        catalogue.offer(event)
+    pruning.offer(*manifest.pruning)
+    for hook in manifest.hooks:
+        hook()
+
+
+def manifests() -> tuple[Manifest, ...]:
+    """In the order of the apps."""
+    return tuple(_manifests)

@@ -1,0 +1,109 @@
+"""What every app shares adds to the whole: the kernel's rows, the disk, the audit log."""
+
+from collections.abc import Mapping
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from common import metrics
+from common.alert_rules import AlertRule
+from common.api.idempotency import answers_before
+from common.declared import Manifest
+from common.disk_watch import DiskFilled, DiskRanLow, DiskRecovered
+from common.models import IdempotentAnswer, Intent
+from common.pages.badges import Badge, Badges
+from common.reconcile import StuckRow, pruning
+from common.webhooks.catalogue import WebhookEvent, installation
+
+BADGES: Mapping[str, Badges] = {
+    "work": {
+        "stuck": Badge(_("Stuck"), "bad", "alert-triangle"),
+        "failing": Badge(_("Failing"), "warn", "alert-triangle"),
+    },
+    "disk": {
+        "low": Badge(_("Disk low"), "warn", "database-exclamation"),
+        "full": Badge(_("Disk full"), "bad", "database-x"),
+        "unknown": Badge(_("Unknown"), "bad", "database-x"),
+    },
+}
+PRUNING = (
+    pruning.Rule(
+        Intent,
+        _("Steps in the journal"),
+        "SLIPWAY_KEEP_INTENTS_DAYS",
+        pruning.finished_intents,
+        kept=_("Steps under way, and those of which nobody knows whether they took effect, stay."),
+    ),
+    pruning.Rule(
+        IdempotentAnswer,
+        _("Answers to requests with an Idempotency-Key"),
+        "SLIPWAY_KEEP_ANSWERS_DAYS",
+        answers_before,
+    ),
+)
+WEBHOOK_EVENTS = (
+    WebhookEvent(
+        "work.stuck",
+        _("Something is stuck until somebody acts. Not sent to endpoints of a team."),
+        installation,
+        StuckRow,
+        ids=("kind", "id"),
+    ),
+    WebhookEvent(
+        "disk.low",
+        _("The disk of a server is almost full, or no longer full. Not sent to endpoints of a team."),
+        installation,
+        DiskRanLow,
+    ),
+    WebhookEvent(
+        "disk.full",
+        _("The disk of a server is full: nothing new is written. Not sent to endpoints of a team."),
+        installation,
+        DiskFilled,
+    ),
+    WebhookEvent(
+        "disk.recovered",
+        _("The disk of a server has enough free space again. Not sent to endpoints of a team."),
+        installation,
+        DiskRecovered,
+    ),
+)
+ALERT_RULES = (
+    AlertRule(
+        name="SlipwayDiskLow",
+        expr='slipway_disk_state{state="low"} == 1',
+        lasts="1m",
+        severity="warning",
+        summary="The disk of {{ $labels.instance }} is almost full.",
+        note="Free space soon. When it is full, nothing new is written.",
+    ),
+    AlertRule(
+        name="SlipwayDiskFull",
+        expr='slipway_disk_state{state="full"} == 1',
+        severity="critical",
+        summary="The disk of {{ $labels.instance }} is full.",
+        note="Nothing new is written. The gateway, workers and active releases continue. Free space.",
+    ),
+    AlertRule(
+        name="SlipwayRowsStuck",
+        expr="slipway_rows_stuck > 0",
+        severity="warning",
+        summary="Stuck until somebody acts: {{ $value }} of {{ $labels.kind }}.",
+    ),
+    AlertRule(
+        name="SlipwayRowsOverdue",
+        expr="slipway_rows_overdue > 0",
+        lasts="1m",
+        severity="critical",
+        summary="Nobody takes what is due: {{ $value }} of {{ $labels.kind }} for more than a minute.",
+    ),
+)
+MANIFEST = Manifest(
+    reconcilers=(pruning.Prune(),),
+    badges=BADGES,
+    nouns={"rows": lambda count: ngettext("row", "rows", count)},
+    webhook_events=WEBHOOK_EVENTS,
+    metrics=(metrics.rows, metrics.takers, metrics.audit_records),
+    alert_rules=ALERT_RULES,
+    pruning=PRUNING,
+)

@@ -1,0 +1,75 @@
+"""What Prometheus reads of the kernel's rows, of who takes them, and of the audit log."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from django.utils import timezone
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from common import audit
+from common.reconcile import pulses
+from common.reconcile.backlog import backlogs
+
+
+def gauge(
+    name: str, help_text: str, labels: Sequence[str], samples: Sequence[tuple[tuple[str, ...], float]]
+) -> Metric:
+    """`slipway_<name>`; `samples`: values of the labels, and what was measured."""
+    family = GaugeMetricFamily(f"slipway_{name}", help_text, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
+
+
+def rows() -> Iterator[Metric]:
+    found = backlogs()
+    for name, help_text, column in (
+        ("rows_due", "Rows whose next step is due and unclaimed.", "due"),
+        ("rows_overdue", "Rows that have been due for more than 10 s.", "overdue"),
+        ("rows_stuck", "Rows that wait for a person.", "stuck"),
+        ("rows_failing", "Rows whose step has failed for minutes and is tried further.", "failing"),
+        ("oldest_due_seconds", "For how long a row has been due at most.", "oldest_seconds"),
+    ):
+        samples = [((kind,), float(getattr(one, column))) for kind, one in found.items()]
+        yield gauge(name, help_text, ("kind",), samples)
+
+
+def takers() -> Iterator[Metric]:
+    found = pulses.takers().values()
+    now = timezone.now()
+    yield gauge(
+        "takers",
+        "Processes by role and by whether they have taken due rows in the last seconds.",
+        ("role", "state"),
+        [((one.role, state), float(getattr(one, state))) for one in found for state in ("alive", "silent")],
+    )
+    yield gauge(
+        "taker_silent_seconds",
+        "For how long the one that hangs has taken nothing; 0 when none does.",
+        ("role",),
+        [((one.role,), (now - one.hung_since).total_seconds() if one.hung_since else 0.0) for one in found],
+    )
+    hung = sum((Counter(one.hung) for one in found), Counter())
+    yield gauge(
+        "lane_hung",
+        "Processes in which a step waits for this outside system beyond its limit.",
+        ("lane",),
+        [((lane,), float(number)) for lane, number in sorted(hung.items())],
+    )
+    for name, help_text, column in (
+        ("steps_taken", "Steps of rows, by the role of the process that took them.", "taken"),
+        ("leases_run_out", "Steps that took longer than their lease, or whose process ended.", "run_out"),
+        (
+            "takers_lost",
+            "Processes that ended without a word: killed, or replaced because they hung.",
+            "lost",
+        ),
+    ):
+        family = CounterMetricFamily(f"slipway_{name}", help_text, labels=("role",))
+        for one in found:
+            family.add_metric((one.role,), getattr(one, column))
+        yield family
+
+
+def audit_records() -> Iterator[Metric]:
+    yield CounterMetricFamily("slipway_audit_records", "Rows of the audit record.", value=audit.length())

@@ -1,0 +1,54 @@
+"""What runtime images add to the whole."""
+
+from collections.abc import Mapping
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from accounts.states import Right
+from common.declared import Manifest
+from common.pages.badges import Badge, Badges
+from common.pages.search import Destination, Search
+from common.pages.shell import NavItem
+from common.pages.subjects import Subject
+from images.search import find_images
+
+BADGES: Mapping[str, Badges] = {
+    "image": {
+        "current": Badge(_("Current"), "good", "circle-check"),
+        "deprecated": Badge(_("Deprecated"), "warn", "clock-off"),
+    },
+    "fit": {"fits": Badge(_("Fits"), "good", "circle-check")},
+    "trial": {
+        "works": Badge(_("Works"), "good", "circle-check"),
+        "fails": Badge(_("Fails"), "bad", "circle-x"),
+    },
+}
+DESTINATIONS = (
+    Destination(
+        title=_("New image"),
+        url="/images/+new/",
+        icon="container",
+        words="create add runtime",
+        right=Right.SERVICES_WRITE,
+        is_command=True,
+    ),
+    Destination(
+        title=_("Find a fitting image"),
+        url="/images/+fit/",
+        icon="puzzle",
+        words="compatibility gpu cuda",
+        is_command=True,
+    ),
+    Destination(title=_("Images"), url="/images/", icon="container", words="runtime"),
+)
+MANIFEST = Manifest(
+    subjects=(Subject("images.runtimeimage", _("Image"), "/images/{name}/", badges="image"),),
+    badges=BADGES,
+    nav=(
+        NavItem(name=_("Images"), path="/images/", icon="container", rank=50, key="i", follows_changes=True),
+    ),
+    search=(Search(_("Images"), find_images),),
+    destinations=DESTINATIONS,
+    nouns={"images": lambda count: ngettext("image", "images", count)},
+)

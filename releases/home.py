@@ -1,0 +1,63 @@
+"""Active releases on Home, or what somebody who begins should do next."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from accounts.selectors import may
+from accounts.states import Right
+from common.actor import Actor
+from common.pages.steps import StepView
+from models_registry.models import Model, Version
+from releases import selectors
+from releases.judge import Verdict
+from releases.models import Release, Service
+from releases.pages.strip import strip_of
+
+ACTIVE_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveRelease:
+    release: Release
+    strip: Sequence[StepView]
+    verdict: Verdict | None
+    observed_percent: float | None
+
+    @property
+    def step(self) -> StepView | None:
+        """The one at hand."""
+        return next((step for step in self.strip if step.is_current), None)
+
+
+class ReleasesCard:
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+
+    @cached_property
+    def active(self) -> list[ActiveRelease]:
+        rows = selectors.in_motion(self._actor).prefetch_related("steps")[:ACTIVE_SHOWN]
+        return [
+            ActiveRelease(
+                release,
+                strip_of(release, selectors.plan_of(release), list(release.steps.all())),
+                selectors.verdict_of(release),
+                selectors.weights(release)["observed"]["candidate"],
+            )
+            for release in rows
+        ]
+
+    @cached_property
+    def next_step(self) -> str:
+        """What somebody who begins should do: `model`, `version`, `service`, `release`; empty: nothing."""
+        if Release.objects.for_actor(self._actor).exists():
+            return ""
+        if Service.objects.for_actor(self._actor).exists():
+            return "release"
+        if Version.objects.for_actor(self._actor).ready().exists():
+            return "service"
+        return "version" if Model.objects.for_actor(self._actor).live().exists() else "model"
+
+    @cached_property
+    def may_write(self) -> bool:
+        return may(self._actor, Right.SERVICES_WRITE)

@@ -1,0 +1,46 @@
+"""What waits for a person among releases and services."""
+
+from collections.abc import Iterator
+
+from django.utils.translation import gettext as _
+
+from common.actor import Actor
+from common.pages.inbox import InboxEntry
+from releases import selectors
+from releases.states import ReleaseState
+
+
+def approvals(actor: Actor) -> Iterator[InboxEntry]:
+    """Releases that this actor may approve."""
+    for release in selectors.waiting_for(actor).prefetch_related("steps"):
+        waiting = selectors.waiting_for_what(release)
+        if waiting is None:
+            continue
+        verdict = selectors.verdict_of(release)
+        yield InboxEntry(
+            badge=("release", ReleaseState.WAITING_APPROVAL),
+            title=_("%(version)s to %(service)s") % {"version": release.version, "service": release.service},
+            url=f"/releases/{release.pk}/#decision",
+            since=waiting.since,
+            why=verdict.reason if verdict else "",
+            notes=(
+                _("requested by %(requester)s") % {"requester": release.requester},
+                _("plan %(plan_name)s") % {"plan_name": release.plan_name},
+                _("%(candidate_percent)s%% of the traffic")
+                % {"candidate_percent": release.candidate_percent},
+            ),
+            is_decision=True,
+            about=release,
+        )
+
+
+def services_in_trouble(actor: Actor) -> Iterator[InboxEntry]:
+    for one in selectors.services_in_trouble(actor):
+        yield InboxEntry(
+            badge=("service", one.summary.state),
+            title=one.name,
+            url=f"/services/{one.name}/",
+            since=None,
+            why=one.summary.reason,
+            notes=(_("service"),),
+        )

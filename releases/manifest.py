@@ -1,0 +1,153 @@
+"""What services and releases add to the whole."""
+
+from functools import partial
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from accounts.states import Right
+from clusters.notes import register_deployment_notes
+from common.declared import Manifest
+from common.pages.cards import Card
+from common.pages.inbox import InboxSource
+from common.pages.search import Destination, Search
+from common.pages.shell import NavItem, Tab
+from common.pages.subjects import Subject
+from common.webhooks.catalogue import WebhookEvent
+from models_registry.history import register_history
+from models_registry.onward import register_onward
+from models_registry.uses import register_fallback_check, register_uses
+from releases import consumers, events, home, inbox, metrics, search
+from releases.badges import BADGES
+from releases.bake import warm_deployments
+from releases.history import releases_of
+from releases.onward import ReleaseOnward
+from releases.pruning import RULES
+from releases.reconcilers import ReleaseReconciler
+from releases.selectors import CANDIDATES, STABLE_VERSIONS, ways_back
+from releases.states import ReleaseState
+from releases.webhook_events import lowering_payload, release_payload
+
+SUBJECTS = (
+    Subject(
+        "releases.release",
+        _("Release"),
+        "/releases/{pk}/",
+        title=_("%(version__model__name)s:%(version__name)s to %(service__name)s"),
+        badges="release",
+    ),
+    Subject("releases.service", _("Service"), "/services/{name}/"),
+    Subject("releases.plan", _("Release plan"), "/settings/plans/{team__name}/{name}/"),
+)
+DESTINATIONS = (
+    Destination(
+        title=_("New service"),
+        url="/services/+new/",
+        icon="route",
+        words="create add deploy",
+        right=Right.SERVICES_WRITE,
+        is_command=True,
+    ),
+    Destination(
+        title=_("New release plan"),
+        url="/settings/plans/+new/",
+        icon="list-check",
+        words="create add canary strategy",
+        right=Right.SERVICES_WRITE,
+        is_command=True,
+    ),
+    Destination(title=_("Services"), url="/services/", icon="route", words="endpoints gateway"),
+    Destination(title=_("Releases"), url="/releases/", icon="rocket", words="canary rollback"),
+    Destination(
+        title=_("Release plans"), url="/settings/plans/", icon="list-check", words="strategies canary"
+    ),
+)
+WEBHOOK_EVENTS = (
+    WebhookEvent(
+        "release.moved",
+        _("A release changed its state, step or phase."),
+        release_payload,
+        events.ReleaseMoved,
+        ids=("release_id",),
+    ),
+    WebhookEvent(
+        "release.waiting_approval",
+        _("A release waits for approval."),
+        release_payload,
+        events.ApprovalAsked,
+    ),
+    WebhookEvent(
+        "release.ended",
+        _("A release was promoted, rolled back, rejected, aborted or failed."),
+        release_payload,
+        events.ReleaseEnded,
+        ids=("release_id", "state"),
+    ),
+    WebhookEvent(
+        "release.rollback",
+        _("Somebody rolls back a promoted release; that needs no approval."),
+        release_payload,
+        events.RollbackStarted,
+    ),
+    WebhookEvent(
+        "release.bypassed",
+        _("A release was started that does not meet the release policy."),
+        release_payload,
+        events.PolicyBypassed,
+    ),
+    WebhookEvent(
+        "policy.lowered",
+        _("A team, a service or a plan demands less of releases than before."),
+        lowering_payload,
+        events.PolicyLowered,
+    ),
+)
+MANIFEST = Manifest(
+    reconcilers=(ReleaseReconciler(),),
+    subjects=SUBJECTS,
+    badges=BADGES,
+    inbox=(
+        InboxSource(
+            find=inbox.approvals,
+            tells=(("releases.release", ReleaseState.WAITING_APPROVAL),),
+            topic="releases",
+        ),
+        InboxSource(find=inbox.services_in_trouble, topic="releases"),
+    ),
+    cards=(
+        Card(
+            name="motion",
+            template="releases/_home.html",
+            read=home.ReleasesCard,
+            column="main",
+            rank=20,
+            topic="releases",
+        ),
+    ),
+    nav=(
+        NavItem(name=_("Services"), path="/services/", icon="route", rank=30, key="s"),
+        NavItem(name=_("Releases"), path="/releases/", icon="rocket", rank=40, key="r"),
+    ),
+    tabs=(Tab(under="/settings/", name=_("Plans"), path="/settings/plans/", icon="list-check", rank=60),),
+    search=(
+        Search(_("Services"), search.find_services),
+        Search(_("Releases"), search.find_releases),
+    ),
+    destinations=DESTINATIONS,
+    nouns={
+        "releases": lambda count: ngettext("release", "releases", count),
+        "services": lambda count: ngettext("service", "services", count),
+    },
+    topics=(consumers.ReleaseTopic(), consumers.ServiceTopic(), consumers.ReleasesTopic()),
+    webhook_events=WEBHOOK_EVENTS,
+    metrics=(metrics.releases_by_state,),
+    pruning=RULES,
+    hooks=(
+        partial(register_uses, STABLE_VERSIONS),
+        partial(register_uses, CANDIDATES),
+        partial(register_fallback_check, ways_back),
+        partial(register_onward, ReleaseOnward()),
+        partial(register_history, releases_of),
+        partial(register_deployment_notes, warm_deployments),
+    ),
+)
