@@ -37,6 +37,8 @@ NOT_STATES = {
     "accounts.Right",
     "accounts.Role",
     "clusters.ClusterKind",
+    "clusters.GpuSharing",
+    "clusters.GpuState",
     "clusters.Group",
     "images.Acceleration",
     "models_registry.Cause",
