@@ -7,8 +7,10 @@ import pytest
 from playwright.sync_api import Browser, Page, WebSocketRoute, expect, sync_playwright
 
 from tests.console.server import CHROMIUM_FLAGS, ConsoleServer, chromium
+from tests.patience import PATIENCE_SECONDS
 
 HERE = Path(__file__).parent
+expect.set_options(timeout=1_000 * PATIENCE_SECONDS)
 WATCH = """
 window.violations = [];
 document.addEventListener("securitypolicyviolation", (broken) =>
@@ -83,7 +85,7 @@ def new_tab(browser: Browser, server: ConsoleServer) -> Iterator[Callable[..., T
         if signed_in:
             context.add_cookies([{"name": "sessionid", "value": server.session, "url": server.url}])
         page = context.new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(PATIENCE_SECONDS * 1000)
         tab = Tab(page, server.url)
         page.add_init_script(WATCH)
         page.on("pageerror", lambda error: tab.complaints.append(f"error: {error}"))
