@@ -83,7 +83,7 @@ def test_of_many_changes_to_one_state_at_the_same_moment_one_is_made(root):
 
     def change(n: int) -> None:
         try:
-            together.wait(10)
+            together.wait(60)
             answer = Api(root.token).patch("teams/vision/", {"description": f"by {n}"}, If_Match=etag)
             codes.append(answer.status_code)
         finally:
@@ -113,7 +113,7 @@ def test_two_last_admins_who_remove_each_other_at_the_same_moment_leave_one(deed
 
     def remove(by: Api, name: str) -> None:
         try:
-            together.wait(10)
+            together.wait(60)
             answers.append(by.call(*requests(name)).status_code)
         finally:
             connection.close()

@@ -175,7 +175,7 @@ def test_duplicates_at_the_same_moment_make_one_thing(root, round_):
 
     def send() -> None:
         try:
-            together.wait(10)
+            together.wait(60)
             for _ in range(100):
                 answer = Api(root.token).post("teams/", {"name": "vision"}, Idempotency_Key="k1")
                 if answer.status_code != 409:

@@ -233,7 +233,7 @@ def test_a_publication_while_references_are_asked_for_is_not_deleted(rig, store,
     if publisher.ident is None:
         # A store that keeps what an intake holds has not even asked.
         publisher.start()
-    publisher.join(5)
+    publisher.join(60)
     store.check(manifest)
 
 

@@ -90,7 +90,7 @@ def test_who_is_fast_is_heard_at_once_and_not_asked_again_for_a_second() -> None
     asked: list[int] = []
     background = Background("test", lambda: asked.append(1) or len(asked))
 
-    answers = [background.latest(patience_seconds=5) for _ in range(3)]
+    answers = [background.latest(patience_seconds=60) for _ in range(3)]
 
     assert [answer and answer.value for answer in answers] == [1, 1, 1]
 
@@ -100,16 +100,16 @@ def test_who_is_slow_is_asked_once_and_heard_later() -> None:
 
     def ask() -> str:
         asked.append(1)
-        answer.wait(10)
+        answer.wait(60)
         return "late"
 
     background = Background("test", ask)
     begun = time.monotonic()
     assert background.latest(patience_seconds=0.05) is None
     assert background.latest(patience_seconds=0.05) is None
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 30
     answer.set()
-    heard = background.latest(patience_seconds=5)
+    heard = background.latest(patience_seconds=60)
 
     assert heard is not None
     assert (heard.value, len(asked)) == ("late", 1)
@@ -118,8 +118,8 @@ def test_who_is_slow_is_asked_once_and_heard_later() -> None:
 def test_an_old_answer_is_told_with_its_age_while_a_new_one_is_awaited() -> None:
     hold = threading.Event()
     hold.set()
-    background = Background("test", lambda: hold.wait(10))
-    background.latest(patience_seconds=5)
+    background = Background("test", lambda: hold.wait(60))
+    background.latest(patience_seconds=60)
     hold.clear()
     time.sleep(FRESH_SECONDS + 0.05)
 

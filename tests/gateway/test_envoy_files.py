@@ -362,7 +362,7 @@ def test_a_lock_that_stays_held_is_named_in_the_refusal(tmp_path: Path) -> None:
         started = time.monotonic()
         with pytest.raises(GatewayBusy, match="lock"), files.held(path, within_seconds=0.1):
             pass
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < 30
     with files.held(path, within_seconds=0.1):
         pass
 

@@ -56,7 +56,7 @@ async def first_on(side: str, load: Load, *, after: float) -> float:
             if path == SHORT and answer.version == side and answer.sent_at >= after:
                 return answer.ended_at
         await asyncio.sleep(0.002)
-        assert time.perf_counter() - after < 5, f"nothing came from {side}"
+        assert time.perf_counter() - after < 60, f"nothing came from {side}"
 
 
 async def test_a_worker_that_is_taken_out_finishes_its_streams(stack: EnvoyStack) -> None:
@@ -244,7 +244,7 @@ async def say(worker: Upstream, what: str) -> None:
 
 
 async def until_ready(stack: EnvoyStack, ports: set[int]) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while {one.port for one in await asyncio.to_thread(stack.gateway.ready_endpoints, STABLE.name)} != ports:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.05)

@@ -35,7 +35,7 @@ def at_once(*work: Callable[[], object]) -> list[Exception]:
 
     def run(one: Callable[[], object]) -> None:
         try:
-            start.wait(10)
+            start.wait(60)
             one()
         except Conflict as refusal:
             refusals.append(refusal)
@@ -171,7 +171,7 @@ def test_a_real_process_that_is_killed_is_started_again_and_finishes(
     kernel.register(VersionReconciler())
     kernel.sweep()
     key = str(version.pk)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while library.store.read_note(key, "progress") is None:
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -189,7 +189,7 @@ def test_a_real_process_whose_import_is_cancelled_stops_and_leaves_nothing(libra
     kernel = Kernel()
     kernel.register(VersionReconciler())
     kernel.sweep()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not library.store.is_busy(str(version.pk)):
         assert time.monotonic() < deadline
         time.sleep(0.005)

@@ -80,7 +80,7 @@ def big(root: Path, megabytes: int) -> None:
 
 def test_it_writes_its_result_into_the_intake_and_ends(root, store) -> None:
     with start(job(root, store, attempt=3)) as process:
-        assert process.wait(30) == 0, process.stderr.read()
+        assert process.wait(60) == 0, process.stderr.read()
     assert result(store)["attempt"] == 3
     assert accepted(store).manifest.files
 
@@ -100,7 +100,7 @@ def test_it_needs_neither_django_nor_a_database(root, store) -> None:
 
 def test_a_second_one_on_the_same_intake_ends_without_touching_it(root, store) -> None:
     with store.intake("7"), start(job(root, store)) as second:
-        assert second.wait(30) == EXIT_BUSY
+        assert second.wait(60) == EXIT_BUSY
     assert result(store) == {}
 
 
@@ -109,7 +109,7 @@ def test_it_ends_at_once_when_it_is_asked_to_stop(root, store) -> None:
     with start(job(root, store)) as process:
         eventually(lambda: store.read_note("7", "progress"))
         store.ask_to_stop("7")
-        assert process.wait(5) == EXIT_STOPPED
+        assert process.wait(60) == EXIT_STOPPED
     assert result(store) == {}
     assert not store.is_busy("7")
 
@@ -122,7 +122,7 @@ def test_it_ends_when_the_process_that_stands_for_its_stack_ends(root, store) ->
     ):
         eventually(lambda: store.read_note("7", "progress"))
         stack.kill()
-        assert process.wait(5) == EXIT_STOPPED
+        assert process.wait(60) == EXIT_STOPPED
     assert result(store) == {}
 
 
@@ -134,7 +134,7 @@ def test_a_guardian_whose_number_was_given_to_another_process_counts_as_gone(roo
     assert guardians.is_alive(guardians.of(one))
     big(root, 200)
     with start(another) as process:
-        assert process.wait(30) == EXIT_STOPPED
+        assert process.wait(60) == EXIT_STOPPED
     assert result(store) == {}
 
 
@@ -155,7 +155,7 @@ def test_killed_at_any_moment_it_leaves_nothing_visible_and_the_next_one_finishe
         with start(job(root, store)) as process:
             wait_until_written(store, expected.size_bytes * moment // 100, process)
             process.send_signal(signal.SIGKILL)
-            process.wait(5)
+            process.wait(60)
         killed_midway += not result(store)
         assert list(store.root.glob("blobs/sha256/*/*")) == []
         assert not store.is_busy("7")

@@ -83,7 +83,7 @@ def test_what_is_whole_is_changed_by_nobody(tmp_path: Path) -> None:
         """Its request has begun while the content was open, and reads its body when that is whole."""
 
         def read(self, size: int | None = -1) -> bytes:
-            late.wait(10)
+            late.wait(60)
             return super().read(size)
 
     send(spool, sha256, content, 0)

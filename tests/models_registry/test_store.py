@@ -108,7 +108,7 @@ def test_no_publication_happens_between_asking_for_references_and_deleting(store
         return set()
 
     store.reclaim([taken.sha256], is_referenced=asked)
-    publisher.join(5)
+    publisher.join(60)
     store.check(manifest)
 
 

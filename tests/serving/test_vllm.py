@@ -128,7 +128,7 @@ def test_a_client_that_goes_away_is_gone_for_the_child(served: RunningWorker, no
     body = {"prompt": "x", "max_tokens": 2_000, "stream": True, "user": "fickle"}
     with served.client.stream("POST", f"{served.url}{COMPLETIONS}", json=body) as answer:
         next(answer.iter_lines())
-    wait_until(lambda: {"abandoned": "fickle"} in noted(notes), seconds=5.0)
+    wait_until(lambda: {"abandoned": "fickle"} in noted(notes))
 
 
 @pytest.mark.parametrize(("user", "message"), [("break-off", "broke"), ("error", "out of blocks")])

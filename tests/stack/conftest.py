@@ -110,7 +110,7 @@ class RunningStack:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
-                self.process.wait(30)
+                self.process.wait(60)
         for line in self.left_over():
             with suppress(ProcessLookupError):
                 os.kill(int(line.split()[0]), signal.SIGKILL)

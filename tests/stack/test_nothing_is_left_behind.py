@@ -26,7 +26,7 @@ def hangups_are_heard() -> Iterator[None]:
 def test_a_signal_that_asks_to_stop_ends_every_process(small_stack: RunningStack, name: str) -> None:
     small_stack.process.send_signal(signal.Signals[name])
 
-    assert small_stack.process.wait(15) == 0
+    assert small_stack.process.wait(60) == 0
     assert small_stack.left_over() == []
     assert f"Stopping ({name})" in small_stack.said
 
@@ -35,7 +35,7 @@ def test_parts_stop_in_the_opposite_order_of_their_start_and_the_data_plane_last
     small_stack: RunningStack,
 ) -> None:
     small_stack.process.send_signal(signal.SIGTERM)
-    small_stack.process.wait(15)
+    small_stack.process.wait(60)
 
     control, data = stopped(small_stack.home.control.log), stopped(small_stack.home.data.log)
     assert [sorted(control[:2]), control[2:]] == [["family", "stubborn"], ["first"]]
@@ -57,7 +57,7 @@ def test_a_second_signal_kills_at_once(small_stack: RunningStack, plane: str) ->
     eventually(lambda: "once more to kill" in small_stack.said)
     small_stack.process.send_signal(signal.SIGINT)
 
-    assert small_stack.process.wait(5) == 0
+    assert small_stack.process.wait(60) == 0
     assert small_stack.left_over() == []
 
 
@@ -71,7 +71,7 @@ def test_what_was_taken_over_is_stopped_like_the_rest(small_stack: RunningStack)
 
     small_stack.process.send_signal(signal.SIGINT)
 
-    assert small_stack.process.wait(15) == 0
+    assert small_stack.process.wait(60) == 0
     assert small_stack.left_over() == []
 
 
@@ -93,7 +93,7 @@ def kill(*pids: int) -> None:
 
 def test_a_closed_terminal_ends_every_process(small_stack: RunningStack) -> None:
     small_stack.process.send_signal(signal.SIGINT)
-    small_stack.process.wait(15)
+    small_stack.process.wait(60)
     terminal, ours = pty.openpty()
     second = small_stack.launch(
         stdin=ours, stdout=ours, stderr=ours, start_new_session=True, preexec_fn=take_terminal
@@ -105,7 +105,7 @@ def test_a_closed_terminal_ends_every_process(small_stack: RunningStack) -> None
 
     os.close(terminal)
 
-    assert second.wait(15) == 0
+    assert second.wait(60) == 0
     assert small_stack.left_over() == []
 
 

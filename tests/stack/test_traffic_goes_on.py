@@ -114,7 +114,7 @@ def test_no_request_fails_while_everything_but_the_data_plane_dies_and_is_replac
     requests.go_on()
     assert f"Taking over what answers model traffic; processes: {len(before)}." in stack.said
     first, stack.process = stack.process, stack.launch("--replace")
-    assert first.wait(30) == 0
+    assert first.wait(60) == 0
     stack.wait_until_ready()
     requests.go_on()
 
@@ -124,5 +124,5 @@ def test_no_request_fails_while_everything_but_the_data_plane_dies_and_is_replac
     requests.join()
     assert set(requests.told) == {"200"}
     stack.process.send_signal(signal.SIGTERM)
-    assert stack.process.wait(30) == 0
+    assert stack.process.wait(60) == 0
     assert stack.left_over() == []

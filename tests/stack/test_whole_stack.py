@@ -74,11 +74,11 @@ def test_a_killed_part_is_restarted_and_counted(stack: RunningStack, name: str) 
     os.kill(before.pid, signal.SIGKILL)
 
     eventually(lambda: stack.supervisor.processes()[name].restarts == before.restarts + 1)
-    eventually(lambda: readiness(stack).get("healthy") is True, seconds=60)
+    eventually(lambda: readiness(stack).get("healthy") is True)
     after = stack.supervisor.processes()[name]
     assert after.last_exit == "terminated by SIGKILL"
     assert after.pid not in (None, before.pid)
-    eventually(lambda: not [child for child in children if child.is_running()], seconds=10)
+    eventually(lambda: not [child for child in children if child.is_running()])
 
 
 def test_a_part_that_is_away_is_told_and_the_others_go_on(stack: RunningStack) -> None:
@@ -108,16 +108,16 @@ def test_when_all_that_take_due_work_hang_it_is_told_and_they_are_replaced(stack
     for process in hung:
         process.suspend()
 
-    eventually(lambda: readiness(stack).get("ready") is False, seconds=20, every=0.2)
-    eventually(lambda: not [process for process in hung if process.is_running()], seconds=30)
-    eventually(lambda: readiness(stack).get("healthy") is True, seconds=60, every=0.2)
+    eventually(lambda: readiness(stack).get("ready") is False, every=0.2)
+    eventually(lambda: not [process for process in hung if process.is_running()])
+    eventually(lambda: readiness(stack).get("healthy") is True, every=0.2)
     # Nobody else had to do it.
     assert [stack.supervisor.processes()[one.name].pid for one in watchdogs] == [one.pid for one in watchdogs]
 
 
 def test_the_parts_are_shown_with_state_and_restarts(stack: RunningStack, settings: Settings) -> None:
     settings.SLIPWAY_RUN_DIR = stack.home.run
-    eventually(lambda: {part.state for part in parts_status().parts} == {"running"}, seconds=20)
+    eventually(lambda: {part.state for part in parts_status().parts} == {"running"})
 
     report = parts_status()
 
