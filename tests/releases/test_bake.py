@@ -19,21 +19,27 @@ pytestmark = pytest.mark.django_db
 MINUTES = 10
 
 
-@pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    scene = Scene(monkeypatch)
+def with_a_bake(scene: Scene) -> None:
     body = SWIFT | {"bake_seconds": MINUTES * 60}
     services.save_plan(actor=SYSTEM, team=scene.team, name="swift", body=body)
-    return scene
 
 
-@pytest.fixture
-def baking(scene: Scene) -> Scene:
+def until_it_bakes(scene: Scene) -> None:
+    with_a_bake(scene)
     scene.start()
     scene.run_until_state(S.WAITING_APPROVAL)
     scene.approve()
     scene.run_until_state(S.PROMOTED)
-    return scene
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(monkeypatch, then=with_a_bake)
+
+
+@pytest.fixture
+def baking(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(monkeypatch, then=until_it_bakes)
 
 
 def warm_until(scene: Scene) -> float | None:

@@ -24,10 +24,13 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
 
 
 @pytest.fixture
-def waiting(scene: Scene) -> Scene:
+def waiting(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(monkeypatch, then=until_it_waits)
+
+
+def until_it_waits(scene: Scene) -> None:
     scene.start()
     scene.run_until_state(S.WAITING_APPROVAL)
-    return scene
 
 
 def as_person(name: str, scene: Scene, role: Role | None = None) -> Client:

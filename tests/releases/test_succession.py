@@ -20,7 +20,10 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def undone(monkeypatch: pytest.MonkeyPatch) -> Scene:
     """The service's first version, version 2 after it, and the release that took version 2 back."""
-    scene = Scene(monkeypatch)
+    return Scene(monkeypatch, then=until_it_is_undone)
+
+
+def until_it_is_undone(scene: Scene) -> None:
     scene.start()
     scene.run_until_state(S.WAITING_APPROVAL)
     scene.approve()
@@ -28,7 +31,6 @@ def undone(monkeypatch: pytest.MonkeyPatch) -> Scene:
     scene.release = services.rollback(scene.release, actor=scene.requester, reason="users complain")
     scene.run_until_state(S.PROMOTED)
     scene.run_for(20)
-    return scene
 
 
 def releases_of(scene: Scene) -> list[Release]:

@@ -67,7 +67,14 @@ class FakeProber:
 class Scene:
     """Version 1 serves; version 2 is ready to be released. Call `make` inside a test with a database."""
 
-    def __init__(self, monkeypatch: Any, *, kernel: type[Kernel] = Kernel) -> None:
+    def __init__(
+        self,
+        monkeypatch: Any,
+        *,
+        kernel: type[Kernel] = Kernel,
+        then: Callable[["Scene"], object] = lambda scene: None,
+    ) -> None:
+        """`then` happens once in a process, like what comes before it: what it leaves is remembered."""
         self.kernel = kernel
         self.clock = Clock(timezone.now())
         self.world = World()
@@ -76,7 +83,7 @@ class Scene:
         self.gateway = gateway = traffic_backend()
         assert isinstance(gateway, FakeGateway)
         self._join(monkeypatch)
-        self.__dict__ |= remembered(("releases", kernel), self._set)
+        self.__dict__ |= remembered(("releases", kernel, then), lambda: self._set(then))
         # What is remembered is a copy; the product has got hold of this one.
         gateway.__dict__ |= self.gateway.__dict__
         self.gateway = gateway
@@ -86,7 +93,7 @@ class Scene:
         monkeypatch.setattr(process_kernel, "clock", self.clock)
         monkeypatch.setattr("releases.smoke.prober", self.prober)
 
-    def _set(self) -> dict[str, Any]:
+    def _set(self, then: Callable[["Scene"], object]) -> dict[str, Any]:
         """The cast, and a service that has traffic."""
         self.team = Team.objects.get_or_create(name="speech")[0]
         self.requester = self._person("ada", Role.DEVELOPER)
@@ -95,6 +102,7 @@ class Scene:
         self.v1, self.v2 = version_of(self.team, "story:v1"), version_of(self.team, "story:v2")
         self.name = f"chat{Service.objects.count()}"
         self.service = self._service()
+        then(self)
         return vars(self)
 
     def _person(self, name: str, role: Role) -> Actor:
@@ -124,7 +132,7 @@ class Scene:
         tools = Tools(
             backend_of=lambda _cluster: self.world,
             materialise=lambda version: Path("/models") / str(version),
-            beats=lambda _names: None,
+            heartbeats=lambda _names: None,
         )
         return [ReleaseReconciler(), DeploymentReconciler(tools)]
 
