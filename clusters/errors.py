@@ -29,8 +29,8 @@ class NoImageFits(Conflict):
     """No image of the catalogue runs this version there; the message says why for each."""
 
 
-class UnknownKind(Invalid):
-    """There is no backend for this kind of cluster."""
+class InvalidCluster(Invalid):
+    """Its kind, settings or secrets cannot be meant."""
 
 
 class WorkerMissing(Missing):

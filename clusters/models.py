@@ -47,7 +47,9 @@ class Cluster(Reconciled, Revised):
     region = models.CharField(max_length=63, blank=True)
     """Where it stands, in the words of the images' mirrors; blank: nowhere in particular."""
     settings = models.JSONField(default=dict, blank=True)
-    """What the backend of this kind needs to reach it."""
+    """What the backend of this kind needs to reach it; each kind knows its own."""
+    sealed_secrets = models.JSONField(default=dict, blank=True, editable=False)
+    """By name, as `common.sealed` seals them."""
     problem = models.TextField(blank=True, editable=False)
     """Why it cannot be used at the moment, in words; empty while it can."""
     surveyed_at = models.DateTimeField(null=True, editable=False)

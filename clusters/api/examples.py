@@ -5,11 +5,13 @@ CLUSTER = {
     "kind": "embedded",
     "team": None,
     "region": "eu-central",
+    "settings": {"ports": "21000-21099"},
+    "secrets": [],
     "problem": "",
     "surveyed_at": "2026-11-20T08:30:00Z",
     "created_at": "2026-11-20T08:00:00Z",
 }
-CLUSTER_CHANGE = {"region": "eu-central"}
+CLUSTER_CHANGE = {"region": "eu-central", "settings": {"ports": "21000-21099"}, "secrets": {}}
 NODE = {
     "id": 7,
     "uid": "3d1219c7c4c5404aaa1f6d2a48adfda4",

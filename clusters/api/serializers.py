@@ -16,17 +16,37 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
         source="team.name", default=None, allow_null=True, help_text="null: shared by all teams."
     )
     region = serializers.CharField(help_text="Region whose mirror images are pulled from; empty: none.")
+    settings = serializers.DictField(help_text="Connection settings; each kind has its own.")
+    secrets = serializers.ListField(
+        source="sealed_secrets", child=serializers.CharField(), help_text="Names of its stored secrets."
+    )
     problem = serializers.CharField(help_text="Reason why it is unavailable; empty: it is available.")
 
     class Meta:
         model = Cluster
-        fields = ("name", "kind", "team", "region", "problem", "surveyed_at", "created_at")
+        fields = (
+            "name",
+            "kind",
+            "team",
+            "region",
+            "settings",
+            "secrets",
+            "problem",
+            "surveyed_at",
+            "created_at",
+        )
 
 
 @example(examples.CLUSTER_CHANGE)
 class ClusterChangeSerializer(serializers.Serializer[Any]):
     region = serializers.CharField(
         max_length=63, allow_blank=True, required=False, help_text="Region, as in the mirrors of images."
+    )
+    settings = serializers.DictField(required=False, help_text="Replaces all connection settings.")
+    secrets = serializers.DictField(
+        child=serializers.CharField(max_length=20_000, allow_null=True, trim_whitespace=False),
+        required=False,
+        help_text="Secrets by name; null removes one, names left out are kept. Never shown again.",
     )
 
 

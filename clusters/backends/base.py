@@ -34,12 +34,26 @@ class ClusterUnreachable(BackendError):
     """The cluster does not answer, or not in time."""
 
 
+class Misconfigured(BackendError):
+    """What the row says of how to reach the cluster cannot be meant; the message says what is right."""
+
+
 class CannotRun(BackendError):
     """The cluster will never run this as it is: no free port, no such engine, a name it cannot take."""
 
 
 class UnknownWorker(BackendError):
     """There is no such worker, and no log of one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConfig:
+    """What a cluster's row says of how to reach it. Each kind knows its own settings and secrets."""
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """By name, unsealed."""
 
 
 class ObservedState(StrEnum):

@@ -5,11 +5,13 @@ from datetime import UTC, datetime
 from itertools import count
 
 from clusters.backends.base import (
+    ClusterConfig,
     ClusterUnreachable,
     Condition,
     DeploymentSpec,
     Fence,
     Health,
+    Misconfigured,
     ObservedGpu,
     ObservedNode,
     ObservedState,
@@ -147,5 +149,11 @@ class FakeCluster:
         self._logs[name] = [f"{name} started", *([failure] if failure else [])]
 
 
-def from_settings() -> FakeCluster:
-    return FakeCluster()
+_worlds: dict[str, FakeCluster] = {}
+
+
+def connect(config: ClusterConfig) -> FakeCluster:
+    """The fake of the row's setting `world`, or of its name: it lives as long as the process."""
+    if unknown := sorted(config.settings.keys() - {"world"}):
+        raise Misconfigured(f"A fake cluster has no setting {unknown[0]}; it has world.")
+    return _worlds.setdefault(str(config.settings.get("world", config.name)), FakeCluster())

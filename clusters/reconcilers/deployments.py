@@ -18,6 +18,7 @@ from clusters.backends.base import (
     ClusterUnreachable,
     DeploymentSpec,
     Fence,
+    Misconfigured,
     ObservedWorker,
     StaleFence,
 )
@@ -81,10 +82,10 @@ class DeploymentStep(Step[Deployment]):
 
     def observe(self, row: Deployment, operation: Operation) -> ObservedDeployment:
         known = list(Worker.objects.filter(deployment=row).order_by("ordinal"))
-        backend = self.tools.backend_of(row.cluster)
         try:
+            backend = self.tools.backend_of(row.cluster)
             workers = backend.observe(row.name)
-        except ClusterUnreachable as error:
+        except (ClusterUnreachable, Misconfigured) as error:
             return ObservedDeployment(
                 known, (), {}, None, {}, f"The cluster {row.cluster.name} does not answer: {error}"
             )
@@ -160,7 +161,7 @@ class Apply(DeploymentStep):
             self.tools.backend_of(row.cluster).apply(spec, fence=Fence(row.pk, operation.fence))
         except StaleFence:
             raise LeaseLost from None
-        except ClusterUnreachable:
+        except (ClusterUnreachable, Misconfigured):
             return {}  # `observe` will say so, in the same words as for everything else.
         except OnItsWay as error:
             self._coming = str(error)
@@ -204,7 +205,7 @@ class Remove(DeploymentStep):
             self.tools.backend_of(row.cluster).remove(row.name, fence=Fence(row.pk, operation.fence))
         except StaleFence:
             raise LeaseLost from None
-        except ClusterUnreachable:
+        except (ClusterUnreachable, Misconfigured):
             pass  # `observe` will say so.
         return {}
 

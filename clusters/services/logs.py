@@ -1,7 +1,7 @@
 from django.utils.translation import gettext as _
 
 from clusters.backends import backend_of
-from clusters.backends.base import ClusterUnreachable, UnknownWorker
+from clusters.backends.base import ClusterUnreachable, Misconfigured, UnknownWorker
 from clusters.errors import WorkerMissing
 from clusters.models import Worker
 from common.actor import Actor
@@ -23,5 +23,5 @@ def worker_log(*, actor: Actor, worker: str, lines: int) -> str:
         return backend_of(found.deployment.cluster).logs(worker, lines=min(max(lines, 1), MAX_LINES))
     except UnknownWorker:
         raise WorkerMissing(_("The worker %(worker)s has left no log.") % {"worker": worker}) from None
-    except ClusterUnreachable as error:
+    except (ClusterUnreachable, Misconfigured) as error:
         raise Unavailable(_("The cluster does not answer: %(error)s") % {"error": error}) from None

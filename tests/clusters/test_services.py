@@ -14,7 +14,14 @@ from accounts.selectors import may
 from accounts.services import use_token
 from accounts.states import Right
 from clusters import selectors, services
-from clusters.errors import DeploymentGone, DeploymentMissing, InvalidDeployment, NameTaken, StaleScale
+from clusters.errors import (
+    DeploymentGone,
+    DeploymentMissing,
+    InvalidCluster,
+    InvalidDeployment,
+    NameTaken,
+    StaleScale,
+)
 from clusters.models import Cluster, Deployment
 from clusters.states import DeploymentState
 from common.actor import Actor
@@ -159,9 +166,11 @@ def test_the_same_cluster_is_registered_once_and_another_refused() -> None:
         services.register_cluster(actor=SYSTEM, name="prod", kind="embedded")
     assert AuditRecord.objects.filter(action="cluster.register").count() == 1
     with pytest.raises(NameTaken):
-        services.register_cluster(actor=SYSTEM, name="prod", kind="kubernetes")
+        services.register_cluster(actor=SYSTEM, name="prod", kind="embedded", team=team("vision"))
     with pytest.raises(ValidationError):
         services.register_cluster(actor=SYSTEM, name="other", kind="mainframe")
+    with pytest.raises(InvalidCluster, match="cannot run clusters of the kind kubernetes"):
+        services.register_cluster(actor=SYSTEM, name="other", kind="kubernetes")
 
 
 def test_a_shared_cluster_takes_an_administrator_and_ones_own_an_operator() -> None:

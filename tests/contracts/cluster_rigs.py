@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
@@ -37,6 +39,9 @@ class Rig(Protocol):
     def cut(self) -> ClusterBackend:
         """The same kind of cluster, out of reach."""
 
+    def another(self) -> AbstractContextManager[ClusterBackend]:
+        """A second cluster of the kind, beside this one."""
+
 
 class FakeRig:
     def __init__(self) -> None:
@@ -49,6 +54,10 @@ class FakeRig:
         cluster = FakeCluster()
         cluster.reachable = False
         return cluster
+
+    @contextmanager
+    def another(self) -> Iterator[ClusterBackend]:
+        yield FakeCluster()
 
 
 class EmbeddedRig:
@@ -72,6 +81,14 @@ class EmbeddedRig:
 
     def cut(self) -> ClusterBackend:
         return self.cluster_at(self.home.path.parent / "nobody")
+
+    @contextmanager
+    def another(self) -> Iterator[ClusterBackend]:
+        beside = EmbeddedRig(self.home.path.parent / "beside")
+        try:
+            yield beside.cluster
+        finally:
+            beside.stop()
 
     def restart(self) -> list[str]:
         """Everything ends without a farewell and starts again, as after a power cut."""

@@ -195,6 +195,21 @@ def test_deployments_whose_names_begin_alike_are_told_apart(rig: Rig) -> None:
     assert len(ready(rig.cluster, long)) == 1
 
 
+def test_two_clusters_side_by_side_do_not_see_each_others_workers(rig: Rig) -> None:
+    spec = wish(replicas=1)
+    with rig.another() as other:
+        for cluster, replicas in ((rig.cluster, 1), (other, 2)):
+            cluster.apply(replace(spec, replicas=replicas), fence=Fence(1, 1))
+        (here,) = ready(rig.cluster, spec)
+        there = ready(other, replace(spec, replicas=2))
+        assert here.pid not in {worker.pid for worker in there}
+
+        other.remove(spec.name, fence=Fence(1, 2))
+
+        eventually(lambda: other.observe(spec.name) == ())
+        assert rig.cluster.observe(spec.name) == (here,)
+
+
 def test_what_a_worker_wrote_can_be_read(rig: Rig) -> None:
     spec = wish(replicas=1)
     rig.cluster.apply(spec, fence=Fence(1, 1))
