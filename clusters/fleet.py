@@ -98,6 +98,7 @@ class DeploymentRow:
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
     pk: int
+    uid: str
     name: str
     deployment_id: int
     node_id: int | None
@@ -222,7 +223,7 @@ def alert_of(row: WorkerRow, heartbeat: LastHeartbeat | None, *, now: datetime) 
 def fleet_of(rows: Rows, heartbeats: Mapping[str, LastHeartbeat], *, now: datetime, is_live: bool) -> Fleet:
     deployments = {row.pk: row for row in rows.deployments}
     workers = [
-        _worker_now(row, deployments[row.deployment_id], heartbeats.get(row.name), now=now, is_live=is_live)
+        _worker_now(row, deployments[row.deployment_id], heartbeats.get(row.uid), now=now, is_live=is_live)
         for row in rows.workers
         if row.deployment_id in deployments
     ]

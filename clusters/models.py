@@ -218,9 +218,10 @@ class Worker(models.Model):
     """One worker of a deployment, as the backend last saw it. Written when something changed."""
 
     deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="workers")
+    uid = models.CharField(max_length=200)
+    """Given by the cluster: it survives restarts."""
     name = models.CharField(max_length=128, unique=True)
-    """Of the seat: it survives restarts."""
-    ordinal = models.PositiveSmallIntegerField()
+    """To show, and in addresses of pages."""
     node = models.ForeignKey(Node, on_delete=models.SET_NULL, null=True, related_name="workers")
     address = models.CharField(max_length=253, blank=True)
     port = models.PositiveIntegerField(null=True)
@@ -243,7 +244,8 @@ class Worker(models.Model):
     objects = WorkerRows.as_manager()
 
     class Meta:
-        ordering: ClassVar = ["deployment", "ordinal"]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["deployment", "uid"], name="worker_once")]
+        ordering: ClassVar = ["deployment", "name"]
 
     def __str__(self) -> str:
         return self.name

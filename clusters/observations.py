@@ -14,7 +14,7 @@ from clusters.verdicts import READY_FOR_A_WHILE, WorkerFacts, error_line
 Endpoint = tuple[str, int]
 
 COLUMNS = (
-    "ordinal", "node_id", "address", "port", "pid", "state", "state_since", "restarts", "reason",
+    "name", "node_id", "address", "port", "pid", "state", "state_since", "restarts", "reason",
     "crashes", "crashes_since", "crashed_at", "crash_line", "alert", "alert_since",
 )  # fmt: skip
 
@@ -50,33 +50,33 @@ def note(
     now: datetime,
 ) -> Noted:
     """`logs`: what those who have ended wrote. `heartbeats`: None while they are not known, so that nobody
-    is called lost. `nodes`: id by name."""
-    rows = {row.name: row for row in known}
-    before = {row.name: _content(row) for row in known}
+    is called lost. Both by the worker's id. `nodes`: id by name."""
+    rows = {row.uid: row for row in known}
+    before = {row.uid: _content(row) for row in known}
     endpoints_before = endpoints_of(known)
     lost_restarts = 0
     workers = []
-    for one in sorted(seen, key=lambda worker: worker.ordinal):
-        row = rows.get(one.name) or Worker(deployment_id=deployment_id, name=one.name, state_since=now)
+    for one in seen:
+        row = rows.get(one.id) or Worker(deployment_id=deployment_id, uid=one.id, state_since=now)
         lost_restarts += row.restarts if one.restarts < row.restarts else 0
-        _update(row, one, nodes.get(one.node), log=logs.get(one.name, ""), now=now)
+        _update(row, one, nodes.get(one.node), log=logs.get(one.id, ""), now=now)
         _judge_silence(row, heartbeats, now=now)
         workers.append(row)
-    names = {row.name for row in workers}
-    gone = [row for row in known if row.name not in names]
+    ids = {row.uid for row in workers}
+    gone = [row for row in known if row.uid not in ids]
     return Noted(
         workers=workers,
-        fresh=[row for row in workers if row.name not in before],
-        changed=[row for row in workers if row.name in before and _content(row) != before[row.name]],
+        fresh=[row for row in workers if row.uid not in before],
+        changed=[row for row in workers if row.uid in before and _content(row) != before[row.uid]],
         gone=gone,
-        alerted=[row for row in workers if row.alert and row.alert != before.get(row.name, {}).get("alert")],
+        alerted=[row for row in workers if row.alert and row.alert != before.get(row.uid, {}).get("alert")],
         lost_restarts=lost_restarts + sum(row.restarts for row in gone),
         endpoints_changed=endpoints_of(workers) != endpoints_before,
     )
 
 
 def has_ended(seen: ObservedWorker, row: Worker | None) -> bool:
-    """Whether a process of this seat has ended by itself since the last look."""
+    """Whether a process of this worker has ended by itself since the last look."""
     if row is None:
         return seen.restarts > 0 or seen.state == ObservedState.FAILED
     newly_failed = seen.state == ObservedState.FAILED and row.state != WorkerState.FAILED
@@ -120,7 +120,7 @@ def _update(row: Worker, seen: ObservedWorker, node_id: int | None, *, log: str,
         row.state, row.state_since = state, now
     if row.crashes and state == WorkerState.READY and now - row.state_since >= READY_FOR_A_WHILE:
         row.crashes, row.crashes_since, row.crashed_at, row.crash_line = 0, None, None, ""
-    row.ordinal = seen.ordinal
+    row.name = seen.name
     row.node_id = node_id
     row.address = seen.address
     row.port = seen.port
@@ -134,6 +134,7 @@ def _judge_silence(row: Worker, heartbeats: Mapping[str, LastHeartbeat] | None, 
         return
     facts = WorkerRow(
         pk=0,
+        uid=row.uid,
         name=row.name,
         deployment_id=0,
         node_id=None,
@@ -143,6 +144,6 @@ def _judge_silence(row: Worker, heartbeats: Mapping[str, LastHeartbeat] | None, 
         restarts=row.restarts,
         reason="",
     )
-    alert = alert_of(facts, heartbeats.get(row.name), now=now)
+    alert = alert_of(facts, heartbeats.get(row.uid), now=now)
     if alert != row.alert:
         row.alert, row.alert_since = alert, (None if alert == Alert.NONE else now)

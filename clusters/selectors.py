@@ -116,7 +116,7 @@ def deployments_of(service: str) -> QuerySet[Deployment]:
 def deployment_status(name: str) -> DeploymentStatus:
     """Two queries. Raises DeploymentMissing."""
     row = deployment(name)
-    workers = list(Worker.objects.filter(deployment=row).order_by("ordinal"))
+    workers = list(Worker.objects.filter(deployment=row).order_by("name"))
     return DeploymentStatus(
         deployment_id=row.pk,
         name=row.name,
@@ -166,11 +166,8 @@ def endpoints(name: str) -> Endpoints:
     )
     if row.state in GONE:
         return Endpoints((), observed_at)
-    # Those beyond the wish are about to be stopped.
-    ready = Worker.objects.filter(
-        deployment=row, state=WorkerState.READY, ordinal__lt=row.replicas, port__isnull=False
-    )
-    found = ready.order_by("ordinal").values_list("address", "port")
+    ready = Worker.objects.filter(deployment=row, state=WorkerState.READY, port__isnull=False)
+    found = ready.order_by("name").values_list("address", "port")
     return Endpoints(tuple((address, port) for address, port in found if port), observed_at)
 
 
@@ -213,7 +210,7 @@ _DEPLOYMENT_COLUMNS = (
     "pk", "name", "cluster_id", "team_id", "service", "version_label", "replicas", "slots", "state", "reason",
 )  # fmt: skip
 _WORKER_COLUMNS = (
-    "pk", "name", "deployment_id", "node_id", "pid", "state", "state_since", "restarts", "reason",
+    "pk", "uid", "name", "deployment_id", "node_id", "pid", "state", "state_since", "restarts", "reason",
 )  # fmt: skip
 
 
@@ -229,7 +226,7 @@ def deployments_now(names: Iterable[str]) -> dict[str, DeploymentNow]:
     deployments = [DeploymentRow(*row) for row in rows.values_list(*_DEPLOYMENT_COLUMNS)]
     found = Worker.objects.filter(deployment__in=[row.pk for row in deployments])
     workers = [WorkerRow(*row) for row in found.values_list(*_WORKER_COLUMNS)]
-    heartbeats = heartbeat_records.latest([row.name for row in workers]) if workers else {}
+    heartbeats = heartbeat_records.latest([row.uid for row in workers]) if workers else {}
     clusters = [ClusterRow(pk, "", None, "") for pk in {row.cluster_id for row in deployments}]
     seen = fleet_of(
         Rows(clusters=clusters, deployments=deployments, workers=workers),

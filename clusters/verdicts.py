@@ -1,7 +1,7 @@
 """How a deployment is, judged from its workers, with a reason for its row. Pure: no clock, no I/O."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -96,8 +96,3 @@ def error_line(text: str) -> str:
     errors = [line.strip() for line in text.splitlines() if _ERROR.search(line)]
     best = errors[-1] if errors else ""
     return best if len(best) <= LONGEST_LINE else f"{best[: LONGEST_LINE - 1]}…"
-
-
-def seats(name: str, replicas: int) -> Sequence[str]:
-    """The names of the workers that a deployment should have."""
-    return [f"{name}-{ordinal}" for ordinal in range(replicas)]

@@ -84,7 +84,7 @@ def prepare(workers: int) -> list[str]:
         Worker(
             deployment=row,
             name=f"chat-{number}",
-            ordinal=number,
+            uid=f"chat-{number}",
             node=nodes[number // PER_MACHINE],
             pid=1,
             state="ready",

@@ -136,7 +136,7 @@ def make_rows(count: int, stable: Upstream, candidate: Upstream) -> None:
             created_by="perf", observed_at=now,
         )  # fmt: skip
         Worker.objects.create(
-            deployment=deployment, name=f"{side}-0", ordinal=0, address="127.0.0.1", port=worker.port,
+            deployment=deployment, uid=f"{side}-0", name=f"{side}-0", address="127.0.0.1", port=worker.port,
             state="ready", state_since=now,
         )  # fmt: skip
     for index in range(count):

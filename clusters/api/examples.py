@@ -6,7 +6,7 @@ CLUSTER = {
     "team": None,
     "region": "eu-central",
     "settings": {"ports": "21000-21099"},
-    "secrets": [],
+    "secrets": ["ca.crt"],
     "problem": "",
     "surveyed_at": "2026-11-20T08:30:00Z",
     "created_at": "2026-11-20T08:00:00Z",
@@ -66,7 +66,7 @@ BUSY = {
 }
 WORKER = {
     "name": "chat-r12-0",
-    "ordinal": 0,
+    "uid": "chat-r12-0",
     "node": "box-1",
     "address": "10.0.0.7",
     "port": 21003,

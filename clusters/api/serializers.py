@@ -170,7 +170,7 @@ class WorkerSerializer(serializers.ModelSerializer[Worker]):
         model = Worker
         fields = (
             "name",
-            "ordinal",
+            "uid",
             "node",
             "address",
             "port",

@@ -5,11 +5,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from pathlib import Path
+from math import inf
 from typing import Any, NamedTuple, Protocol
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 """Of deployments."""
+SECRET_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
+WORKER_TOKEN = "worker-token"  # noqa: S105
+"""Name of the secret by which workers report."""
+_LABEL_KEY = re.compile(
+    r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?", re.ASCII
+)
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 
 
 class Fence(NamedTuple):
@@ -42,6 +49,10 @@ class CannotRun(BackendError):
     """The cluster will never run this as it is: no free port, no such engine, a name it cannot take."""
 
 
+class FilesOnTheWay(BackendError):
+    """The version's files are still being brought to where its workers will run: apply again."""
+
+
 class UnknownWorker(BackendError):
     """There is no such worker, and no log of one."""
 
@@ -67,16 +78,103 @@ class ObservedState(StrEnum):
     """Its engine failed, or its process keeps ending by itself."""
 
 
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    path: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelVersion:
+    """Which files the workers serve. Each backend brings them to its workers in its own way."""
+
+    id: int
+    """Of its row in the registry."""
+    label: str
+    """`model:version`."""
+    digest: str = ""
+    """Of its manifest, in hex."""
+    files: tuple[ModelFile, ...] = ()
+    source: str = ""
+    """Address of the store that has them, each under its hash: `s3://bucket/prefix` or `file:///...`."""
+
+
+class TaintEffect(StrEnum):
+    """As in Kubernetes."""
+
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Taint:
+    """Keeps workers that do not tolerate it off a machine."""
+
+    key: str
+    effect: TaintEffect
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toleration:
+    """As in Kubernetes: an empty key tolerates every key, no effect every effect, no value every value."""
+
+    key: str = ""
+    effect: TaintEffect | None = None
+    value: str | None = None
+
+    def covers(self, taint: Taint) -> bool:
+        return (
+            self.key in ("", taint.key)
+            and self.effect in (None, taint.effect)
+            and self.value in (None, taint.value)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Workers stand evenly over the values that a label of machines has, to within `max_skew`."""
+
+    topology_key: str
+    max_skew: int = 1
+    is_required: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """Set aside for each worker; 0: as much as there is."""
+
+    gpus: int = 1
+    """Where there are any, and the device is not `cpu`."""
+    cpus: float = 0.0
+    memory_bytes: int = 0
+    shared_memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where workers may stand, and under whose name they pull their image."""
+
+    namespace: str = ""
+    """Empty: the cluster's own choice."""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    """Labels that a machine must have."""
+    tolerations: tuple[Toleration, ...] = ()
+    spread: tuple[Spread, ...] = ()
+    image_pull_secrets: tuple[str, ...] = ()
+    """Names of secrets that the cluster has."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentSpec:
-    """The wish: exactly `replicas` workers, each of them so. Workers are named `<name>-<ordinal>`, from 0."""
+    """What is wanted: exactly `replicas` workers, each of them so."""
 
     name: str
     """As `NAME`; never used for another deployment."""
     service: str
-    version_label: str
-    """`model:version`."""
-    model_dir: Path
+    version: ModelVersion
     engine: str
     replicas: int
     slots: int = 4
@@ -86,10 +184,13 @@ class DeploymentSpec:
     """The engine's; JSON."""
     image: str = ""
     """What a worker's container is made from, `repository@sha256:...`; plain processes have none."""
-    gpus_per_worker: int = 1
-    """Set aside for each worker where there are GPUs and the device is not `cpu`."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """To find its workers by, with the cluster's own tools."""
+    resources: Resources = Resources()
+    placement: Placement = Placement()
     heartbeat_url: str = ""
-    heartbeat_token_file: str = ""
+    heartbeat_secret: str = ""
+    """Name of the secret by which its workers report; the backend brings it to them."""
     grace_seconds: float = 30.0
     """How long a worker that is asked to end may go on with the requests that it has."""
 
@@ -99,16 +200,50 @@ class DeploymentSpec:
             raise CannotRun(
                 f"{self.name!r} cannot name a deployment: lower-case letters, digits and hyphens."
             )
+        faults = [*_faults_of(self.resources), *_faults_in(self.placement)]
         if self.replicas < 0:
-            raise CannotRun(f"{self.name} cannot have {self.replicas} workers.")
+            faults.append(f"it cannot have {self.replicas} workers")
+        faults += _label_faults("labels", self.labels)
+        names = (*self.placement.image_pull_secrets, self.heartbeat_secret or WORKER_TOKEN)
+        faults += [f"{name!r} cannot name a secret" for name in names if not SECRET_NAME.fullmatch(name)]
+        if faults:
+            raise CannotRun(f"{self.name}: {'; '.join(faults)}.")
+
+
+def _faults_of(resources: Resources) -> list[str]:
+    return [
+        f"{name} must not be negative"
+        for name in ("gpus", "cpus", "memory_bytes", "shared_memory_bytes")
+        if not 0 <= getattr(resources, name) < inf
+    ]
+
+
+def _faults_in(placement: Placement) -> list[str]:
+    faults = _label_faults("node_selector", placement.node_selector)
+    if placement.namespace and not NAME.fullmatch(placement.namespace):
+        faults.append(f"{placement.namespace!r} cannot name a namespace")
+    faults += [
+        f"max_skew of {one.topology_key} must be 1 or more" for one in placement.spread if one.max_skew < 1
+    ]
+    return faults
+
+
+def _label_faults(what: str, labels: Mapping[str, str]) -> list[str]:
+    return [
+        f"{what}: {key}={value} is no label"
+        for key, value in labels.items()
+        if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value)
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedWorker:
     """One worker as it really is."""
 
+    id: str
+    """Given by the cluster: it tells the worker from all others, and outlives its restarts."""
     name: str
-    ordinal: int
+    """To show."""
     node: str
     """Name of its machine, as in `ObservedNode`; empty while it has none."""
     address: str
@@ -145,23 +280,6 @@ class ObservedGpu:
     pci_bus_id: str = ""
     """`00000000:3B:00.0`, as in the kernel's messages about it; empty: not known."""
     sharing: GpuSharing = GpuSharing.NONE
-
-
-class TaintEffect(StrEnum):
-    """As in Kubernetes."""
-
-    NO_SCHEDULE = "NoSchedule"
-    PREFER_NO_SCHEDULE = "PreferNoSchedule"
-    NO_EXECUTE = "NoExecute"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Taint:
-    """Keeps workers that do not tolerate it off a machine."""
-
-    key: str
-    effect: TaintEffect
-    value: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +352,8 @@ class ClusterBackend(Protocol):
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
         """Make the deployment be `spec`: missing workers start, surplus and outdated ones drain and end.
 
-        Absolute and idempotent. A seat is taken again when its last worker has ended: apply again while
-        `observe` does not show what was asked for. Raises StaleFence, CannotRun.
+        Absolute and idempotent. A worker that is outdated is replaced when it has ended: apply again while
+        `observe` does not show what was asked for. Raises StaleFence, CannotRun, FilesOnTheWay.
         """
 
     def remove(self, deployment: str, *, fence: Fence) -> None:
@@ -245,10 +363,10 @@ class ClusterBackend(Protocol):
         """
 
     def observe(self, deployment: str) -> tuple[ObservedWorker, ...]:
-        """The workers that there really are, by ordinal; none for a deployment that is unknown."""
+        """The workers that there really are, in a stable order; none for an unknown deployment."""
 
     def logs(self, worker: str, *, lines: int) -> str:
-        """The end of what a worker wrote, the restarts before it included. Raises UnknownWorker."""
+        """The end of what the worker of this id wrote, also before its restarts. Raises UnknownWorker."""
 
     def nodes(self) -> tuple[ObservedNode | UnreadNode, ...]:
         """The machines of the cluster. One that cannot be read is an answer, not an error of the cluster."""

@@ -34,6 +34,10 @@ NODE = ObservedNode(
 )
 
 
+_ports = count(30_000)
+_pids = count(40_000)
+
+
 @dataclass(slots=True)
 class _Deployment:
     spec: DeploymentSpec
@@ -54,20 +58,19 @@ class FakeCluster:
         self._deployments: dict[str, _Deployment] = {}
         self._workers: dict[str, ObservedWorker] = {}
         self._logs: dict[str, list[str]] = {}
-        self._ports = count(30_000)
-        self._pids = count(40_000)
 
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
         self._answer()
         before = self._guard(spec.name, fence)
         self._deployments[spec.name] = _Deployment(spec, fence)
         outdated = before is not None and replace(before.spec, replicas=0) != replace(spec, replicas=0)
+        wanted = [f"{spec.name}-{number}" for number in range(spec.replicas)]
         for worker in self._of(spec.name):
-            if outdated or worker.ordinal >= spec.replicas:
+            if outdated or worker.name not in wanted:
                 del self._workers[worker.name]
-        for ordinal in range(spec.replicas):
-            if f"{spec.name}-{ordinal}" not in self._workers:
-                self._start(spec, ordinal)
+        for name in wanted:
+            if name not in self._workers:
+                self._start(spec, name)
 
     def remove(self, deployment: str, *, fence: Fence) -> None:
         self._answer()
@@ -100,7 +103,7 @@ class FakeCluster:
         before = self._workers[worker]
         self._workers[worker] = replace(
             before,
-            pid=next(self._pids),
+            pid=next(_pids),
             state=self.starts_as,
             restarts=before.restarts + 1,
             since=datetime.now(UTC),
@@ -110,7 +113,7 @@ class FakeCluster:
 
     def turn(self, worker: str, state: ObservedState, *, reason: str = "") -> None:
         """Let the worker be in that state."""
-        pid = None if state == ObservedState.FAILED else self._workers[worker].pid or next(self._pids)
+        pid = None if state == ObservedState.FAILED else self._workers[worker].pid or next(_pids)
         self._workers[worker] = replace(self._workers[worker], state=state, reason=reason, pid=pid)
 
     def spec(self, deployment: str) -> DeploymentSpec | None:
@@ -130,18 +133,17 @@ class FakeCluster:
 
     def _of(self, deployment: str) -> tuple[ObservedWorker, ...]:
         workers = [worker for name, worker in self._workers.items() if name.rpartition("-")[0] == deployment]
-        return tuple(sorted(workers, key=lambda worker: worker.ordinal))
+        return tuple(sorted(workers, key=lambda worker: (len(worker.name), worker.name)))
 
-    def _start(self, spec: DeploymentSpec, ordinal: int) -> None:
-        name = f"{spec.name}-{ordinal}"
+    def _start(self, spec: DeploymentSpec, name: str) -> None:
         failure = spec.settings.get("fails")
         self._workers[name] = ObservedWorker(
+            id=name,
             name=name,
-            ordinal=ordinal,
             node=NODE.name,
             address="127.0.0.1",
-            port=next(self._ports),
-            pid=None if failure else next(self._pids),
+            port=next(_ports),
+            pid=None if failure else next(_pids),
             state=ObservedState.FAILED if failure else self.starts_as,
             since=datetime.now(UTC),
             reason=failure or "",

@@ -13,13 +13,19 @@ from django.db.models import QuerySet
 from clusters import heartbeat_records
 from clusters.backends import backend_of
 from clusters.backends.base import (
+    WORKER_TOKEN,
     BackendError,
     ClusterBackend,
     ClusterUnreachable,
     DeploymentSpec,
     Fence,
+    FilesOnTheWay,
     Misconfigured,
+    ModelFile,
+    ModelVersion,
+    ObservedState,
     ObservedWorker,
+    Resources,
     StaleFence,
 )
 from clusters.events import (
@@ -35,15 +41,12 @@ from clusters.fleet import LastHeartbeat
 from clusters.models import Cluster, Deployment, Node, Worker
 from clusters.observations import COLUMNS, Noted, facts_of, has_ended, note
 from clusters.states import GONE, MOVES, Alert, DeploymentState, NodeState
-from clusters.verdicts import Verdict, held_back, seats, verdict
+from clusters.verdicts import Verdict, held_back, verdict
 from common import audit, events, live
 from common.actor import Actor
 from common.characters import storable
-from common.errors import SlipwayError
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
-from models_registry.errors import OnItsWay
-from models_registry.files import materialise
-from models_registry.models import Version
+from models_registry.files import manifest_of
 
 ACTOR = Actor.system("clusters")
 CHANGING = timedelta(seconds=0.5)
@@ -61,7 +64,6 @@ class Tools:
     """What the steps reach the world with."""
 
     backend_of: Callable[[Cluster], ClusterBackend] = backend_of
-    materialise: Callable[[Version], Path] = materialise
     heartbeats: Callable[[list[str]], Mapping[str, LastHeartbeat] | None] = heartbeat_records.latest
 
 
@@ -81,7 +83,7 @@ class DeploymentStep(Step[Deployment]):
         self.tools = tools
 
     def observe(self, row: Deployment, operation: Operation) -> ObservedDeployment:
-        known = list(Worker.objects.filter(deployment=row).order_by("ordinal"))
+        known = list(Worker.objects.filter(deployment=row).order_by("name"))
         try:
             backend = self.tools.backend_of(row.cluster)
             workers = backend.observe(row.name)
@@ -89,13 +91,13 @@ class DeploymentStep(Step[Deployment]):
             return ObservedDeployment(
                 known, (), {}, None, {}, f"The cluster {row.cluster.name} does not answer: {error}"
             )
-        rows = {worker.name: worker for worker in known}
-        ended = [one.name for one in workers if has_ended(one, rows.get(one.name))]
+        rows = {worker.uid: worker for worker in known}
+        ended = [one.id for one in workers if has_ended(one, rows.get(one.id))]
         return ObservedDeployment(
             known=known,
             workers=workers,
-            logs={name: log_of(backend, name) for name in ended},
-            heartbeats=self.tools.heartbeats([one.name for one in workers]),
+            logs={worker: log_of(backend, worker) for worker in ended},
+            heartbeats=self.tools.heartbeats([one.id for one in workers]),
             nodes=dict(
                 Node.objects.filter(cluster_id=row.cluster_id)
                 .exclude(state=NodeState.GONE)
@@ -136,7 +138,7 @@ class Watch(DeploymentStep):
         noted = self.noted(row, seen, now)
         found = judged(row, noted, now)
         save = columns(row, seen, noted, found, now)
-        is_fulfilled = has_its_seats(row, seen)
+        is_fulfilled = has_its_workers(row, seen)
         if not is_fulfilled or seen.logs:
             # What has ended starts again by itself, but only `Apply` brings back files that it lacks.
             save["applied_generation"] = 0
@@ -157,15 +159,15 @@ class Apply(DeploymentStep):
 
     def act(self, row: Deployment, operation: Operation) -> Mapping[str, Any]:
         try:
-            spec = spec_of(row, model_dir=self.tools.materialise(row.version))
-            self.tools.backend_of(row.cluster).apply(spec, fence=Fence(row.pk, operation.fence))
+            backend = self.tools.backend_of(row.cluster)
+            backend.apply(spec_of(row), fence=Fence(row.pk, operation.fence))
         except StaleFence:
             raise LeaseLost from None
         except (ClusterUnreachable, Misconfigured):
             return {}  # `observe` will say so, in the same words as for everything else.
-        except OnItsWay as error:
+        except FilesOnTheWay as error:
             self._coming = str(error)
-        except (BackendError, SlipwayError) as error:
+        except BackendError as error:
             self._refusal = str(error)
         return {"refusal": self._refusal}
 
@@ -182,7 +184,7 @@ class Apply(DeploymentStep):
         write = writing(row, noted, found)
         if self._refusal:
             return wait(TROUBLED, save=save, write=write)
-        if self._coming or not has_its_seats(row, seen):
+        if self._coming or not has_its_workers(row, seen):
             return wait(CHANGING, save=save, write=write)
         return proceed(save={**save, "applied_generation": row.generation}, write=write, after=CHANGING)
 
@@ -249,21 +251,32 @@ class DeploymentReconciler(Reconciler[Deployment]):
         return {} if row.state in GONE else {"state": DeploymentState.FAILING, "reason": reason}
 
 
-def spec_of(row: Deployment, *, model_dir: Path) -> DeploymentSpec:
+def spec_of(row: Deployment) -> DeploymentSpec:
     return DeploymentSpec(
         name=row.name,
         service=row.service,
-        version_label=row.version_label,
-        model_dir=model_dir,
+        version=version_of(row),
         engine=row.engine,
         replicas=row.replicas,
         slots=row.slots,
         device=row.device,
         settings=row.settings,
         image=row.image_reference,
-        gpus_per_worker=row.resources.get("gpus_per_worker", 1),
+        labels={"app.kubernetes.io/managed-by": "slipway", "slipway/service": row.service},
+        resources=Resources(gpus=row.resources.get("gpus_per_worker", 1)),
         heartbeat_url=settings.SLIPWAY_HEARTBEAT_URL,
-        heartbeat_token_file=str(settings.SLIPWAY_WORKER_TOKEN_FILE),
+        heartbeat_secret=WORKER_TOKEN,
+    )
+
+
+def version_of(row: Deployment) -> ModelVersion:
+    files = manifest_of(row.version).files
+    return ModelVersion(
+        id=row.version_id,
+        label=row.version_label,
+        digest=row.version.digest or "",
+        files=tuple(ModelFile(file.path, file.size, file.sha256) for file in files),
+        source=settings.SLIPWAY_STORE or Path(settings.SLIPWAY_STORE_DIR).as_uri(),
     )
 
 
@@ -272,9 +285,10 @@ def removal_due(row: Deployment) -> datetime:
     return row.removal_asked_at + GATEWAY_LETS_GO
 
 
-def has_its_seats(row: Deployment, seen: ObservedDeployment) -> bool:
-    """Whether exactly the wished workers are there, in whatever state."""
-    return sorted(one.name for one in seen.workers) == sorted(seats(row.name, row.replicas))
+def has_its_workers(row: Deployment, seen: ObservedDeployment) -> bool:
+    """Whether as many workers as are wanted are there to stay."""
+    is_leaving = any(one.state == ObservedState.DRAINING for one in seen.workers)
+    return len(seen.workers) == row.replicas and not is_leaving
 
 
 def log_of(backend: ClusterBackend, worker: str) -> str:

@@ -1,4 +1,3 @@
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ from accounts.models import Team
 from accounts.services import require_for_owner
 from accounts.states import Right
 from clusters.backends import SECRETS_PURPOSE, connect
-from clusters.backends.base import Misconfigured
+from clusters.backends.base import SECRET_NAME, Misconfigured
 from clusters.errors import InvalidCluster, NameTaken
 from clusters.models import Cluster
 from clusters.states import ClusterKind
@@ -20,8 +19,6 @@ from common.characters import hidden
 from common.reconcile import kernel
 from common.sealed import seal
 from common.texts import hidden_fault
-
-SECRET_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
 
 
 def register_cluster(

@@ -162,7 +162,6 @@ def scale_deployment(
             detail={"from": before, "to": replicas},
             team_id=row.team_id,
         )
-        events.publish(WorkersChanged(row.pk))
         live.touch("fleet")
     row.refresh_from_db()
     return row

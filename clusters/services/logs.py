@@ -20,7 +20,7 @@ def worker_log(*, actor: Actor, worker: str, lines: int) -> str:
     if found is None:
         raise WorkerMissing(_("There is no worker %(worker)s.") % {"worker": worker})
     try:
-        return backend_of(found.deployment.cluster).logs(worker, lines=min(max(lines, 1), MAX_LINES))
+        return backend_of(found.deployment.cluster).logs(found.uid, lines=min(max(lines, 1), MAX_LINES))
     except UnknownWorker:
         raise WorkerMissing(_("The worker %(worker)s has left no log.") % {"worker": worker}) from None
     except (ClusterUnreachable, Misconfigured) as error:

@@ -59,7 +59,11 @@ def test_deployments_come_with_their_workers_in_a_constant_number_of_queries(sce
     def add(number: int) -> None:
         row = scene.deployment(f"chat-v{number}")
         Worker.objects.create(
-            deployment=row, name=f"{row.name}-0", ordinal=0, state="ready", state_since=timezone.now()
+            deployment=row,
+            uid=f"{row.name}-0",
+            name=f"{row.name}-0",
+            state="ready",
+            state_since=timezone.now(),
         )
 
     def queries() -> int:

@@ -7,15 +7,13 @@ import pytest
 from django.utils import timezone
 
 from clusters import selectors, services
-from clusters.backends.base import ObservedState
+from clusters.backends.base import CannotRun, FilesOnTheWay, ObservedState
 from clusters.events import DeploymentFailing, DeploymentReady, DeploymentRemoved, WorkersChanged
 from clusters.models import Deployment, Worker
 from clusters.states import DeploymentState, WorkerState
 from common import events
 from common.actor import Actor
-from common.errors import SlipwayError
 from common.models import AuditRecord
-from models_registry.errors import OnItsWay
 from models_registry.events import BlobRepaired
 from models_registry.models import Finding, VersionFile
 from models_registry.services.storage import begin_check
@@ -170,7 +168,7 @@ def test_a_machine_that_was_switched_off_runs_everything_again(scene) -> None:
     assert len(selectors.endpoints("chat-v1").addresses) == 2
 
 
-def test_scaling_down_lets_go_of_the_surplus_before_it_is_stopped(scene, told) -> None:
+def test_scaling_down_takes_the_surplus_from_the_gateway_while_it_drains(scene, told) -> None:
     from clusters import services
     from tests.cast import SYSTEM
 
@@ -179,11 +177,11 @@ def test_scaling_down_lets_go_of_the_surplus_before_it_is_stopped(scene, told) -
     scene.pass_(1)
     told.clear()
     services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=1)
-    assert len(told) == 1
-    assert len(selectors.endpoints("chat-v1").addresses) == 1
     scene.clock.at = max(scene.clock.at, timezone.now())
     scene.pass_(2)
-    assert {worker.state for worker in Worker.objects.exclude(ordinal=0)} == {WorkerState.DRAINING}
+    assert {worker.state for worker in Worker.objects.exclude(uid="chat-v1-0")} == {WorkerState.DRAINING}
+    assert len(told) == 1
+    assert len(selectors.endpoints("chat-v1").addresses) == 1
     scene.world.end("chat-v1-1")
     scene.world.end("chat-v1-2")
     scene.pass_(1)
@@ -218,7 +216,7 @@ def test_what_the_cluster_cannot_run_is_said_and_tried_again(scene) -> None:
 
 
 def test_files_that_are_missing_fail_the_deployment_in_words(scene) -> None:
-    scene.materialise_error = SlipwayError("The store does not hold abc…")
+    scene.files_error = CannotRun("The store does not hold abc…")
     scene.deployment()
     scene.pass_(2)
     assert status(scene).state == DeploymentState.FAILING
@@ -228,7 +226,7 @@ def test_files_that_are_missing_fail_the_deployment_in_words(scene) -> None:
 def test_workers_that_answer_go_on_while_files_for_others_are_missing(scene) -> None:
     scene.deployment()
     scene.pass_(2)
-    scene.materialise_error = SlipwayError("The stored content of README.md is damaged.")
+    scene.files_error = CannotRun("The stored content of README.md is damaged.")
     scene.world.crash_with("chat-v1-0", "")
     scene.pass_(2)
     now = status(scene)
@@ -239,18 +237,18 @@ def test_workers_that_answer_go_on_while_files_for_others_are_missing(scene) -> 
     scene.pass_(2)
     now = status(scene)
     assert (now.state, now.reason) == (DeploymentState.READY, "The stored content of README.md is damaged.")
-    scene.materialise_error = None
+    scene.files_error = None
     scene.pass_(3)
     assert (status(scene).state, status(scene).reason) == (DeploymentState.READY, "")
 
 
 def test_files_on_their_way_to_the_node_are_waited_for(scene) -> None:
-    scene.materialise_error = OnItsWay("5 of 10 bytes are here.")
+    scene.files_error = FilesOnTheWay("5 of 10 bytes are here.")
     scene.deployment()
     scene.pass_(2)
     assert status(scene).state == DeploymentState.STARTING
     assert status(scene).reason == "5 of 10 bytes are here."
-    scene.materialise_error = None
+    scene.files_error = None
     scene.pass_(5)
     assert status(scene).state == DeploymentState.READY
 
@@ -258,25 +256,25 @@ def test_files_on_their_way_to_the_node_are_waited_for(scene) -> None:
 def test_a_worker_that_ended_finds_its_files_again(scene) -> None:
     scene.deployment()
     scene.pass_(5)
-    made = scene.materialised
+    made = scene.brought
     scene.pass_(5)
-    assert scene.materialised == made
+    assert scene.brought == made
     # Its directory went, since a file in it was damaged and has been repaired.
     scene.world.crash_with("chat-v1-0", "It has no config.json.")
     scene.pass_(5)
-    assert scene.materialised > made
+    assert scene.brought > made
 
 
 def test_files_are_laid_out_again_after_a_repair_before_a_worker_needs_them(scene, blob) -> None:
     scene.deployment()
     other = scene.deployment("sum-v1", version=version_of(scene.team, "sum:v1"))
     scene.pass_(5)
-    before, made = status(scene), scene.materialised
+    before, made = status(scene), scene.brought
     events.publish(BlobRepaired(blob))
     other.refresh_from_db()
     assert other.applied_generation == other.generation
     scene.pass_(2)
-    assert scene.materialised == made + 1
+    assert scene.brought == made + 1
     assert (status(scene).state, status(scene).restarts) == (before.state, 0)
 
 
@@ -287,16 +285,16 @@ def test_a_version_with_another_damaged_file_is_left_as_it_is(scene, blob) -> No
     VersionFile.objects.bulk_create([VersionFile(version=scene.version, path="more", size=1, sha256=other)])
     check = begin_check(actor=Actor.system("test"))
     finding = Finding.objects.create(found_by=check, sha256=other, size=1, detail="It is gone.")
-    scene.materialise_error = SlipwayError("The stored content of more is gone.")
+    scene.files_error = CannotRun("The stored content of more is gone.")
     events.publish(BlobRepaired(blob))
     scene.pass_(2)
     assert status(scene).state == DeploymentState.READY
-    scene.materialise_error, made = None, scene.materialised
+    scene.files_error, made = None, scene.brought
     Finding.objects.filter(pk=finding.pk).update(state=FindingState.REPAIRED)
     events.publish(BlobRepaired(other))
     scene.pass_(2)
     row.refresh_from_db()
-    assert (scene.materialised, row.state) == (made + 1, DeploymentState.READY)
+    assert (scene.brought, row.state) == (made + 1, DeploymentState.READY)
 
 
 def test_a_deployment_that_lays_out_its_files_in_mid_repair_does_it_once_more(scene, blob) -> None:
@@ -309,7 +307,7 @@ def test_a_deployment_that_lays_out_its_files_in_mid_repair_does_it_once_more(sc
     scene.meanwhile = repaired
     scene.pass_(2)
     row.refresh_from_db()
-    assert (scene.materialised, row.applied_generation) == (2, row.generation)
+    assert (scene.brought, row.applied_generation) == (2, row.generation)
     assert status(scene).state == DeploymentState.READY
 
 

@@ -19,7 +19,12 @@ from clusters.backends.base import (
     GpuSharing,
     ObservedGpu,
     ObservedState,
+    Placement,
+    Resources,
+    Spread,
     StaleFence,
+    TaintEffect,
+    Toleration,
 )
 from clusters.backends.embedded import backend as embedded_backend
 from clusters.backends.embedded import machine
@@ -45,7 +50,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRig]:
 def unstarted(tmp_path: Path) -> EmbeddedCluster:
     """A cluster before its supervisord has started."""
     places = {"run_dir": tmp_path / "run", "log_dir": tmp_path / "logs", "directory": PROJECT}
-    return EmbeddedCluster(**places, ports=PORTS.workers)
+    return EmbeddedCluster(**places, ports=PORTS.workers, bring_files=lambda _: PROJECT)
 
 
 def test_a_restart_of_everything_brings_the_workers_back_to_their_ports(rig: EmbeddedRig) -> None:
@@ -131,7 +136,7 @@ def test_a_worker_whose_port_another_program_takes_while_it_starts_gets_another_
 
         eventually(applied)
         after, same = ready(rig.cluster, spec)
-    assert (after.ordinal, same.pid) == (before.ordinal, other.pid)
+    assert (after.id, same.pid) == (before.id, other.pid)
     assert after.port not in (before.port, other.port)
 
 
@@ -249,8 +254,10 @@ def test_of_writers_at_the_same_time_the_last_fence_wins(rig: EmbeddedRig) -> No
 
 
 def test_a_real_worker_answers(rig: EmbeddedRig) -> None:
-    cluster = rig.cluster_at(rig.home.path, argv=lambda command: command.argv(sys.executable))
-    spec = wish(replicas=1, model_dir=PROJECT)
+    cluster = rig.cluster_at(
+        rig.home.path, argv=lambda command: command.argv(sys.executable), bring_files=lambda _: PROJECT
+    )
+    spec = wish(replicas=1)
 
     cluster.apply(spec, fence=Fence(1, 1))
 
@@ -295,12 +302,50 @@ def test_a_worker_with_several_gpus_gets_them_all(
     monkeypatch.setattr(unstarted, "_processes", dict)
     monkeypatch.setattr(unstarted, "_carry_out", lambda *_: None)
 
-    unstarted.apply(wish(name="big", replicas=2, gpus_per_worker=2), fence=Fence(1, 1))
+    unstarted.apply(wish(name="big", replicas=2, resources=Resources(gpus=2)), fence=Fence(1, 1))
 
     big = unstarted._desired.load("big")
     assert big is not None
     assert [big.slots[ordinal].gpus for ordinal in range(2)] == [(0, 1), (2, 3)]
     assert 'CUDA_VISIBLE_DEVICES="2,3"' in unstarted._programs(big, [1])["big-1"].render()
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"placement": Placement(namespace="prod")}, "this machine has no namespaces"),
+        ({"placement": Placement(node_selector={"zone": "b"})}, "has no label zone"),
+        ({"placement": Placement(spread=(Spread(topology_key="zone", is_required=True),))}, "by zone"),
+        ({"resources": Resources(cpus=10_000)}, "needs 10000 CPUs a worker"),
+        ({"resources": Resources(memory_bytes=2**60)}, "bytes of memory a worker"),
+        ({"heartbeat_secret": "nobody"}, "this machine has no secret nobody"),
+    ],
+)
+def test_what_this_machine_cannot_honour_is_refused_in_words(
+    unstarted: EmbeddedCluster, fields: dict[str, Any], fault: str
+) -> None:
+    with pytest.raises(CannotRun, match=fault):
+        unstarted.apply(wish(**fields), fence=Fence(1, 1))
+
+
+def test_a_selector_that_this_machine_meets_is_honoured_and_all_outlives_a_restart(
+    unstarted: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unstarted, "_processes", dict)
+    monkeypatch.setattr(unstarted, "_carry_out", lambda *_: None)
+    selector = {"kubernetes.io/hostname": machine.machine_name()}
+    tolerations = (Toleration(key="gpu", effect=TaintEffect.NO_SCHEDULE), Toleration())
+    spread = (Spread(topology_key="kubernetes.io/hostname", is_required=True),)
+    spec = wish(
+        placement=Placement(node_selector=selector, tolerations=tolerations, spread=spread),
+        resources=Resources(gpus=2, cpus=0.5),
+    )
+
+    unstarted.apply(spec, fence=Fence(1, 1))
+
+    kept = unstarted._desired.load(spec.name)
+    assert kept is not None
+    assert (kept.spec, kept.model_dir) == (spec, PROJECT)
 
 
 def test_gpus_are_read_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,7 @@ def beat(**fields: Any) -> LastHeartbeat:
 def worker(name: str = "chat-0", *, deployment: int = 1, node: int | None = 1, **fields: Any) -> WorkerRow:
     given = {
         "pk": 1,
+        "uid": name,
         "name": name,
         "deployment_id": deployment,
         "node_id": node,

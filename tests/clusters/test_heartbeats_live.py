@@ -69,7 +69,7 @@ def row(db) -> Deployment:
         Worker.objects.create(
             deployment=row,
             name=f"chat-v1-{ordinal}",
-            ordinal=ordinal,
+            uid=f"chat-v1-{ordinal}",
             pid=100 + ordinal,
             address="127.0.0.1",
             port=20_000 + ordinal,

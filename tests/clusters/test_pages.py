@@ -36,7 +36,8 @@ def workers_of(scene: Scene, name: str, count: int, **fields) -> Deployment:
         node = node_of(scene.cluster, f"{name}-box-{ordinal}")
         gpu_of(node)
         given = {"state": "ready", "state_since": timezone.now(), "pid": 7} | fields
-        Worker.objects.create(deployment=row, name=f"{name}-{ordinal}", ordinal=ordinal, node=node, **given)
+        one = f"{name}-{ordinal}"
+        Worker.objects.create(deployment=row, uid=one, name=one, node=node, **given)
     return row
 
 
@@ -138,7 +139,7 @@ def test_a_worker_whose_log_cannot_be_read_is_shown_all_the_same(scene, browser)
     workers_of(scene, "chat", 1)
     page = text_of(browser.get("/fleet/workers/chat-0/"))
     assert "has left no log" in page
-    Cluster.objects.filter(pk=scene.cluster.pk).update(kind="kubernetes")
+    Cluster.objects.filter(pk=scene.cluster.pk).update(kind="kubernetes", revision=2)
     assert "cannot run clusters of the kind kubernetes" in text_of(browser.get("/fleet/workers/chat-0/"))
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from django.utils import timezone
@@ -14,6 +13,7 @@ from clusters.backends.base import (
     CannotRun,
     DeploymentSpec,
     Fence,
+    ModelVersion,
     ObservedNode,
     ObservedState,
     StaleFence,
@@ -37,6 +37,7 @@ class World(FakeCluster):
         self.cannot_run = ""
         self.drains_at_once = True
         self.late = 0
+        self.bring_files: Callable[[ModelVersion], object] = lambda _version: None
         self.machines: tuple[ObservedNode | UnreadNode, ...] = super().nodes()
 
     def nodes(self) -> tuple[ObservedNode | UnreadNode, ...]:
@@ -46,6 +47,7 @@ class World(FakeCluster):
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
         if self.cannot_run:
             raise CannotRun(self.cannot_run)
+        self.bring_files(spec.version)
         with self._draining():
             super().apply(spec, fence=fence)
 
@@ -94,8 +96,9 @@ class Scene:
         self.kernel = kernel
         self.clock = Clock(timezone.now())
         self.world = World()
-        self.materialise_error: Exception | None = None
-        self.materialised = 0
+        self.world.bring_files = self.bring_files
+        self.files_error: Exception | None = None
+        self.brought = 0
         """So often the files were made ready."""
         self.meanwhile: Callable[[], None] | None = None
         """What happens while they are."""
@@ -104,18 +107,16 @@ class Scene:
         self.cluster = Cluster.objects.get_or_create(name="local", defaults={"kind": "embedded"})[0]
         self.version = version_of(self.team)
 
-    def materialise(self, version: Version) -> Path:
-        if self.materialise_error:
-            raise self.materialise_error
-        self.materialised += 1
+    def bring_files(self, version: ModelVersion) -> None:
+        if self.files_error:
+            raise self.files_error
+        self.brought += 1
         if self.meanwhile:
             self.meanwhile()
-        return Path("/models") / str(version)
 
     def reconcilers(self) -> list[Reconciler[Any]]:
         tools = Tools(
             backend_of=lambda _cluster: self.world,
-            materialise=self.materialise,
             heartbeats=lambda _names: self.heartbeats,
         )
         return [DeploymentReconciler(tools), ClusterReconciler(lambda _cluster: self.world)]

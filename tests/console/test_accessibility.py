@@ -34,7 +34,7 @@ deployment = Deployment.objects.create(
     version_label="chat:v1", engine="echo", replicas=1, slots=1,
 )
 worker = Worker.objects.create(
-    deployment=deployment, name="chat-1-0", ordinal=0, state="ready", state_since=timezone.now()
+    deployment=deployment, uid="chat-1-0", name="chat-1-0", state="ready", state_since=timezone.now()
 )
 sync = scene.sync("failed")
 model, version = scene.model.name, scene.version().name

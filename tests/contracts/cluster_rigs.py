@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
-from clusters.backends.base import ClusterBackend, DeploymentSpec, ObservedState, ObservedWorker
+from clusters.backends.base import ClusterBackend, DeploymentSpec, ModelVersion, ObservedState, ObservedWorker
 from clusters.backends.embedded.backend import EmbeddedCluster
 from clusters.backends.fake import FakeCluster
 from controlplane.embedded import running
@@ -73,7 +73,8 @@ class EmbeddedRig:
 
     def cluster_at(self, home: Path, **options: Any) -> EmbeddedCluster:
         places = {"run_dir": home / "run", "log_dir": home / "logs", "directory": PROJECT}
-        return EmbeddedCluster(**places | {"ports": PORTS.workers, "argv": stub_argv} | options)
+        tools = {"argv": stub_argv, "bring_files": lambda _version: Path("/models/tiny")}
+        return EmbeddedCluster(**places | tools | {"ports": PORTS.workers} | options)
 
     def kill(self, worker: ObservedWorker) -> None:
         assert worker.pid is not None
@@ -122,8 +123,7 @@ def wish(*, replicas: int = 2, **options: Any) -> DeploymentSpec:
     fields = {
         "name": f"chat-r{next(numbers)}",
         "service": "chat",
-        "version_label": "tiny:v1",
-        "model_dir": Path("/models/tiny"),
+        "version": ModelVersion(id=1, label="tiny:v1"),
         "engine": "echo",
         "replicas": replicas,
     }

@@ -1,7 +1,9 @@
 """What every cluster backend keeps, the fake too."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,11 @@ from clusters.backends.base import (
     Fence,
     ObservedNode,
     ObservedState,
+    Placement,
+    Resources,
+    Spread,
     StaleFence,
+    Toleration,
     UnknownWorker,
 )
 from tests.contracts.cluster_rigs import EmbeddedRig, FakeRig, Rig, ready, wish
@@ -41,7 +47,7 @@ def test_a_deployment_gets_the_workers_that_were_asked_for(rig: Rig) -> None:
 
     workers = ready(rig.cluster, spec)
     assert [worker.name for worker in workers] == [f"{spec.name}-0", f"{spec.name}-1"]
-    assert [worker.ordinal for worker in workers] == [0, 1]
+    assert len({worker.id for worker in workers}) == 2
     assert len({worker.port for worker in workers}) == 2
     for worker in workers:
         assert worker.address == "127.0.0.1"
@@ -224,6 +230,33 @@ def test_what_a_worker_wrote_can_be_read(rig: Rig) -> None:
 def test_a_name_that_could_be_a_path_is_refused() -> None:
     with pytest.raises(CannotRun):
         wish(name="../chat")
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"labels": {"a b": "c"}}, "labels: a b=c is no label"),
+        ({"placement": Placement(node_selector={"zone": "b!"})}, "node_selector: zone=b! is no label"),
+        ({"placement": Placement(namespace="Prod")}, "'Prod' cannot name a namespace"),
+        ({"placement": Placement(image_pull_secrets=("../x",))}, "'../x' cannot name a secret"),
+        ({"placement": Placement(spread=(Spread(topology_key="zone", max_skew=0),))}, "max_skew of zone"),
+        ({"resources": Resources(memory_bytes=-1)}, "memory_bytes must not be negative"),
+        ({"replicas": -1}, "cannot have -1 workers"),
+    ],
+)
+def test_what_no_cluster_could_run_is_refused_in_words(fields: dict[str, Any], fault: str) -> None:
+    with pytest.raises(CannotRun, match=re.escape(fault)):
+        wish(**fields)
+
+
+def test_labels_and_pull_secrets_stop_nobody(rig: Rig) -> None:
+    spec = wish(
+        replicas=1,
+        labels={"slipway/service": "chat"},
+        placement=Placement(image_pull_secrets=("registry",), tolerations=(Toleration(key="gpu"),)),
+    )
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    assert len(ready(rig.cluster, spec)) == 1
 
 
 def test_a_cluster_out_of_reach_says_so_everywhere(rig: Rig) -> None:

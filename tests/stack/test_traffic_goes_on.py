@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.backends.base import DeploymentSpec
+from clusters.backends.base import DeploymentSpec, ModelVersion
 from clusters.backends.base import Fence as ClusterFence
 from clusters.backends.embedded.desired import DesiredDeployment, DesiredStore
 from controlplane.embedded import running
@@ -61,14 +61,13 @@ def stack(tmp_path: Path) -> Iterator[RunningStack]:
     spec = DeploymentSpec(
         name=DEPLOYMENT,
         service="chat",
-        version_label="tiny:v1",
-        model_dir=PROJECT,
+        version=ModelVersion(id=1, label="tiny:v1"),
         engine="echo",
         replicas=len(WORKERS),
     )
     wishes = DesiredStore(tmp_path / "home" / "run" / "deployments")
     with wishes.lock():
-        wishes.save(DesiredDeployment(spec, ClusterFence(1, 1)))
+        wishes.save(DesiredDeployment(spec, ClusterFence(1, 1), model_dir=PROJECT))
     stack = RunningStack(tmp_path / "home", "tests.stack.serving_stack")
     try:
         stack.wait_until_ready()

@@ -1,12 +1,14 @@
 """This machine as a cluster: model workers as programs of the supervisord that runs the whole stack."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
-from clusters.backends.base import ClusterConfig, Misconfigured
+from clusters.backends.base import CannotRun, ClusterConfig, FilesOnTheWay, Misconfigured, ModelVersion
 from clusters.backends.embedded.backend import EmbeddedCluster
+from common.errors import SlipwayError
 
 __all__ = ["EmbeddedCluster", "connect"]
 
@@ -25,7 +27,27 @@ def connect(config: ClusterConfig) -> EmbeddedCluster:
         log_dir=settings.SLIPWAY_LOG_DIR.joinpath(*beside),
         ports=_ports(config.settings.get("ports", "")) or settings.SLIPWAY_WORKER_PORTS,
         directory=settings.BASE_DIR,
+        secrets_dir=settings.SLIPWAY_WORKER_TOKEN_FILE.parent,
+        bring_files=laid_out,
     )
+
+
+def laid_out(version: ModelVersion) -> Path:
+    """The directory of a version in the store of this machine. Raises FilesOnTheWay, CannotRun."""
+    # Whoever only restores workers has no apps that are loaded.
+    from models_registry.errors import OnItsWay
+    from models_registry.files import materialise
+    from models_registry.models import Version
+
+    row = Version.objects.select_related("model").filter(pk=version.id).first()
+    if row is None:
+        raise CannotRun(f"The registry has no version {version.label} any more.")
+    try:
+        return materialise(row)
+    except OnItsWay as error:
+        raise FilesOnTheWay(str(error)) from None
+    except SlipwayError as error:
+        raise CannotRun(str(error)) from None
 
 
 def _directory(value: Any) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from clusters.backends.base import (
     DeploymentSpec,
     Fence,
     Health,
+    ModelVersion,
     ObservedNode,
     ObservedState,
     ObservedWorker,
@@ -23,6 +24,7 @@ from clusters.backends.base import (
 from clusters.backends.embedded.asking import Answer, ask_all
 from clusters.backends.embedded.desired import DesiredDeployment, DesiredStore, WorkerSlot
 from clusters.backends.embedded.machine import gpus, machine_name, port_is_free, this_machine
+from clusters.backends.embedded.placing import check_placement
 from clusters.backends.supervisor_rpc import (
     ALIVE,
     ObservedProcess,
@@ -36,7 +38,8 @@ from serving.protocol import EXIT_PORT_TAKEN, WORKER_ENVIRONMENT, WorkerCommand
 
 PRIORITY = 300
 """Workers stop after the parts that act (400) and before the gateway (200) that leads to them."""
-SETTLE_SECONDS = 1.0
+SETTLE_SECONDS = 2.0
+"""Longer than the gateway takes to see by its own health checks that a worker drains."""
 HEALTHY_AFTER_SECONDS = 60
 """A worker that ends sooner is started again with a growing delay: most of this time it loads its model."""
 FAILED_AFTER_STARTS = 3
@@ -48,6 +51,8 @@ GIVEN_UP = (ProcessState.STOPPED, ProcessState.FATAL)
 """Not started again by itself; one that EXITED is, in a moment."""
 
 Argv = Callable[[WorkerCommand], list[str]]
+BringFiles = Callable[[ModelVersion], Path]
+"""Makes the files of a version a directory of this machine. Raises FilesOnTheWay, CannotRun."""
 
 
 class EmbeddedCluster:
@@ -60,21 +65,35 @@ class EmbeddedCluster:
         log_dir: Path,
         ports: tuple[int, int],
         directory: Path,
+        secrets_dir: Path | None = None,
+        bring_files: BringFiles | None = None,
         argv: Argv = lambda command: command.argv(sys.executable),
     ) -> None:
-        """`ports`: first and last that workers may get. `directory`: where they run, and find `serving`."""
+        """`ports`: first and last that workers may get. `directory`: where they run, and find `serving`.
+
+        `secrets_dir`: where secrets lie by their names; None: in `run_dir`. `bring_files`: None where nothing
+        is applied, only restored.
+        """
         self._programs_dir = run_dir / "supervisor.d"
         self._desired = DesiredStore(run_dir / "deployments")
         self._supervisor = Supervisor(run_dir / "data.sock", self._programs_dir)
         self._log_dir = log_dir / "workers"
         self._ports = ports
         self._directory = directory
+        self._secrets_dir = secrets_dir or run_dir
+        self._bring_files = bring_files
         self._argv = argv
 
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
+        self._guard(spec.name, fence)
+        check_placement(spec, this_machine)
+        if spec.heartbeat_secret and not self._secret(spec.heartbeat_secret).is_file():
+            raise CannotRun(f"{spec.name}: this machine has no secret {spec.heartbeat_secret}.")
+        assert self._bring_files is not None  # noqa: S101
+        model_dir = self._bring_files(spec.version)
         with self._desired.lock():
             before = self._guard(spec.name, fence)
-            desired = DesiredDeployment(spec, fence, before.slots if before else {})
+            desired = DesiredDeployment(spec, fence, before.slots if before else {}, model_dir=model_dir)
             alive = {name: process.state in ALIVE for name, process in self._processes().items()}
             desired = replace(desired, slots=self._with_slots(desired, alive))
             programs = self._programs(desired, desired.ordinals)
@@ -142,7 +161,7 @@ class EmbeddedCluster:
         ports = {name: slots[one].port for name in processes if (one := _parted(name)[1]) in slots}
         answers = ask_all({name: port for name, port in ports.items() if processes[name].state in ALIVE})
         found = [self._observed_worker(processes[name], ports[name], answers.get(name)) for name in ports]
-        return tuple(sorted(found, key=lambda worker: worker.ordinal))
+        return tuple(sorted(found, key=lambda worker: _parted(worker.id)[1]))
 
     def logs(self, worker: str, *, lines: int) -> str:
         path = self._log(worker)
@@ -209,7 +228,7 @@ class EmbeddedCluster:
         uses = Counter(gpu for slot in everyone for gpu in slot.gpus)
         for ordinal, slot in slots.items():
             if not slot.gpus:
-                least_used = sorted(present, key=lambda gpu: (uses[gpu], gpu))[: desired.spec.gpus_per_worker]
+                least_used = sorted(present, key=lambda gpu: (uses[gpu], gpu))[: desired.spec.resources.gpus]
                 slots[ordinal] = replace(slot, gpus=tuple(sorted(least_used)))
                 uses.update(least_used)
         return slots
@@ -233,19 +252,20 @@ class EmbeddedCluster:
             return {
                 program.name: program
                 for ordinal in ordinals
-                for program in (self._program(desired.spec, ordinal, desired.slots[ordinal]),)
+                for program in (self._program(desired, ordinal),)
             }
         except ValueError as error:  # ProtocolError is one
             raise CannotRun(f"{desired.spec.name} cannot run: {error}.") from None
 
-    def _program(self, spec: DeploymentSpec, ordinal: int, slot: WorkerSlot) -> Program:
+    def _program(self, desired: DesiredDeployment, ordinal: int) -> Program:
+        spec, slot = desired.spec, desired.slots[ordinal]
         name = f"{spec.name}-{ordinal}"
         command = WorkerCommand(
-            model_dir=spec.model_dir,
+            model_dir=desired.model_dir,
             name=name,
             deployment=spec.name,
             service=spec.service,
-            version_label=spec.version_label,
+            version_label=spec.version.label,
             engine=spec.engine,
             port=slot.port,
             machine=machine_name(),
@@ -253,7 +273,7 @@ class EmbeddedCluster:
             device=spec.device,
             settings=spec.settings,
             heartbeat_url=spec.heartbeat_url,
-            heartbeat_token_file=spec.heartbeat_token_file,
+            heartbeat_token_file=str(self._secret(spec.heartbeat_secret)) if spec.heartbeat_secret else "",
             settle_seconds=SETTLE_SECONDS,
             grace_seconds=spec.grace_seconds,
         )
@@ -311,8 +331,8 @@ class EmbeddedCluster:
             if process.failed_starts >= FAILED_AFTER_STARTS or process.state == ProcessState.FATAL:
                 state = ObservedState.FAILED
         return ObservedWorker(
+            id=process.name,
             name=process.name,
-            ordinal=_parted(process.name)[1],
             node=machine_name(),
             address="127.0.0.1",
             port=port,
@@ -330,6 +350,9 @@ class EmbeddedCluster:
         except UnknownWorker:
             return ""
         return lines.strip()[-500:]
+
+    def _secret(self, name: str) -> Path:
+        return self._secrets_dir / name
 
     def _log(self, worker: str) -> Path:
         return self._log_dir / f"{worker}.log"

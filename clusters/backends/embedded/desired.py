@@ -4,12 +4,25 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from clusters.backends.base import NAME, ClusterUnreachable, DeploymentSpec, Fence
+from clusters.backends.base import (
+    NAME,
+    ClusterUnreachable,
+    DeploymentSpec,
+    Fence,
+    ModelVersion,
+    Placement,
+    Resources,
+    Spread,
+    TaintEffect,
+    Toleration,
+)
 from common import files
+
+T = TypeVar("T")
 
 LOCK_WITHIN_SECONDS = 5.0
 TOMBSTONES_LAST_SECONDS = 86_400.0
@@ -30,6 +43,8 @@ class DesiredDeployment:
     fence: Fence
     slots: dict[int, WorkerSlot] = field(default_factory=dict)
     """By ordinal; those of workers that still drain are among them."""
+    model_dir: Path = Path()
+    """Where the version's files lie on this machine."""
     removed_at: float | None = None
     """Unix time; its workers are to end, and its fence to be remembered."""
 
@@ -90,29 +105,46 @@ class DesiredStore:
 
 
 def _document(desired: DesiredDeployment) -> dict[str, Any]:
-    spec = {option.name: getattr(desired.spec, option.name) for option in dataclasses.fields(DeploymentSpec)}
-    spec |= {"model_dir": str(desired.spec.model_dir), "settings": dict(desired.spec.settings)}
+    """All that a restart needs: the list of the version's files is left out, they are laid out already."""
+    spec = dataclasses.asdict(replace(desired.spec, version=replace(desired.spec.version, files=())))
     slots = {str(ordinal): dataclasses.asdict(slot) for ordinal, slot in desired.slots.items()}
     return {
         "spec": spec,
         "fence": desired.fence,
         "slots": slots,
+        "model_dir": str(desired.model_dir),
         "removed_at": desired.removed_at,
     }
 
 
 def _desired_of(document: dict[str, Any]) -> DesiredDeployment:
-    known = {
-        option.name for option in dataclasses.fields(DeploymentSpec)
-    }  # another release may have written it
-    spec = {name: value for name, value in document["spec"].items() if name in known}
-    spec["model_dir"] = Path(spec["model_dir"])
+    spec = document["spec"]
+    placement = spec["placement"] | {
+        "tolerations": tuple(
+            _made(Toleration, one | {"effect": TaintEffect(one["effect"]) if one["effect"] else None})
+            for one in spec["placement"]["tolerations"]
+        ),
+        "spread": tuple(_made(Spread, one) for one in spec["placement"]["spread"]),
+        "image_pull_secrets": tuple(spec["placement"]["image_pull_secrets"]),
+    }
+    parts = {
+        "version": _made(ModelVersion, spec["version"] | {"files": ()}),
+        "resources": _made(Resources, spec["resources"]),
+        "placement": _made(Placement, placement),
+    }
     return DesiredDeployment(
-        spec=DeploymentSpec(**spec),
+        spec=_made(DeploymentSpec, spec | parts),
         fence=Fence(*document["fence"]),
         slots={
             int(ordinal): WorkerSlot(slot["port"], tuple(slot["gpus"]))
             for ordinal, slot in document["slots"].items()
         },
+        model_dir=Path(document["model_dir"]),
         removed_at=document["removed_at"],
     )
+
+
+def _made(kind: type[T], values: dict[str, Any]) -> T:
+    """Without the fields that this release does not know: another one may have written them."""
+    known = {option.name for option in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in values.items() if name in known})

@@ -17,7 +17,7 @@ from accounts.models import ApiToken, User, WebhookDelivery, WebhookEndpoint, We
 from accounts.services import create_webhook
 from accounts.states import DeliveryState, Right, Role
 from clusters.backends import backend_of
-from clusters.backends.base import DeploymentSpec, Fence
+from clusters.backends.base import DeploymentSpec, Fence, ModelVersion
 from clusters.models import Cluster, Deployment, Node, Worker
 from images.models import RuntimeImage
 from images.services import deprecate_image
@@ -117,14 +117,17 @@ class Scene:
         spec = DeploymentSpec(
             name=name,
             service="chat",
-            version_label=f"{name}:v1",
-            model_dir=Path(),
+            version=ModelVersion(id=deployment.version_id, label=f"{name}:v1"),
             engine="echo",
             replicas=1,
         )
         backend_of(self.cluster).apply(spec, fence=Fence(deployment.pk, 1))
         return Worker.objects.create(
-            deployment=deployment, name=f"{name}-0", ordinal=0, state="ready", state_since=timezone.now()
+            deployment=deployment,
+            uid=f"{name}-0",
+            name=f"{name}-0",
+            state="ready",
+            state_since=timezone.now(),
         )
 
     @cached_property
