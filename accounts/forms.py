@@ -4,72 +4,20 @@ from datetime import timedelta
 from typing import Any
 from zoneinfo import available_timezones
 
-import django_filters
 from django import forms
 from django.conf import settings
-from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from accounts import token_presets
-from accounts.models import ApiToken, Team, User, WebhookDelivery
+from accounts.models import Team
 from accounts.selectors import may_everywhere, rights_held, teams_where
 from accounts.services.tokens import LONGEST, USUAL
-from accounts.states import DeliveryState, Right, Role, TokenState
+from accounts.states import Right, Role
 from common.actor import Actor
-from common.pages.forms import SearchInput
 from common.webhooks import catalogue
-from common.words import occurs_in
 
 LIVES = (7, 30, USUAL.days, 180, LONGEST.days)
-
-
-class PersonFilter(django_filters.FilterSet):  # type: ignore[misc]
-    q = django_filters.CharFilter(
-        method="mentioning", label=_("Search"), widget=SearchInput(_("Name, email"))
-    )
-    is_active = django_filters.ChoiceFilter(
-        label=_("Active"),
-        empty_label=_("Any"),
-        choices=[("true", _("Yes")), ("false", _("No"))],
-        method="being_active",
-    )
-
-    class Meta:
-        model = User
-        fields: tuple[str, ...] = ()
-
-    def mentioning(self, rows: QuerySet[User], _name: str, text: str) -> QuerySet[User]:
-        return rows.filter(occurs_in(("username", "first_name", "last_name", "email"), text))
-
-    def being_active(self, rows: QuerySet[User], _name: str, value: str) -> QuerySet[User]:
-        return rows.filter(is_active=value == "true")
-
-
-class TokenFilter(django_filters.FilterSet):  # type: ignore[misc]
-    q = django_filters.CharFilter(
-        method="mentioning", label=_("Search"), widget=SearchInput(_("Name, owner"))
-    )
-    state = django_filters.ChoiceFilter(
-        label=_("State"),
-        empty_label=_("Any"),
-        choices=TokenState.choices,
-        method="in_state",
-    )
-
-    class Meta:
-        model = ApiToken
-        fields: tuple[str, ...] = ()
-
-    def mentioning(self, rows: QuerySet[ApiToken], _name: str, text: str) -> QuerySet[ApiToken]:
-        return rows.filter(occurs_in(("name", "prefix", "owner__username"), text))
-
-    def in_state(self, rows: QuerySet[ApiToken], _name: str, state: str) -> QuerySet[ApiToken]:
-        if state == "revoked":
-            return rows.exclude(revoked_at=None)
-        living = rows.filter(revoked_at=None)
-        now = timezone.now()
-        return living.filter(expires_at__gt=now) if state == "active" else living.filter(expires_at__lte=now)
 
 
 class AccountForm(forms.Form):
@@ -212,17 +160,6 @@ class TokenForm(forms.Form):
         # A minute less, so that the longest choice stays within the longest that is allowed.
         expires_at = timezone.now() + timedelta(days=given.pop("days")) - timedelta(minutes=1)
         return given | {"expires_at": expires_at}
-
-
-class DeliveryFilter(django_filters.FilterSet):  # type: ignore[misc]
-    type = django_filters.CharFilter(
-        "event__type", "icontains", label=_("Event"), widget=SearchInput(_("release.ended"))
-    )
-    state = django_filters.ChoiceFilter(label=_("State"), empty_label=_("Any"), choices=DeliveryState.choices)
-
-    class Meta:
-        model = WebhookDelivery
-        fields: tuple[str, ...] = ()
 
 
 class WebhookForm(forms.Form):

@@ -2,22 +2,18 @@
 
 from typing import Any
 
-import django_filters
 from django import forms
-from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
-from accounts.actors import of_request
 from accounts.models import Team
 from accounts.selectors import may_everywhere, teams_where
 from accounts.states import Right
 from common.actor import Actor
 from common.audit import MAX_REASON
-from common.pages.forms import SearchInput
 from images import selectors
 from images.models import RuntimeImage
 from images.references import MAX_REFERENCE
-from images.states import ENGINES, Acceleration, ImageState, Outcome
+from images.states import ENGINES, Acceleration, Outcome
 from models_registry.facts.summary import WEIGHT_FORMATS
 from models_registry.models import Model
 
@@ -34,35 +30,6 @@ def _plain(placeholder: str = "") -> forms.TextInput:
             "placeholder": placeholder,
         }
     )
-
-
-class ImageFilter(django_filters.FilterSet):  # type: ignore[misc]
-    q = django_filters.CharFilter(
-        method="mentioning",
-        label=_("Search"),
-        widget=SearchInput(_("Name, engine, version, repository, digest")),
-    )
-    engine = django_filters.ChoiceFilter(label=_("Engine"), empty_label=_("Any"), choices=ENGINE_CHOICES)
-    state = django_filters.ChoiceFilter(
-        method="in_state",
-        label=_("State"),
-        empty_label=_("Any"),
-        choices=ImageState.choices,
-    )
-    team = django_filters.ModelChoiceFilter(
-        field_name="team",
-        to_field_name="name",
-        queryset=lambda request: teams_where(of_request(request), Right.READ).order_by("name"),
-        label=_("Team"),
-        empty_label=_("Any"),
-        null_label=_("The whole installation"),
-    )
-
-    def mentioning(self, rows: QuerySet[RuntimeImage], _name: str, words: str) -> QuerySet[RuntimeImage]:
-        return selectors.mentioning(rows, words)
-
-    def in_state(self, rows: QuerySet[RuntimeImage], _name: str, state: str) -> QuerySet[RuntimeImage]:
-        return rows.filter(deprecated_at__isnull=state == ImageState.CURRENT)
 
 
 class MirrorsField(forms.CharField):

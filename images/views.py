@@ -16,7 +16,8 @@ from common.pages.forms import blame, filled, reason_of
 from common.pages.listing import list_page
 from images import cuda, selectors, services
 from images.choosing import Choice
-from images.forms import DeprecationForm, FitForm, ImageChangeForm, ImageFilter, NewImageForm, TrialForm
+from images.filters import ImageFilter
+from images.forms import DeprecationForm, FitForm, ImageChangeForm, NewImageForm, TrialForm
 from images.models import RuntimeImage
 from images.uses import uses
 from images.wishing import wish_of

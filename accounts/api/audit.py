@@ -7,7 +7,7 @@ from rest_framework.response import Response
 
 from accounts import selectors, services
 from accounts.api import examples
-from accounts.audit_filter import AuditFilter
+from accounts.filters import AuditFilter
 from accounts.states import Right
 from common import audit
 from common.api.examples import example

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from accounts import actors, selectors, services
 from accounts.api import serializers
 from accounts.api.shared import TEAM
+from accounts.filters import PersonFilter, TokenFilter
 from accounts.models import ApiToken, Membership, Team, User
 from accounts.states import Right
 from accounts.token_presets import PRESETS
@@ -33,8 +34,7 @@ class People(Listed, Created, Read, Changed):
     lookup_field = "username"
     lookup_value_converter = "str"
     sort = ("username", "-date_joined")
-    search_fields = ("username", "first_name", "last_name", "email")
-    filterset_fields = ("is_active", "kind")
+    filterset_class = PersonFilter
 
     def visible(self, rows: QuerySet[User]) -> QuerySet[User]:
         shared = Prefetch("memberships", queryset=self.memberships(), to_attr="shared_memberships")
@@ -138,7 +138,7 @@ class Tokens(Listed, Created, Read, Deleted):
     lookup_url_kwarg = "id"
     lookup_value_converter = "int"
     sort = ("-created_at", "name", "expires_at")
-    search_fields = ("name", "prefix")
+    filterset_class = TokenFilter
 
     def visible(self, rows: QuerySet[ApiToken]) -> QuerySet[ApiToken]:
         return selectors.tokens(self.actor)

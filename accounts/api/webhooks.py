@@ -3,7 +3,6 @@
 from datetime import datetime
 from typing import Any
 
-import django_filters
 import orjson
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
@@ -17,6 +16,7 @@ from rest_framework.response import Response
 
 from accounts import selectors, services
 from accounts.api import examples
+from accounts.filters import DeliveryFilter
 from accounts.models import WebhookDelivery, WebhookEndpoint
 from accounts.services import IssuedWebhook
 from accounts.states import DeliveryState, Right
@@ -187,14 +187,6 @@ class Webhooks(Listed, Created, Read, Changed, Deleted):
         """Send a `webhook.test` event; see the deliveries for the result."""
         delivery = services.send_test(actor=self.actor, endpoint=self.get_object())
         return self.answer(delivery, status=202)
-
-
-class DeliveryFilter(django_filters.FilterSet):  # type: ignore[misc]
-    type = django_filters.CharFilter("event__type", label="Event type.")
-
-    class Meta:
-        model = WebhookDelivery
-        fields = ("state",)
 
 
 @extend_schema(

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
 
 import orjson
 from asgiref.sync import sync_to_async
@@ -14,7 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from accounts import selectors
 from accounts.actors import of_request
-from accounts.audit_filter import AuditFilter, shown_columns
+from accounts.filters import AuditFilter
 from accounts.states import Right
 from common import audit
 from common.models import AuditRecord
@@ -135,3 +136,12 @@ EXPORTS: dict[str, tuple[Encode, str]] = {
     "csv": (_as_csv, "text/csv; charset=utf-8"),
     "json": (_as_json, "application/x-ndjson"),
 }
+
+
+def shown_columns(row: AuditRecord) -> dict[str, Any]:
+    """Everything of a row, for exports; `at` in UTC."""
+    names = (
+        "seq", "at", "actor", "via", "address", "action", "subject_kind", "subject_id", "subject_label",
+        "team_id", "reason", "detail", "token_id", "previous_hash", "hash", "key_id", "signature",
+    )  # fmt: skip
+    return {name: getattr(row, name) for name in names}

@@ -10,7 +10,8 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts import actors, selectors, services
-from accounts.forms import NewPersonForm, PasswordForm, PersonFilter, PersonForm
+from accounts.filters import PersonFilter
+from accounts.forms import NewPersonForm, PasswordForm, PersonForm
 from accounts.models import Membership, User
 from accounts.states import Right
 from accounts.views.new import NewPage

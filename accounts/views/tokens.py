@@ -9,7 +9,8 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts import actors, selectors, services
-from accounts.forms import TokenFilter, TokenForm
+from accounts.filters import TokenFilter
+from accounts.forms import TokenForm
 from accounts.models import User
 from accounts.states import Right
 from accounts.views.new import NewPage

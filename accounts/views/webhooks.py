@@ -10,7 +10,8 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts import actors, selectors, services
-from accounts.forms import DeliveryFilter, NewWebhookForm, WebhookForm
+from accounts.filters import DeliveryFilter
+from accounts.forms import NewWebhookForm, WebhookForm
 from accounts.models import WebhookDelivery, WebhookEndpoint
 from accounts.services import IssuedWebhook
 from accounts.states import Right

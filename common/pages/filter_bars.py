@@ -45,7 +45,8 @@ def _offered(field: forms.Field) -> tuple[tuple[str, str], ...]:
 
 
 def _drawn(listing: Listing[Any], filters: FilterSet) -> SafeString:
-    fields = filters.form.visible_fields()
+    rest_only = getattr(filters, "rest_only", ())
+    fields = [field for field in filters.form.visible_fields() if field.name not in rest_only]
     further = getattr(filters, "further", ())
     context = {
         "listing": listing,

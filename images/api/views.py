@@ -1,6 +1,5 @@
 from typing import Any, ClassVar
 
-import django_filters
 from django.db.models import QuerySet
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -14,8 +13,9 @@ from common.errors import Invalid
 from images import selectors, services
 from images.api import serializers
 from images.errors import UnknownImage
+from images.filters import ImageFilter
 from images.models import RuntimeImage
-from images.states import ENGINES, ImageState
+from images.states import ENGINES
 from images.wishing import wish_of
 
 
@@ -32,25 +32,6 @@ FIT = (
     _asked("version", "Version of the model: a name, alias or digest prefix; default: the newest."),
     _asked("team", "Only images that releases of this team may use."),
 )  # fmt: skip
-
-
-class ImageFilter(django_filters.FilterSet):  # type: ignore[misc]
-    q = django_filters.CharFilter(
-        method="mentioning",
-        label="Words that must occur in name, engine, versions, repository, digest, description.",
-    )
-    engine = django_filters.ChoiceFilter(choices=[(engine, engine) for engine in ENGINES])
-    team = django_filters.CharFilter("team__name")
-    state = django_filters.ChoiceFilter(choices=ImageState.choices, method="in_state")
-    shared = django_filters.BooleanFilter(
-        "team", lookup_expr="isnull", label="Only shared images, or only those of teams."
-    )
-
-    def mentioning(self, rows: QuerySet[RuntimeImage], name: str, words: str) -> QuerySet[RuntimeImage]:
-        return selectors.mentioning(rows, words)
-
-    def in_state(self, rows: QuerySet[RuntimeImage], name: str, state: str) -> QuerySet[RuntimeImage]:
-        return rows.filter(deprecated_at__isnull=state == ImageState.CURRENT)
 
 
 class Images(Listed, Created, Read, Changed):

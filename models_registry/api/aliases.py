@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import django_filters
 from django.db.models import QuerySet
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -12,6 +11,7 @@ from common.errors import Invalid, Missing
 from models_registry import selectors, services
 from models_registry.api import serializers
 from models_registry.api.views import MODEL, OfModel
+from models_registry.filters import AliasMoveFilter, MoveFilter
 from models_registry.models import Alias, AliasMove
 
 
@@ -48,24 +48,13 @@ class Aliases(OfModel, Listed, Read, Put, Deleted):
         services.delete_alias(actor=self.actor, alias=instance, expected=expected, reason=reason)
 
 
-class MoveFilter(django_filters.FilterSet):  # type: ignore[misc]
-    at = django_filters.IsoDateTimeFilter(
-        method="in_force",
-        label="State at this time.",
-        error_messages={"invalid": "Give a moment such as 2026-03-03T14:00Z."},
-    )
-
-    def in_force(self, rows: QuerySet[AliasMove], name: str, at: Any) -> QuerySet[AliasMove]:
-        return selectors.moves_in_force(rows, at)
-
-
 @extend_schema(parameters=[MODEL])
 class ModelHistory(OfModel, Listed):
     """Who pointed the model's aliases at what, when and why; newest first."""
 
     queryset = AliasMove.objects.all()
     serializer_class = serializers.AliasMoveSerializer
-    filterset_class = MoveFilter
+    filterset_class = AliasMoveFilter
     sort = ("-at",)
 
     def visible(self, rows: QuerySet[AliasMove]) -> QuerySet[AliasMove]:
@@ -80,3 +69,5 @@ class ModelHistory(OfModel, Listed):
 )
 class AliasHistory(ModelHistory):
     """Who pointed the alias at what, when and why; newest first. It outlives the alias."""
+
+    filterset_class = MoveFilter

@@ -1,6 +1,6 @@
 """What people fill in about models and versions. Fields only: services decide."""
 
-from models_registry.forms.aliases import AliasForm, AliasHistoryFilter
+from models_registry.forms.aliases import AliasForm
 from models_registry.forms.evaluations import EvaluationForm
 from models_registry.forms.exemptions import ExemptionForm
 from models_registry.forms.exports import ExportForm, NewTokenForm
@@ -12,7 +12,6 @@ from models_registry.forms.versions import ImportForm, TagForm
 
 __all__ = [
     "AliasForm",
-    "AliasHistoryFilter",
     "CollectionForm",
     "DemandForm",
     "EvaluationForm",

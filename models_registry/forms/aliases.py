@@ -3,24 +3,11 @@
 from functools import cache
 from typing import Any
 
-import django_filters
 from django import forms
-from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
-from common.pages.forms import PLAIN, Choice, MomentInput, SearchInput
-from models_registry import selectors
-from models_registry.models import AliasMove, Model, Version
-
-
-class AliasHistoryFilter(django_filters.FilterSet):  # type: ignore[misc]
-    alias = django_filters.CharFilter(
-        "alias", "icontains", label=_("Alias"), widget=SearchInput(_("production"))
-    )
-    at = django_filters.IsoDateTimeFilter(method="in_force", label=_("In force at (UTC)"), widget=MomentInput)
-
-    def in_force(self, rows: QuerySet[AliasMove], _name: str, at: Any) -> QuerySet[AliasMove]:
-        return selectors.moves_in_force(rows, at)
+from common.pages.forms import PLAIN, Choice
+from models_registry.models import Model, Version
 
 
 class AliasForm(forms.Form):

@@ -1,6 +1,6 @@
 """Named reads of the registry. Everything that takes an actor shows only what that actor may see."""
 
-from models_registry.selectors.aliases import alias_at, alias_history, alias_named, aliases, moves_in_force
+from models_registry.selectors.aliases import alias_at, alias_history, alias_named, aliases
 from models_registry.selectors.catalogue import (
     ModelCard,
     card,
@@ -26,7 +26,6 @@ from models_registry.selectors.hubs import (
     hub_sync_of,
     hub_syncs,
 )
-from models_registry.selectors.narrowing import models_where, versions_where
 from models_registry.selectors.retention import retention_preview, retention_rule
 from models_registry.selectors.storage import (
     FindingCard,
@@ -51,7 +50,6 @@ from models_registry.selectors.uploads import (
 from models_registry.selectors.versions import (
     VersionCard,
     any_versions,
-    any_versions_mentioning,
     compare_versions,
     damages,
     importing,
@@ -65,7 +63,6 @@ from models_registry.selectors.versions import (
     version_named,
     versions,
     versions_needing,
-    without_archived,
 )
 
 __all__ = [
@@ -80,7 +77,6 @@ __all__ = [
     "alias_named",
     "aliases",
     "any_versions",
-    "any_versions_mentioning",
     "card",
     "cards",
     "checks",
@@ -109,8 +105,6 @@ __all__ = [
     "mentioning",
     "model_named",
     "models",
-    "models_where",
-    "moves_in_force",
     "newest_versions",
     "recorded_figures",
     "resolve",
@@ -129,6 +123,4 @@ __all__ = [
     "version_named",
     "versions",
     "versions_needing",
-    "versions_where",
-    "without_archived",
 ]

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.utils.translation import gettext as _
 
 from models_registry.errors import UnknownAlias
@@ -49,7 +49,7 @@ def alias_at(model: Model, alias: str, at: datetime) -> AliasMove | None:
     return move if move and move.to_version_id else None
 
 
-def moves_in_force(moves: QuerySet[AliasMove], at: datetime) -> QuerySet[AliasMove]:
-    """Of `moves`, the last one of each alias up to that moment."""
+def in_force_at(at: datetime) -> Q:
+    """Of moves, the last one of each alias up to that moment."""
     earlier = AliasMove.objects.filter(model=OuterRef("model"), alias=OuterRef("alias"), at__lte=at)
-    return moves.filter(pk=Subquery(earlier.order_by("-at", "-pk").values("pk")[:1]))
+    return Q(pk=Subquery(earlier.order_by("-at", "-pk").values("pk")[:1]))

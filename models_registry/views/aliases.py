@@ -10,7 +10,8 @@ from common.pages.answers import done, page, refusals_at_the_form
 from common.pages.forms import filled, reason_of
 from common.pages.listing import list_page
 from models_registry import selectors, services
-from models_registry.forms import AliasForm, AliasHistoryFilter
+from models_registry.filters import AliasMoveFilter
+from models_registry.forms import AliasForm
 from models_registry.views.models import frame, visible_model
 
 SORTS = {"at": "at", "alias": "alias", "by": "by"}
@@ -23,7 +24,7 @@ def alias_page(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
     moves = selectors.alias_history(model)
-    listing = list_page(request, moves, sorts=SORTS, default_sort="-at", filters=AliasHistoryFilter)
+    listing = list_page(request, moves, sorts=SORTS, default_sort="-at", filters=AliasMoveFilter)
     context = frame(actor, model) | {"listing": listing}
     return page(request, "models_registry/aliases.html", context, parts=("listing",))
 

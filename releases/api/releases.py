@@ -1,7 +1,6 @@
 from functools import partial
 from typing import Any, cast
 
-import django_filters
 from django.db.models import QuerySet
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
@@ -19,16 +18,10 @@ from common.errors import Invalid
 from releases import services
 from releases.api import serializers
 from releases.api.named import image_named, version_named
+from releases.filters import ReleaseFilter
 from releases.models import Release, Service
 from releases.states import MOVES, ReleaseState
 from releases.succession import with_succession
-
-
-class ReleaseFilter(django_filters.FilterSet):  # type: ignore[misc]
-    state = django_filters.ChoiceFilter(choices=ReleaseState.choices)
-    service = django_filters.CharFilter("service__name")
-    team = django_filters.CharFilter("team__name")
-    plan = django_filters.CharFilter("plan_name")
 
 
 class Releases(Listed, Created, Read):
@@ -48,7 +41,6 @@ class Releases(Listed, Created, Read):
     lookup_field = "id"
     lookup_value_converter = "int"
     sort = ("-created_at", "created_at")
-    search_fields = ("service__name", "version__model__name", "requester", "reason")
     filterset_class = ReleaseFilter
 
     def get_queryset(self) -> QuerySet[Any]:

@@ -1,7 +1,6 @@
 from datetime import timedelta
 from typing import Any
 
-import django_filters
 from drf_spectacular.utils import extend_schema
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -15,14 +14,9 @@ from models_registry.models import Model
 from releases import selectors, services
 from releases.api import serializers
 from releases.api.named import cluster_named, image_named, model_named, team_named, version_named
+from releases.filters import ServiceFilter
 from releases.models import Service
 from releases.pages.traffic_charts import span_over
-
-
-class ServiceFilter(django_filters.FilterSet):  # type: ignore[misc]
-    team = django_filters.CharFilter("team__name")
-    cluster = django_filters.CharFilter("cluster__name")
-    model = django_filters.CharFilter("model__name")
 
 
 class Services(Listed, Created, Read, Changed):
@@ -42,7 +36,6 @@ class Services(Listed, Created, Read, Changed):
     lookup_url_kwarg = "service"
     lookup_value_converter = "str"
     sort = ("name", "-created_at")
-    search_fields = ("name", "description", "model__name")
     filterset_class = ServiceFilter
 
     def get_object(self) -> Service:

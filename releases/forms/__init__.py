@@ -1,6 +1,5 @@
 """What people fill in about services, releases and policies. Fields only: services decide."""
 
-from releases.forms.filters import ReleaseFilter, ServiceFilter
 from releases.forms.policy import PolicyForm, ServicePolicyForm
 from releases.forms.release import ReleaseForm
 from releases.forms.release_header import ReleaseHeaderForm
@@ -9,10 +8,8 @@ from releases.forms.service import NewServiceForm, ServiceChangeForm
 __all__ = [
     "NewServiceForm",
     "PolicyForm",
-    "ReleaseFilter",
     "ReleaseForm",
     "ReleaseHeaderForm",
     "ServiceChangeForm",
-    "ServiceFilter",
     "ServicePolicyForm",
 ]

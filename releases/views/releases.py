@@ -17,7 +17,7 @@ from common.pages.access import signed_in
 from common.pages.answers import done, is_part_request, page, refusals_at_the_form, refused
 from common.pages.listing import list_page
 from releases import selectors, services
-from releases.forms import ReleaseFilter
+from releases.filters import ReleaseFilter
 from releases.models import Release, ReleaseStep
 from releases.pages.release import ReleasePage
 

@@ -17,12 +17,12 @@ from common.pages.access import signed_in
 from common.pages.answers import done, is_part_request, page
 from common.pages.listing import list_page
 from releases import selectors, services
+from releases.filters import ServiceFilter
 from releases.forms import (
     NewServiceForm,
     ReleaseForm,
     ReleaseHeaderForm,
     ServiceChangeForm,
-    ServiceFilter,
 )
 from releases.models import Service
 from releases.pages.service import ServicePage

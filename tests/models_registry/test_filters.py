@@ -7,9 +7,9 @@ from django.test import Client
 
 from accounts.actors import of_user
 from accounts.models import Membership, User
+from common.filters import CountField
 from common.pages import filter_bars
 from models_registry import services, uses
-from models_registry.filters import CountField
 from tests import cast
 from tests.models_registry.uses import used_by
 

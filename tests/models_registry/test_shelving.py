@@ -8,6 +8,7 @@ from common.errors import Invalid
 from common.models import AuditRecord
 from models_registry import files, selectors, services, uses
 from models_registry.errors import InUse, InvalidName, WrongState
+from models_registry.filters import ModelFilter
 from models_registry.models import Model, Version
 from tests import cast
 from tests.models_registry.uses import used_by
@@ -63,7 +64,7 @@ def test_what_is_aliased_or_served_is_not_archived(actor, model, version) -> Non
 
 def test_a_model_is_found_by_the_tags_of_its_ready_versions_alone(actor, model, version) -> None:
     def found() -> bool:
-        return selectors.models_where(selectors.models(actor), "tag", "evaluated").exists()
+        return ModelFilter({"tag": "evaluated"}, queryset=selectors.models(actor)).qs.exists()
 
     services.tag_version(actor=actor, version=version, add=["evaluated"])
     assert found()

@@ -4,12 +4,14 @@ from datetime import timedelta
 
 import pytest
 from django.db import IntegrityError, transaction
+from django.http import QueryDict
 
 from accounts.errors import NotAllowed
 from common import audit
 from common.actor import Actor
 from models_registry import selectors as registry
 from models_registry.errors import InUse
+from models_registry.filters import ModelFilter, VersionFilter
 from models_registry.models import AliasMove, Check, Finding, Model, Version, VersionFile
 from models_registry.services import archive_version, restore_version
 from models_registry.uses import uses
@@ -259,8 +261,8 @@ def test_what_nobody_serves_is_found_though_a_service_serves_nothing_yet(scene: 
     failed = Version.objects.create(model=idle, number=1, name="v1", state="failed")
     scene.service.change(stable_version=None)
     scene.start()
-    assert list(registry.models_where(registry.models(SYSTEM), "served", False)) == [idle]
-    assert list(registry.versions_where(Version.objects.all(), "served", False)) == [failed]
+    assert list(ModelFilter({"served": "false"}, queryset=registry.models(SYSTEM)).qs) == [idle]
+    assert list(VersionFilter(QueryDict("served=false"), queryset=Version.objects.all()).qs) == [failed]
     assert f"service {scene.service.name} (candidate)" in uses([scene.v2.pk])[scene.v2.pk]
 
 
