@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from django.utils import timezone
@@ -131,7 +130,6 @@ class Scene:
     def reconcilers(self) -> list[Reconciler[Any]]:
         tools = Tools(
             backend_of=lambda _cluster: self.world,
-            materialise=lambda version: Path("/models") / str(version),
             heartbeats=lambda _names: None,
         )
         return [ReleaseReconciler(), DeploymentReconciler(tools)]
