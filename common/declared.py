@@ -62,7 +62,6 @@ _manifests: list[Manifest] = []
 
 def declare(manifest: Manifest) -> None:
     """Called once for each app, at start. Raises ValueError when it names what another has named already."""
-    _manifests.append(manifest)
     for reconciler in manifest.reconcilers:
         kernel.register(reconciler)
     for subject in manifest.subjects:
@@ -86,6 +85,7 @@ def declare(manifest: Manifest) -> None:
     pruning.offer(*manifest.pruning)
     for hook in manifest.hooks:
         hook()
+    _manifests.append(manifest)
 
 
 def manifests() -> tuple[Manifest, ...]:
