@@ -159,7 +159,7 @@ def make_rows(count: int, stable: Upstream, candidate: Upstream) -> None:
         )  # fmt: skip
         ReleaseStep.objects.bulk_create(
             ReleaseStep(
-                release=release, index=number, kind=step.kind, title=plans.summary(step),
+                release=release, index=number, kind=step.kind, title=step.summary(),
                 state="running" if number == HOLD else "done", started_at=now,
             )
             for number, step in enumerate(plan.steps)

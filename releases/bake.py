@@ -10,8 +10,8 @@ from clusters import selectors as fleet
 from clusters.errors import DeploymentMissing
 from clusters.notes import DeploymentNote
 from clusters.states import GONE, DeploymentState
-from releases import plans
 from releases.models import Release, ReleaseStep
+from releases.plans.builtin import WARM_ROLLBACK
 from releases.states import ReleaseState, StepState
 
 STARTS = ("scan", "deploy", "smoke_test")
@@ -61,7 +61,7 @@ def start_seconds(service_id: int, version_id: int | None, *, kinds: Sequence[st
     """What the last start of the version took on the service, in these kinds of steps; None: not known."""
     steps = ReleaseStep.objects.filter(
         release__service=service_id, release__version=version_id, state=StepState.DONE, kind__in=kinds
-    ).exclude(release__plan_name=plans.WARM_ROLLBACK.name)
+    ).exclude(release__plan_name=WARM_ROLLBACK)
     latest = steps.filter(kind="deploy").order_by("-release").values("release")[:1]
     took = [
         (ended - began).total_seconds()

@@ -17,13 +17,13 @@ from common.webhooks.catalogue import WebhookEvent
 from models_registry.history import register_history
 from models_registry.onward import register_onward
 from models_registry.uses import register_fallback_check, register_uses
-from releases import consumers, events, home, inbox, metrics, search
+from releases import consumers, events, home, inbox, metrics, search, steps
 from releases.badges import BADGES
 from releases.bake import warm_deployments
 from releases.history import releases_of
 from releases.onward import ReleaseOnward
 from releases.pruning import RULES
-from releases.reconcilers import ReleaseReconciler
+from releases.reconcilers.release import ReleaseReconciler
 from releases.selectors import CANDIDATES, STABLE_VERSIONS, ways_back
 from releases.states import ReleaseState
 from releases.webhook_events import lowering_payload, release_payload
@@ -143,6 +143,7 @@ MANIFEST = Manifest(
     metrics=(metrics.releases_by_state,),
     pruning=RULES,
     hooks=(
+        steps.load,
         partial(register_uses, STABLE_VERSIONS),
         partial(register_uses, CANDIDATES),
         partial(register_fallback_check, ways_back),

@@ -10,7 +10,7 @@ from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
 from common.revisions import Revised
 from gateway.models import default_release_header
-from releases import plans
+from releases.plans.builtin import WARM_ROLLBACK
 from releases.states import (
     IN_MOTION,
     Decision,
@@ -201,7 +201,7 @@ class Release(Reconciled):
     @property
     def is_warm(self) -> bool:
         """Whether it takes over workers that another release had started, so that none have to load."""
-        return self.plan_name == plans.WARM_ROLLBACK.name and self.undoes_id is not None
+        return self.plan_name == WARM_ROLLBACK and self.undoes_id is not None
 
     @cached_property
     def superseded_by_id(self) -> int | None:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from releases import plans
 from releases.judge.rules import IndicatorRules, JudgeRules
+from releases.plans.step import ApprovalTerms, Place
 
 ApprovalBy = Literal["none", "anyone", "another_person"]
 APPROVALS: tuple[ApprovalBy, ...] = ("none", "anyone", "another_person")
@@ -189,12 +190,12 @@ def _approval_lacks(plan: plans.Plan, policy: Policy) -> list[Term]:
     return [Term("lacks.early_approval", {"percent": percent, "most": most})] if percent > most else []
 
 
-def _approvals(plan: plans.Plan) -> list[tuple[int, plans.Approval]]:
-    return [(index, step) for index, step in enumerate(plan.steps) if isinstance(step, plans.Approval)]
+def _approvals(plan: plans.Plan) -> list[tuple[int, ApprovalTerms]]:
+    return [(index, step.approval) for index, step in enumerate(plan.steps) if step.approval is not None]
 
 
 def _percent_before(plan: plans.Plan, index: int) -> int:
-    return max((step.percent for step in plan.steps[:index] if isinstance(step, plans.Weight)), default=0)
+    return Place(plan.steps, index).percent
 
 
 LENIENT: Sequence[tuple[str, float]] = (
@@ -211,7 +212,7 @@ MOST_ABORT_PERCENT = 75.0
 
 
 def _judge_lacks(plan: plans.Plan) -> list[Term]:
-    steps = [step for step in plan.steps if isinstance(step, plans.Judge)]
+    steps = [step.analysis for step in plan.steps if step.analysis is not None]
     if not steps:
         return [Term("lacks.judge")]
     found = list(_lenient(plan.judge))

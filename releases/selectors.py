@@ -25,6 +25,8 @@ from releases.errors import UnknownDeployment, UnknownPlan
 from releases.judge import Evidence, Threshold, Verdict, threshold, verdict
 from releases.judge.threshold import Kept, Stretch
 from releases.models import EvidencePoint, Plan, Release, Service, SlowThreshold, TeamPolicy
+from releases.plans.builtin import builtin_plans
+from releases.plans.words import strip
 from releases.policy import NOTHING, Policy, Term, demanded_by, stricter
 from releases.states import IN_MOTION, ReleaseState, ThresholdSource
 from releases.succession import with_succession
@@ -55,9 +57,10 @@ def plan_named(name: str, *, team: Team) -> plans.Plan:
     own = Plan.objects.filter(team=team, name=name).first()
     if own is not None:
         return plans.parse_plan(own.body)
-    if name in plans.BUILTIN_PLANS:
-        return plans.BUILTIN_PLANS[name]
-    names = sorted({*plans.BUILTIN_PLANS, *Plan.objects.filter(team=team).values_list("name", flat=True)})
+    builtin = builtin_plans()
+    if name in builtin:
+        return builtin[name]
+    names = sorted({*builtin, *Plan.objects.filter(team=team).values_list("name", flat=True)})
     raise UnknownPlan(
         fields={
             "plan": [
@@ -131,13 +134,13 @@ def plans_for(actor: Actor) -> list[Plan]:
             hash=plans.plan_hash(plan),
             changed_by="",
         )
-        for plan in plans.BUILTIN_PLANS.values()
+        for plan in builtin_plans().values()
     ]
     return [*built_in, *Plan.objects.for_actor(actor).select_related("team").order_by("name")]
 
 
 def summary(plan: Plan) -> list[str]:
-    return [cell.label for cell in plans.strip(plans.parse_plan(plan.body))]
+    return [cell.label for cell in strip(plans.parse_plan(plan.body))]
 
 
 def releases_for(actor: Actor) -> QuerySet[Release]:
@@ -176,8 +179,8 @@ def waiting_for_what(release: Release) -> WaitingFor | None:
         )
     if release.state != ReleaseState.WAITING_APPROVAL or release.halt:
         return None
-    step = plan_of(release).steps[release.step_index]
-    if not isinstance(step, plans.Approval):
+    step = plan_of(release).steps[release.step_index].approval
+    if step is None:
         return None
     row = next((one for one in release.steps.all() if one.index == release.step_index), None)
     since = row.started_at if row else None
@@ -218,7 +221,7 @@ def decision_of(release: Release, verdict: Verdict | None) -> str:
     """One of DECISIONS; `verdict` as `verdict_of` gives it."""
     if verdict is not None:
         return str(verdict.decision)
-    has_canary = any(isinstance(step, plans.Weight) for step in plan_of(release).steps)
+    has_canary = any(step.candidate_percent is not None for step in plan_of(release).steps)
     return "none" if release.in_motion and release.from_version_id and has_canary else "never"
 
 

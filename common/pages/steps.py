@@ -5,23 +5,12 @@ from datetime import datetime
 
 from common.pages.badges import Badge, badge_of
 
-ICONS = {
-    "scan": "shield-search",
-    "smoke_test": "flame",
-    "deploy": "server-bolt",
-    "weight": "arrows-split",
-    "hold": "hourglass",
-    "judge": "scale",
-    "approval": "user-check",
-    "promote": "rocket",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class StepView:
     """One step as the strip shows it. `state` is one of the badges `step`."""
 
-    kind: str
+    icon: str
     name: str
     state: str
     detail: str = ""
@@ -29,10 +18,6 @@ class StepView:
     began_at: datetime | None = None
     ended_at: datetime | None = None
     actor: str = ""
-
-    @property
-    def icon(self) -> str:
-        return ICONS.get(self.kind, "circle-dot")
 
     @property
     def badge(self) -> Badge:

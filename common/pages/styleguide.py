@@ -127,14 +127,14 @@ def _steps(now: datetime) -> list[StepView]:
         return began + timedelta(minutes=minutes)
 
     return [
-        StepView("scan", "Scan", "done", "7 files, nothing found", at(0), at(0.1)),
-        StepView("deploy", "Deploy", "done", "2 workers ready", at(0.1), at(0.6)),
-        StepView("smoke_test", "Smoke test", "done", "12 of 12 answered", at(0.6), at(0.7)),
-        StepView("weight", "Weight 5%", "done", "5.1% observed", at(0.7), at(0.75)),
-        StepView("judge", "Judge", "done", "no worse than stable", at(0.75), at(5)),
-        StepView("weight", "Weight 25%", "done", "24.8% observed", at(5), at(5.03)),
-        StepView("approval", "Approval", "waiting", "asked by ada", at(9)),
-        StepView("promote", "Promote", "pending"),
+        StepView("shield-search", "Scan", "done", "7 files, nothing found", at(0), at(0.1)),
+        StepView("server-bolt", "Deploy", "done", "2 workers ready", at(0.1), at(0.6)),
+        StepView("flame", "Smoke test", "done", "12 of 12 answered", at(0.6), at(0.7)),
+        StepView("arrows-split", "Weight 5%", "done", "5.1% observed", at(0.7), at(0.75)),
+        StepView("scale", "Judge", "done", "no worse than stable", at(0.75), at(5)),
+        StepView("arrows-split", "Weight 25%", "done", "24.8% observed", at(5), at(5.03)),
+        StepView("user-check", "Approval", "waiting", "asked by ada", at(9)),
+        StepView("rocket", "Promote", "pending"),
     ]
 
 

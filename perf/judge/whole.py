@@ -6,7 +6,7 @@ import time
 import numpy as np
 
 from releases.judge import Decision, Evidence, Increment, JudgeRules, Sides, Tally, verdict
-from releases.plans import CANARY_QUICK, Approval, Hold, Judge, Weight
+from releases.plans.builtin import builtin_plan
 
 
 def play_quick_plan(
@@ -16,19 +16,20 @@ def play_quick_plan(
 
     None for what has not happened after a minute of waiting for the approval.
     """
-    plan, rules = CANARY_QUICK, CANARY_QUICK.judge
+    plan = builtin_plan("canary-quick")
+    rules = plan.judge
     evidence = Evidence.start(rules).with_slow_threshold(100.0)
     share, at, certified = 0.0, 0, None
     for step in plan.steps:
-        match step:
-            case Weight():
+        match step.kind:
+            case "weight":
                 share = step.percent / 100
                 continue
-            case Hold():
+            case "hold":
                 seconds = step.seconds
-            case Judge():
+            case "judge":
                 seconds = step.at_most_seconds
-            case Approval():
+            case "approval":
                 seconds = 60
             case _:
                 continue

@@ -16,7 +16,6 @@ from common.actor import Actor
 from images import selectors as catalogue
 from images.models import RuntimeImage
 from models_registry.models import Model, Version
-from releases import plans
 from releases.engine_settings import MOST_GPUS
 from releases.forms.choices import ImageChoice, VersionChoice, offer_images, plan_choices, ready_versions
 from releases.forms.policy import reason_field
@@ -32,6 +31,7 @@ from releases.pages.engine_fields import (
     without_engine_fields,
 )
 from releases.pages.memory import Advice, advice_for
+from releases.plans.builtin import DEFAULT_PLAN, builtin_plans
 from serving.protocol import DEVICES, ENGINES
 
 
@@ -245,11 +245,11 @@ class NewServiceForm(ServiceSettings):
         fields["model"].queryset = Model.objects.for_actor(actor).live().order_by("name")
         fields["cluster"].queryset = Cluster.objects.for_actor(actor).order_by("name")
         team = self._chosen("team") or fields["team"].queryset.first()
-        names = plan_choices(actor, team) if team else [(name, name) for name in plans.BUILTIN_PLANS]
+        names = plan_choices(actor, team) if team else [(name, name) for name in builtin_plans()]
         fields["plan"].choices = names
         usable = catalogue.usable_by(team) if team else RuntimeImage.objects.none()
         offer_images(self, usable.order_by("engine", "name"))
-        fields["plan"].initial = plans.DEFAULT_PLAN.name
+        fields["plan"].initial = DEFAULT_PLAN
 
     def chosen_version(self) -> Version | None:
         """The one that the browser shows as chosen."""

@@ -40,20 +40,24 @@ class IndicatorRules(BaseModel):
 
     roll_back_above_ratio: Ratio = Field(
         default=1.0,
+        title=_("Roll back above ratio"),
         description=_(
             "Roll back on evidence that bad answers are more frequent than this many times stable's."
         ),
     )
     roll_back_min_percent: Annotated[float, Field(ge=0.0, lt=100.0, allow_inf_nan=False)] = Field(
         default=0.0,
+        title=_("Roll back min (%)"),
         description=_("Never roll back while less than this percentage of its answers are bad."),
     )
     promote_below_ratio: Annotated[float, Field(gt=1.0, le=100.0, allow_inf_nan=False)] | None = Field(
         default=2.0,
+        title=_("Promote below ratio"),
         description=_("Pass on evidence that bad answers are less frequent than this many times stable's."),
     )
     promote_below_percent: Percent | None = Field(
         default=None,
+        title=_("Promote below (%)"),
         description=_("Or pass on evidence that fewer than this percentage of its answers are bad."),
     )
 
@@ -97,6 +101,7 @@ class JudgeRules(BaseModel):
     )
     slow_above_ms: Annotated[int, Field(strict=True, ge=1, le=320_000)] | None = Field(
         default=None,
+        title=_("Slow above (ms)"),
         description=(
             _(
                 "The latency objective: an answer that takes longer is slow. Empty: learnt from stable's own "
@@ -106,16 +111,19 @@ class JudgeRules(BaseModel):
     )
     false_roll_back_percent: Annotated[float, Field(ge=0.01, le=20.0, allow_inf_nan=False)] = Field(
         default=5.0,
+        title=_("False rollback (%)"),
         description=_(
             "The most often that an equally good candidate is rolled back, however often one looks."
         ),
     )
     false_promote_percent: Annotated[float, Field(ge=0.01, le=30.0, allow_inf_nan=False)] = Field(
         default=10.0,
+        title=_("False promotion (%)"),
         description=_("The most often that a worse candidate passes, however often one looks."),
     )
     requests_per_session: Annotated[int, Field(strict=True, ge=1, le=1000)] = Field(
         default=1,
+        title=_("Requests per session"),
         description=(
             _(
                 "How many requests of one session at most stay on one version. 1 where each request is sent "
@@ -126,14 +134,17 @@ class JudgeRules(BaseModel):
     )
     min_requests: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = Field(
         default=100,
+        title=_("Min requests"),
         description=_("Candidate requests (sessions, where they stick) below which nothing passes."),
     )
     abort_above_percent: Percent = Field(
         default=50.0,
+        title=_("Abort above (%)"),
         description=_("Roll back at once when more than this percentage of the latest answers are errors."),
     )
     abort_min_requests: Annotated[int, Field(strict=True, ge=5, le=10_000)] = Field(
         default=20,
+        title=_("Abort min requests"),
         description=_("How many of the candidate's latest requests that guard looks at, at least."),
     )
 

@@ -77,17 +77,17 @@ def decisions(release: Release, plan: plans.Plan, actor: Actor) -> list[Action]:
 
 def may_decide(release: Release, plan: plans.Plan, actor: Actor) -> bool:
     """Whether the person has the rights that the approval step at hand asks for."""
-    step = plan.steps[release.step_index]
+    terms = plan.steps[release.step_index].approval
     if not may(actor, Right.RELEASES_APPROVE, release.team):
         return False
-    needs_admin = isinstance(step, plans.Approval) and step.role == "admin"
+    needs_admin = terms is not None and terms.role == "admin"
     return not needs_admin or may(actor, Right.PEOPLE_ADMIN, release.team)
 
 
 def must_be_another(release: Release, plan: plans.Plan, actor: Actor) -> bool:
     """Whether the plan keeps this person, who asked for the release, from approving it."""
-    step = plan.steps[release.step_index]
-    separate = isinstance(step, plans.Approval) and step.separate_requester
+    terms = plan.steps[release.step_index].approval
+    separate = terms is not None and terms.separate_requester
     return separate and release.requested_by_id is not None and release.requested_by_id == actor.user_id
 
 
@@ -220,12 +220,6 @@ def threshold(release: Release, found: Threshold | None, actor: Actor) -> list[A
 
 def _approve(release: Release, plan: plans.Plan) -> Action:
     rest = plan.steps[release.step_index + 1 :]
-    consequences = [_told(step, release) for step in rest]
-    if release.service.alias and any(isinstance(step, plans.Promote) for step in rest):
-        consequences.append(
-            _("The alias %(alias)s moves to %(version)s.")
-            % {"alias": release.service.alias, "version": release.version}
-        )
     return Action(
         release.pk,
         "approve",
@@ -236,30 +230,9 @@ def _approve(release: Release, plan: plans.Plan) -> Action:
         % {"version": release.version, "service": release.service},
         says=_("The release continues with its plan:"),
         confirm=_("Approve"),
-        consequences=tuple(consequences),
+        consequences=tuple(words for step in rest for words in step.consequences(release)),
         placeholder=_("Reason for approval"),
     )
-
-
-def _told(step: plans.Step, release: Release) -> str:
-    match step:
-        case plans.Promote():
-            if release.from_version is None:
-                return _("All traffic goes to %(version)s.") % {"version": release.version}
-            return _("All traffic goes to %(version)s; the workers of %(before)s are drained.") % {
-                "version": release.version,
-                "before": release.from_version,
-            }
-        case plans.Weight(percent=percent):
-            return _("%(percent)s%% of the traffic goes to %(version)s.") % {
-                "percent": percent,
-                "version": release.version,
-            }
-        case plans.Hold(seconds=seconds):
-            return _("It stays so for %(duration)s.") % {"duration": plans.duration(seconds)}
-        case _:
-            words = plans.summary(step)
-            return f"{words[0].upper()}{words[1:]}."
 
 
 def _way_back(release: Release) -> str:

@@ -11,25 +11,14 @@ from functools import cache
 from typing import Any, Literal, Self
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
-from common.pages.steps import ICONS
 from releases import plans
 from releases.errors import InvalidPlan, PlanProblem
-from releases.pages.plan_labels import CHOICES, HELP, LABELS, STEP_HELP
-from releases.pages.strip import NAMES
-from releases.plans.steps import STEP_KINDS
+from releases.plans.step import kinds
 
 FieldKind = Literal["integer", "number", "flag", "choice", "text"]
-KIND_NAMES: Mapping[str, Any] = {**NAMES, "weight": gettext_lazy("Weight")}
-NEW_STEPS: Mapping[str, Mapping[str, Any]] = {
-    "deploy": {"share_percent": 100},
-    "weight": {"percent": 50},
-    "hold": {"seconds": 300},
-}
-"""What a new step of a kind starts with, where the schema has no default for what it needs."""
 MOST_STEPS = 50
-UNITS = (("_seconds", " (s)"), ("_ms", " (ms)"), ("_percent", " (%)"))
+NOTHING: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +33,8 @@ class Shape:
     """May be left empty, which is null."""
     least: float | None
     most: float | None
-    choices: tuple[str, ...]
+    choices: Mapping[str, str]
+    """Their labels, by value."""
     default: Any
 
 
@@ -67,8 +57,7 @@ class FormField:
 
     @property
     def help(self) -> str:
-        text = HELP.get(self.shape.key, self.shape.help)
-        return _(text) if text else ""
+        return _(self.shape.help) if self.shape.help else ""
 
     @property
     def words(self) -> str:
@@ -77,13 +66,13 @@ class FormField:
             case bool():
                 return _("yes") if self.value else _("no")
             case str() if self.shape.kind == "choice":
-                return _(CHOICES.get(self.value, self.value))
+                return _(self.shape.choices.get(self.value, self.value))
             case _:
                 return str(self.value)
 
     @property
     def choices(self) -> list[tuple[str, str]]:
-        return [(choice, _(CHOICES.get(choice, choice))) for choice in self.shape.choices]
+        return [(choice, _(label)) for choice, label in self.shape.choices.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +102,15 @@ class FormStep:
 
     @property
     def name(self) -> str:
-        return str(KIND_NAMES.get(self.kind, self.kind))
+        return _(kinds()[self.kind].label) if self.kind in kinds() else self.kind
 
     @property
     def icon(self) -> str:
-        return ICONS.get(self.kind, "circle-dot")
+        return kinds()[self.kind].icon if self.kind in kinds() else "circle-dot"
 
     @property
     def help(self) -> str:
-        return STEP_HELP.get(self.kind) or str(_definition(self.kind).get("description", ""))
+        return kinds()[self.kind].about if self.kind in kinds() else ""
 
 
 @dataclass(frozen=True)
@@ -173,7 +162,7 @@ class Draft:
 
     @property
     def description(self) -> FormField:
-        shape = Shape("description", _("Description"), _("When to use it."), "text", True, None, None, (), "")
+        shape = Shape("description", _("Description"), _("When to use it."), "text", True, None, None, {}, "")
         return self._field("description", shape, self.document)
 
     @property
@@ -181,7 +170,7 @@ class Draft:
         told = plans.plan_schema()["properties"]["bake_seconds"]
         label = _("Bake time (s)")
         limits = told["minimum"], told["maximum"]
-        shape = Shape("bake_seconds", label, told["description"], "integer", False, *limits, (), 0)
+        shape = Shape("bake_seconds", label, told["description"], "integer", False, *limits, {}, 0)
         return self._field("bake_seconds", shape, self.document)
 
     @property
@@ -190,7 +179,7 @@ class Draft:
         steps = [step for step in self.document.get("steps", []) if isinstance(step, dict)]
         for index, step in enumerate(steps):
             kind = str(step.get("kind", ""))
-            shapes = shapes_of(kind) if kind in STEP_KINDS else ()
+            shapes = shapes_of(kind) if kind in kinds() else ()
             path = f"steps.{index}"
             fields = [self._field(f"{path}.{shape.key}", shape, step) for shape in shapes]
             known = {one.path for one in fields}
@@ -248,7 +237,7 @@ def document_of(given: Mapping[str, str], *, name: str) -> dict[str, Any]:
         kind = given.get(f"steps.{index}.kind")
         if kind is None:
             break
-        if kind in STEP_KINDS:
+        if kind in kinds():
             read = _read(given, f"steps.{index}", shapes_of(kind))
             steps.append({"kind": kind, **read})
     judge = _read(given, "judge", _shapes("JudgeRules"))
@@ -269,70 +258,43 @@ def _whole(text: str) -> int | str:
     return int(text) if text.isascii() and text.isdigit() else text or 0
 
 
-def shapes_of(kind: str) -> tuple[Shape, ...]:
-    return _shapes(_DEFINITIONS[kind])
-
-
-_DEFINITIONS: Mapping[str, str] = {
-    "scan": "Scan",
-    "deploy": "Deploy",
-    "smoke_test": "SmokeTest",
-    "weight": "Weight",
-    "hold": "Hold",
-    "judge": "Judge",
-    "approval": "Approval",
-    "promote": "Promote",
-}
-
-
 @cache
-def _schema() -> dict[str, Any]:
+def _definitions() -> dict[str, Any]:
     definitions: dict[str, Any] = plans.plan_schema()["$defs"]
     return definitions
 
 
-def _definition(kind: str) -> dict[str, Any]:
-    definition: dict[str, Any] = _schema()[_DEFINITIONS[kind]] if kind in _DEFINITIONS else {}
-    return definition
+def shapes_of(kind: str) -> tuple[Shape, ...]:
+    spec = kinds()[kind]
+    return _shapes(spec.__name__, choices=spec.choices, helps=spec.helps)
 
 
-@cache
-def _shapes(definition: str) -> tuple[Shape, ...]:
+def _shapes(
+    definition: str, *, choices: Mapping[str, str] = NOTHING, helps: Mapping[str, str] = NOTHING
+) -> tuple[Shape, ...]:
     """The plain fields of a definition, in its order; nested rules have forms of their own."""
     found = []
-    for key, told in _schema()[definition]["properties"].items():
+    for key, told in _definitions()[definition]["properties"].items():
         options = [told, *told.get("anyOf", ())]
         plain = next((option for option in options if option.get("type") not in (None, "null")), None)
         if key == "kind" or plain is None:
             continue
-        choices = tuple(plain.get("enum", ()))
-        kinds: Mapping[str, FieldKind] = {"integer": "integer", "number": "number", "boolean": "flag"}
+        values = plain.get("enum", ())
+        types: Mapping[str, FieldKind] = {"integer": "integer", "number": "number", "boolean": "flag"}
         found.append(
             Shape(
                 key=key,
-                label=_label(key),
-                help=told.get("description", ""),
-                kind="choice" if choices else kinds.get(plain["type"], "text"),
+                label=told["title"],
+                help=helps.get(key, told.get("description", "")),
+                kind="choice" if values else types.get(plain["type"], "text"),
                 is_optional=any(option.get("type") == "null" for option in options),
                 least=plain.get("minimum", plain.get("exclusiveMinimum")),
                 most=plain.get("maximum", plain.get("exclusiveMaximum")),
-                choices=choices,
+                choices={value: choices.get(value, value) for value in values},
                 default=told.get("default"),
             )
         )
     return tuple(found)
-
-
-def _label(key: str) -> str:
-    if key in LABELS:
-        return LABELS[key]
-    if key in ("percent", "seconds"):
-        return key.capitalize()
-    unit = ""
-    for ending, sign in UNITS:
-        if key.endswith(ending):
-            key, unit = key.removesuffix(ending), sign
-    return key.replace("_", " ").capitalize() + unit
 
 
 def _short(message: str) -> str:
@@ -368,11 +330,11 @@ def _change(steps: list[dict[str, Any]], given: Mapping[str, str]) -> str:
     index = int(where) if where.isascii() and where.isdigit() else -1
     if wish == "add":
         kind = given.get("add_kind", "")
-        if kind in STEP_KINDS and len(steps) < MOST_STEPS:
+        if kind in kinds() and len(steps) < MOST_STEPS:
             defaults = {shape.key: shape.default for shape in shapes_of(kind)}
             ends = bool(steps) and steps[-1]["kind"] == "promote"
             place = len(steps) - 1 if ends else len(steps)
-            steps.insert(place, {"kind": kind, **defaults, **NEW_STEPS.get(kind, {})})
+            steps.insert(place, {"kind": kind, **defaults, **kinds()[kind].start})
             return f"step-{place}"
     elif not 0 <= index < len(steps):
         return ""

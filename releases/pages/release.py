@@ -97,8 +97,8 @@ class ReleasePage:
 
     @cached_property
     def on_timeout(self) -> str:
-        step = self.plan.steps[self.release.step_index]
-        return step.on_timeout if isinstance(step, plans.Approval) else ""
+        terms = self.plan.steps[self.release.step_index].approval
+        return terms.on_timeout if terms else ""
 
     @cached_property
     def must_be_named(self) -> bool:

@@ -1,97 +1,102 @@
 """The plans that every Slipway starts with."""
 
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
 from django.utils.translation import gettext_noop as _
 
-from releases.judge.rules import IndicatorRules, JudgeRules
-from releases.plans.plan import Plan
-from releases.plans.steps import Approval, Deploy, Hold, Judge, Promote, Scan, SmokeTest, Weight
+from releases.plans import Plan, parse_plan
 
-CANARY = Plan(
-    name="canary",
-    description=(
-        _(
+DEFAULT_PLAN = "canary"
+DIRECT = "direct"
+ROLLBACK = "rollback"
+WARM_ROLLBACK = "rollback-warm"
+
+_DIRECT_STEPS = (
+    {"kind": "scan"},
+    {"kind": "deploy", "share_percent": 100},
+    {"kind": "smoke_test", "requests": 10, "timeout_seconds": 120},
+    {"kind": "promote"},
+)
+_TO_CHOOSE: Mapping[str, Mapping[str, Any]] = {
+    DEFAULT_PLAN: {
+        "description": _(
             "For production. A twentieth of the traffic for five minutes, a quarter until the "
             "judge is sure (or an hour has passed), then a person other than the requester "
             "decides. For ten minutes after that a rollback takes seconds."
-        )
-    ),
-    bake_seconds=600,
-    steps=(
-        Scan(),
-        Deploy(share_percent=100),
-        SmokeTest(requests=20, timeout_seconds=300),
-        Weight(percent=5),
-        Hold(seconds=300),
-        Weight(percent=25),
-        Hold(seconds=600),
-        Judge(at_most_seconds=3600, on_insufficient="ask"),
-        Approval(),
-        Promote(),
-    ),
-)
-
-CANARY_QUICK = Plan(
-    name="canary-quick",
-    description=(
-        _(
+        ),
+        "bake_seconds": 600,
+        "steps": (
+            {"kind": "scan"},
+            {"kind": "deploy", "share_percent": 100},
+            {"kind": "smoke_test", "requests": 20, "timeout_seconds": 300},
+            {"kind": "weight", "percent": 5},
+            {"kind": "hold", "seconds": 300},
+            {"kind": "weight", "percent": 25},
+            {"kind": "hold", "seconds": 600},
+            {"kind": "judge", "at_most_seconds": 3600, "on_insufficient": "ask"},
+            {"kind": "approval"},
+            {"kind": "promote"},
+        ),
+    },
+    "canary-quick": {
+        "description": _(
             "For trying things out and for services with little at stake. Less than a minute of "
             "canary before a judge who tolerates more, as that shows only what is gross; then a "
             "person decides, perhaps the requester."
-        )
-    ),
-    bake_seconds=120,
-    steps=(
-        Scan(timeout_seconds=120),
-        Deploy(share_percent=100, ready_within_seconds=180),
-        SmokeTest(requests=3, timeout_seconds=60),
-        Weight(percent=10),
-        Hold(seconds=15),
-        Weight(percent=30),
-        Hold(seconds=15),
-        Judge(at_most_seconds=15, on_insufficient="ask"),
-        Approval(separate_requester=False),
-        Promote(),
-    ),
-    judge=JudgeRules(
-        errors=IndicatorRules(
-            roll_back_above_ratio=1.0,
-            roll_back_min_percent=1.0,
-            promote_below_ratio=3.0,
-            promote_below_percent=3.0,
         ),
-        slow=IndicatorRules(roll_back_above_ratio=3.0, promote_below_ratio=5.0),
-        min_requests=50,
-    ),
-)
-
-DIRECT = Plan(
-    name="direct",
-    description=(
-        _(
+        "bake_seconds": 120,
+        "steps": (
+            {"kind": "scan", "timeout_seconds": 120},
+            {"kind": "deploy", "share_percent": 100, "ready_within_seconds": 180},
+            {"kind": "smoke_test", "requests": 3, "timeout_seconds": 60},
+            {"kind": "weight", "percent": 10},
+            {"kind": "hold", "seconds": 15},
+            {"kind": "weight", "percent": 30},
+            {"kind": "hold", "seconds": 15},
+            {"kind": "judge", "at_most_seconds": 15, "on_insufficient": "ask"},
+            {"kind": "approval", "separate_requester": False},
+            {"kind": "promote"},
+        ),
+        "judge": {
+            "errors": {
+                "roll_back_above_ratio": 1.0,
+                "roll_back_min_percent": 1.0,
+                "promote_below_ratio": 3.0,
+                "promote_below_percent": 3.0,
+            },
+            "slow": {"roll_back_above_ratio": 3.0, "promote_below_ratio": 5.0},
+            "min_requests": 50,
+        },
+    },
+    DIRECT: {
+        "description": _(
             "No canary: all traffic at once after a smoke test. For the first version of a "
             "service, which has nothing to be compared with, and for emergencies."
-        )
-    ),
-    bake_seconds=300,
-    steps=(
-        Scan(),
-        Deploy(share_percent=100),
-        SmokeTest(requests=10, timeout_seconds=120),
-        Promote(),
-    ),
-)
+        ),
+        "bake_seconds": 300,
+        "steps": _DIRECT_STEPS,
+    },
+}
+_OF_ROLLBACKS: Mapping[str, Mapping[str, Any]] = {
+    ROLLBACK: {
+        "description": _("Back to the version before, whose workers have stopped: new ones start first."),
+        "steps": _DIRECT_STEPS,
+    },
+    WARM_ROLLBACK: {
+        "description": _("Back to the version before, whose workers are still up: only the weight moves."),
+        "steps": ({"kind": "deploy", "share_percent": 100}, {"kind": "promote"}),
+    },
+}
 
-ROLLBACK = Plan(
-    name="rollback",
-    description=_("Back to the version before, whose workers have stopped: new ones start first."),
-    steps=DIRECT.steps,
-)
 
-WARM_ROLLBACK = Plan(
-    name="rollback-warm",
-    description=_("Back to the version before, whose workers are still up: only the weight moves."),
-    steps=(Deploy(share_percent=100), Promote()),
-)
+@cache
+def builtin_plan(name: str) -> Plan:
+    """One of those to choose, or of the two of rollbacks."""
+    return parse_plan({"name": name, **{**_TO_CHOOSE, **_OF_ROLLBACKS}[name]})
 
-DEFAULT_PLAN = CANARY
-BUILTIN_PLANS = {plan.name: plan for plan in (CANARY, CANARY_QUICK, DIRECT)}
+
+def builtin_plans() -> dict[str, Plan]:
+    """Those to choose, by name."""
+    return {name: builtin_plan(name) for name in _TO_CHOOSE}

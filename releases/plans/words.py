@@ -1,4 +1,4 @@
-"""Plans in words: for the strip of steps, for the review of a change."""
+"""Plans in words: durations, the cells of a strip, what a change of a plan changes."""
 
 import difflib
 from collections.abc import Iterator, Sequence
@@ -9,53 +9,31 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from pydantic import BaseModel
 
-from releases.plans.plan import Plan
-from releases.plans.steps import Approval, Deploy, Hold, Judge, Promote, Scan, SmokeTest, Step, Weight
+from releases.plans import Plan
+from releases.plans.step import StepSpec
 
 
 @dataclass(frozen=True, slots=True)
 class StripCell:
-    """One cell of the strip: a step, or a weight with the hold that follows it."""
+    """One cell of the strip: a step, or two that belong together."""
 
     first: int
     last: int
     """Indices of its steps in the plan, both included."""
     label: str
-
-
-def summary(step: Step) -> str:
-    """One step in a few words: "5 %", "60 s", "approval by an approver"."""
-    match step:
-        case Scan():
-            return _("scan the files")
-        case Deploy():
-            return _deploy(step)
-        case SmokeTest():
-            return _smoke_test(step)
-        case Weight():
-            return f"{step.percent} %"
-        case Hold():
-            return duration(step.seconds)
-        case Judge():
-            return _judge(step)
-        case Approval():
-            return _approval(step)
-        case Promote():
-            return _("promote")
+    detail: str
+    """What it will do, below its name."""
 
 
 def strip(plan: Plan) -> tuple[StripCell, ...]:
     """The plan as cells from left to right; a weight and its hold share one: "5 % for 60 s"."""
     cells: list[StripCell] = []
     for index, step in enumerate(plan.steps):
-        before = plan.steps[index - 1] if index else None
-        if isinstance(step, Hold) and isinstance(before, Weight):
-            words = {"percent": before.percent, "duration": duration(step.seconds)}
-            cells[-1] = StripCell(index - 1, index, _("%(percent)s %% for %(duration)s") % words)
-        elif isinstance(step, Hold):
-            cells.append(StripCell(index, index, _spoken(step)))
+        joined = step.joined(plan.steps[index - 1]) if index else None
+        if joined is None:
+            cells.append(StripCell(index, index, step.spoken(), step.planned()))
         else:
-            cells.append(StripCell(index, index, summary(step)))
+            cells[-1] = StripCell(index - 1, index, *joined)
     return tuple(cells)
 
 
@@ -103,7 +81,7 @@ class _Change:
         return {"field": self.field, "new": self.new, "old": self.old}
 
 
-def _changed_steps(before: Sequence[Step], after: Sequence[Step]) -> list[str]:
+def _changed_steps(before: Sequence[StepSpec], after: Sequence[StepSpec]) -> list[str]:
     told: list[str] = []
     # Aligned by kind, so that a step with another figure is told as changed, not as removed and added.
     matcher = difflib.SequenceMatcher(None, [s.kind for s in before], [s.kind for s in after], autojunk=False)
@@ -122,11 +100,11 @@ def _changed_steps(before: Sequence[Step], after: Sequence[Step]) -> list[str]:
                 ]
             continue
         told += [
-            _("removed step %(number)s: %(step)s") % {"number": i + 1, "step": _spoken(before[i])}
+            _("removed step %(number)s: %(step)s") % {"number": i + 1, "step": before[i].spoken()}
             for i in range(old_start, old_end)
         ]
         told += [
-            _("added step %(number)s: %(step)s") % {"number": i + 1, "step": _spoken(after[i])}
+            _("added step %(number)s: %(step)s") % {"number": i + 1, "step": after[i].spoken()}
             for i in range(new_start, new_end)
         ]
     return told
@@ -146,15 +124,6 @@ def _changes(before: BaseModel, after: BaseModel, prefix: str = "") -> Iterator[
             yield _Change(f"{prefix}{field}", _value(new), _value(old))
 
 
-def _spoken(step: Step) -> str:
-    """One step where nothing beside it says of which kind it is."""
-    if isinstance(step, Weight):
-        return _("weight %(percent)s %%") % {"percent": step.percent}
-    if isinstance(step, Hold):
-        return _("hold for %(duration)s") % {"duration": duration(step.seconds)}
-    return summary(step)
-
-
 def _value(value: Any) -> str:
     match value:
         case None:
@@ -165,45 +134,3 @@ def _value(value: Any) -> str:
             return f"{value:g}"
     text = str(value)
     return f'"{text}"' if not text or " " in text else text
-
-
-def _deploy(step: Deploy) -> str:
-    if step.replicas is not None:
-        words = ngettext("deploy %(number)s worker", "deploy %(number)s workers", step.replicas)
-        return words % {"number": f"{step.replicas:,}"}
-    if step.share_percent == 100:
-        return _("deploy as many workers as stable")
-    return _("deploy %(percent)s %% of the workers") % {"percent": step.share_percent}
-
-
-def _smoke_test(step: SmokeTest) -> str:
-    if step.max_latency_ms is None:
-        words = ngettext("smoke test: %(number)s request", "smoke test: %(number)s requests", step.requests)
-    else:
-        words = ngettext(
-            "smoke test: %(number)s request under %(limit)s ms",
-            "smoke test: %(number)s requests under %(limit)s ms",
-            step.requests,
-        )
-    return words % {"number": f"{step.requests:,}", "limit": step.max_latency_ms}
-
-
-def _judge(step: Judge) -> str:
-    within = {"duration": duration(step.at_most_seconds)}
-    match step.on_insufficient:
-        case "wait":
-            return _("analysis until passed")
-        case "ask":
-            return _("analysis for at most %(duration)s; if inconclusive: require approval") % within
-        case "promote":
-            return _("analysis for at most %(duration)s; if inconclusive: continue") % within
-        case "roll_back":
-            return _("analysis for at most %(duration)s; if inconclusive: roll back") % within
-
-
-def _approval(step: Approval) -> str:
-    if step.when == "always":
-        return _("approval by an admin") if step.role == "admin" else _("approval by an approver")
-    if step.role == "admin":
-        return _("approval by an admin, unless passed")
-    return _("approval by an approver, unless passed")

@@ -82,14 +82,18 @@ def halt(
     return proceed(save=columns, write=write)
 
 
-class PlanStep(Step[Release], Generic[Spec]):
-    """One step of the plan; `spec` is its data."""
+class Executor(Step[Release], Generic[Spec]):
+    """Takes one step of the plan; `spec` is its data."""
 
     tells_progress: ClassVar[bool] = True
     """Whether pages are to look again when only its progress changed."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
+
+    def lane(self, row: Release) -> str:
+        """The outside system that it waits for; see `Reconciler.lane_of`."""
+        return ""
 
     def go_on(
         self,

@@ -24,7 +24,7 @@ from releases.judge import (
     verdict,
 )
 from releases.models import EvidencePoint, Release
-from releases.reconcilers.base import PlanStep, Spec, began_at, halt
+from releases.reconcilers.base import Executor, Spec, began_at, halt
 from releases.reconcilers.counted import packed, unpacked
 from releases.services.threshold import keep_threshold
 
@@ -152,7 +152,7 @@ def candidate_fault(sight: Sight) -> str:
     return ""
 
 
-class WatchedStep(PlanStep[Spec]):
+class WatchedExecutor(Executor[Spec]):
     """A step during which the candidate may get traffic: a look judges before the step goes its own way."""
 
     heeds_judge: bool = True

@@ -7,7 +7,7 @@ from accounts.states import Right
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel
-from releases import plans, selectors
+from releases import selectors
 from releases.errors import BelowPolicy, NotWaiting, SeparationOfDuties
 from releases.events import ReleaseMoved
 from releases.models import Approval, Release
@@ -34,16 +34,16 @@ def _decide(release: Release, decision: Decision, *, actor: Actor, reason: str) 
         raise NotWaiting(_("Only a person can decide."))
     with transaction.atomic():
         release.refresh_from_db()
-        step = selectors.plan_of(release).steps[release.step_index]
+        terms = selectors.plan_of(release).steps[release.step_index].approval
         waits = release.state == ReleaseState.WAITING_APPROVAL and not release.halt
-        if not waits or not isinstance(step, plans.Approval):
+        if not waits or terms is None:
             raise NotWaiting(
                 _("The release does not wait for an approval; it is %(release)s.")
                 % {"release": state_word(release)}
             )
-        if step.role == "admin":
+        if terms.role == "admin":
             require(actor, Right.PEOPLE_ADMIN, release.team)
-        separate = step.separate_requester
+        separate = terms.separate_requester
         if decision == Decision.APPROVE and separate and release.requested_by_id == actor.user_id:
             raise SeparationOfDuties(
                 _("You asked for this release, so somebody else must approve it: that is what its plan says.")

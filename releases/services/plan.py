@@ -13,6 +13,7 @@ from common.reconcile import kernel
 from releases import plans, selectors
 from releases.errors import InvalidPlan, NotPossibleNow, PlanProblem
 from releases.models import Plan, Service
+from releases.plans.builtin import builtin_plans
 from releases.policy import Term, demanded_by, lowered
 from releases.services.policy import may_lower, record_lowering
 
@@ -33,7 +34,7 @@ def save_plan(
     InvalidPlan (with faults per place), common.revisions.Stale.
     """
     require(actor, Right.SERVICES_WRITE, team)
-    if name in plans.BUILTIN_PLANS:
+    if name in builtin_plans():
         message = _("'%(name)s' is built in: save your own under another name.") % {"name": name}
         raise InvalidPlan((PlanProblem("name", message),))
     parsed = plans.parse_plan({**body, "name": name})

@@ -19,6 +19,7 @@ from releases import plans, selectors
 from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable
 from releases.events import ReleaseMoved, RollbackStarted
 from releases.models import Release, ReleaseMove, ReleaseStep, Service
+from releases.plans.builtin import ROLLBACK, WARM_ROLLBACK, builtin_plan
 from releases.services.policy import let_pass, record_bypass
 from releases.states import IN_MOTION, Halt, ReleaseState
 
@@ -130,7 +131,7 @@ def rollback(release: Release, *, actor: Actor, reason: str) -> Release:
         return begin(
             service,
             version=release.from_version,
-            plan=plans.WARM_ROLLBACK if warm else plans.ROLLBACK,
+            plan=builtin_plan(WARM_ROLLBACK if warm else ROLLBACK),
             actor=actor,
             reason=reason,
             undoes=release,
@@ -180,7 +181,7 @@ def begin(
     service.refresh_from_db(
         fields=["stable_version", "stable_deployment", "plan_name", "policy", "policy_replaces_team"]
     )
-    warm = undoes.stable_deployment if undoes and plan is plans.WARM_ROLLBACK else ""
+    warm = undoes.stable_deployment if undoes and plan.name == WARM_ROLLBACK else ""
     if not warm:
         # Workers that run answer, whatever has become of their files since.
         _check_releasable(service, version)
@@ -238,7 +239,7 @@ def begin(
     # A row has many readers, whatever this one reads.
     with translation.override("en"):
         rows = [
-            ReleaseStep(release=release, index=index, kind=step.kind, title=plans.summary(step))
+            ReleaseStep(release=release, index=index, kind=step.kind, title=step.summary())
             for index, step in enumerate(plan.steps)
         ]
     ReleaseStep.objects.bulk_create(rows)

@@ -14,11 +14,12 @@ from common import audit, events
 from common.actor import Actor
 from images.models import RuntimeImage
 from models_registry.models import Model, Version
-from releases import plans, selectors
+from releases import selectors
 from releases.engine_settings import resource_faults, setting_faults
 from releases.errors import InvalidService
 from releases.events import ServiceChanged
 from releases.models import Service
+from releases.plans.builtin import DIRECT, builtin_plan
 from releases.policy import Term, lowered
 from releases.services.policy import may_lower, parse_policy, record_lowering
 from releases.services.release import begin, image_fault
@@ -73,7 +74,7 @@ def create_service(
         begin(
             service,
             version=version,
-            plan=plans.DIRECT,
+            plan=builtin_plan(DIRECT),
             actor=actor,
             reason="The service's first version.",
         )

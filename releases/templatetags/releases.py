@@ -1,9 +1,10 @@
 """What templates say of releases."""
 
 from django import template
+from django.utils.translation import gettext
 
 from releases import stored
-from releases.pages.plan_form import KIND_NAMES
+from releases.plans.step import kinds
 
 register = template.Library()
 
@@ -11,7 +12,7 @@ register = template.Library()
 @register.filter
 def step_name(kind: str) -> str:
     """What a kind of step is called: its title in the row is English, as rows are."""
-    return str(KIND_NAMES.get(kind, kind or ""))
+    return gettext(kinds()[kind].label) if kind in kinds() else kind or ""
 
 
 @register.filter

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -18,8 +19,11 @@ from common.pages.answers import done, page, refusals_at_the_form
 from common.pages.steps import StepView
 from releases import plans, selectors, services
 from releases.models import Plan
-from releases.pages.plan_form import KIND_NAMES, Draft
+from releases.pages.plan_form import Draft
 from releases.pages.strip import strip_of_plan
+from releases.plans.builtin import DEFAULT_PLAN
+from releases.plans.step import kinds
+from releases.plans.words import diff
 from releases.policy import demands
 
 UNPROCESSABLE = 422
@@ -76,7 +80,7 @@ def new_plan(request: HttpRequest) -> HttpResponse:
         return _edit(
             request, actor, team=team, teams=teams, stored=None, name=request.POST.get("name", "").strip()
         )
-    team_name, _slash, name = request.GET.get("from", plans.DEFAULT_PLAN.name).rpartition("/")
+    team_name, _slash, name = request.GET.get("from", DEFAULT_PLAN).rpartition("/")
     origin = _plan(actor, team_name, name)
     draft = Draft.of_plan(plans.parse_plan(origin.body))
     return _editor(request, draft, team=teams[0], teams=teams, stored=None, name="")
@@ -185,7 +189,7 @@ def _editor(
     status: int = 200,
 ) -> HttpResponse:
     before = plans.parse_plan(stored.body) if stored else None
-    changes = plans.diff(before, draft.plan) if before and draft.plan else None
+    changes = diff(before, draft.plan) if before and draft.plan else None
     strip: list[StepView] = strip_of_plan(draft.plan) if draft.plan else []
     context: dict[str, Any] = {
         "draft": draft,
@@ -197,7 +201,7 @@ def _editor(
         "refusal": refusal,
         "changes": changes,
         "strip": strip,
-        "kinds": KIND_NAMES.items(),
+        "kinds": [(name, gettext(kind.label)) for name, kind in kinds().items()],
         "reason": request.POST.get("reason", ""),
         "refreshes": _is_preview(request),
     }

@@ -10,7 +10,8 @@ from django.test import RequestFactory
 from common.pages import badges, icons
 from common.pages.charts import Chart, Limit, Series, sparkline
 from common.pages.shell import current_item, initials, nav_items
-from common.pages.steps import ICONS, StepView
+from common.pages.steps import StepView
+from releases.plans.step import kinds
 
 TEMPLATES = sorted((Path(settings.BASE_DIR) / "templates").rglob("*.html"))
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -76,7 +77,7 @@ def test_a_state_nobody_has_drawn_is_shown_by_its_name() -> None:
 
 
 def test_places_steps_and_cells_use_icons_that_exist() -> None:
-    for name in [place.icon for place in nav_items()] + list(ICONS.values()) + ["circle-dot"]:
+    for name in [place.icon for place in nav_items()] + [kind.icon for kind in kinds().values()]:
         assert "<path" in icons.icon(name)
 
 
@@ -144,7 +145,7 @@ def test_names_from_outside_are_escaped_everywhere() -> None:
         "{% log lines label=value %}",
     ]
     graph = Chart(evil, [NOW], [Series(evil, [1.0])], limits=[Limit(evil, 1)])
-    plan = [StepView(evil, evil, evil, evil, actor=evil)]
+    plan = [StepView("circle-dot", evil, evil, evil, actor=evil)]
     lines = [{"at": NOW, "level": evil, "text": evil}]
     for source in sources:
         text = draw(source, value=evil, numbers=[1, 2], graph=graph, plan=plan, lines=lines)

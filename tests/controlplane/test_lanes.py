@@ -11,8 +11,8 @@ from common.models import Pulse
 from common.reconcile import Reconciled, kernel
 from controlplane import health
 from models_registry.models import HubSource, HubSync
-from releases import plans
 from releases.models import Release, Service
+from releases.plans.builtin import builtin_plan
 from tests.cast import SYSTEM
 
 PRAGUE = Cluster(name="prague", kind="kubernetes")
@@ -20,7 +20,7 @@ HUB = HubSource(endpoint="https://hub.example:8443")
 
 
 def release(step: str, **columns: object) -> Release:
-    plan = plans.BUILTIN_PLANS["canary"]
+    plan = builtin_plan("canary")
     steps = [one.kind for one in plan.steps]
     columns = {"state": "running", "plan": plan.model_dump(mode="json"), **columns}
     return Release(service=Service(cluster=PRAGUE), step_index=steps.index(step), **columns)

@@ -9,7 +9,7 @@ from models_registry.onward import onward
 from models_registry.services import change_hub_source, create_hub_source
 from models_registry.services.hubs import hand_on
 from releases.models import Release
-from releases.plans import BUILTIN_PLANS
+from releases.plans.builtin import builtin_plans
 from tests.releases.world import Scene
 
 pytestmark = pytest.mark.django_db
@@ -38,8 +38,8 @@ def brought(scene: Scene) -> Version:
 
 
 def test_the_plans_of_the_team_and_the_built_in_ones_are_offered(scene) -> None:
-    assert onward().plans(scene.requester, scene.v2.model) == sorted({*BUILTIN_PLANS, "swift"})
-    assert onward().plans(scene.requester, Model(pk=0)) == sorted(BUILTIN_PLANS)
+    assert onward().plans(scene.requester, scene.v2.model) == sorted({*builtin_plans(), "swift"})
+    assert onward().plans(scene.requester, Model(pk=0)) == sorted(builtin_plans())
 
 
 def test_a_version_goes_on_by_a_release_of_whoever_asked_for_it(scene, source, brought) -> None:

@@ -9,25 +9,19 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from releases.errors import InvalidPlan
-from releases.plans import (
-    BUILTIN_PLANS,
-    CANARY,
-    CANARY_QUICK,
-    DEFAULT_PLAN,
-    DIRECT,
-    Approval,
-    Deploy,
-    Hold,
-    Judge,
-    Promote,
-    Scan,
-    SmokeTest,
-    Weight,
-    canonical_json,
-    parse_plan,
-    plan_hash,
-    plan_schema,
-)
+from releases.plans import canonical_json, parse_plan, plan_hash, plan_schema
+from releases.plans.builtin import DEFAULT_PLAN, builtin_plan, builtin_plans
+from releases.steps.approval import Approval
+from releases.steps.deploy import Deploy
+from releases.steps.hold import Hold
+from releases.steps.judge import Judge
+from releases.steps.promote import Promote
+from releases.steps.scan import Scan
+from releases.steps.smoke_test import SmokeTest
+from releases.steps.weight import Weight
+
+BUILTIN_PLANS = builtin_plans()
+CANARY, CANARY_QUICK, DIRECT = BUILTIN_PLANS.values()
 
 DEPLOY = {"kind": "deploy", "share_percent": 100}
 SMOKE = {"kind": "smoke_test"}
@@ -268,7 +262,7 @@ def test_the_canonical_text_is_pinned_so_that_stored_hashes_stay_true():
 
 
 def test_the_default_plan_is_a_canary_that_asks_someone_else():
-    assert DEFAULT_PLAN is CANARY
+    assert builtin_plan(DEFAULT_PLAN) is CANARY
     approvals = [step for step in CANARY.steps if isinstance(step, Approval)]
     assert [step.separate_requester for step in approvals] == [True]
     assert isinstance(CANARY.steps[0], Scan)

@@ -3,22 +3,17 @@
 import pytest
 from django.utils import translation
 
-from releases.plans import (
-    CANARY,
-    CANARY_QUICK,
-    DIRECT,
-    Approval,
-    Deploy,
-    Hold,
-    Judge,
-    SmokeTest,
-    Weight,
-    diff,
-    duration,
-    parse_plan,
-    strip,
-    summary,
-)
+from releases.plans import parse_plan
+from releases.plans.builtin import builtin_plans
+from releases.plans.words import diff, duration, strip
+from releases.steps.approval import Approval
+from releases.steps.deploy import Deploy
+from releases.steps.hold import Hold
+from releases.steps.judge import Judge
+from releases.steps.smoke_test import SmokeTest
+from releases.steps.weight import Weight
+
+CANARY, CANARY_QUICK, DIRECT = builtin_plans().values()
 
 
 @pytest.mark.parametrize(
@@ -93,7 +88,7 @@ def test_a_hold_of_its_own_says_what_it_does():
     ],
 )
 def test_every_step_is_told_in_a_few_words(step, words):
-    assert summary(step) == words
+    assert step.summary() == words
 
 
 @pytest.mark.parametrize("plan", [CANARY, CANARY_QUICK, DIRECT])
@@ -111,7 +106,7 @@ def test_equal_plans_do_not_differ(plan):
 )
 def test_a_step_is_told_in_the_reader_s_language(step, words):
     with translation.override("zh-hans"):
-        assert summary(step) == words
+        assert step.summary() == words
 
 
 def changed(**fields):

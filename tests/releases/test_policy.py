@@ -6,9 +6,10 @@ import pytest
 
 from releases import plans
 from releases.judge.rules import JudgeRules
+from releases.plans.builtin import builtin_plan, builtin_plans
 from releases.policy import NOTHING, Policy, demanded_by, lowered, shortfalls, stricter
 
-BUILTIN = list(plans.BUILTIN_PLANS.values())
+BUILTIN = list(builtin_plans().values())
 
 
 def plan(*steps: dict[str, Any], name: str = "own", **rest: Any) -> plans.Plan:
@@ -26,7 +27,7 @@ def kinds(some: plans.Plan, policy: Policy) -> list[str]:
 
 UNLESS = {"when": "unless_certified"}
 JUDGE = {"kind": "judge", "on_insufficient": "wait"}
-CANARY = demanded_by(plans.CANARY)
+CANARY = demanded_by(builtin_plan("canary"))
 
 
 @pytest.mark.parametrize("built_in", BUILTIN)
@@ -36,15 +37,15 @@ def test_a_plan_lacks_nothing_of_what_it_demands_itself(built_in: plans.Plan) ->
 
 def test_the_built_in_plans_demand_what_they_say() -> None:
     assert Policy(approval="another_person", judge=True) == CANARY
-    assert demanded_by(plans.CANARY_QUICK) == Policy(approval="anyone", judge=True)
-    assert demanded_by(plans.DIRECT) == NOTHING
+    assert demanded_by(builtin_plan("canary-quick")) == Policy(approval="anyone", judge=True)
+    assert demanded_by(builtin_plan("direct")) == NOTHING
 
 
 @pytest.mark.parametrize(
     ("some", "missing"),
     [
-        (plans.DIRECT, ["lacks.another_person", "lacks.judge"]),
-        (plans.CANARY_QUICK, ["lacks.another_person"]),
+        (builtin_plan("direct"), ["lacks.another_person", "lacks.judge"]),
+        (builtin_plan("canary-quick"), ["lacks.another_person"]),
         (plan(weight(5), JUDGE), ["lacks.another_person"]),
         (plan(weight(5), JUDGE, {"kind": "approval", "separate_requester": False}), ["lacks.another_person"]),
         (plan(weight(5), JUDGE, {"kind": "approval"} | UNLESS), ["lacks.certain_approval"]),
@@ -83,7 +84,7 @@ def test_one_good_approval_is_enough_and_the_first_of_them_counts() -> None:
 def test_a_plan_of_the_list_is_allowed_and_no_other() -> None:
     policy = Policy(plans=("canary", "own"))
     assert kinds(plan(name="own"), policy) == []
-    assert "canary, own" in str(shortfalls(plans.DIRECT, policy)[0])
+    assert "canary, own" in str(shortfalls(builtin_plan("direct"), policy)[0])
 
 
 def test_the_stricter_of_two_policies_demands_what_both_do() -> None:
@@ -94,7 +95,7 @@ def test_the_stricter_of_two_policies_demands_what_both_do() -> None:
     assert both.approvers == ("bo",)
     assert both.plans == ()
     assert lowered(team, both) == lowered(service, both) == ()
-    assert kinds(plans.DIRECT, both)[0] == "lacks.plan"
+    assert kinds(builtin_plan("direct"), both)[0] == "lacks.plan"
 
 
 def test_what_became_easier_is_named() -> None:

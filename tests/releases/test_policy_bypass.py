@@ -25,7 +25,7 @@ from releases.errors import (
     UnknownPlan,
 )
 from releases.models import Plan, Release, Service
-from releases.plans import BUILTIN_PLANS
+from releases.plans.builtin import builtin_plans
 from releases.services import set_team_policy
 from releases.states import ReleaseState as S
 from tests.cast import SYSTEM, Api, api, token_of
@@ -157,7 +157,7 @@ def test_a_plan_in_use_is_not_deleted_to_be_written_anew(scene: Scene) -> None:
         services.delete_plan(Plan.objects.get(name="swift"), actor=scene.requester)
 
 
-@pytest.mark.parametrize("name", BUILTIN_PLANS)
+@pytest.mark.parametrize("name", builtin_plans())
 def test_no_plan_takes_the_name_of_a_built_in_one(scene: Scene, name: str) -> None:
     with pytest.raises(InvalidPlan, match="built in"):
         services.save_plan(actor=scene.requester, team=scene.team, name=name, body=HASTY)

@@ -16,7 +16,7 @@ from releases.models import Release, Service
 from releases.pages.release import ReleasePage
 from releases.pages.service import ServicePage
 from releases.pages.traffic_charts import SPANS, moments_of, span_over, traffic_charts
-from releases.plans import DIRECT
+from releases.plans.builtin import builtin_plan
 from releases.sampling import Look, Sampler
 from releases.states import ReleaseState
 from releases.traffic import SideTraffic
@@ -97,7 +97,7 @@ def service(db: None) -> Service:
             team=service.team,
             version=version,
             plan_name="direct",
-            plan=DIRECT.model_dump(mode="json"),
+            plan=builtin_plan("direct").model_dump(mode="json"),
             requester="ada",
             state=ReleaseState.PROMOTED,
             candidate_deployment=f"chat-{number}",

@@ -23,7 +23,7 @@ from gateway.models import Route
 from models_registry.models import Version
 from releases import services
 from releases.models import Release, ReleaseMove, Service
-from releases.reconcilers import ReleaseReconciler
+from releases.reconcilers.release import ReleaseReconciler
 from releases.smoke import Probe
 from releases.states import ReleaseState
 from tests.clusters.world import World, version_of

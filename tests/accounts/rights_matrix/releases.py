@@ -5,10 +5,10 @@ from django.utils import timezone
 
 from accounts.states import Right
 from releases.models import Release
-from releases.plans import CANARY
+from releases.plans.builtin import builtin_plan
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 
-BODY = CANARY.model_dump(mode="json", exclude={"name"})
+BODY = builtin_plan("canary").model_dump(mode="json", exclude={"name"})
 
 
 def _service(scene: Scene) -> Mapping[str, Any]:

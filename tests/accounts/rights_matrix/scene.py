@@ -38,11 +38,14 @@ from models_registry.services import demand_signatures, trust_key
 from models_registry.signing.keys import PrivateKey
 from models_registry.sources import allowed_directory
 from releases.models import Plan, Release, Service, TeamPolicy
-from releases.plans import CANARY, Approval, plan_hash
+from releases.plans import plan_hash
+from releases.plans.builtin import builtin_plan
 from releases.services import set_team_policy
 from tests.cast import SYSTEM, Api, person, team, token_of
 from tests.clusters.world import version_of
 from tests.images.builders import image
+
+CANARY = builtin_plan("canary")
 
 _numbers = count()
 
@@ -254,7 +257,7 @@ class Scene:
     @cached_property
     def release(self) -> Release:
         """One that waits for an approval, and that somebody else asked for."""
-        step = next(i for i, step in enumerate(CANARY.steps) if isinstance(step, Approval))
+        step = next(i for i, step in enumerate(CANARY.steps) if step.approval is not None)
         return Release.objects.create(
             service=self.service,
             team=self.team,

@@ -1,23 +1,76 @@
-from collections.abc import Mapping
+"""All traffic to the candidate, which becomes stable."""
+
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from clusters import selectors as fleet
-from clusters import services as clusters
 from clusters.states import DeploymentState
 from common import events
 from common.audit import MAX_REASON
-from common.reconcile import Effect, Operation, Outcome, Step, rest, wait
+from common.reconcile import Effect, Operation, Outcome
 from models_registry import services as registry
-from releases import plans, selectors, stored
-from releases.events import ReleaseMoved, ServiceChanged
-from releases.models import Release, ReleaseMove, Service
-from releases.reconcilers.base import ACTOR, PlanStep, finish_step, halt, move
+from releases import selectors, stored
+from releases.events import ServiceChanged
+from releases.models import Release, Service
+from releases.plans.step import Fault, Place, StepSpec
+from releases.reconcilers.bake import end_workers
+from releases.reconcilers.base import ACTOR, Executor, finish_step, halt, move
 from releases.reconcilers.routing import make_stable
 from releases.states import Decision, Halt, ReleaseState, StepState
+from releases.steps.deploy import Deploy, no_candidate
 
 
-class Promote(PlanStep[plans.Promote]):
+class Promote(StepSpec):
+    label = gettext_noop("Promote")
+    icon = "rocket"
+    about = gettext_noop("Make the candidate stable: all requests to it, then stop the old workers.")
+    order = 80
+
+    kind: Literal["promote"] = "promote"
+
+    def faults(self, place: Place) -> Iterator[Fault]:
+        if place.after:
+            yield Fault(_("the release ends here; remove the steps after it, or move it to the end"))
+        yield from no_candidate(place)
+        deploy = place.last(Deploy)
+        if deploy is not None and deploy.share_percent is not None and deploy.share_percent < 100:
+            few = _(
+                "all traffic would go to %(share_percent)s %% of the workers; put a deploy step with "
+                "share_percent 100 before it"
+            )
+            yield Fault(few % {"share_percent": deploy.share_percent})
+
+    @classmethod
+    def faults_of_plan(cls, steps: Sequence[StepSpec]) -> Iterator[str]:
+        if not any(isinstance(step, cls) for step in steps):
+            yield _("the plan never promotes the candidate; end it with a promote step")
+
+    def summary(self) -> str:
+        return _("promote")
+
+    def planned(self) -> str:
+        return _("all traffic")
+
+    def consequences(self, release: Release) -> tuple[str, ...]:
+        names = {"version": release.version, "before": release.from_version, "alias": release.service.alias}
+        words = [
+            _("All traffic goes to %(version)s.")
+            if release.from_version is None
+            else _("All traffic goes to %(version)s; the workers of %(before)s are drained.")
+        ]
+        if release.service.alias:
+            words.append(_("The alias %(alias)s moves to %(version)s."))
+        return tuple(sentence % names for sentence in words)
+
+    def executor(self) -> "PromoteExecutor":
+        return PromoteExecutor(self)
+
+
+class PromoteExecutor(Executor[Promote]):
     """All traffic to the candidate, which becomes stable; the workers of the version before bake, or end."""
 
     name = "promote"
@@ -67,33 +120,6 @@ class Promote(PlanStep[plans.Promote]):
             also=serve,
             after=bake or None,
         )
-
-
-class EndBake(Step[Release]):
-    """The way back by the weight alone is over: the workers of the version before are drained and end."""
-
-    name = "end bake"
-
-    def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
-        if row.bake_until is not None and now < row.bake_until:
-            return wait(row.bake_until - now)
-
-        def write() -> None:
-            end_workers(row)
-            note = stored.BAKE_OVER % {"version": row.from_version}
-            ReleaseMove.objects.create(
-                release=row, before=row.state, after=row.state, actor=ACTOR.name, note=note
-            )
-            events.publish(ReleaseMoved(row.pk, row.service_id))
-
-        return rest(save={"bake_until": None}, write=write)
-
-
-def end_workers(row: Release) -> None:
-    """Of the version that the release replaced."""
-    clusters.remove_deployment(
-        actor=ACTOR, name=row.stable_deployment, reason=f"{row.version} took over in release {row.pk}."
-    )
 
 
 def _who_and_why(row: Release) -> str:

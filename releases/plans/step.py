@@ -1,0 +1,211 @@
+"""What every step of a plan says of itself. Its kinds are the files of `releases.steps`, above this."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+
+from django.utils.translation import gettext
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+MINUTE = 60
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+WEEK = 7 * DAY
+
+
+def whole(*, least: int, most: int) -> Any:
+    """A field for a whole number. Strict: "60", 60.5 and true are mistakes in a plan, not sixty seconds."""
+    return Field(strict=True, ge=least, le=most)
+
+
+class Fault(NamedTuple):
+    """Why a step cannot stand where it does."""
+
+    message: str
+    field: str = ""
+    """The one to be mended; empty: the step as a whole."""
+
+
+class JoinedCell(NamedTuple):
+    """What a cell of the strip says of two steps: `25 % for 10 min`, `hold 10 min`."""
+
+    label: str
+    detail: str
+
+
+class ApprovalTerms(Protocol):
+    """What a step that waits for a person asks for."""
+
+    @property
+    def role(self) -> Literal["approver", "admin"]: ...
+    @property
+    def separate_requester(self) -> bool: ...
+    @property
+    def timeout_seconds(self) -> int: ...
+    @property
+    def on_timeout(self) -> Literal["roll_back", "reject", "wait"]: ...
+    @property
+    def keep_judging(self) -> bool: ...
+    @property
+    def when(self) -> Literal["always", "unless_certified"]: ...
+
+
+class AnalysisTerms(Protocol):
+    """What a step that waits for the judge does without enough evidence."""
+
+    @property
+    def on_insufficient(self) -> Literal["ask", "wait", "promote", "roll_back"]: ...
+
+
+class StepSpec(BaseModel):
+    """One step as the plan describes it; durations are whole seconds, shares whole percents.
+
+    A kind is a subclass with a `kind` of its own. Its fields are its schema: `title` is the label of a field
+    in the editor, `description` its help. Texts are marked for translation, and translated where they show.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: str
+
+    label: ClassVar[str]
+    icon: ClassVar[str] = "circle-dot"
+    about: ClassVar[str]
+    """One sentence, in the imperative."""
+    order: ClassVar[int] = 1000
+    """Menus and the reference list kinds by it: where they usually come in a plan."""
+    start: ClassVar[Mapping[str, Any]] = {}
+    """What a new one in the editor begins with, where a field without a default needs something."""
+    choices: ClassVar[Mapping[str, str]] = {}
+    """Labels of the values of its fields that are choices."""
+    helps: ClassVar[Mapping[str, str]] = {}
+    """Help in the editor instead of a field's `description`, where that names values as the document does."""
+
+    # Where it may stand.
+
+    def faults(self, place: "Place") -> Iterator[Fault]:
+        """Why it cannot stand there."""
+        return iter(())
+
+    @classmethod
+    def faults_of_plan(cls, steps: "Sequence[StepSpec]") -> Iterator[str]:  # noqa: ARG003
+        """What is wrong with a plan as a whole, as far as this kind knows; asked for kinds it lacks, too."""
+        return iter(())
+
+    # What release policies, selectors and services know of it.
+
+    @property
+    def candidate_percent(self) -> int | None:
+        """The share of the requests that it gives the candidate; None: it changes none."""
+        return None
+
+    @property
+    def approval(self) -> ApprovalTerms | None:
+        return None
+
+    @property
+    def analysis(self) -> AnalysisTerms | None:
+        return None
+
+    # Words.
+
+    def name(self) -> str:
+        """For a cell of the strip."""
+        return gettext(self.label)
+
+    def summary(self) -> str:
+        """A few words, where something beside them says of which kind it is: `5 %`, `60 s`."""
+        raise NotImplementedError
+
+    def spoken(self) -> str:
+        """The same where nothing does: `weight 5 %`."""
+        return self.summary()
+
+    def planned(self) -> str:
+        """What it will do, below its name in the strip."""
+        return ""
+
+    def joined(self, before: "StepSpec") -> JoinedCell | None:
+        """If it shares the cell of the step before it: what that says of both."""
+        return None
+
+    def found(self, progress: Any) -> str:
+        """What it did, or does, below its name. `progress`: a `releases.progress.StepProgress`."""
+        return ""
+
+    def consequences(self, release: Any) -> tuple[str, ...]:
+        """What it will do, in sentences: for whoever approves the `releases.models.Release`."""
+        words = self.summary()
+        return (f"{words[0].upper()}{words[1:]}.",)
+
+    # Execution.
+
+    def executor(self) -> Any:
+        """The `releases.reconcilers.base.Executor` that takes it."""
+        raise NotImplementedError
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_options: Any) -> None:
+        kind = cls.model_fields["kind"].default
+        if isinstance(kind, str):
+            if kind in _kinds:
+                raise ValueError(f"There is a kind of step {kind} already: {_kinds[kind].__module__}.")
+            _kinds[kind] = cls
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        found = handler.resolve_ref_schema(handler(schema))
+        found["description"] = cls.about
+        return found
+
+
+Spec = TypeVar("Spec", bound=StepSpec)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A step's place among the others of its plan."""
+
+    steps: Sequence[StepSpec]
+    index: int
+
+    @property
+    def before(self) -> Sequence[StepSpec]:
+        return self.steps[: self.index]
+
+    @property
+    def after(self) -> Sequence[StepSpec]:
+        return self.steps[self.index + 1 :]
+
+    @property
+    def percent(self) -> int:
+        """The candidate's share of the requests when the step begins."""
+        return max((step.candidate_percent or 0 for step in self.before), default=0)
+
+    def last(self, kind: type[Spec]) -> Spec | None:
+        """The last one of the kind before it."""
+        return next((step for step in reversed(self.before) if isinstance(step, kind)), None)
+
+
+_kinds: dict[str, type[StepSpec]] = {}
+
+
+def kinds() -> Mapping[str, type[StepSpec]]:
+    """The kinds of steps that there are, in their usual order in a plan."""
+    if not _kinds:
+        raise RuntimeError("No kind of step is known before Django has loaded releases.steps.")
+    return dict(sorted(_kinds.items(), key=lambda item: (item[1].order, item[0])))
+
+
+class AnyStep:
+    """Marks a field that holds a step of whichever kind its `kind` names."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.tagged_union_schema(
+            choices={name: handler.generate_schema(kind) for name, kind in kinds().items()},
+            discriminator="kind",
+        )

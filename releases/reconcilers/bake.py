@@ -1,0 +1,39 @@
+"""The workers of the version before stay for a while, without traffic, for a rollback within seconds."""
+
+from datetime import datetime
+from typing import Any
+
+from clusters import services as clusters
+from common import events
+from common.reconcile import Outcome, Step, rest, wait
+from releases import stored
+from releases.events import ReleaseMoved
+from releases.models import Release, ReleaseMove
+from releases.reconcilers.base import ACTOR
+
+
+class EndBake(Step[Release]):
+    """The way back by the weight alone is over: the workers of the version before are drained and end."""
+
+    name = "end bake"
+
+    def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
+        if row.bake_until is not None and now < row.bake_until:
+            return wait(row.bake_until - now)
+
+        def write() -> None:
+            end_workers(row)
+            note = stored.BAKE_OVER % {"version": row.from_version}
+            ReleaseMove.objects.create(
+                release=row, before=row.state, after=row.state, actor=ACTOR.name, note=note
+            )
+            events.publish(ReleaseMoved(row.pk, row.service_id))
+
+        return rest(save={"bake_until": None}, write=write)
+
+
+def end_workers(row: Release) -> None:
+    """Of the version that the release replaced."""
+    clusters.remove_deployment(
+        actor=ACTOR, name=row.stable_deployment, reason=f"{row.version} took over in release {row.pk}."
+    )

@@ -1,0 +1,146 @@
+"""Wait for a person."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Annotated, Literal
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+from pydantic import Field
+
+from common import events
+from common.reconcile import Outcome
+from releases import states, stored
+from releases.events import ApprovalAsked
+from releases.judge import Decision
+from releases.models import Approval as ApprovalRow
+from releases.models import Release
+from releases.plans.step import DAY, Fault, Place, StepSpec, whole
+from releases.plans.words import duration
+from releases.progress import StepProgress
+from releases.reconcilers.base import halt, move
+from releases.reconcilers.measured_split import measured
+from releases.reconcilers.watching import Judged, Sight, WatchedExecutor
+from releases.states import Halt, ReleaseState
+
+
+class Approval(StepSpec):
+    label = gettext_noop("Approval")
+    icon = "user-check"
+    about = gettext_noop("Wait for approval.")
+    order = 70
+    choices = {
+        "approver": gettext_noop("approver"),
+        "admin": gettext_noop("admin"),
+        "roll_back": gettext_noop("roll back"),
+        "reject": gettext_noop("reject"),
+        "wait": gettext_noop("keep waiting"),
+        "always": gettext_noop("always"),
+        "unless_certified": gettext_noop("unless passed"),
+    }
+    helps = {
+        "on_timeout": gettext_noop("What happens when nobody has decided by then."),
+        "when": gettext_noop("Whether it is skipped when the candidate has passed the analysis."),
+    }
+
+    kind: Literal["approval"] = "approval"
+    role: Literal["approver", "admin"] = Field(
+        default="approver",
+        title=gettext_noop("Role"),
+        description=gettext_noop("The role in the service's team that may approve."),
+    )
+    separate_requester: Annotated[bool, Field(strict=True)] = Field(
+        default=True,
+        title=gettext_noop("Disallow self-approval"),
+        description=gettext_noop("Whoever started the release may not approve it."),
+    )
+    timeout_seconds: Annotated[int, whole(least=10, most=30 * DAY)] = Field(
+        default=DAY, title=gettext_noop("Timeout (s)")
+    )
+    on_timeout: Literal["roll_back", "reject", "wait"] = Field(
+        default="roll_back",
+        title=gettext_noop("On timeout"),
+        description=gettext_noop("wait = the approval never times out."),
+    )
+    keep_judging: Annotated[bool, Field(strict=True)] = Field(
+        default=True,
+        title=gettext_noop("Keep judging"),
+        description=gettext_noop("Roll back while waiting, too, when the judge says so."),
+    )
+    when: Literal["always", "unless_certified"] = Field(
+        default="always",
+        title=gettext_noop("When"),
+        description=gettext_noop("unless_certified = skipped when the candidate has passed the analysis."),
+    )
+
+    @property
+    def approval(self) -> "Approval":
+        return self
+
+    def faults(self, place: Place) -> Iterator[Fault]:
+        if self.when == "unless_certified" and all(step.analysis is None for step in place.before):
+            yield Fault(_("nothing before it can pass the candidate; put a judge step before it"), "when")
+
+    def summary(self) -> str:
+        if self.when == "always":
+            return _("approval by an admin") if self.role == "admin" else _("approval by an approver")
+        if self.role == "admin":
+            return _("approval by an admin, unless passed")
+        return _("approval by an approver, unless passed")
+
+    def planned(self) -> str:
+        return self._by if self.when == "always" else _("%(by)s, unless passed") % {"by": self._by}
+
+    def found(self, progress: StepProgress) -> str:
+        return self._by if progress.state == "waiting" else ""
+
+    @property
+    def _by(self) -> str:
+        return _("by an admin") if self.role == "admin" else _("by an approver")
+
+    def executor(self) -> "ApprovalExecutor":
+        return ApprovalExecutor(self)
+
+
+class ApprovalExecutor(WatchedExecutor[Approval]):
+    """Wait for a person's word, judging all the while."""
+
+    name = "approval"
+
+    def __init__(self, spec: Approval) -> None:
+        super().__init__(spec)
+        self.heeds_judge = spec.keep_judging
+
+    def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
+        if row.state == ReleaseState.RUNNING and self._is_certified(view):
+            return self.go_on(row, note="Not required: the analysis passed.")
+        word = ApprovalRow.objects.filter(
+            release=row, step_index=row.step_index, plan_hash=row.plan_hash
+        ).first()
+        if row.state == ReleaseState.RUNNING:
+            if word is None:
+                return move(
+                    row,
+                    ReleaseState.WAITING_APPROVAL,
+                    note=stored.WAITING,
+                    also=lambda: events.publish(ApprovalAsked(row.pk, row.step_index)),
+                )
+            note = f"{word.by} approved: {word.reason}" if word.reason else f"{word.by} approved."
+            return self.go_on(row, note=note, actor=str(word.by), detail={"approval": word.pk})
+        if word is not None and word.decision == states.Decision.APPROVE:
+            return move(
+                row, ReleaseState.RUNNING, actor=str(word.by), note=stored.APPROVED % {"reason": word.reason}
+            )
+        timeout = timedelta(seconds=self.spec.timeout_seconds)
+        if self.spec.on_timeout != "wait" and self.elapsed(row, now) > timeout:
+            kind = Halt.REJECT if self.spec.on_timeout == "reject" else Halt.ROLLBACK
+            within = duration(self.spec.timeout_seconds)
+            return halt(row, stored.NOBODY_DECIDED % {"duration": within}, kind=kind)
+        return self.look_again(row, progress=measured(row, seen))
+
+    def _is_certified(self, view: Judged | None) -> bool:
+        return (
+            self.spec.when == "unless_certified"
+            and view is not None
+            and view.verdict.decision is Decision.PROMOTE
+        )

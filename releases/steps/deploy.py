@@ -1,0 +1,180 @@
+"""Bring the candidate's workers up."""
+
+import math
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal, Self
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
+from pydantic import Field, model_validator
+
+from clusters import selectors as fleet
+from clusters import services as clusters
+from clusters.errors import NoImageFits
+from clusters.selectors import DeploymentStatus
+from clusters.states import DeploymentState
+from common.reconcile import Effect, Operation, Outcome
+from models_registry.errors import CodeNotAllowed, SignatureNotTrusted
+from releases import stored
+from releases.models import Release
+from releases.plans.step import DAY, Fault, Place, StepSpec, whole
+from releases.progress import StepProgress
+from releases.reconcilers.base import ACTOR, Executor, halt
+from releases.states import Halt
+
+
+class Deploy(StepSpec):
+    label = gettext_noop("Deploy")
+    icon = "server-bolt"
+    about = gettext_noop(
+        "Start the candidate's workers, or change how many there are, and wait until all are ready."
+    )
+    order = 20
+    start = {"share_percent": 100}
+
+    kind: Literal["deploy"] = "deploy"
+    replicas: Annotated[int, whole(least=1, most=1000)] | None = Field(
+        default=None,
+        title=gettext_noop("Replicas"),
+        description=gettext_noop("How many workers; or say share_percent."),
+    )
+    share_percent: Annotated[int, whole(least=1, most=100)] | None = Field(
+        default=None,
+        title=gettext_noop("Share (%)"),
+        description=gettext_noop(
+            "As many workers as this percentage of stable's, rounded up; or say replicas."
+        ),
+    )
+    ready_within_seconds: Annotated[int, whole(least=5, most=DAY)] = Field(
+        default=900,
+        title=gettext_noop("Ready within (s)"),
+        description=gettext_noop("Workers that are not ready by then fail the release."),
+    )
+
+    @model_validator(mode="after")
+    def _says_how_many_once(self) -> Self:
+        if (self.replicas is None) == (self.share_percent is None):
+            raise ValueError(_("say either replicas or share_percent"))
+        return self
+
+    def faults(self, place: Place) -> Iterator[Fault]:
+        before = place.last(Deploy)
+        if before is None:
+            return
+        if (before.replicas or 0) > (self.replicas or 1000):
+            few = _("starts fewer workers than the %(replicas)s before it")
+            yield Fault(few % {"replicas": before.replicas}, "replicas")
+        if (before.share_percent or 0) > (self.share_percent or 100):
+            less = _("starts a smaller share than the %(share_percent)s %% before")
+            yield Fault(less % {"share_percent": before.share_percent}, "share_percent")
+
+    def summary(self) -> str:
+        if self.replicas is not None:
+            words = ngettext("deploy %(number)s worker", "deploy %(number)s workers", self.replicas)
+            return words % {"number": f"{self.replicas:,}"}
+        if self.share_percent == 100:
+            return _("deploy as many workers as stable")
+        return _("deploy %(percent)s %% of the workers") % {"percent": self.share_percent}
+
+    def planned(self) -> str:
+        if self.replicas is not None:
+            return ngettext("%(number)s worker", "%(number)s workers", self.replicas) % {
+                "number": self.replicas
+            }
+        if self.share_percent == 100:
+            return _("as many as stable")
+        return _("%(percent)s%% of stable's workers") % {"percent": self.share_percent}
+
+    def found(self, progress: StepProgress) -> str:
+        known = progress.known
+        if "wanted" not in known:
+            return ""
+        return _("%(ready)s of %(wanted)s ready") % {
+            "ready": known.get("ready", 0),
+            "wanted": known["wanted"],
+        }
+
+    def executor(self) -> "DeployExecutor":
+        return DeployExecutor(self)
+
+
+class DeployExecutor(Executor[Deploy]):
+    """Bring the candidate's workers up; a later deploy step of the plan changes how many there are."""
+
+    name = "deploy"
+    effect = Effect.ABSOLUTE
+
+    def __init__(self, spec: Deploy) -> None:
+        super().__init__(spec)
+        self._refusal = ""
+
+    def intent(self, row: Release) -> Mapping[str, Any]:
+        return {"deployment": row.candidate_deployment, "replicas": self._replicas(row)}
+
+    def act(self, row: Release, operation: Operation) -> None:
+        if row.is_warm:
+            return  # as many as served before; to have more of them would take as long as a cold start
+        service = row.service
+        try:
+            clusters.ensure_deployment(
+                name=row.candidate_deployment,
+                cluster=service.cluster,
+                team=service.team,
+                service=service.name,
+                version=row.version,
+                replicas=self._replicas(row),
+                slots=service.slots,
+                engine=service.engine,
+                device=service.device,
+                resources=service.resources,
+                settings=service.settings,
+                image=row.image or service.image,
+                op_key=f"release:{row.pk}",
+                actor=ACTOR,
+            )
+        except (CodeNotAllowed, SignatureNotTrusted, NoImageFits) as error:
+            self._refusal = str(error)
+            return
+        clusters.scale_deployment(
+            actor=ACTOR,
+            name=row.candidate_deployment,
+            replicas=self._replicas(row),
+            fence=operation.fence,
+            reason="The plan says so.",
+        )
+
+    def observe(self, row: Release, operation: Operation) -> DeploymentStatus | str:
+        return self._refusal or fleet.deployment_status(row.candidate_deployment)
+
+    def settle(self, row: Release, seen: DeploymentStatus | str, now: datetime) -> Outcome:
+        if isinstance(seen, str):
+            return halt(row, seen, kind=Halt.FAIL)
+        progress: dict[str, Any] = {"ready": seen.ready, "wanted": seen.wanted}
+        if seen.image_reason:
+            progress |= {"image": seen.image_reference, "image_reason": seen.image_reason}
+        if seen.state == DeploymentState.FAILING:
+            return halt(row, stored.DO_NOT_START % {"fault": seen.reason}, kind=Halt.FAIL)
+        if seen.ready >= seen.wanted:
+            took = self.elapsed(row, now).total_seconds()
+            return self.go_on(
+                row,
+                note=f"{seen.ready} {'worker' if seen.ready == 1 else 'workers'} ready after {took:.0f} s.",
+                detail=progress,
+            )
+        if self.elapsed(row, now) > timedelta(seconds=self.spec.ready_within_seconds):
+            sentence = stored.FEW_READY_SINCE if seen.reason else stored.FEW_READY
+            figures = {"ready": seen.ready, "wanted": seen.wanted, "seconds": self.spec.ready_within_seconds}
+            return halt(row, sentence % {**figures, "fault": seen.reason}, kind=Halt.FAIL)
+        return self.look_again(row, progress=progress, after=timedelta(seconds=0.5))
+
+    def _replicas(self, row: Release) -> int:
+        if self.spec.replicas is not None:
+            return self.spec.replicas
+        return math.ceil(row.service.replicas * (self.spec.share_percent or 100) / 100)
+
+
+def no_candidate(place: Place) -> Iterator[Fault]:
+    """The fault of a step that needs the candidate's workers, where no deploy step is before it."""
+    if place.last(Deploy) is None:
+        yield Fault(_("no candidate is running yet; put a deploy step before it"))

@@ -1,0 +1,82 @@
+"""Is the version what it claims to be?"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
+from pydantic import Field
+
+from common.pages import formats
+from common.reconcile import Outcome
+from models_registry.errors import CodeNotAllowed, SignatureNotTrusted
+from models_registry.exemptions import check_code, code_of, exemption_of
+from models_registry.models import Version
+from models_registry.states import VersionState
+from models_registry.vouching import check_signature
+from releases import stored
+from releases.models import Release
+from releases.plans.step import DAY, Fault, Place, StepSpec, whole
+from releases.progress import StepProgress
+from releases.reconcilers.base import Executor, halt
+from releases.states import Halt
+from releases.steps.deploy import Deploy
+
+
+class Scan(StepSpec):
+    label = gettext_noop("Scan")
+    icon = "shield-search"
+    about = gettext_noop("Refuse a version whose files are not what they claim to be, or may run code.")
+    order = 10
+
+    kind: Literal["scan"] = "scan"
+    timeout_seconds: Annotated[int, whole(least=10, most=DAY)] = Field(
+        default=600, title=gettext_noop("Timeout (s)")
+    )
+
+    def faults(self, place: Place) -> Iterator[Fault]:
+        if place.last(Deploy) is not None:
+            yield Fault(_("the version is already running; put the scan before the deploy step"))
+
+    def summary(self) -> str:
+        return _("scan the files")
+
+    def planned(self) -> str:
+        return _("files and formats")
+
+    def found(self, progress: StepProgress) -> str:
+        if not progress.is_over:
+            return ""
+        files = progress.release.version.file_count
+        return ngettext("%(number)s file", "%(number)s files", files) % {"number": formats.count(files)}
+
+    def executor(self) -> "ScanExecutor":
+        return ScanExecutor(self)
+
+
+class ScanExecutor(Executor[Scan]):
+    """The registry has looked at every file while importing; a release trusts only what is still so."""
+
+    name = "scan"
+
+    def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
+        version = row.version
+        if version.state != VersionState.READY:
+            return halt(row, stored.NOT_READY % {"version": version, "state": version.state}, kind=Halt.FAIL)
+        try:
+            check_code(version, at=now)
+            signature = check_signature(version)
+        except (CodeNotAllowed, SignatureNotTrusted) as error:
+            return halt(row, str(error), kind=Halt.FAIL)
+        note = f"{version.file_count} files, {_code_in_words(version, now)}. {signature}".rstrip()
+        return self.go_on(row, note=note, detail={"digest": version.digest})
+
+
+def _code_in_words(version: Version, now: datetime) -> str:
+    code = code_of(version)
+    if not code:
+        return "all of formats that run no code"
+    exemption = exemption_of(version, at=now)
+    by = f" by {exemption.given_by} until {exemption.until:%-d %B %Y}" if exemption else ""
+    return f"{len(code)} of them with code, exempted{by}"

@@ -1,0 +1,135 @@
+"""Do the candidate's workers answer?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, Literal
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
+from pydantic import Field
+
+from clusters import selectors as fleet
+from clusters.selectors import DeploymentStatus
+from clusters.states import DeploymentState
+from common.reconcile import Operation, Outcome
+from releases import smoke, stored
+from releases.models import Release
+from releases.plans.step import HOUR, Fault, Place, StepSpec, whole
+from releases.progress import StepProgress
+from releases.reconcilers.base import Executor, halt
+from releases.states import Halt
+from releases.steps.deploy import no_candidate
+
+LONGEST_ANSWER_SECONDS = 10.0
+"""One step of the kernel takes seconds: a worker that needs longer for 16 tokens is not fit for traffic."""
+
+
+class SmokeTest(StepSpec):
+    label = gettext_noop("Smoke test")
+    icon = "flame"
+    about = gettext_noop(
+        "Send real requests straight to the candidate; one failed request fails the release."
+    )
+    order = 30
+
+    kind: Literal["smoke_test"] = "smoke_test"
+    requests: Annotated[int, whole(least=1, most=1000)] = Field(default=5, title=gettext_noop("Requests"))
+    timeout_seconds: Annotated[int, whole(least=1, most=HOUR)] = Field(
+        default=60,
+        title=gettext_noop("Timeout (s)"),
+        description=gettext_noop("For all requests together."),
+    )
+    max_latency_ms: Annotated[int, whole(least=1, most=HOUR * 1000)] | None = Field(
+        default=None,
+        title=gettext_noop("Max latency (ms)"),
+        description=gettext_noop("A slower answer fails the test; null to accept any."),
+    )
+
+    def faults(self, place: Place) -> Iterator[Fault]:
+        yield from no_candidate(place)
+        if place.percent:
+            yield Fault(
+                _("the candidate already has real traffic; put the smoke test before the first weight")
+            )
+
+    def summary(self) -> str:
+        if self.max_latency_ms is None:
+            words = ngettext(
+                "smoke test: %(number)s request", "smoke test: %(number)s requests", self.requests
+            )
+        else:
+            words = ngettext(
+                "smoke test: %(number)s request under %(limit)s ms",
+                "smoke test: %(number)s requests under %(limit)s ms",
+                self.requests,
+            )
+        return words % {"number": f"{self.requests:,}", "limit": self.max_latency_ms}
+
+    def planned(self) -> str:
+        return ngettext("%(number)s request", "%(number)s requests", self.requests) % {
+            "number": self.requests
+        }
+
+    def found(self, progress: StepProgress) -> str:
+        good = sum(not probe["fault"] for probe in progress.known.get("probes", []))
+        return _("%(good)s of %(requests)s answered") % {"good": good, "requests": self.requests}
+
+    def executor(self) -> "SmokeTestExecutor":
+        return SmokeTestExecutor(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    status: DeploymentStatus
+    probe: smoke.Probe | None
+
+
+class SmokeTestExecutor(Executor[SmokeTest]):
+    """Real requests, one per look, to each worker in turn; the first bad answer ends the release."""
+
+    name = "smoke_test"
+
+    def lane(self, row: Release) -> str:
+        """It asks the cluster's workers itself."""
+        return row.service.cluster.own_lane
+
+    def observe(self, row: Release, operation: Operation) -> Asked:
+        status = fleet.deployment_status(row.candidate_deployment)
+        endpoints = fleet.endpoints(row.candidate_deployment).addresses
+        if not endpoints:
+            return Asked(status, None)
+        probes = row.progress.get("probes", [])
+        number = len(probes)
+        left_seconds = self.spec.timeout_seconds - sum(probe["milliseconds"] for probe in probes) / 1000
+        address, port = endpoints[number % len(endpoints)]
+        probe = smoke.prober.ask(
+            worker=f"{address}:{port}",
+            base_url=f"http://{address}:{port}",
+            prompt=smoke.PROMPTS[number % len(smoke.PROMPTS)],
+            version_label=str(row.version),
+            timeout_seconds=max(min(left_seconds, LONGEST_ANSWER_SECONDS), 0.1),
+        )
+        return Asked(status, probe)
+
+    def settle(self, row: Release, seen: Asked, now: datetime) -> Outcome:
+        if seen.status.state == DeploymentState.FAILING:
+            return halt(row, stored.DIED % {"fault": seen.status.reason}, kind=Halt.FAIL)
+        if seen.probe is None:
+            if self.elapsed(row, now) > timedelta(seconds=self.spec.timeout_seconds):
+                return halt(row, stored.NO_WORKER, kind=Halt.FAIL)
+            return self.look_again(row)
+        probes = [*row.progress.get("probes", []), seen.probe.as_json()]
+        limit = self.spec.max_latency_ms
+        fault = seen.probe.fault
+        if not fault and limit is not None and seen.probe.milliseconds > limit:
+            fault = f"answered in {seen.probe.milliseconds:.0f} ms, more than the {limit} ms allowed"
+        if fault:
+            figures = {"number": len(probes), "requests": self.spec.requests, "fault": fault}
+            reason = stored.SMOKE_TEST_FAILED % figures
+            return halt(row, reason, kind=Halt.FAIL, save={"progress": {"probes": probes}})
+        if len(probes) < self.spec.requests:
+            return self.look_again(row, progress={"probes": probes}, after=timedelta(0))
+        slowest = max(probe["milliseconds"] for probe in probes)
+        note = f"{len(probes)} real requests answered, the slowest in {slowest:.0f} ms."
+        return self.go_on(row, note=note, detail={"probes": probes})

@@ -1,0 +1,103 @@
+"""Give the candidate a share of the requests."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+from pydantic import Field
+
+from common.reconcile import Effect, Operation, Outcome
+from releases import selectors
+from releases.models import Release
+from releases.plans.step import Fault, Place, StepSpec, whole
+from releases.progress import StepProgress
+from releases.reconcilers.routing import split_traffic
+from releases.reconcilers.watching import Judged, Sight, WatchedExecutor, look
+from releases.steps.deploy import Deploy, no_candidate
+
+
+class Weight(StepSpec):
+    label = gettext_noop("Weight")
+    icon = "arrows-split"
+    about = gettext_noop(
+        "Give the candidate this percentage of the service's requests, and see that it gets them."
+    )
+    order = 40
+    start = {"percent": 50}
+
+    kind: Literal["weight"] = "weight"
+    percent: Annotated[int, whole(least=1, most=100)] = Field(title=gettext_noop("Percent"))
+
+    @property
+    def candidate_percent(self) -> int:
+        return self.percent
+
+    def faults(self, place: Place) -> Iterator[Fault]:
+        yield from no_candidate(place)
+        deploy = place.last(Deploy)
+        if deploy is not None and deploy.share_percent is not None and self.percent > deploy.share_percent:
+            few = _(
+                "%(percent)s %% of the traffic would meet %(share_percent)s %% of the workers; put a "
+                "deploy step with share_percent of at least %(percent)s before it"
+            )
+            yield Fault(few % {"percent": self.percent, "share_percent": deploy.share_percent}, "percent")
+        if self.percent <= place.percent:
+            falls = _("the weight is already %(weight_percent)s %%; weights only rise")
+            yield Fault(falls % {"weight_percent": place.percent}, "percent")
+
+    def name(self) -> str:
+        return f"{self.percent}%"
+
+    def summary(self) -> str:
+        return f"{self.percent} %"
+
+    def spoken(self) -> str:
+        return _("weight %(percent)s %%") % {"percent": self.percent}
+
+    def planned(self) -> str:
+        return _("of the traffic")
+
+    def found(self, progress: StepProgress) -> str:
+        """The split as last measured at this weight, in whichever step that was: a hold or an analysis."""
+        release, plan, rows, first = progress.release, progress.plan, progress.rows, progress.index
+        later = (i for i in range(first + 1, len(rows)) if plan.steps[i].candidate_percent is not None)
+        last = min(later, default=len(rows)) - 1
+        is_here = first <= release.step_index <= last
+        measures = [row.detail for row in rows[first : last + 1]]
+        if is_here:
+            measures.append(release.progress)
+        for measure in reversed(measures):
+            observed = measure.get("observed_percent")
+            if observed is not None and selectors.is_measured_at(measure, self.percent):
+                return _("%(percent)s%% observed") % {"percent": f"{observed:.1f}"}
+        return _("not measured yet") if release.in_motion and is_here else _("no requests to measure")
+
+    def consequences(self, release: Release) -> tuple[str, ...]:
+        words = {"percent": self.percent, "version": release.version}
+        return (_("%(percent)s%% of the traffic goes to %(version)s.") % words,)
+
+    def executor(self) -> "WeightExecutor":
+        return WeightExecutor(self)
+
+
+class WeightExecutor(WatchedExecutor[Weight]):
+    name = "weight"
+    effect = Effect.ABSOLUTE
+
+    def intent(self, row: Release) -> Mapping[str, Any]:
+        return {"route": row.service.name, "candidate_percent": self.spec.percent}
+
+    def act(self, row: Release, operation: Operation) -> None:
+        # Read just before the change, so that no stretch that is judged spans two weights.
+        self._before = look(row, operation.at, is_fresh=True)
+        split_traffic(row, operation, candidate_percent=self.spec.percent)
+
+    def observe(self, row: Release, operation: Operation) -> Sight:
+        return self._before
+
+    def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
+        save = {"candidate_percent": self.spec.percent}
+        note = f"The gateway sends {self.spec.percent} % to {row.version}."
+        return self.go_on(row, note=note, save=save, keeps_split=False)
