@@ -51,6 +51,7 @@ UNSHOWN = (
     "releases/onward.py",
     "releases/reconcilers/",
     "releases/smoke.py",
+    "releases/steps/",
 )
 NOT_YET: tuple[str, ...] = ()
 """Beginnings of paths whose strings are not all marked yet."""
