@@ -4,7 +4,7 @@ import json
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -284,6 +284,7 @@ def test_the_direct_plan_gives_no_traffic_before_its_smoke_test_and_none_by_weig
     assert [step.kind for step in DIRECT.steps] == ["scan", "deploy", "smoke_test", "promote"]
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
