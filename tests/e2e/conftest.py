@@ -8,23 +8,25 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 from safetensors.numpy import save_file
 
 from controlplane.environment import PROJECT
 from slipway.client import Client, Document, Refused, at
-from tests.patience import eventually
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.postgres import database_of_its_own
 from tests.stack.conftest import RunningStack
 
 MODEL = "parrot"
 SERVICE = "talk"
+expect.set_options(timeout=2_000 * PATIENCE_SECONDS)
 
 SWIFT: dict[str, Any] = {
     "description": "As canary-quick, in seconds.",
@@ -107,7 +109,7 @@ class Scene:
         source = write_version(self.stack.home.path / "imports" / MODEL / name, **how)
         version = self.admin.create(at("models", MODEL, "versions"), {"source": str(source), "version": name})
         address = at("models", MODEL, "versions", version["name"])
-        eventually(lambda: self.admin.get(address)["state"] != "importing", seconds=30)
+        eventually(lambda: self.admin.get(address)["state"] != "importing")
         version = self.admin.get(address)
         assert version["state"] == "ready", version
         return version
@@ -116,7 +118,7 @@ class Scene:
         wish = {"service": SERVICE, "version": version, "reason": "better"}
         return self.ci.create(at("releases"), wish | body)
 
-    def wait_for(self, release: Document, *states: str, seconds: float = 120) -> Document:
+    def wait_for(self, release: Document, *states: str, seconds: float = 240) -> Document:
         address = at("releases", release["id"])
         deadline = time.monotonic() + seconds
         while (seen := self.admin.get(address))["state"] not in states:
@@ -148,22 +150,15 @@ class Scene:
     def ask(self, *, release: str = "") -> httpx2.Response:
         headers = {"x-release": release} if release else {}
         body = {"model": MODEL, "prompt": "hello", "max_tokens": 4}
-        return httpx2.post(f"{self.gateway}/{SERVICE}/v1/completions", json=body, headers=headers, timeout=20)
+        return httpx2.post(f"{self.gateway}/{SERVICE}/v1/completions", json=body, headers=headers, timeout=60)
 
 
-@pytest.fixture(scope="module")
-def database_url() -> str:
-    """That of the stack; empty: SQLite."""
-    return database_of_its_own()
-
-
-@pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> Iterator[Scene]:
-    """Two versions, the first serving with two workers."""
-    home = tmp_path_factory.mktemp("e2e") / "home"
+@contextmanager
+def running_scene(home: Path, *, database_url: str) -> Iterator[Scene]:
+    """Three versions, the first serving with two workers. `database_url` empty: SQLite."""
     stack = RunningStack(home, "controlplane.embedded", database_url=database_url)
     try:
-        stack.wait_until_ready(seconds=180)
+        stack.wait_until_ready(seconds=300)
         scene = Scene(stack)
         scene.admin.create(at("models"), {"name": MODEL, "task": "text-generation"})
         for number in (1, 2, 3):
@@ -180,6 +175,14 @@ def scene(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> Iterat
         stack.stop()
 
 
+@pytest.fixture(scope="package")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """The one of all files that leave it as they find it: nothing in motion. What serves, they ask."""
+    home = tmp_path_factory.mktemp("e2e") / "home"
+    with running_scene(home, database_url=database_of_its_own()) as scene:
+        yield scene
+
+
 @pytest.fixture(autouse=True)
 def nothing_in_motion(scene: Scene) -> Iterator[None]:
     """A test that failed half-way must not take the others with it."""
@@ -188,7 +191,7 @@ def nothing_in_motion(scene: Scene) -> Iterator[None]:
     if release is not None:
         with suppress(Refused):
             scene.admin.post(at("releases", release, "abort"), {"reason": "the test is over"})
-        eventually(lambda: scene.admin.get(at("services", SERVICE))["release_in_motion"] is None, seconds=60)
+        eventually(lambda: scene.admin.get(at("services", SERVICE))["release_in_motion"] is None, seconds=120)
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from slipway.client import at
 from tests.console.server import CHROMIUM_FLAGS, chromium
 from tests.e2e.conftest import MODEL, SERVICE, Scene, Traffic
-from tests.patience import eventually
+from tests.patience import PATIENCE_SECONDS, eventually
 
-pytestmark = [pytest.mark.stack, pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.stack, pytest.mark.browser, pytest.mark.timeout(900)]
 
 SIZES = ((1280, 800), (390, 844))
 """A laptop and a phone, in CSS pixels."""
@@ -49,7 +49,7 @@ def page(scene: Scene, browser: Browser) -> Iterator[Page]:
     """Signed in as the administrator. What the browser's console complains of fails the test."""
     complaints: list[str] = []
     page = browser.new_page(viewport={"width": 1280, "height": 800})
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(PATIENCE_SECONDS * 1000)
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(f"{scene.url}/")
@@ -96,7 +96,7 @@ def test_a_release_is_started_paused_resumed_and_rejected_on_one_page_that_never
     page.get_by_role("button", name="Resume", exact=True).click()
     page.locator("dialog[open] button[type=submit]").click()
 
-    expect(state).to_have_text("Waiting for approval", timeout=40_000)
+    expect(state).to_have_text("Waiting for approval")
     expect(page.locator("[data-live='candidate.rate']")).to_contain_text("req/s")
     expect(page.locator("#rate .legend-entry", has_text="candidate")).to_contain_text("req/s")
     expect(
@@ -108,7 +108,7 @@ def test_a_release_is_started_paused_resumed_and_rejected_on_one_page_that_never
     expect(dialog).to_be_visible()  # without a reason it asks for one
     dialog.locator("textarea[name=reason]").fill("It speaks in riddles.")
     dialog.locator("button[type=submit]").click()
-    expect(state).to_have_text("Rejected", timeout=40_000)
+    expect(state).to_have_text("Rejected")
     expect(page.locator("#decision")).to_contain_text("It speaks in riddles.")
     expect(page.get_by_label("Traffic over time")).to_be_visible()
 
@@ -123,7 +123,7 @@ def test_a_promoted_release_is_rolled_back_from_the_services_history(
     page.goto(f"{scene.url}/services/{SERVICE}/")
     charts = page.locator("#service-charts")
     expect(charts.get_by_text("candidate")).to_have_count(0)
-    release = scene.wait_for(scene.release("v2", plan=brief), "waiting_approval", seconds=120)
+    release = scene.wait_for(scene.release("v2", plan=brief), "waiting_approval")
     expect(charts.locator(".legend-entry", has_text="candidate").first).to_be_visible()
     scene.admin.post(at("releases", release["id"], "approve"), {"reason": "soon taken back"})
     scene.wait_for(release, "promoted")
@@ -137,10 +137,10 @@ def test_a_promoted_release_is_rolled_back_from_the_services_history(
     dialog.locator("button[type=submit]").click()
 
     expect(page.get_by_text(f"Rolls back #{release['id']}")).to_be_visible()
-    expect(page.locator("#release-state")).to_have_text("Promoted", timeout=40_000)
+    expect(page.locator("#release-state")).to_have_text("Promoted")
     assert scene.admin.get(at("services", SERVICE))["stable"] == f"{MODEL}:v1"
     traffic.latest.clear()
-    eventually(lambda: set(traffic.latest) == {f"{MODEL}:v1"}, seconds=10)
+    eventually(lambda: set(traffic.latest) == {f"{MODEL}:v1"})
     assert traffic.failures == []
 
 
@@ -215,7 +215,7 @@ def test_a_mistake_in_a_plan_is_told_while_one_types_and_keeps_it_from_being_sav
 def test_every_page_fits_a_laptop_and_a_phone_and_hears_the_shortcuts(
     scene: Scene, page: Page, brief: str
 ) -> None:
-    release = scene.wait_for(scene.release("v3", plan=brief), "waiting_approval", seconds=120)
+    release = scene.wait_for(scene.release("v3", plan=brief), "waiting_approval")
     waiting, seen, kinds, too_wide, deaf = ["/"], {"/"}, set[str](), list[str](), list[str]()
     while waiting:
         path = waiting.pop(0)

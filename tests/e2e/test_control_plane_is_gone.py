@@ -3,18 +3,26 @@
 import os
 import signal
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from controlplane.embedded import running
 from slipway.client import at
-from tests.e2e.conftest import MODEL, Scene, Traffic
+from tests.e2e.conftest import MODEL, Scene, Traffic, running_scene
 from tests.patience import eventually
+from tests.postgres import database_of_its_own
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(600)]
 
 AWAY_SECONDS = 30
 """Longer than any lease, any health check and the time after which a worker counts as lost."""
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with running_scene(tmp_path_factory.mktemp("e2e") / "home", database_url=database_of_its_own()) as scene:
+        yield scene
 
 
 def test_a_release_goes_on_after_the_control_plane_was_gone_and_after_it_was_replaced(

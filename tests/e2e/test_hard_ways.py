@@ -7,19 +7,22 @@ import psutil
 import pytest
 
 from slipway.client import at
-from tests.e2e.conftest import MODEL, SERVICE, SWIFT, Scene, Traffic
+from tests.e2e.conftest import MODEL, SERVICE, SWIFT, Scene, Traffic, running_scene
 from tests.patience import eventually
 from tests.postgres import PostgresServer
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
-def database_url() -> Iterator[str]:
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """Statements, locks and isolation are others here than on SQLite, where test_main_path.py runs."""
     server = PostgresServer()
-    yield server.url
-    server.stop()
+    try:
+        with running_scene(tmp_path_factory.mktemp("e2e") / "home", database_url=server.url) as scene:
+            yield scene
+    finally:
+        server.stop()
 
 
 def test_a_bad_version_is_rolled_back_by_the_judge_alone(scene: Scene, traffic: Traffic) -> None:
@@ -83,10 +86,10 @@ def test_killing_workers_with_9_changes_nothing_in_the_end(
                             process.kill()
         return str(seen["state"])
 
-    eventually(lambda: state() in ("waiting_approval", "failed", "rolled_back", "stuck"), seconds=150)
+    eventually(lambda: state() in ("waiting_approval", "failed", "rolled_back", "stuck"), seconds=300)
     assert state() == "waiting_approval"
     scene.admin.post(at("releases", release["id"], "approve"), {"reason": "still here"})
-    eventually(lambda: state() in ("promoted", "failed", "rolled_back", "stuck"), seconds=150)
+    eventually(lambda: state() in ("promoted", "failed", "rolled_back", "stuck"), seconds=300)
     assert state() == "promoted"
     assert {"hold", "approval"} <= killed
     assert traffic.failures == []
