@@ -12,7 +12,7 @@ from accounts import services
 from common.models import AuditRecord
 from tests.cast import PASSWORD, SYSTEM, person
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 LOGIN = "/accounts/login/"
 
 

@@ -13,7 +13,7 @@ from common.models import AuditRecord
 from tests.accounts.identity_provider import IdentityProvider
 from tests.cast import PASSWORD, person
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 START = "/accounts/oidc/sso/login/"
 
 

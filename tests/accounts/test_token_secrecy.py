@@ -15,7 +15,7 @@ from common.logs import RedactingFormatter, redacted
 from tests.accounts.rights_matrix import ROUTES, Scene
 from tests.cast import PASSWORD, Api, person
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("import_root")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("import_root"), pytest.mark.any_database]
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from tests import cast
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die, run_until_rest, worker
 from tests.models_registry.conftest import Library, do_here
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 SYSTEM = Actor.system("test")
 DAY = 86_400

@@ -19,6 +19,8 @@ from models_registry.models import CodeExemption, Model, Version
 from tests import cast
 from tests.models_registry import builders as b
 
+pytestmark = pytest.mark.any_database
+
 CODE = b"import torch\n\n\nclass Tiny(torch.nn.Module): ...\n"
 SOON = timedelta(days=30)
 

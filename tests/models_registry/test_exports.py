@@ -18,7 +18,7 @@ from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
 from tests.models_registry import builders as b
 from tests.models_registry.outward import REPO, bo, outward
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 __all__ = ["bo", "outward"]
 
 FILES = b.model_files()

@@ -10,7 +10,7 @@ from models_registry.models import HubSync, Version
 from tests.models_registry import builders as b
 from tests.models_registry.conftest import REPO
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 PARTS = 8
 PART_BYTES = len(b.weights(50_000))

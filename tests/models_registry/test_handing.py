@@ -12,7 +12,7 @@ from tests.models_registry import builders as b
 from tests.models_registry.other_slipway import PART_BYTES, other_slipway
 from tests.models_registry.outward import Outward, bo, outward
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 __all__ = ["bo", "outward"]
 
 FILES = b.model_files()

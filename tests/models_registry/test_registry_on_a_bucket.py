@@ -22,7 +22,7 @@ from tests.models_registry.conftest import Library
 from tests.models_registry.test_checking import checked, weights_of
 from tests.patience import eventually
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 @pytest.fixture

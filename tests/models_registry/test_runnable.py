@@ -21,7 +21,7 @@ from models_registry.models import CodeExemption, Version
 from tests import cast
 from tests.models_registry import builders as b
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_database]
 
 
 class Harmful:

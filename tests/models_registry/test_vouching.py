@@ -24,7 +24,7 @@ from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, die, dies
 from tests.models_registry import builders as b
 from tests.models_registry.test_signing import manifest_in, new_key, pem_of, written
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from releases.states import ReleaseState as S
 from tests.cast import SYSTEM
 from tests.releases.world import SWIFT, Scene
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 MINUTES = 10
 

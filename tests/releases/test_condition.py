@@ -17,6 +17,8 @@ from releases.condition import Condition, Observed, Workers, condition_of
 from tests.cast import api, person
 from tests.releases.world import Scene
 
+pytestmark = pytest.mark.any_database
+
 
 def observed(**fields: Any) -> Observed:
     return Observed(**({"has_stable": True, "is_releasing": False, "workers": Workers(2, 2)} | fields))

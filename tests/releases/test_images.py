@@ -13,7 +13,7 @@ from tests.cast import SYSTEM, team
 from tests.images.builders import image
 from tests.releases.world import Scene
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 S = ReleaseState
 

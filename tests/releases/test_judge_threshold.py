@@ -21,6 +21,8 @@ from tests.gateway.counting import histogram_of
 from tests.releases.test_traffic import counts
 from tests.releases.world import SWIFT, Scene
 
+pytestmark = pytest.mark.any_database
+
 
 def stretch(p95_ms: float, *, requests: int = 300, errors: int = 0) -> Stretch:
     """Answers of which one in twenty took longer than `p95_ms`."""

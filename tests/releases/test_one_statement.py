@@ -14,7 +14,7 @@ from releases.states import ReleaseState as S
 from tests.releases.test_pages import as_person, page_of, text_of
 from tests.releases.world import SWIFT, Scene
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from releases.models import Release
 from releases.plans.builtin import builtin_plans
 from tests.releases.world import Scene
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 @pytest.fixture

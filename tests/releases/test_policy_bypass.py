@@ -32,7 +32,7 @@ from tests.cast import SYSTEM, Api, api, token_of
 from tests.releases.test_pages import as_person, text_of
 from tests.releases.world import SWIFT, Scene
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 HASTY: dict[str, Any] = {"steps": [{"kind": "deploy", "replicas": 1}, {"kind": "promote"}]}
 

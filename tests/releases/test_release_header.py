@@ -15,7 +15,7 @@ from tests.releases.test_pages import as_person, text_of
 from tests.releases.test_policy_bypass import user_of
 from tests.releases.world import Scene
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 @pytest.fixture

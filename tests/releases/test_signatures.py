@@ -10,7 +10,7 @@ from releases.states import ReleaseState
 from tests.cast import SYSTEM
 from tests.releases.world import SWIFT, Scene
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 @pytest.fixture

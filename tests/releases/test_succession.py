@@ -14,7 +14,7 @@ from tests.cast import api, person
 from tests.releases.test_pages import as_person, queries_of, text_of
 from tests.releases.world import Scene
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 @pytest.fixture
