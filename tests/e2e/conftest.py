@@ -143,9 +143,12 @@ class Scene:
             check=False,
         )
 
-    def workers_of(self, deployment: str) -> list[str]:
-        """What really runs, whoever says what."""
-        return [line for line in self.stack.left_over() if f"--deployment {deployment}" in line]
+    def workers(self) -> Counter[str]:
+        """How many really run for each deployment, whoever says what."""
+        words = (word for line in self.stack.left_over() for word in line.split())
+        return Counter(
+            word.removeprefix("--deployment=") for word in words if word.startswith("--deployment=")
+        )
 
     def ask(self, *, release: str = "") -> httpx2.Response:
         headers = {"x-release": release} if release else {}

@@ -59,9 +59,7 @@ def test_a_pipeline_releases_waits_for_a_person_and_sees_the_end(scene: Scene, t
     traffic.answers.clear()
     eventually(lambda: traffic.answers.total() > 50)
     assert set(traffic.answers) == {candidate}
-    ours = f"{SERVICE}-r{release['id']}"
-    eventually(lambda: scene.workers_of(f"{SERVICE}-r") == scene.workers_of(ours))
-    assert len(scene.workers_of(ours)) == 2
+    eventually(lambda: scene.workers() == {f"{SERVICE}-r{release['id']}": 2})
     assert traffic.failures == []
 
 
@@ -76,7 +74,8 @@ def test_an_abort_returns_every_request_to_stable(scene: Scene, traffic: Traffic
     eventually(lambda: answering() == {stable})
     ended = scene.wait_for(release, "aborted")
     assert ended["outcome"] == "changed my mind"
-    eventually(lambda: scene.workers_of(f"{SERVICE}-r{release['id']}") == [])
+    eventually(lambda: list(scene.workers().values()) == [2])
+    assert f"{SERVICE}-r{release['id']}" not in scene.workers()
     assert traffic.failures == []
 
 
