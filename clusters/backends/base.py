@@ -347,7 +347,10 @@ class Health:
 
 
 class ClusterBackend(Protocol):
-    """Every method answers within seconds, waits for no worker, and raises ClusterUnreachable."""
+    """Every method answers within seconds, waits for no worker, and raises ClusterUnreachable.
+
+    What may be done to its machines is `backends.node_operations`.
+    """
 
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
         """Make the deployment be `spec`: missing workers start, surplus and outdated ones drain and end.

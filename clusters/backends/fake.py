@@ -1,13 +1,15 @@
 """A cluster in memory: keeps the contract of `base.py` and does what a test tells it."""
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import count
 
 from clusters.backends.base import (
+    CannotRun,
     ClusterConfig,
     ClusterUnreachable,
     Condition,
+    Cordon,
     DeploymentSpec,
     Fence,
     Health,
@@ -17,9 +19,11 @@ from clusters.backends.base import (
     ObservedState,
     ObservedWorker,
     StaleFence,
+    Taint,
     UnknownWorker,
     UnreadNode,
 )
+from clusters.backends.node_operations import Eviction, Order, SomebodyElses, UnknownNode
 
 NODE = ObservedNode(
     uid="fake-node-uid",
@@ -58,6 +62,7 @@ class FakeCluster:
         self._deployments: dict[str, _Deployment] = {}
         self._workers: dict[str, ObservedWorker] = {}
         self._logs: dict[str, list[str]] = {}
+        self.node_operations = FakeNodeOperations(self)
 
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
         self._answer()
@@ -68,9 +73,11 @@ class FakeCluster:
         for worker in self._of(spec.name):
             if outdated or worker.name not in wanted:
                 del self._workers[worker.name]
-        for name in wanted:
-            if name not in self._workers:
-                self._start(spec, name)
+        missing = [name for name in wanted if name not in self._workers]
+        if missing and self.node_operations.cordoned.get(NODE.uid):
+            raise CannotRun("The only machine is cordoned.")
+        for name in missing:
+            self._start(spec, name)
 
     def remove(self, deployment: str, *, fence: Fence) -> None:
         self._answer()
@@ -93,7 +100,10 @@ class FakeCluster:
 
     def nodes(self) -> tuple[ObservedNode | UnreadNode, ...]:
         self._answer()
-        return (NODE,)
+        done = self.node_operations
+        boot = f"boot-{done.reboots}" if done.reboots else NODE.boot_id
+        taints = tuple(sorted(done.taints))
+        return (replace(NODE, cordon=done.cordoned.get(NODE.uid), taints=taints, boot_id=boot),)
 
     def health(self) -> Health:
         return Health(self.reachable, "The fake answers." if self.reachable else "The fake is out of reach.")
@@ -149,6 +159,62 @@ class FakeCluster:
             reason=failure or "",
         )
         self._logs[name] = [f"{name} started", *([failure] if failure else [])]
+
+
+class FakeNodeOperations:
+    """A NodeOperations; `budgets` are those of deployments that let no worker go, with the reason."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self.cordoned: dict[str, Cordon] = {}
+        self.taints: set[Taint] = set()
+        self.budgets: dict[str, str] = {}
+        self.reboots = 0
+        self._rebooted_by: set[str] = set()
+        self._fence = Fence(0, 0)
+        self._cluster = cluster
+
+    def cordon(self, node: str, order: Order) -> None:
+        self._guard(node, order)
+        held = self.cordoned.get(node)
+        if held is not None and held.by != order.by:
+            raise SomebodyElses(f"{held.by} has cordoned {node} already.")
+        self.cordoned[node] = held or Cordon(order.by, order.reason, datetime.now(UTC))
+
+    def uncordon(self, node: str, order: Order) -> None:
+        self._guard(node, order)
+        held = self.cordoned.get(node)
+        if held is not None and held.by != order.by:
+            raise SomebodyElses(f"{held.by} has cordoned {node}.")
+        self.cordoned.pop(node, None)
+
+    def taint(self, node: str, taint: Taint, order: Order) -> None:
+        self.untaint(node, taint, order)
+        self.taints.add(taint)
+
+    def untaint(self, node: str, taint: Taint, order: Order) -> None:
+        self._guard(node, order)
+        self.taints = {one for one in self.taints if (one.key, one.effect) != (taint.key, taint.effect)}
+
+    def evict(self, worker: str, order: Order) -> Eviction:
+        self._guard(NODE.uid, order)
+        if blocked_by := self.budgets.get(worker.rpartition("-")[0]):
+            return Eviction(False, blocked_by, timedelta(seconds=10))
+        self._cluster._workers.pop(worker, None)
+        return Eviction(True)
+
+    def reboot(self, node: str, order: Order) -> None:
+        self._guard(node, order)
+        if order.op_key not in self._rebooted_by:
+            self._rebooted_by.add(order.op_key)
+            self.reboots += 1
+
+    def _guard(self, node: str, order: Order) -> None:
+        self._cluster._answer()
+        if node != NODE.uid:
+            raise UnknownNode(f"The fake has no machine {node}.")
+        if order.fence < self._fence:
+            raise StaleFence(f"{node} was changed by {self._fence}, which is later than {order.fence}.")
+        self._fence = order.fence
 
 
 _worlds: dict[str, FakeCluster] = {}

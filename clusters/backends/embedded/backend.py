@@ -24,6 +24,7 @@ from clusters.backends.base import (
 from clusters.backends.embedded.asking import Answer, ask_all
 from clusters.backends.embedded.desired import DesiredDeployment, DesiredStore, WorkerSlot
 from clusters.backends.embedded.machine import gpus, machine_name, port_is_free, this_machine
+from clusters.backends.embedded.node_operations import EmbeddedNodeOperations, MarksFile
 from clusters.backends.embedded.placing import check_placement
 from clusters.backends.supervisor_rpc import (
     ALIVE,
@@ -82,6 +83,8 @@ class EmbeddedCluster:
         self._directory = directory
         self._secrets_dir = secrets_dir or run_dir
         self._bring_files = bring_files
+        self._marks = MarksFile(run_dir / "node.json")
+        self.node_operations = EmbeddedNodeOperations(self._marks, self._desired, self._supervisor)
         self._argv = argv
 
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
@@ -174,7 +177,8 @@ class EmbeddedCluster:
         return "\n".join(text.splitlines()[-lines:])
 
     def nodes(self) -> tuple[ObservedNode, ...]:
-        return (this_machine(),)
+        marks = self._marks.read()
+        return (replace(this_machine(), cordon=marks.cordon, taints=marks.taints),)
 
     def health(self) -> Health:
         try:
@@ -305,6 +309,8 @@ class EmbeddedCluster:
             for name in _workers_of(desired.spec.name, processes):
                 if name not in programs:
                     self._supervisor.remove(name)
+            if missing and (closed := self._marks.read().why_closed_to(desired.spec)):
+                raise CannotRun(closed)
             if missing:
                 self._supervisor.add(missing)
         except SupervisorFault as fault:

@@ -1,0 +1,140 @@
+"""What may be done to this machine: who placed what on it lies in a file, which outlives every process."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from clusters.backends.base import (
+    ClusterUnreachable,
+    Cordon,
+    DeploymentSpec,
+    Fence,
+    StaleFence,
+    Taint,
+    TaintEffect,
+)
+from clusters.backends.embedded.desired import DesiredStore
+from clusters.backends.embedded.machine import machine_id
+from clusters.backends.node_operations import Eviction, NotPossible, Order, SomebodyElses, UnknownNode
+from clusters.backends.supervisor_rpc import Supervisor, SupervisorFault, SupervisorUnreachable
+from common import files
+
+NOBODY = Fence(0, 0)
+KEEPS_OFF = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What Slipway has placed on this machine."""
+
+    fence: Fence = NOBODY
+    cordon: Cordon | None = None
+    taints: tuple[Taint, ...] = ()
+
+    def why_closed_to(self, spec: DeploymentSpec) -> str:
+        """Why no new worker of the deployment is placed here; empty when it may be."""
+        if self.cordon:
+            reason = f": {self.cordon.reason.rstrip('.')}" if self.cordon.reason else ""
+            return f"This machine was cordoned by {self.cordon.by}{reason}. It gets no new workers."
+        for taint in self.taints:
+            tolerated = any(one.covers(taint) for one in spec.placement.tolerations)
+            if taint.effect in KEEPS_OFF and not tolerated:
+                return f"This machine has the taint {taint.key}, which {spec.name} does not tolerate."
+        return ""
+
+
+class MarksFile:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> Marks:
+        try:
+            document = json.loads(self._path.read_bytes())
+        except FileNotFoundError:
+            return Marks()
+        held = document["cordon"]
+        cordon = Cordon(held["by"], held["reason"], datetime.fromisoformat(held["since"])) if held else None
+        return Marks(
+            Fence(*document["fence"]),
+            cordon,
+            tuple(Taint(one["key"], TaintEffect(one["effect"]), one["value"]) for one in document["taints"]),
+        )
+
+    def write(self, marks: Marks) -> None:
+        document: dict[str, Any] = asdict(marks)
+        if marks.cordon and marks.cordon.since:
+            document["cordon"]["since"] = marks.cordon.since.isoformat()
+        files.replace(self._path, json.dumps(document).encode())
+
+
+class EmbeddedNodeOperations:
+    """A NodeOperations for the one machine that there is."""
+
+    def __init__(self, marks: MarksFile, desired: DesiredStore, supervisor: Supervisor) -> None:
+        self._marks = marks
+        self._desired = desired
+        self._supervisor = supervisor
+
+    def cordon(self, node: str, order: Order) -> None:
+        def change(marks: Marks) -> Marks:
+            if marks.cordon and marks.cordon.by != order.by:
+                raise SomebodyElses(f"{marks.cordon.by} has cordoned this machine already.")
+            cordon = marks.cordon or Cordon(order.by, order.reason, datetime.now(UTC))
+            return replace(marks, cordon=cordon)
+
+        self._change(node, order, change)
+
+    def uncordon(self, node: str, order: Order) -> None:
+        def change(marks: Marks) -> Marks:
+            if marks.cordon and marks.cordon.by != order.by:
+                raise SomebodyElses(f"{marks.cordon.by} has cordoned this machine: it is theirs to uncordon.")
+            return replace(marks, cordon=None)
+
+        self._change(node, order, change)
+
+    def taint(self, node: str, taint: Taint, order: Order) -> None:
+        self._change(
+            node, order, lambda marks: replace(marks, taints=tuple(sorted((*_without(marks, taint), taint))))
+        )
+
+    def untaint(self, node: str, taint: Taint, order: Order) -> None:
+        self._change(node, order, lambda marks: replace(marks, taints=_without(marks, taint)))
+
+    def evict(self, worker: str, order: Order) -> Eviction:
+        self._change(machine_id(), order, lambda marks: marks)
+        deployment = worker.rpartition("-")[0]
+        with self._desired.lock():
+            # A program that is no worker, the gateway say, is no business of ours.
+            if deployment and self._desired.load(deployment):
+                try:
+                    self._supervisor.remove(worker)
+                except (SupervisorFault, SupervisorUnreachable) as error:
+                    raise ClusterUnreachable(str(error)) from None
+        return Eviction(is_accepted=True)
+
+    def reboot(self, node: str, order: Order) -> None:
+        _known(node)
+        raise NotPossible(
+            "Slipway runs on this machine itself and would end with it: restart it by hand. Its workers "
+            "come back with it."
+        )
+
+    def _change(self, node: str, order: Order, change: Callable[[Marks], Marks]) -> None:
+        _known(node)
+        with self._desired.lock():
+            marks = self._marks.read()
+            if order.fence < marks.fence:
+                raise StaleFence(f"This machine was set by {marks.fence}, which is later than {order.fence}.")
+            self._marks.write(replace(change(marks), fence=order.fence))
+
+
+def _without(marks: Marks, taint: Taint) -> tuple[Taint, ...]:
+    return tuple(one for one in marks.taints if (one.key, one.effect) != (taint.key, taint.effect))
+
+
+def _known(node: str) -> None:
+    if node != machine_id():
+        raise UnknownNode(f"This cluster has one machine, and its uid is not {node}.")

@@ -1,0 +1,73 @@
+"""What may be done to a machine of a cluster, whoever asks for it: the health of its GPUs, a person."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from clusters.backends.base import BackendError, Fence, Taint
+
+
+class UnknownNode(BackendError):
+    """The cluster has no machine of this uid."""
+
+
+class NotPossible(BackendError):
+    """This cluster cannot do that to a machine; the message says why, and what to do instead."""
+
+
+class SomebodyElses(BackendError):
+    """A person, or another part, did it: what they did is theirs to take back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """On whose behalf something is done. One `op_key` is one operation, however often it is ordered.
+
+    The machine remembers the highest `fence` that came: whoever has a lower one is refused with StaleFence.
+    """
+
+    op_key: str
+    fence: Fence
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """What came of the wish that a worker leaves its machine.
+
+    `is_accepted`: it drains, or is gone already. Otherwise a budget of what it serves forbids it at the
+    moment (429 in Kubernetes): ask again after `retry_after`; nothing else may end it meanwhile.
+    """
+
+    is_accepted: bool
+    blocked_by: str = ""
+    retry_after: timedelta | None = None
+
+
+class NodeOperations(Protocol):
+    """Machines are named by their uid. Every method answers within seconds and can be repeated.
+
+    Raises ClusterUnreachable, UnknownNode, StaleFence, and NotPossible where the cluster has no such thing.
+    """
+
+    def cordon(self, node: str, order: Order) -> None:
+        """No new worker is placed there; those that run stay. `nodes()` shows by whom and why.
+
+        Raises SomebodyElses when another one has cordoned it: it is cordoned, and stays theirs.
+        """
+
+    def uncordon(self, node: str, order: Order) -> None:
+        """Raises SomebodyElses when the cordon is not of `order.by`; none at all is no error."""
+
+    def taint(self, node: str, taint: Taint, order: Order) -> None:
+        """Workers that do not tolerate it keep off; one of the same key and effect is replaced."""
+
+    def untaint(self, node: str, taint: Taint, order: Order) -> None:
+        """Gone already is no error."""
+
+    def evict(self, worker: str, order: Order) -> Eviction:
+        """Let the worker of this id drain and leave; no cordoned machine takes it back."""
+
+    def reboot(self, node: str, order: Order) -> None:
+        """Irreversible: begun at most once for an `op_key`. Another `boot_id` shows that it has happened."""

@@ -1,0 +1,141 @@
+"""What may be done to a machine, whatever the cluster: on a real supervisord, and with the fake."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from clusters.backends.base import CannotRun, Fence, ObservedNode, StaleFence, Taint, TaintEffect
+from clusters.backends.node_operations import NodeOperations, NotPossible, Order, SomebodyElses, UnknownNode
+from tests.contracts.cluster_rigs import EmbeddedRig, FakeRig, ready, wish
+from tests.patience import eventually
+
+pytestmark = [pytest.mark.stack]
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRig]:
+    rig = EmbeddedRig(tmp_path_factory.mktemp("cluster") / "home")
+    try:
+        yield rig
+    finally:
+        rig.stop()
+
+
+@pytest.fixture(params=["fake", "embedded"])
+def rig(request: pytest.FixtureRequest) -> Iterator[Any]:
+    rig = FakeRig() if request.param == "fake" else request.getfixturevalue("embedded")
+    yield rig
+    marks = node_of(rig).cordon
+    if marks:
+        rig.cluster.node_operations.uncordon(node_of(rig).uid, order(by=marks.by))
+
+
+turns = iter(range(1, 10_000))
+
+
+def order(*, by: str = "ada", turn: int | None = None, op_key: str = "op") -> Order:
+    return Order(op_key, Fence(1, next(turns) if turn is None else turn), by, "GPU 0 is to be replaced.")
+
+
+def node_of(rig: Any) -> ObservedNode:
+    (node,) = rig.cluster.nodes()
+    assert isinstance(node, ObservedNode)
+    return node
+
+
+def test_a_cordoned_machine_keeps_its_workers_and_gets_no_new_ones(rig: Any) -> None:
+    operations: NodeOperations = rig.cluster.node_operations
+    spec, late = wish(replicas=1), wish(replicas=1)
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    before = ready(rig.cluster, spec)
+    for _ in range(2):
+        operations.cordon(node_of(rig).uid, order())
+
+    cordon = node_of(rig).cordon
+    assert cordon is not None
+    assert (cordon.by, cordon.reason) == ("ada", "GPU 0 is to be replaced.")
+    rig.cluster.apply(spec, fence=Fence(1, 2))
+    assert ready(rig.cluster, spec) == before
+    with pytest.raises(CannotRun, match="cordoned"):
+        rig.cluster.apply(late, fence=Fence(1, 1))
+    assert rig.cluster.observe(late.name) == ()
+
+    operations.uncordon(node_of(rig).uid, order())
+    operations.uncordon(node_of(rig).uid, order())
+    rig.cluster.apply(late, fence=Fence(1, 2))
+    assert len(ready(rig.cluster, late)) == 1
+
+
+def test_a_cordon_is_taken_back_by_whom_it_is_from(rig: Any) -> None:
+    operations: NodeOperations = rig.cluster.node_operations
+    operations.cordon(node_of(rig).uid, order(by="gpu-health"))
+    for wrong in (operations.cordon, operations.uncordon):
+        with pytest.raises(SomebodyElses, match="gpu-health"):
+            wrong(node_of(rig).uid, order(by="ada"))
+    cordon = node_of(rig).cordon
+    assert cordon is not None
+    assert cordon.by == "gpu-health"
+
+
+def test_a_late_order_is_refused_and_changes_nothing(rig: Any) -> None:
+    operations: NodeOperations = rig.cluster.node_operations
+    turn = next(turns)
+    operations.cordon(node_of(rig).uid, order(turn=turn))
+    with pytest.raises(StaleFence):
+        operations.uncordon(node_of(rig).uid, order(turn=turn - 1))
+    assert node_of(rig).cordon is not None
+
+
+def test_a_taint_is_set_replaced_and_taken_back(rig: Any) -> None:
+    operations: NodeOperations = rig.cluster.node_operations
+    for value in ("suspect", "broken"):
+        operations.taint(node_of(rig).uid, Taint("gpu", TaintEffect.NO_EXECUTE, value), order())
+    assert node_of(rig).taints == (Taint("gpu", TaintEffect.NO_EXECUTE, "broken"),)
+    for _ in range(2):
+        operations.untaint(node_of(rig).uid, Taint("gpu", TaintEffect.NO_EXECUTE), order())
+    assert node_of(rig).taints == ()
+
+
+def test_an_evicted_worker_leaves_and_a_cordoned_machine_does_not_take_it_back(rig: Any) -> None:
+    operations: NodeOperations = rig.cluster.node_operations
+    spec = wish(replicas=1)
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    (worker,) = ready(rig.cluster, spec)
+    operations.cordon(node_of(rig).uid, order())
+
+    def left() -> bool:
+        assert operations.evict(worker.id, order()).is_accepted
+        return rig.cluster.observe(spec.name) == ()
+
+    eventually(left)
+    with pytest.raises(CannotRun, match="cordoned"):
+        rig.cluster.apply(spec, fence=Fence(1, 2))
+
+
+def test_a_budget_forbids_an_eviction_and_says_when_to_ask_again() -> None:
+    rig = FakeRig()
+    spec = wish(replicas=1)
+    rig.cluster.apply(spec, fence=Fence(1, 1))
+    rig.cluster.node_operations.budgets[spec.name] = "chat needs 1 worker"
+    answer = rig.cluster.node_operations.evict(f"{spec.name}-0", order())
+    assert (answer.is_accepted, answer.blocked_by) == (False, "chat needs 1 worker")
+    assert answer.retry_after is not None
+    assert len(rig.cluster.observe(spec.name)) == 1
+
+
+def test_a_reboot_is_begun_once_for_an_operation_and_this_machine_refuses_it(
+    request: pytest.FixtureRequest,
+) -> None:
+    fake, real = FakeRig(), request.getfixturevalue("embedded")
+    before = node_of(fake).boot_id
+    for _ in range(2):
+        fake.cluster.node_operations.reboot(node_of(fake).uid, order(op_key="heal-1"))
+    assert (fake.cluster.node_operations.reboots, node_of(fake).boot_id != before) == (1, True)
+    with pytest.raises(NotPossible, match="Slipway runs on this machine itself"):
+        real.cluster.node_operations.reboot(node_of(real).uid, order())
+
+
+def test_a_machine_that_is_not_there_is_told(rig: Any) -> None:
+    with pytest.raises(UnknownNode):
+        rig.cluster.node_operations.cordon("nobody", order())
