@@ -10,7 +10,8 @@ from accounts import login
 from accounts.api import authentication  # noqa: F401  (registers how the schema shows it)
 from accounts.inbox import stuck_rows
 from accounts.pruning import RULES
-from accounts.reconcilers import AuditExportReconciler, EndpointReconciler, EventReconciler
+from accounts.reconcilers.audit_heads import AuditExportReconciler
+from accounts.reconcilers.webhooks import EndpointReconciler, EventReconciler
 from accounts.search import find_people
 from accounts.services import announce
 from accounts.states import Right

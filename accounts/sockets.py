@@ -14,7 +14,7 @@ from accounts.actors import KnownActor
 from accounts.errors import BadToken
 from accounts.grants import Grants
 from accounts.models import User
-from common.live import RightGone, SignedOut
+from common.live.credentials import RightGone, SignedOut
 
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Any, Any], Awaitable[Any]]

@@ -8,7 +8,8 @@ from clusters.fleet import values_of
 from clusters.heartbeat_store import current_heartbeat_store
 from common.actor import Actor
 from common.errors import Missing, NotAllowed
-from common.live import Audience, Shard, Topic
+from common.live.board import Audience, Shard
+from common.live.topics import Topic
 
 
 class FleetTopic(Topic):

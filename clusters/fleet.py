@@ -13,7 +13,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from clusters.states import Alert, Group, WorkerState
-from common.live import PUBLIC, Audience, Shard
+from common.live.board import PUBLIC, Audience, Shard
 from serving.protocol import LOST_AFTER_SECONDS
 
 FULL = 1.0

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from clusters.fleet import FULL, LastHeartbeat
-from common.live import NotShared, stored
+from common.live.redis import NotShared
+from common.live.shared import stored
 from serving.protocol import Heartbeat
 
 SHARED_NAME = "heartbeats"

@@ -15,7 +15,8 @@ from clusters import history
 from clusters.fleet import DeploymentRow, Fleet, LastHeartbeat, Rows, fleet_of
 from clusters.heartbeat_records import KEEP_SECONDS, SHARED_NAME, record_of
 from clusters.selectors import fleet_rows
-from common.live import Hub, SharedValues, current_hub
+from common.live.hub import Hub, current_hub
+from common.live.shared import SharedValues
 from serving.protocol import Heartbeat
 
 logger = logging.getLogger(__name__)

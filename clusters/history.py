@@ -12,7 +12,7 @@ import orjson
 import redis.asyncio
 
 from clusters.fleet import Fleet
-from common.live import ask
+from common.live.redis import ask
 
 STEP_SECONDS = 10
 KEEP = timedelta(hours=1)

@@ -28,7 +28,8 @@ from clusters.history import Sample
 from clusters.models import Cluster, Deployment, Gpu, Node, Worker
 from clusters.states import GONE, DeploymentState, GpuState, NodeState, WorkerState
 from common.actor import Actor
-from common.live import EVERYONE, PUBLIC, Audience, NotShared
+from common.live.board import EVERYONE, PUBLIC, Audience
+from common.live.redis import NotShared
 from images.models import RuntimeImage
 from models_registry.uses import Uses
 

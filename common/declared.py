@@ -9,9 +9,9 @@ from typing import Any
 
 from prometheus_client.metrics_core import Metric
 
-from common import live
 from common.alert_rules import AlertRule
-from common.live import Topic
+from common.live.topics import Topic
+from common.live.topics import register as register_topic
 from common.pages import badges, nouns, search, shell, subjects
 from common.pages.badges import Badges
 from common.pages.cards import Card
@@ -79,7 +79,7 @@ def declare(manifest: Manifest) -> None:
     for name, counted in manifest.nouns.items():
         nouns.offer(name, counted)
     for topic in manifest.topics:
-        live.register(topic)
+        register_topic(topic)
     for event in manifest.webhook_events:
         catalogue.offer(event)
     pruning.offer(*manifest.pruning)

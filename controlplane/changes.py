@@ -7,7 +7,9 @@ from django.utils.translation import gettext as _
 from common.actor import Actor
 from common.audit import Recorded
 from common.errors import Missing, NotAllowed
-from common.live import PUBLIC, Audience, Topic, touch
+from common.live.board import PUBLIC, Audience
+from common.live.topics import Topic
+from common.live.touch import touch
 from common.pages import subjects
 from common.pages.shell import current_item, nav_items
 

@@ -10,7 +10,7 @@ from common import tasks as doorbell
 from common.audit import Recorded
 from common.errors import Missing
 from common.events import subscribe, witness
-from common.live import touch
+from common.live.touch import touch
 from common.reconcile import Due
 from controlplane.changes import show_changes
 from gateway import services as gateway

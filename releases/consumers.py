@@ -9,7 +9,9 @@ from accounts.selectors import may
 from accounts.states import Right
 from common.actor import Actor
 from common.errors import Missing, NotAllowed
-from common.live import PUBLIC, Audience, Shard, Topic, current_hub
+from common.live.board import PUBLIC, Audience, Shard
+from common.live.hub import current_hub
+from common.live.topics import Topic
 from releases import selectors
 from releases.condition import Condition
 from releases.conditions import conditions

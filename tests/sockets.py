@@ -7,7 +7,7 @@ from typing import Any, Self
 import orjson
 
 from common.actor import Actor
-from common.live import RightGone, SignedOut
+from common.live.credentials import RightGone, SignedOut
 
 
 class Pass:

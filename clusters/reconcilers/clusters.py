@@ -8,7 +8,7 @@ from clusters.backends import backend_of
 from clusters.backends.base import BackendError, ClusterBackend
 from clusters.models import Cluster
 from clusters.reconcilers.inventory import ObservedCluster, record_machines
-from common import live
+from common.live.touch import touch
 from common.reconcile import Operation, Outcome, Reconciler, Step, wait
 
 LOOK_EVERY = timedelta(seconds=10)
@@ -33,7 +33,7 @@ class Survey(Step[Cluster]):
     def settle(self, row: Cluster, seen: ObservedCluster, now: datetime) -> Outcome:
         def write() -> None:
             if record_machines(row, seen, now) or seen.problem != row.problem:
-                live.touch("fleet")
+                touch("fleet")
 
         save: dict[str, Any] = {"surveyed_at": now, "problem": seen.problem}
         return wait(LOOK_EVERY, save=save, write=write)

@@ -42,9 +42,10 @@ from clusters.models import Cluster, Deployment, Node, Worker
 from clusters.observations import COLUMNS, Noted, facts_of, has_ended, note
 from clusters.states import GONE, MOVES, Alert, DeploymentState, NodeState
 from clusters.verdicts import Verdict, held_back, verdict
-from common import audit, events, live
+from common import audit, events
 from common.actor import Actor
 from common.characters import storable
+from common.live.touch import touch
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, rest, wait
 from models_registry.files import manifest_of
 
@@ -122,7 +123,7 @@ class DeploymentStep(Step[Deployment]):
         return wait(
             TROUBLED,
             save={"reason": seen.problem},
-            write=partial(live.touch, "fleet") if is_news else None,
+            write=partial(touch, "fleet") if is_news else None,
         )
 
 
@@ -247,7 +248,7 @@ class DeploymentReconciler(Reconciler[Deployment]):
 
     def on_stuck(self, row: Deployment, reason: str) -> Mapping[str, Any]:
         events.publish(DeploymentFailing(row.pk))
-        live.touch("fleet")
+        touch("fleet")
         return {} if row.state in GONE else {"state": DeploymentState.FAILING, "reason": reason}
 
 
@@ -344,7 +345,7 @@ def writing(row: Deployment, noted: Noted, found: Verdict) -> Callable[[], None]
             if told := _MOVES.get(found.state):
                 events.publish(told(row.pk))
         if is_move or noted.is_news or found.reason != row.reason:
-            live.touch("fleet")
+            touch("fleet")
 
     return write
 

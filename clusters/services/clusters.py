@@ -13,9 +13,10 @@ from clusters.backends.base import SECRET_NAME, Misconfigured
 from clusters.errors import InvalidCluster, NameTaken
 from clusters.models import Cluster
 from clusters.states import ClusterKind
-from common import audit, live
+from common import audit
 from common.actor import Actor
 from common.characters import hidden
+from common.live.touch import touch
 from common.reconcile import kernel
 from common.sealed import seal
 from common.texts import hidden_fault
@@ -62,7 +63,7 @@ def register_cluster(
         audit.record(
             actor, "cluster.register", subject=cluster, detail={"kind": wanted.kind}, team_id=wanted.team_id
         )
-        live.touch("fleet")
+        touch("fleet")
     return cluster
 
 
@@ -101,7 +102,7 @@ def change_cluster(
         cluster.change(expected=expected, **changes)
         kernel.wake(cluster)
         audit.record(actor, "cluster.change", subject=cluster, detail=detail, team_id=cluster.team_id)
-        live.touch("fleet")
+        touch("fleet")
     return cluster
 
 

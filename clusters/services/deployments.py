@@ -14,9 +14,10 @@ from clusters.events import WorkersChanged
 from clusters.images import pick_image
 from clusters.models import MAX_REPLICAS, Cluster, Deployment
 from clusters.states import GONE, DeploymentState
-from common import audit, events, live
+from common import audit, events
 from common.actor import Actor
 from common.errors import Missing
+from common.live.touch import touch
 from common.reconcile import kernel
 from images.models import RuntimeImage
 from models_registry import selectors as registry
@@ -117,7 +118,7 @@ def _create(wanted: Deployment, *, actor: Actor) -> Deployment | None:
         "image": wanted.image_reference,
     }
     audit.record(actor, "deployment.create", subject=wanted, detail=detail, team_id=wanted.team_id)
-    live.touch("fleet")
+    touch("fleet")
     return None
 
 
@@ -162,7 +163,7 @@ def scale_deployment(
             detail={"from": before, "to": replicas},
             team_id=row.team_id,
         )
-        live.touch("fleet")
+        touch("fleet")
     row.refresh_from_db()
     return row
 
@@ -201,4 +202,4 @@ def remove_deployment(*, actor: Actor, name: str, reason: str) -> None:
             return
         audit.record(actor, "deployment.remove", subject=row, reason=reason, team_id=row.team_id)
         events.publish(WorkersChanged(row.pk))
-        live.touch("fleet")
+        touch("fleet")

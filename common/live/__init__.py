@@ -8,31 +8,3 @@ Two kinds of news over one socket per page (frames: docs/LIVE.md):
 
 Redis carries both between processes. Without it pages say so and stay open; nothing else depends on it.
 """
-
-from common.live.board import EVERYONE, PUBLIC, Audience, Shard
-from common.live.credentials import Credentials, RightGone, SignedOut
-from common.live.hub import Hub, current_hub
-from common.live.redis import NotShared, ask
-from common.live.shared import SharedValues, stored
-from common.live.topics import Topic, register, topic_of
-from common.live.touch import touch
-
-__all__ = [
-    "EVERYONE",
-    "PUBLIC",
-    "Audience",
-    "Credentials",
-    "Hub",
-    "NotShared",
-    "RightGone",
-    "Shard",
-    "SharedValues",
-    "SignedOut",
-    "Topic",
-    "ask",
-    "current_hub",
-    "register",
-    "stored",
-    "topic_of",
-    "touch",
-]

@@ -6,7 +6,9 @@ from django.utils.translation import gettext as _
 
 from common.actor import Actor
 from common.errors import Missing, NotAllowed
-from common.live import PUBLIC, Audience, Shard, Topic, current_hub
+from common.live.board import PUBLIC, Audience, Shard
+from common.live.hub import current_hub
+from common.live.topics import Topic
 from controlplane.home.parts import parts_now
 
 PATIENCE_SECONDS = 1.2

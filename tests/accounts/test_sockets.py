@@ -9,7 +9,7 @@ from accounts.models import ApiToken, User
 from accounts.sockets import SessionCredentials, TokenCredentials, credentials_of
 from accounts.states import Right
 from common.actor import Actor
-from common.live import RightGone, SignedOut
+from common.live.credentials import RightGone, SignedOut
 from tests.cast import person, team, token_of
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -21,7 +21,7 @@ from clusters.fleet import (
 )
 from clusters.heartbeat_records import record_of
 from clusters.states import Alert
-from common.live import PUBLIC
+from common.live.board import PUBLIC
 from serving.protocol import Counters, Heartbeat
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

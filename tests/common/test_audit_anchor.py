@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from accounts.models import AuditExport, WebhookEndpoint, WebhookEvent
-from accounts.reconcilers import AuditExportReconciler
+from accounts.reconcilers.audit_heads import AuditExportReconciler
 from common import audit
 from common.audit import heads, signing
 from common.audit.chain import GENESIS, hash_of

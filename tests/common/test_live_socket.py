@@ -8,8 +8,12 @@ import pytest_asyncio
 
 from common.actor import Actor
 from common.errors import NotAllowed
-from common.live import PUBLIC, Hub, Topic, consumer, current_hub, topics, touch
+from common.live import consumer, topics
+from common.live.board import PUBLIC
 from common.live.consumer import LiveConsumer
+from common.live.hub import Hub, current_hub
+from common.live.topics import Topic
+from common.live.touch import touch
 from tests.sockets import Pass, Socket
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.stack]

@@ -7,7 +7,7 @@ from accounts import actors
 from common import audit
 from common.actor import Actor
 from common.errors import Missing
-from common.live import PUBLIC
+from common.live.board import PUBLIC
 from controlplane import changes
 from controlplane.changes import ChangesTopic
 from tests.cast import client_of, person, team

@@ -13,7 +13,7 @@ from clusters.home import FleetCard
 from clusters.models import Deployment, Node
 from common.actor import Actor
 from common.errors import Missing, NotAllowed
-from common.live import PUBLIC
+from common.live.board import PUBLIC
 from common.reconcile import Reconciled
 from controlplane.home.consumers import HomeTopic
 from controlplane.home.inbox import inbox

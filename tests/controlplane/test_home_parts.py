@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 
-from common.live import PUBLIC
+from common.live.board import PUBLIC
 from controlplane.embedded.parts import PartsReport, PartStatus
 from controlplane.health import PartHealth
 from controlplane.home import consumers

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import WebhookDelivery, WebhookEndpoint, WebhookEvent
-from accounts.reconcilers import EventReconciler
+from accounts.reconcilers.webhooks import EventReconciler
 from accounts.services import create_webhook, send_test
 from clusters.events import DeploymentDegraded, WorkerLost
 from common import tasks

@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from clusters.models import Worker
-from common.live import PUBLIC
+from common.live.board import PUBLIC
 from gateway.backends.fake import Behaviour
 from gateway.history import minute_of, packed
 from gateway.models import Route, TrafficReading

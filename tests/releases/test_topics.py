@@ -8,7 +8,8 @@ from asgiref.sync import async_to_sync
 from accounts import actors
 from common.actor import Actor
 from common.errors import Missing, NotAllowed
-from common.live import PUBLIC, Topic
+from common.live.board import PUBLIC
+from common.live.topics import Topic
 from gateway.models import Route
 from releases import consumers, selectors
 from releases.consumers import ReleasesTopic, ReleaseTopic, ServiceTopic

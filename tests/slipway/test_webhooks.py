@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import WebhookDelivery, WebhookEndpoint
-from accounts.reconcilers import EndpointReconciler, EventReconciler
+from accounts.reconcilers.webhooks import EndpointReconciler, EventReconciler
 from accounts.states import Role
 from tests.cast import person, token_of
 from tests.crash.harness import Clock, worker

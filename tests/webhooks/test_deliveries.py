@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts import services
 from accounts.models import WebhookDelivery, WebhookEndpoint, WebhookEvent
-from accounts.reconcilers import EndpointReconciler, EventReconciler
+from accounts.reconcilers.webhooks import EndpointReconciler, EventReconciler
 from common.errors import Conflict
 from common.models import AuditRecord, Intent
 from common.reconcile import Kernel
