@@ -10,15 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.utils.translation import gettext as _
-
+from clusters.alerts import SERVING, alert_of, reason_of
 from clusters.states import Alert, Group, WorkerState
 from common.live.board import PUBLIC, Audience, Shard
 from serving.protocol import LOST_AFTER_SECONDS
 
 FULL = 1.0
-SATURATED_AFTER_SECONDS = 10.0
-STUCK_AFTER_SECONDS = 60.0
 """Longer than most answers take: of a worker whose slots are all busy, one ends in less."""
 
 
@@ -135,7 +132,7 @@ class WorkerNow:
 
     @property
     def offers_slots(self) -> bool:
-        return self.busy is not None and self.alert != Alert.LOST and self.state in _SERVING
+        return self.busy is not None and self.alert != Alert.LOST and self.state in SERVING
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,31 +190,6 @@ class Fleet:
         return [
             worker for cluster in self.clusters for found in cluster.deployments for worker in found.workers
         ]
-
-
-_SERVING = frozenset({WorkerState.READY, WorkerState.DRAINING})
-
-
-def alert_of(row: WorkerRow, heartbeat: LastHeartbeat | None, *, now: datetime) -> Alert:
-    """What speaks against a worker.
-
-    Silence counts from the last heartbeat, or from when the present process became ready. One that is still
-    starting has not begun to report: its silence means nothing, unless it is not the first process.
-    """
-    if row.state == WorkerState.STARTING and row.restarts:
-        return Alert.LOST
-    if row.state not in _SERVING:
-        return Alert.NONE
-    silent_seconds = (now - row.state_since).total_seconds()
-    if heartbeat is not None:
-        silent_seconds = min(silent_seconds, heartbeat.age_seconds)
-    if silent_seconds > LOST_AFTER_SECONDS:
-        return Alert.LOST
-    if heartbeat is None or not heartbeat.full_seconds:
-        return Alert.NONE
-    if heartbeat.unfinished_seconds >= STUCK_AFTER_SECONDS:
-        return Alert.STUCK
-    return Alert.SATURATED if heartbeat.full_seconds >= SATURATED_AFTER_SECONDS else Alert.NONE
 
 
 def fleet_of(rows: Rows, heartbeats: Mapping[str, LastHeartbeat], *, now: datetime, is_live: bool) -> Fleet:
@@ -341,7 +313,7 @@ def _worker_now(
     is_live: bool,
 ) -> WorkerNow:
     # Without heartbeats nobody is called silent; that a process ended is known all the same.
-    alert = alert_of(row, heartbeat, now=now) if is_live or row.state not in _SERVING else Alert.NONE
+    alert = alert_of(row, heartbeat, now=now) if is_live or row.state not in SERVING else Alert.NONE
     is_fresh = heartbeat is not None and heartbeat.age_seconds <= LOST_AFTER_SECONDS
     return WorkerNow(
         row=row,
@@ -358,25 +330,8 @@ def _worker_now(
 
 
 def _reason(row: WorkerRow, heartbeat: LastHeartbeat | None, alert: Alert) -> str:
-    if alert == Alert.LOST and row.state == WorkerState.STARTING:
-        return row.reason or _("Its process ended; the next one does not answer yet.")
-    if alert == Alert.LOST:
-        heard = (
-            _("No heartbeat for %(amount)s s") % {"amount": f"{heartbeat.age_seconds:.0f}"}
-            if heartbeat
-            else _("No heartbeat yet")
-        )
-        return _("%(heard)s, although its process runs.") % {"heard": heard}
-    if alert == Alert.STUCK and heartbeat:
-        return _("All of its %(slots)s slots are busy, and no request has ended for %(seconds)s s.") % {
-            "slots": heartbeat.slots,
-            "seconds": f"{heartbeat.unfinished_seconds:.0f}",
-        }
-    if alert == Alert.SATURATED and heartbeat:
-        return _("All of its %(slots)s slots have been busy for %(seconds)s s; requests end.") % {
-            "slots": heartbeat.slots,
-            "seconds": f"{heartbeat.full_seconds:.0f}",
-        }
+    if alert != Alert.NONE:
+        return reason_of(alert, row, heartbeat)
     if row.state != WorkerState.READY:
         return row.reason or (heartbeat.reason if heartbeat else "")
     return ""

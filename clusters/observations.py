@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from clusters.alerts import alert_of
 from clusters.backends.base import ObservedState, ObservedWorker
-from clusters.fleet import LastHeartbeat, WorkerRow, alert_of
+from clusters.fleet import LastHeartbeat, WorkerRow
 from clusters.models import Worker
 from clusters.states import Alert, WorkerState
 from clusters.verdicts import READY_FOR_A_WHILE, WorkerFacts, error_line

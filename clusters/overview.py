@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
+from clusters.alerts import is_trouble, rank_of
 from clusters.fleet import ClusterNow, DeploymentNow, Fleet, NodeNow, WorkerNow
-from clusters.states import Alert, DeploymentState, Group, NodeState, WorkerState
+from clusters.states import DeploymentState, Group, NodeState, WorkerState
 from common.sentences import listed
 
 BARS_SHOWN = 16
@@ -147,15 +148,14 @@ def machines_of(fleet: Fleet, gpus: Mapping[int, Sequence[str]]) -> list[Machine
 
 
 def in_trouble(worker: WorkerNow) -> bool:
-    return worker.alert in (Alert.LOST, Alert.STUCK) or worker.state == WorkerState.FAILED
+    return is_trouble(worker.alert) or worker.state == WorkerState.FAILED
 
 
 def workers_of(fleet: Fleet) -> list[WorkerNow]:
     """Lost and stuck ones first, then failed ones, then by name."""
-    order = {Alert.LOST: 0, Alert.STUCK: 1}
     return sorted(
         fleet.workers,
-        key=lambda one: (order.get(Alert(one.alert), 2), one.state != WorkerState.FAILED, one.row.name),
+        key=lambda one: (rank_of(one.alert), one.state != WorkerState.FAILED, one.row.name),
     )
 
 

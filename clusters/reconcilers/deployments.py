@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from clusters import heartbeat_records
+from clusters.alerts import alert_named
 from clusters.backends import backend_of
 from clusters.backends.base import (
     WORKER_TOKEN,
@@ -33,14 +34,12 @@ from clusters.events import (
     DeploymentFailing,
     DeploymentReady,
     DeploymentRemoved,
-    WorkerLost,
     WorkersChanged,
-    WorkerStuck,
 )
 from clusters.fleet import LastHeartbeat
 from clusters.models import Cluster, Deployment, Node, Worker
 from clusters.observations import COLUMNS, Noted, facts_of, has_ended, note
-from clusters.states import GONE, MOVES, Alert, DeploymentState, NodeState
+from clusters.states import GONE, MOVES, DeploymentState, NodeState
 from clusters.verdicts import Verdict, held_back, verdict
 from common import audit, events
 from common.actor import Actor
@@ -337,8 +336,8 @@ def writing(row: Deployment, noted: Noted, found: Verdict) -> Callable[[], None]
         if noted.endpoints_changed:
             events.publish(WorkersChanged(row.pk))
         for worker in noted.alerted:
-            if told_of := _ALERTS.get(Alert(worker.alert)):
-                events.publish(told_of(worker.pk))
+            if (begun := alert_named(worker.alert)) and begun.event:
+                events.publish(begun.event(worker.pk))
         if is_move:
             action = f"deployment.{found.state.value}"
             audit.record(ACTOR, action, subject=row, reason=found.reason, team_id=row.team_id)
@@ -350,7 +349,6 @@ def writing(row: Deployment, noted: Noted, found: Verdict) -> Callable[[], None]
     return write
 
 
-_ALERTS = {Alert.LOST: WorkerLost, Alert.STUCK: WorkerStuck}
 _MOVES = {
     DeploymentState.READY: DeploymentReady,
     DeploymentState.DEGRADED: DeploymentDegraded,

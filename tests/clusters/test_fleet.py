@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusters.alerts import ALERTS, alert_of
 from clusters.fleet import (
     ClusterRow,
     DeploymentRow,
@@ -14,7 +15,6 @@ from clusters.fleet import (
     NodeRow,
     Rows,
     WorkerRow,
-    alert_of,
     fleet_of,
     narrowed,
     values_of,
@@ -263,3 +263,7 @@ def test_a_worker_whose_requests_end_is_never_long_without_an_end() -> None:
     assert record_of(said(5, in_flight=0), second, now=131.0)["unfinished_since"] is None
     assert record_of(said(5, pid=8), second, now=131.0)["unfinished_since"] == 131.0
     assert LastHeartbeat.of_record(second, age_seconds=0, now=190.0).unfinished_seconds == 90.0
+
+
+def test_every_alert_is_one_entry_of_the_table() -> None:
+    assert [one.alert for one in ALERTS] == [alert for alert in Alert if alert != Alert.NONE]

@@ -153,10 +153,11 @@ async def test_a_page_that_opens_after_the_first_heartbeat_is_kept_up_to_date(si
 
 
 async def test_a_silent_worker_is_lost_and_a_full_one_is_stuck(site, row, client, monkeypatch) -> None:
-    from clusters import fleet
+    from clusters import alerts, fleet
 
-    monkeypatch.setattr(fleet, "STUCK_AFTER_SECONDS", 1.0)
-    monkeypatch.setattr(fleet, "LOST_AFTER_SECONDS", 2.0)
+    monkeypatch.setattr(alerts, "STUCK_AFTER_SECONDS", 1.0)
+    for module in (alerts, fleet):
+        monkeypatch.setattr(module, "LOST_AFTER_SECONDS", 2.0)
     ada = await asyncio.to_thread(person, "ada", vision="admin")
     token = await asyncio.to_thread(token_of, ada)
     async with site.socket("/ws/fleet/", token) as page:
