@@ -1,4 +1,4 @@
-"""What the steps of a release share: the one door through which it moves."""
+"""What the steps of a release share."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
@@ -6,10 +6,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from common import audit, events
 from common.actor import Actor
-from common.reconcile import Outcome, Step, kernel, proceed, rest, wait
-from releases.events import ReleaseEnded, ReleaseMoved
-from releases.models import Release, ReleaseMove, ReleaseStep
-from releases.states import MOVES, Halt, ReleaseState, StepState
+from common.reconcile import Outcome, Step, kernel, proceed, wait
+from releases.events import ReleaseMoved
+from releases.models import Release, ReleaseStep
+from releases.states import Halt, StepState
 
 ACTOR = Actor.system("slipway")
 SOON = timedelta(seconds=1)
@@ -19,48 +19,6 @@ SPLIT = ("start", "wished_percent", "requests", "observed_percent", "interval_pe
 """What a step's progress holds of the split between stable and candidate."""
 
 Spec = TypeVar("Spec")
-
-
-def move(
-    release: Release,
-    to: ReleaseState,
-    *,
-    note: str = "",
-    actor: str = "slipway",
-    save: Mapping[str, Any] | None = None,
-    also: Callable[[], None] | None = None,
-    after: timedelta | None = None,
-) -> Outcome:
-    """The release's state becomes `to`: columns, history, audit and event in one transaction.
-
-    `after`: when a release that has ended is to be looked at once more; None: never.
-    """
-    before = ReleaseState(release.state)
-    MOVES.check(before, to)
-    ends = MOVES.is_final(to)
-    columns = {**(save or {}), "state": to}
-    if ends:
-        columns["ended_at"] = kernel.clock()
-
-    def write() -> None:
-        ReleaseMove.objects.create(release=release, before=before, after=to, actor=actor, note=note)
-        if also:
-            also()
-        events.publish(ReleaseMoved(release.pk, release.service_id))
-        if ends:
-            events.publish(ReleaseEnded(release.pk, release.service_id, to))
-        audit.record(
-            Actor.system(actor),
-            f"release.{to}",
-            subject=release,
-            team_id=release.team_id,
-            reason=note,
-            detail={"before": before},
-        )
-
-    if ends and after is None:
-        return rest(save=columns, write=write)
-    return proceed(save=columns, write=write, after=after or timedelta(0))
 
 
 def halt(

@@ -8,9 +8,9 @@ from clusters import selectors as fleet
 from clusters import services as clusters
 from clusters.errors import DeploymentMissing
 from clusters.states import DeploymentState
-from common.reconcile import Effect, Operation, Outcome, Step, wait
+from common.reconcile import Effect, Operation, Outcome, Step, move, wait
 from releases.models import Release
-from releases.reconcilers.base import ACTOR, finish_step, move
+from releases.reconcilers.base import ACTOR, finish_step
 from releases.reconcilers.routing import return_traffic
 from releases.states import ENDS, STEP_ENDS, Halt, ReleaseState, StepState
 
@@ -41,12 +41,10 @@ class ReturnTraffic(Step[Release]):
             row.steps.filter(state=StepState.PENDING).update(state=StepState.NOT_RUN)
 
         return move(
-            row,
             ReleaseState.ROLLING_BACK,
-            actor=row.halted_by,
             note=row.outcome,
             save={"candidate_percent": 0, "paused_at": None, "paused_by": ""},
-            also=close_step,
+            write=close_step,
         )
 
 
@@ -69,4 +67,4 @@ class StopCandidate(Step[Release]):
     def settle(self, row: Release, seen: bool, now: datetime) -> Outcome:
         if not seen:
             return wait(timedelta(seconds=0.5))
-        return move(row, ENDS[Halt(row.halt)], actor=row.halted_by, note=row.outcome)
+        return move(ENDS[Halt(row.halt)], note=row.outcome, save={"ended_at": now}, after=None)

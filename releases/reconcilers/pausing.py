@@ -1,11 +1,11 @@
 from datetime import datetime
 from typing import Any
 
-from common.reconcile import Operation, Outcome, Step, wait
+from common.reconcile import Operation, Outcome, Step, move, wait
 from releases import selectors, stored
 from releases.judge import Decision
 from releases.models import Release
-from releases.reconcilers.base import SOON, halt, move
+from releases.reconcilers.base import SOON, halt
 from releases.reconcilers.watching import Sight, candidate_fault, judged, look
 from releases.states import ReleaseState
 
@@ -14,14 +14,14 @@ class Pause(Step[Release]):
     name = "pause"
 
     def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
-        return move(row, ReleaseState.PAUSED, actor=row.paused_by, save={"paused_from": row.state})
+        return move(ReleaseState.PAUSED, save={"paused_from": row.state})
 
 
 class Resume(Step[Release]):
     name = "resume"
 
     def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
-        return move(row, ReleaseState(row.paused_from), note=stored.RESUMED, save={"paused_from": ""})
+        return move(row.paused_from, note=stored.RESUMED, save={"paused_from": ""})
 
 
 class WatchWhilePaused(Step[Release]):

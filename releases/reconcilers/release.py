@@ -7,13 +7,14 @@ from typing import Any, cast
 from django.db.models import OuterRef, QuerySet, Subquery
 
 from accounts.states import Right
-from common import events
+from common import audit, events
+from common.actor import Actor
 from common.reconcile import EPOCH, Reconciler, Step
 from releases import selectors, stored
-from releases.events import ReleaseMoved
+from releases.events import ReleaseEnded, ReleaseMoved
 from releases.models import Release, ReleaseMove, ReleaseStep
 from releases.reconcilers.bake import EndBake
-from releases.reconcilers.base import Executor
+from releases.reconcilers.base import ACTOR, Executor
 from releases.reconcilers.halting import next_step_back
 from releases.reconcilers.pausing import Pause, Resume, WatchWhilePaused
 from releases.reconcilers.starting import Begin
@@ -23,6 +24,7 @@ from releases.states import MOVES, ReleaseState
 class ReleaseReconciler(Reconciler[Release]):
     model = Release
     right = Right.RELEASES_OPERATE
+    moves = MOVES
 
     def rows(self) -> QuerySet[Release]:
         """With its service, and the moment since when it is at its step."""
@@ -48,25 +50,48 @@ class ReleaseReconciler(Reconciler[Release]):
             return Begin()
         return cast("Executor[Any]", selectors.plan_of(row).steps[row.step_index].executor())
 
+    def on_move(self, row: Release, to: str, note: str) -> None:
+        before, actor = row.state, _mover(row, to)
+        _note(row, to, actor=actor, note=note)
+        if MOVES.is_final(ReleaseState(to)):
+            events.publish(ReleaseEnded(row.pk, row.service_id, to))
+        audit.record(
+            Actor.system(actor),
+            f"release.{to}",
+            subject=row,
+            team_id=row.team_id,
+            reason=note,
+            detail={"before": before},
+        )
+
     def on_stuck(self, row: Release, reason: str) -> Mapping[str, Any]:
         if MOVES.is_final(ReleaseState(row.state)):
             return {}  # it has ended well, and only the old workers stay
         note = stored.GAVE_UP % {"attempts": self.max_attempts, "fault": reason}
-        ReleaseMove.objects.create(
-            release=row, before=row.state, after=ReleaseState.STUCK, actor="slipway", note=note
-        )
-        events.publish(ReleaseMoved(row.pk, row.service_id))
+        _note(row, ReleaseState.STUCK, actor=ACTOR.name, note=note)
         return {"state": ReleaseState.STUCK, "stuck_from": row.state}
 
     def on_revive(self, row: Release, by: str, reason: str) -> Mapping[str, Any]:
         if row.state != ReleaseState.STUCK:
             return {}
-        ReleaseMove.objects.create(
-            release=row,
-            before=ReleaseState.STUCK,
-            after=row.stuck_from,
-            actor=by,
-            note=reason or stored.TRIED_AGAIN,
-        )
-        events.publish(ReleaseMoved(row.pk, row.service_id))
+        _note(row, row.stuck_from, actor=by, note=reason or stored.TRIED_AGAIN)
         return {"state": row.stuck_from, "stuck_from": ""}
+
+
+def _note(row: Release, to: str, *, actor: str, note: str) -> None:
+    """The history of a move that the table allows."""
+    MOVES.check(ReleaseState(row.state), ReleaseState(to))
+    ReleaseMove.objects.create(release=row, before=row.state, after=to, actor=actor, note=note)
+    events.publish(ReleaseMoved(row.pk, row.service_id))
+
+
+def _mover(row: Release, to: str) -> str:
+    """On whose wish the release leaves its state."""
+    if row.halt:
+        return row.halted_by
+    if to == ReleaseState.PAUSED:
+        return row.paused_by
+    if row.state == ReleaseState.WAITING_APPROVAL:
+        approval = row.approvals.filter(step_index=row.step_index).select_related("by").first()
+        return str(approval.by) if approval else ACTOR.name
+    return ACTOR.name

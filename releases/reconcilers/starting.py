@@ -1,10 +1,10 @@
 from datetime import datetime
 from typing import Any
 
-from common.reconcile import Outcome, Step
+from common.reconcile import Outcome, Step, move
 from releases import stored
 from releases.models import Release
-from releases.reconcilers.base import begin_step, move
+from releases.reconcilers.base import begin_step
 from releases.states import ReleaseState
 
 
@@ -12,4 +12,4 @@ class Begin(Step[Release]):
     name = "begin"
 
     def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
-        return move(row, ReleaseState.RUNNING, note=stored.STARTED, also=lambda: begin_step(row, 0))
+        return move(ReleaseState.RUNNING, note=stored.STARTED, write=lambda: begin_step(row, 0))

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_noop
 from pydantic import Field
 
 from common import events
-from common.reconcile import Outcome
+from common.reconcile import Outcome, move
 from releases import states, stored
 from releases.events import ApprovalAsked
 from releases.judge import Decision
@@ -18,7 +18,7 @@ from releases.models import Release
 from releases.plans.step import DAY, Fault, Place, StepSpec, whole
 from releases.plans.words import duration
 from releases.progress import StepProgress
-from releases.reconcilers.base import halt, move
+from releases.reconcilers.base import halt
 from releases.reconcilers.measured_split import measured
 from releases.reconcilers.watching import Judged, Sight, WatchedExecutor
 from releases.states import Halt, ReleaseState
@@ -120,17 +120,14 @@ class ApprovalExecutor(WatchedExecutor[Approval]):
         if row.state == ReleaseState.RUNNING:
             if word is None:
                 return move(
-                    row,
                     ReleaseState.WAITING_APPROVAL,
                     note=stored.WAITING,
-                    also=lambda: events.publish(ApprovalAsked(row.pk, row.step_index)),
+                    write=lambda: events.publish(ApprovalAsked(row.pk, row.step_index)),
                 )
             note = f"{word.by} approved: {word.reason}" if word.reason else f"{word.by} approved."
             return self.go_on(row, note=note, actor=str(word.by), detail={"approval": word.pk})
         if word is not None and word.decision == states.Decision.APPROVE:
-            return move(
-                row, ReleaseState.RUNNING, actor=str(word.by), note=stored.APPROVED % {"reason": word.reason}
-            )
+            return move(ReleaseState.RUNNING, note=stored.APPROVED % {"reason": word.reason})
         timeout = timedelta(seconds=self.spec.timeout_seconds)
         if self.spec.on_timeout != "wait" and self.elapsed(row, now) > timeout:
             kind = Halt.REJECT if self.spec.on_timeout == "reject" else Halt.ROLLBACK

@@ -11,14 +11,14 @@ from clusters import selectors as fleet
 from clusters.states import DeploymentState
 from common import events
 from common.audit import MAX_REASON
-from common.reconcile import Effect, Operation, Outcome
+from common.reconcile import Effect, Operation, Outcome, move
 from models_registry import services as registry
 from releases import selectors, stored
 from releases.events import ServiceChanged
 from releases.models import Release, Service
 from releases.plans.step import Fault, Place, StepSpec
 from releases.reconcilers.bake import end_workers
-from releases.reconcilers.base import ACTOR, Executor, finish_step, halt, move
+from releases.reconcilers.base import ACTOR, Executor, finish_step, halt
 from releases.reconcilers.routing import make_stable
 from releases.states import Decision, Halt, ReleaseState, StepState
 from releases.steps.deploy import Deploy, no_candidate
@@ -113,11 +113,15 @@ class PromoteExecutor(Executor[Promote]):
 
         note = stored.SERVES % {"version": row.version, "service": row.service.name}
         return move(
-            row,
             ReleaseState.PROMOTED,
             note=note,
-            save={"candidate_percent": 100, "outcome": note, "bake_until": now + bake if bake else None},
-            also=serve,
+            save={
+                "candidate_percent": 100,
+                "outcome": note,
+                "ended_at": now,
+                "bake_until": now + bake if bake else None,
+            },
+            write=serve,
             after=bake or None,
         )
 

@@ -209,6 +209,35 @@ def test_a_pause_stays_where_it_is_and_a_resume_goes_on(scene: Scene) -> None:
     scene.run_until_state(S.WAITING_APPROVAL)
 
 
+def test_the_history_says_who_moved_the_release(scene: Scene) -> None:
+    release = scene.start()
+    scene.run_until_state(S.RUNNING)
+    services.pause(release, actor=scene.requester)
+    scene.run_until_state(S.PAUSED)
+    services.resume(release, actor=scene.requester)
+    scene.run_until_state(S.WAITING_APPROVAL)
+    scene.approve()
+    scene.run_until_state(S.PROMOTED)
+    told = release.moves.values_list("after", "actor", "note")
+    assert list(told) == [
+        (S.PENDING, "ada", "better"),
+        (S.RUNNING, "slipway", "Started."),
+        (S.PAUSED, "ada", ""),
+        (S.RUNNING, "slipway", "Resumed."),
+        (S.WAITING_APPROVAL, "slipway", "Waiting for approval."),
+        (S.RUNNING, "bo", "Approved: fine"),
+        (S.PROMOTED, "slipway", f"story:v2 serves all traffic of {scene.name}."),
+    ]
+
+
+def test_a_move_that_the_table_lacks_is_refused(scene: Scene) -> None:
+    release = scene.start()
+    Release.objects.filter(pk=release.pk).update(state=S.PAUSED, paused_from=S.PROMOTED)
+    scene.run_until_state(S.STUCK)
+    scene.release.refresh_from_db()
+    assert scene.release.last_error == "Cannot go from paused to promoted."
+
+
 def test_one_release_in_motion_per_service(scene: Scene) -> None:
     scene.start()
     with pytest.raises(AlreadyInMotion, match="is on its way"):
