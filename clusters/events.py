@@ -2,6 +2,11 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterRegistered:
+    cluster_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkersChanged:
     """The set of endpoints that may be sent requests has changed: `selectors.endpoints` tells the new one."""
 

@@ -72,6 +72,7 @@ class DeploymentStatus:
 class Endpoints:
     """Where requests may be sent, in a stable order; `observed_at` orders two of them."""
 
+    cluster_id: int
     addresses: tuple[tuple[str, int], ...]
     observed_at: datetime
 
@@ -166,10 +167,10 @@ def endpoints(name: str) -> Endpoints:
         moment for moment in (row.observed_at, row.removal_asked_at, row.created_at) if moment is not None
     )
     if row.state in GONE:
-        return Endpoints((), observed_at)
+        return Endpoints(row.cluster_id, (), observed_at)
     ready = Worker.objects.filter(deployment=row, state=WorkerState.READY, port__isnull=False)
     found = ready.order_by("name").values_list("address", "port")
-    return Endpoints(tuple((address, port) for address, port in found if port), observed_at)
+    return Endpoints(row.cluster_id, tuple((address, port) for address, port in found if port), observed_at)
 
 
 VERSIONS_IN_USE = Uses(

@@ -7,5 +7,6 @@ urlpatterns = [
     path("", include("models_registry.api.urls")),
     path("", include("images.api.urls")),
     path("", include("clusters.api.urls")),
+    path("", include("gateway.api.urls")),
     path("", include("releases.api.urls")),
 ]

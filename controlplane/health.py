@@ -25,7 +25,7 @@ from common.pages import formats
 from common.reconcile.pulses import Takers, takers
 from controlplane.celery import app
 from controlplane.heartbeats import living_workers
-from gateway.backends import backend
+from gateway import selectors as gateway
 from models_registry import blob_store
 
 LIMIT_SECONDS = 1.0
@@ -170,7 +170,7 @@ def _age(at: datetime) -> float:
 
 
 def _gateway() -> str:
-    health = backend().health()
+    health = gateway.health()
     if not health.ok:
         raise Unhealthy(health.detail)
     return health.detail

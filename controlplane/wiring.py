@@ -3,10 +3,12 @@
 import logging
 
 from clusters.errors import DeploymentMissing
-from clusters.events import WorkersChanged
+from clusters.events import ClusterRegistered, WorkersChanged
+from clusters.models import Cluster
 from clusters.selectors import deployment_name
 from clusters.services import lay_out_again
 from common import tasks as doorbell
+from common.actor import Actor
 from common.audit import Recorded
 from common.errors import Missing
 from common.events import subscribe, witness
@@ -36,6 +38,12 @@ def connect() -> None:
     subscribe(Recorded, show_changes)
     witness(ModelDeleted, forget_sources)
     witness(KeyTrusted, verify_signatures)
+    witness(ClusterRegistered, give_gateway)
+
+
+def give_gateway(event: ClusterRegistered) -> None:
+    """In the same transaction: services may be created there at once."""
+    gateway.ensure_gateway(Cluster.objects.get(pk=event.cluster_id), actor=Actor.system("bootstrap"))
 
 
 def tell_gateway_of_workers(event: WorkersChanged) -> None:

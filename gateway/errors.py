@@ -1,4 +1,6 @@
-from common.errors import SlipwayError
+from django.utils.translation import gettext as _
+
+from common.errors import Conflict, Invalid, Missing, SlipwayError
 
 
 class GatewayError(SlipwayError):
@@ -13,13 +15,30 @@ class UnknownRoute(GatewayError):
     """There is no such route."""
 
 
+class NoGateway(GatewayError, Missing):
+    """The cluster has no gateway."""
+
+    def __init__(self, cluster: str | int) -> None:
+        super().__init__(
+            _("The cluster %(cluster)s has no gateway. Name one, then try again.") % {"cluster": cluster}
+        )
+
+
+class InvalidGateway(GatewayError, Invalid):
+    """No gateway can be reached with these settings."""
+
+
+class GatewayTaken(GatewayError, Conflict):
+    """Another cluster's gateway already has this address."""
+
+
 class InvalidRoute(GatewayError):
     """The gateway would refuse, or silently misroute, this configuration. The text says which part and
     why."""
 
 
 class InvalidEndpoint(GatewayError):
-    """A worker's address that the gateway cannot connect to as it stands."""
+    """An address or a service that the gateway cannot send to as it stands."""
 
 
 class GatewayUnreachable(GatewayError):

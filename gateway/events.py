@@ -3,6 +3,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RouteChanged:
-    """The wish for a service's traffic is another one, or it was removed."""
+    """What is desired of a service's traffic is something else now, or it was removed."""
 
     route_id: int

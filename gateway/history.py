@@ -45,10 +45,12 @@ def packed(counts: Counts) -> dict[str, Any]:
     return {
         name: {
             "epoch": one.epoch,
+            "since": one.since.isoformat(),
             "counts": [
                 one.routed,
                 one.requests,
                 one.errors,
+                one.broken,
                 one.abandoned,
                 one.forced_requests,
                 one.forced_errors,
@@ -64,12 +66,14 @@ def unpacked(document: Mapping[str, Any]) -> dict[str, TargetCounts]:
     """What `packed` was given, but for what was in flight."""
     found = {}
     for name, one in document.items():
-        routed, requests, errors, abandoned, forced_requests, forced_errors = one["counts"]
+        routed, requests, errors, broken, abandoned, forced_requests, forced_errors = one["counts"]
         found[name] = TargetCounts(
             epoch=one["epoch"],
+            since=datetime.fromisoformat(one["since"]),
             routed=routed,
             requests=requests,
             errors=errors,
+            broken=broken,
             abandoned=abandoned,
             forced_requests=forced_requests,
             forced_errors=forced_errors,

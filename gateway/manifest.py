@@ -4,13 +4,12 @@ from django.utils.translation import gettext_lazy as _
 
 from common.declared import Manifest
 from common.pages.subjects import Subject
-from gateway.reconcilers import KeepGateway, KeepTraffic
+from gateway.reconcilers import GatewayReconciler
 
 MANIFEST = Manifest(
-    reconcilers=(KeepGateway(), KeepTraffic()),
+    reconcilers=(GatewayReconciler(),),
     subjects=(
-        Subject("gateway.watch", _("Gateway"), "/fleet/", title=_("Gateway")),
-        Subject("gateway.recorder", _("Traffic figures"), "/fleet/", title=_("Traffic figures")),
+        Subject("gateway.gateway", _("Gateway"), "/fleet/"),
         Subject("gateway.route", _("Route")),
     ),
 )

@@ -1,14 +1,20 @@
+import json
+from collections.abc import Mapping
 from typing import ClassVar, cast
 
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
-from common.reconcile import Singleton
+from accounts.querysets import TeamOrShared
+from common.reconcile import Reconciled
+from common.revisions import Revised
 from common.sealed import CannotUnseal, seal, unseal
 from gateway.routes import Fence, ReleaseHeader, RouteSpec, Target
+from gateway.states import GatewayKind, MetricsKind
 
 KEY_PURPOSE = "release-key"
+SECRETS_PURPOSE = "gateway-secrets"
 
 
 def default_release_header() -> str:
@@ -28,12 +34,58 @@ def opened_key(sealed: str) -> str:
         return ""
 
 
+def sealed_secrets(secrets: Mapping[str, str]) -> str:
+    return seal(json.dumps(dict(secrets)), purpose=SECRETS_PURPOSE) if secrets else ""
+
+
+class GatewayRows(TeamOrShared["Gateway"]):
+    team_path = "cluster__team"
+
+
+class Gateway(Reconciled, Revised):
+    """What splits the traffic of one cluster: how it is reached, and how it was last seen."""
+
+    cluster = models.OneToOneField("clusters.Cluster", on_delete=models.CASCADE, related_name="+")
+    kind = models.CharField(max_length=20, choices=GatewayKind.choices)
+    settings = models.JSONField(default=dict, blank=True)
+    """What the backend of this kind needs to reach it."""
+    sealed_secrets = models.TextField(blank=True, editable=False)
+    """What of that nobody may read: a JSON object, sealed."""
+    metrics = models.CharField(max_length=20, choices=MetricsKind.choices, default=MetricsKind.GATEWAY)
+    public_url = models.URLField(max_length=300, blank=True)
+    """Where clients reach it; blank: as its kind says."""
+    seen_at = models.DateTimeField(null=True, editable=False)
+    is_healthy = models.BooleanField(default=False, editable=False)
+    detail = models.TextField(blank=True, editable=False)
+    """Its health in words."""
+    recorded_minute = models.PositiveBigIntegerField(default=0, editable=False)
+    """When its traffic was last written down, in whole minutes since 1970."""
+    counted_since = models.DateTimeField(null=True, editable=False)
+    """Since when all that is counted was counted; a reset begins anew."""
+
+    objects = GatewayRows.as_manager()
+
+    class Meta(Reconciled.Meta):
+        pass
+
+    def __str__(self) -> str:
+        return self.cluster.name
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """Raises CannotUnseal."""
+        if not self.sealed_secrets:
+            return {}
+        return dict(json.loads(unseal(self.sealed_secrets, purpose=SECRETS_PURPOSE)))
+
+
 class Route(models.Model):
-    """What the gateway is to do for one service: the wish, who wrote it last, and what was seen of it.
+    """What a gateway is to do for one service: the desired state, who wrote it last, and what came of it.
 
     A removed route stays as a row, because its fence must outlive it.
     """
 
+    gateway = models.ForeignKey(Gateway, on_delete=models.PROTECT, related_name="+")
     service = models.CharField(max_length=128, unique=True)
     stable_target = models.CharField(max_length=128)
     stable_version = models.CharField(max_length=400)
@@ -49,7 +101,7 @@ class Route(models.Model):
     changed_at = models.DateTimeField()
     removed_at = models.DateTimeField(null=True)
     applied_at = models.DateTimeField(null=True)
-    """When the gateway took the present wish; None while it has not."""
+    """When the gateway took it as it is desired now; None while it has not."""
     problem = models.TextField(blank=True)
     """Why it has not, in words."""
 
@@ -89,33 +141,8 @@ class Route(models.Model):
         return opened_key(self.sealed_release_key)
 
 
-class Watch(Singleton):
-    """Keeps the gateway to its routes, and remembers how it was last seen."""
-
-    seen_at = models.DateTimeField(null=True)
-    is_healthy = models.BooleanField(default=False)
-    detail = models.TextField(blank=True)
-    """The gateway's health in words."""
-
-    class Meta(Singleton.Meta):
-        pass
-
-    def __str__(self) -> str:
-        return "gateway"
-
-
-class Recorder(Singleton):
-    """Has the traffic written down every minute."""
-
-    class Meta(Singleton.Meta):
-        pass
-
-    def __str__(self) -> str:
-        return "traffic"
-
-
 class TrafficReading(models.Model):
-    """What the gateway had counted of one route in one minute; `gateway.history` reads it."""
+    """What had been counted of one route in one minute; `gateway.history` reads it."""
 
     route = models.ForeignKey(Route, on_delete=models.CASCADE, related_name="+")
     minute = models.PositiveBigIntegerField()

@@ -1,26 +1,29 @@
-"""Keeps the gateway to its routes: applies what it could not take, and what it has lost with its home.
+"""Keeps a gateway to its routes: applies what it could not take, and what it has lost with its home.
 
-And keeps what it counted, a reading a minute: charts do not begin when somebody opens a page.
+And keeps what was counted, a reading a minute: charts do not begin when somebody opens a page.
 """
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from clusters.errors import DeploymentMissing
-from common.reconcile import Effect, Operation, Outcome, Recurring, wait
+from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed
 from gateway import history, selectors, services
-from gateway.backends import backend
 from gateway.backends.base import Health
-from gateway.errors import GatewayError, StaleFence
-from gateway.models import Recorder, Route, TrafficReading, Watch
+from gateway.backends.configured import backends_of
+from gateway.errors import GatewayError, InvalidGateway, StaleFence
+from gateway.models import Gateway, Route, TrafficReading
+from gateway.traffic import TargetCounts
 
 logger = logging.getLogger(__name__)
 
+LOOK_EVERY = timedelta(seconds=15)
 RETRY_AFTER = timedelta(seconds=2)
 AT_MOST_SECONDS = 8.0
 """After this long the rest waits for the next look: a task has 20 s."""
@@ -28,18 +31,16 @@ KEPT = timedelta(hours=24, minutes=5)
 """How long readings of the traffic stay: a little more than the longest that a page shows."""
 
 
-class KeepGateway(Recurring[Watch]):
+class KeepRoutes(Step[Gateway]):
     """Set every route that the gateway does not have as its row says. Never raises for the gateway's sake."""
 
-    model = Watch
     name = "keep routes"
-    every = timedelta(seconds=15)
     effect = Effect.ABSOLUTE
 
-    def act(self, row: Watch, operation: Operation) -> Mapping[str, Any]:
+    def act(self, row: Gateway, operation: Operation) -> Mapping[str, Any]:
         until = monotonic() + AT_MOST_SECONDS
         applied: list[str] = []
-        for route in Route.objects.filter(Q(removed_at__isnull=True) | Q(applied_at__isnull=True)):
+        for route in _routes_of(row).filter(Q(removed_at__isnull=True) | Q(applied_at__isnull=True)):
             if monotonic() > until:
                 break
             try:
@@ -53,59 +54,98 @@ class KeepGateway(Recurring[Watch]):
             except GatewayError as error:
                 logger.warning("Route %s: %s", route.service, error)
         try:
-            backend().refresh()
+            backends_of(row).traffic.refresh()
         except GatewayError as error:
-            logger.warning("The gateway cannot be refreshed: %s", error)
+            logger.warning("The gateway of %s cannot be refreshed: %s", row, error)
         return {"applied": applied}
 
-    def observe(self, row: Watch, operation: Operation) -> tuple[Health, bool]:
+    def observe(self, row: Gateway, operation: Operation) -> tuple[Health, bool]:
         """The gateway's health, and whether every route is as it should be."""
-        return backend().health(), not Route.objects.filter(applied_at__isnull=True).exists()
+        try:
+            health = backends_of(row).traffic.health()
+        except InvalidGateway as error:
+            health = Health(False, str(error))
+        return health, not _routes_of(row).filter(applied_at__isnull=True).exists()
 
-    def settle(self, row: Watch, seen: tuple[Health, bool], now: datetime) -> Outcome:
+    def settle(self, row: Gateway, seen: tuple[Health, bool], now: datetime) -> Outcome:
         health, is_settled = seen
         calm = health.ok and is_settled
-        return wait(
-            self.every if calm else RETRY_AFTER,
+        return proceed(
+            after=min(LOOK_EVERY if calm else RETRY_AFTER, _until_next_minute(now)),
             save={"seen_at": now, "is_healthy": health.ok, "detail": health.detail},
         )
 
 
-class KeepTraffic(Recurring[Recorder]):
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What was counted of all routes, by the id of the route."""
+
+    readings: Mapping[int, Mapping[str, TargetCounts]]
+
+    @property
+    def since(self) -> datetime | None:
+        """From when on all of it was counted; None: of what is not counted at all."""
+        return max(
+            (one.since for reading in self.readings.values() for one in reading.values()), default=None
+        )
+
+
+class RecordTraffic(Step[Gateway]):
     """Never raises for the gateway's sake: what cannot be read is a gap."""
 
-    model = Recorder
     name = "record traffic"
 
-    def observe(self, row: Recorder, operation: Operation) -> Mapping[int, Mapping[str, Any]]:
+    def observe(self, row: Gateway, operation: Operation) -> Counted:
         until = monotonic() + AT_MOST_SECONDS
-        routes = list(selectors.routes())
+        routes = list(selectors.routes().filter(gateway=row))
+        # Each minute another one is the first: none is always among those for which there was no time.
         begin = history.minute_of(operation.at) % len(routes) if routes else 0
-        found: dict[int, Mapping[str, Any]] = {}
+        found: dict[int, Mapping[str, TargetCounts]] = {}
         for route in routes[begin:] + routes[:begin]:
             if monotonic() > until:
                 break
             try:
-                found[route.pk] = history.packed(selectors.counts(route))
+                found[route.pk] = selectors.counts(route)
             except GatewayError as error:
                 logger.info("The traffic of %s is not recorded: %s", route.service, error)
-        return found
+        return Counted(found)
 
-    def settle(self, row: Recorder, seen: Mapping[int, Mapping[str, Any]], now: datetime) -> Outcome:
+    def settle(self, row: Gateway, seen: Counted, now: datetime) -> Outcome:
         minute = history.minute_of(now)
 
         def write() -> None:
             TrafficReading.objects.bulk_create(
                 (
-                    TrafficReading(route_id=route, minute=minute, at=now, counts=counts)
-                    for route, counts in seen.items()
+                    TrafficReading(route_id=route, minute=minute, at=now, counts=history.packed(counts))
+                    for route, counts in seen.readings.items()
                 ),
                 ignore_conflicts=True,
             )
-            TrafficReading.objects.filter(minute__lt=history.minute_of(now - KEPT)).delete()
+            old = TrafficReading.objects.filter(minute__lt=history.minute_of(now - KEPT))
+            old.filter(route__gateway=row).delete()
 
-        next_minute = datetime.fromtimestamp((minute + 1) * 60, tz=now.tzinfo)
-        return wait(next_minute - now, write=write)
+        return proceed(save={"recorded_minute": minute, "counted_since": seen.since}, write=write)
+
+
+class GatewayReconciler(Reconciler[Gateway]):
+    """Looks after its gateway for ever, each in a lane of its own: one that hangs delays no other."""
+
+    model = Gateway
+    max_attempts = None
+
+    def lane_of(self, row: Gateway) -> str:
+        return f"gateway:{row.cluster.name}"
+
+    def next_step(self, row: Gateway, now: datetime) -> Step[Gateway]:
+        return RecordTraffic() if row.recorded_minute < history.minute_of(now) else KeepRoutes()
+
+
+def _routes_of(gateway: Gateway) -> QuerySet[Route]:
+    return Route.objects.filter(gateway=gateway).select_related("gateway__cluster")
+
+
+def _until_next_minute(now: datetime) -> timedelta:
+    return datetime.fromtimestamp((history.minute_of(now) + 1) * 60, tz=now.tzinfo) - now
 
 
 def _sync_workers(route: Route) -> None:
@@ -118,5 +158,6 @@ def _sync_workers(route: Route) -> None:
 
 
 def _is_kept(route: Route) -> bool:
-    wished = None if route.removed_at else route.spec
-    return route.applied_at is not None and backend().wished_route(route.service) == wished
+    desired = None if route.removed_at else route.spec
+    present = backends_of(route.gateway).traffic.desired_route(route.service)
+    return route.applied_at is not None and present == desired

@@ -21,10 +21,22 @@ class Fence(NamedTuple):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Endpoint:
-    """Where one worker listens. `address` is an IP address: the gateway resolves no names."""
+    """Where one worker listens. `address` is an IP address: nobody resolves names on the way."""
 
     address: str
     port: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NamedService:
+    """A service of the cluster's own (Kubernetes: a `Service`), which knows its workers itself."""
+
+    namespace: str
+    name: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)

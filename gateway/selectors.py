@@ -6,20 +6,22 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from gateway.backends import backend
+from clusters.models import Cluster
+from common.sealed import CannotUnseal
 from gateway.backends.base import Health
-from gateway.errors import GatewayError, UnknownRoute
+from gateway.backends.configured import backends_of, traffic_metrics_of
+from gateway.errors import GatewayError, InvalidGateway, UnknownRoute
 from gateway.history import Answered, Stretch, answered, minute_of, stretches, unpacked
-from gateway.models import Route, TrafficReading
-from gateway.routes import Endpoint
-from gateway.traffic import TargetCounts, TargetTraffic, rates
+from gateway.models import Gateway, Route, TrafficReading
+from gateway.traffic import TargetCounts
 
 LATELY, HALF_A_MINUTE = timedelta(minutes=3), timedelta(seconds=30)
 
 
 def routes() -> QuerySet[Route]:
     """Routes that exist."""
-    return Route.objects.filter(removed_at__isnull=True).order_by("service")
+    rows = Route.objects.select_related("gateway__cluster")
+    return rows.filter(removed_at__isnull=True).order_by("service")
 
 
 def route(service: str) -> Route:
@@ -31,33 +33,63 @@ def route(service: str) -> Route:
 
 
 def counts(route: Route) -> Mapping[str, TargetCounts]:
-    """The gateway's present reading per target. Raises UnknownRoute, GatewayUnreachable."""
-    return backend().counts(route.service)
+    """What was counted per target up to now. Raises UnknownRoute, NoGateway, GatewayUnreachable."""
+    return backends_of(route.gateway).metrics.counts(route.service)
 
 
-def counts_lately(service: str, *, taken_after: datetime) -> Mapping[str, TargetCounts]:
+def counts_lately(cluster_id: int, service: str, *, taken_after: datetime) -> Mapping[str, TargetCounts]:
     """As `counts`, of half a second ago at most, but begun after that moment: shared by all who look.
 
-    Asks no database. Raises UnknownRoute, GatewayUnreachable.
+    One small query. Raises UnknownRoute, NoGateway, GatewayUnreachable.
     """
-    return backend().counts(service, taken_after=taken_after)
+    return traffic_metrics_of(cluster_id).counts(service, taken_after=taken_after)
 
 
-def traffic(
-    route: Route, *, since: Mapping[str, TargetCounts], seconds: float
-) -> Mapping[str, TargetTraffic]:
-    """What passed per target in the `seconds` since that reading. Raises UnknownRoute, GatewayUnreachable."""
-    return rates(since, counts(route), seconds)
+def gateways() -> QuerySet[Gateway]:
+    return Gateway.objects.select_related("cluster").order_by("cluster__name")
 
 
-def ready_endpoints(target: str) -> frozenset[Endpoint]:
-    """Workers that the gateway itself finds ready. Raises GatewayUnreachable."""
-    return backend().ready_endpoints(target)
+def gateway_of(cluster: Cluster) -> Gateway | None:
+    return gateways().filter(cluster=cluster).first()
+
+
+def public_urls(clusters: Iterable[int]) -> dict[int, str]:
+    """Where clients reach the gateways of these clusters, by the cluster's id; one query."""
+    return {row.cluster_id: public_url(row) for row in gateways().filter(cluster__in=set(clusters))}
+
+
+def public_url(gateway: Gateway) -> str:
+    """Without a slash at its end; empty while its settings are wrong."""
+    try:
+        return backends_of(gateway).public_url
+    except InvalidGateway:
+        return ""
+
+
+def secret_names(gateway: Gateway) -> list[str]:
+    """Those that are set; none where they cannot be read any more."""
+    try:
+        return sorted(gateway.secrets)
+    except CannotUnseal:
+        return []
 
 
 def health() -> Health:
-    """Asks the gateway now; never raises, answers within seconds."""
-    return backend().health()
+    """Of all gateways: asks each of them now, and never raises."""
+    seen = [(row, _health_of(row)) for row in gateways()]
+    if len(seen) == 1:
+        return seen[0][1]
+    shown = [f"{row.cluster.name}: {one.detail}" for row, one in seen if not one.ok]
+    if shown:
+        return Health(False, " ".join(shown))
+    return Health(True, _("%(number)d gateways are healthy.") % {"number": len(seen)})
+
+
+def _health_of(gateway: Gateway) -> Health:
+    try:
+        return backends_of(gateway).traffic.health()
+    except InvalidGateway as error:
+        return Health(False, str(error))
 
 
 def traffic_history(
@@ -97,7 +129,7 @@ def errors_lately(services: Sequence[str], *, least_requests: int, ask: bool) ->
     """Requests that each service answered lately, and how many of them with an error; forced ones left out.
 
     Over the shortest time of HALF_A_MINUTE to LATELY in which there were `least_requests`. One query; `ask`
-    the gateway for its present counts, too, a question per service: else they are up to a minute old.
+    for the present counts, too, another query and a question per service: else they are up to a minute old.
     """
     now = timezone.now()
     kept = TrafficReading.objects.filter(
@@ -106,11 +138,12 @@ def errors_lately(services: Sequence[str], *, least_requests: int, ask: bool) ->
     readings: dict[str, list[tuple[datetime, Mapping[str, TargetCounts]]]] = {}
     for name, at, packed in kept.order_by("minute").values_list("route__service", "at", "counts"):
         readings.setdefault(name, []).append((at, unpacked(packed)))
+    asked = {row.service: row for row in routes().filter(service__in=readings)} if ask else {}
     found = {}
     for name, ends in readings.items():
-        if ask:
+        if name in asked:
             with suppress(GatewayError):
-                ends.append((now, backend().counts(name)))
+                ends.append((now, counts(asked[name])))
         found[name] = _errors_until(ends, least_requests)
     return found
 

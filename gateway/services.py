@@ -1,11 +1,12 @@
-"""Every write to the gateway's routes. A row is the wish; its fence is checked here and by the gateway.
+"""Every write to gateways and routes. A route's row says what is desired; its fence is checked here and by
+the gateway.
 
-A write waits for the gateway, some 10 to 300 ms: call it outside of a transaction.
+A write of a route waits for the gateway, some 10 to 300 ms: call it outside of a transaction.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -13,55 +14,115 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from accounts.services import require_for_owner
+from accounts.states import Right
 from clusters import selectors as fleet
+from clusters.models import Cluster
 from common import audit, events
 from common.actor import Actor
+from common.live.touch import touch
 from common.reconcile import kernel
-from gateway.backends import backend, checks
-from gateway.backends.base import Endpoint, Fence, RouteSpec
-from gateway.errors import GatewayError, InvalidRoute, StaleFence, UnknownRoute
+from gateway.backends import checks
+from gateway.backends.configured import backends_of, gateway_of, look_at, traffic_backend_of
+from gateway.errors import GatewayError, GatewayTaken, InvalidGateway, InvalidRoute, StaleFence
 from gateway.events import RouteChanged
-from gateway.models import Route, Watch, sealed_key
-from gateway.routes import ReleaseHeader
+from gateway.models import Gateway, Route, sealed_key, sealed_secrets
+from gateway.routes import Endpoint, Fence, ReleaseHeader, RouteSpec
+from gateway.states import USUAL, MetricsKind
 
 
-def set_route(spec: RouteSpec, *, fence: Fence, actor: Actor, reason: str = "") -> Route:
-    """Make the service's route be `spec`, creating it if needed; returns when the gateway has taken it.
+def set_gateway(
+    *,
+    actor: Actor,
+    cluster: Cluster,
+    kind: str,
+    settings: Mapping[str, Any] | None = None,
+    secrets: Mapping[str, str] | None = None,
+    metrics: str = MetricsKind.GATEWAY,
+    public_url: str = "",
+    expected: int | None = None,
+) -> Gateway:
+    """Say what splits the cluster's traffic; its routes follow within seconds.
+
+    `secrets`: None keeps those that are known. Raises NotAllowed, ValidationError, InvalidGateway,
+    GatewayTaken when another cluster's gateway has one of its ports, Stale when the revision is not the
+    `expected` one.
+    """
+    require_for_owner(actor, Right.FLEET_OPERATE, cluster.team)
+    before = Gateway.objects.filter(cluster=cluster).first()
+    sealed = sealed_secrets(secrets) if secrets is not None else before.sealed_secrets if before else ""
+    columns = {
+        "kind": kind,
+        "settings": dict(settings or {}),
+        "sealed_secrets": sealed,
+        "metrics": metrics,
+        "public_url": public_url,
+    }
+    desired = Gateway(cluster=cluster, **columns)
+    desired.clean_fields()
+    with transaction.atomic():
+        _refuse_taken(desired)
+        if before is None:
+            row = Gateway.objects.create(cluster=cluster, **columns)
+        else:
+            row = before
+            row.change(expected=expected, **columns)
+            # What it was told at its old place it has to be told at the new one.
+            Route.objects.filter(gateway=row).update(applied_at=None)
+        kernel.wake(row)
+        shown = {name: value for name, value in columns.items() if name != "sealed_secrets"}
+        detail = shown | {"secrets": sorted(secrets or ())}
+        audit.record(actor, "gateway.set", subject=row, detail=detail, team_id=cluster.team_id)
+        touch("fleet")
+    return row
+
+
+def ensure_gateway(cluster: Cluster, *, actor: Actor) -> Gateway | None:
+    """The cluster's gateway; made where its kind has a usual one that no other cluster has. For inside a
+    transaction."""
+    present = Gateway.objects.filter(cluster=cluster).first()
+    kind = USUAL.get(cluster.kind)
+    if present is not None or kind is None:
+        return present
+    with suppress(GatewayTaken):
+        return set_gateway(actor=actor, cluster=cluster, kind=kind)
+    return None
+
+
+def _refuse_taken(desired: Gateway) -> None:
+    """Raises GatewayTaken, InvalidGateway."""
+    occupied = look_at(desired).occupies
+    for other in Gateway.objects.exclude(cluster=desired.cluster).select_related("cluster"):
+        try:
+            taken = sorted(occupied & backends_of(other).occupies)
+        except InvalidGateway:
+            continue
+        if taken:
+            raise GatewayTaken(
+                _("The gateway of %(cluster)s has %(taken)s already. Choose others in its settings.")
+                % {"cluster": other.cluster.name, "taken": ", ".join(taken)}
+            )
+
+
+def set_route(spec: RouteSpec, *, cluster: Cluster, fence: Fence, actor: Actor, reason: str = "") -> Route:
+    """Make the service's route at the cluster's gateway be `spec`, weights included, creating it if needed;
+    returns when the gateway has taken it.
 
     Who may choose a side is said by `spec` only for a route that is new: after that by `set_release_header`.
     Repeating it is safe, and only a change is audited. Raises StaleFence when a later writer was here;
     InvalidRoute, with the route as it was, when the gateway would refuse it; GatewayUnreachable and
-    GatewayBusy when it has not taken it yet: then the wish is kept, and applied as soon as it can be.
+    GatewayBusy when it has not taken it yet: then it is kept, and applied as soon as it can be. NoGateway.
     """
     checks.check_spec(spec)
-    before = Route.objects.filter(service=spec.name).first()
+    gateway = gateway_of(cluster)
+    before = _routes().filter(service=spec.name).first()
     if before is not None and before.removed_at is None:
+        _refuse_elsewhere(before, gateway)
         kept = before.spec
         spec = replace(spec, release_header=kept.release_header, release_key=kept.release_key)
-    row = _wish(before, spec, fence=fence, actor=actor, reason=reason)
-    return _carry_out(row, before, lambda: backend().apply_route(spec, fence=fence), actor=actor)
-
-
-def set_weights(
-    service: str, *, candidate_percent: int, fence: Fence, actor: Actor, reason: str = ""
-) -> Route:
-    """Make the candidate's share be `candidate_percent`. Raises as `set_route`, and UnknownRoute."""
-    before = Route.objects.filter(service=service, removed_at__isnull=True).first()
-    if before is None:
-        raise UnknownRoute(_("%(service)s has no route.") % {"service": service})
-    checks.check_percent(service, before.spec.candidate, candidate_percent)
-    spec = replace(before.spec, candidate_percent=candidate_percent)
-    row = _wish(before, spec, fence=fence, actor=actor, reason=reason)
-
-    def tell() -> None:
-        known = backend().wished_route(service)
-        if known and (known.stable, known.candidate) == (spec.stable, spec.candidate):
-            backend().set_weights(service, candidate_percent=candidate_percent, fence=fence)
-        else:
-            # The gateway was set up anew, or missed a change: a share alone would not mean the same there.
-            backend().apply_route(spec, fence=fence)
-
-    return _carry_out(row, before, tell, actor=actor)
+    row = _record(before, spec, gateway, fence=fence, actor=actor, reason=reason)
+    traffic = backends_of(gateway).traffic
+    return _apply(row, before, lambda: traffic.set_route(spec, fence=fence), actor=actor)
 
 
 def set_release_header(service: str, header: ReleaseHeader, *, key: str = "", actor: Actor) -> None:
@@ -69,7 +130,7 @@ def set_release_header(service: str, header: ReleaseHeader, *, key: str = "", ac
 
     For inside a transaction. Without a route nothing is done: `set_route` says it when there is one.
     """
-    row = Route.objects.filter(service=service, removed_at__isnull=True).first()
+    row = _routes().filter(service=service, removed_at__isnull=True).first()
     if row is None or (row.spec.release_header, row.spec.release_key) == (header, key):
         return
     # Another moment of change: a writer that read the route before is refused and looks again.
@@ -87,15 +148,13 @@ def set_release_header(service: str, header: ReleaseHeader, *, key: str = "", ac
         detail={"from": row.release_header, "to": header},
     )
     events.publish(RouteChanged(row.pk))
-    for watch in Watch.objects.all():
-        kernel.wake(watch)
+    kernel.wake(row.gateway)
 
 
 def remove_route(service: str, *, fence: Fence, actor: Actor, reason: str = "") -> None:
     """Stop routing; removing what is gone is no error. Raises StaleFence, GatewayUnreachable, GatewayBusy."""
-    before = Route.objects.filter(service=service).first()
+    before = _routes().filter(service=service).first()
     if before is None:
-        backend().remove_route(service, fence=fence)
         return
     with transaction.atomic():
         now = timezone.now()
@@ -106,36 +165,31 @@ def remove_route(service: str, *, fence: Fence, actor: Actor, reason: str = "") 
         if before.removed_at is None:
             audit.record(actor, "route.remove", subject=row, reason=reason)
             events.publish(RouteChanged(row.pk))
-    _carry_out(row, before, lambda: backend().remove_route(service, fence=fence), actor=actor)
-
-
-def sync_endpoints(target: str, endpoints: Sequence[Endpoint], *, observed_at: datetime) -> None:
-    """Tell the gateway where the workers of `target` are; an observation older than the last is ignored.
-
-    Returns when a worker that was left out gets no new request; those in flight on it run to their end.
-    Raises InvalidEndpoint, GatewayUnreachable and GatewayBusy.
-    """
-    backend().set_endpoints(target, endpoints, observed_at=observed_at)
+    traffic = backends_of(row.gateway).traffic
+    _apply(row, before, lambda: traffic.remove_route(service, fence=fence), actor=actor)
 
 
 def sync_workers(deployment: str) -> None:
-    """Tell the gateway where the deployment's ready workers are, as its cluster saw them last.
+    """Tell the gateway of its cluster where the deployment's ready workers are, as they were seen last; an
+    observation older than the last is ignored.
 
-    Raises as `sync_endpoints`, and DeploymentMissing.
+    Returns when a worker that was left out gets no new request; those in flight on it run to their end.
+    Raises NoGateway, DeploymentMissing, InvalidEndpoint, GatewayUnreachable and GatewayBusy.
     """
     seen = fleet.endpoints(deployment)
     endpoints = [Endpoint(address, port) for address, port in seen.addresses]
-    sync_endpoints(deployment, endpoints, observed_at=seen.observed_at)
+    traffic_backend_of(seen.cluster_id).set_target(deployment, endpoints, observed_at=seen.observed_at)
 
 
 def reapply(row: Route) -> None:
     """Have the gateway do what the row says once more. Raises as `set_route`."""
 
     def tell() -> None:
+        traffic = backends_of(row.gateway).traffic
         if row.removed_at is None:
-            backend().apply_route(row.spec, fence=row.fence)
+            traffic.set_route(row.spec, fence=row.fence)
         else:
-            backend().remove_route(row.service, fence=row.fence)
+            traffic.remove_route(row.service, fence=row.fence)
 
     try:
         tell()
@@ -145,13 +199,24 @@ def reapply(row: Route) -> None:
     _same(row).update(applied_at=timezone.now(), problem="")
 
 
-def _wish(before: Route | None, spec: RouteSpec, *, fence: Fence, actor: Actor, reason: str) -> Route:
-    """Write the wish down, and audit it if it is a new one. Raises StaleFence."""
+def _refuse_elsewhere(row: Route, gateway: Gateway) -> None:
+    if row.gateway_id != gateway.pk:
+        raise InvalidRoute(
+            _("%(service)s stands behind the gateway of %(cluster)s: remove its route there first.")
+            % {"service": row.service, "cluster": row.gateway}
+        )
+
+
+def _record(
+    before: Route | None, spec: RouteSpec, gateway: Gateway, *, fence: Fence, actor: Actor, reason: str
+) -> Route:
+    """Write down what is desired, and audit it if it is news. Raises StaleFence."""
     is_news = before is None or before.removed_at is not None or before.spec != spec
     with transaction.atomic():
         columns = _fence_columns(fence)
         if is_news:
             columns |= _spec_columns(spec) | {
+                "gateway": gateway,
                 "changed_at": timezone.now(),
                 "removed_at": None,
                 "applied_at": None,
@@ -177,18 +242,18 @@ def _create(service: str, columns: Mapping[str, Any]) -> Route:
 
 
 def _write(row: Route, columns: Mapping[str, Any], fence: Fence) -> Route:
-    """Compare and set: whoever wrote since `row` was read must not have a later fence, nor another wish."""
+    """Compare and set: who wrote since `row` was read must not have a later fence, nor have changed it."""
     earlier = Q(writer__lt=fence.holder) | Q(writer=fence.holder, writer_turn__lte=fence.turn)
     if not Route.objects.filter(earlier, pk=row.pk, changed_at=row.changed_at).update(**columns):
-        now = Route.objects.get(pk=row.pk)
+        now = _routes().get(pk=row.pk)
         checks.refuse_stale(row.service, last=now.fence, fence=fence)
         raise StaleFence(
             _("Another writer has just changed the route %(service)s; look again.") % {"service": row.service}
         )
-    return Route.objects.get(pk=row.pk)
+    return _routes().get(pk=row.pk)
 
 
-def _carry_out(row: Route, before: Route | None, tell: Callable[[], None], *, actor: Actor) -> Route:
+def _apply(row: Route, before: Route | None, tell: Callable[[], None], *, actor: Actor) -> Route:
     try:
         tell()
     except InvalidRoute as error:
@@ -198,13 +263,12 @@ def _carry_out(row: Route, before: Route | None, tell: Callable[[], None], *, ac
         raise
     except GatewayError as error:
         _same(row).update(problem=str(error))
-        for watch in Watch.objects.all():
-            kernel.wake(watch)
+        kernel.wake(row.gateway)
         raise
     _same(row).filter(Q(applied_at__isnull=True) | ~Q(problem="")).update(
         applied_at=timezone.now(), problem=""
     )
-    return Route.objects.get(pk=row.pk)
+    return _routes().get(pk=row.pk)
 
 
 def _take_back(row: Route, before: Route | None, error: InvalidRoute, *, actor: Actor) -> None:
@@ -220,10 +284,14 @@ def _take_back(row: Route, before: Route | None, error: InvalidRoute, *, actor: 
 
 
 def _same(row: Route) -> QuerySet[Route]:
-    """The row, unless someone has wished otherwise since."""
+    """The row, unless someone has changed it since."""
     return Route.objects.filter(
         pk=row.pk, writer=row.writer, writer_turn=row.writer_turn, changed_at=row.changed_at
     )
+
+
+def _routes() -> QuerySet[Route]:
+    return Route.objects.select_related("gateway__cluster")
 
 
 def _fence_columns(fence: Fence) -> dict[str, Any]:

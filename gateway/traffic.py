@@ -1,7 +1,8 @@
-"""What the gateway has counted, and what passed between two readings. Pure."""
+"""What was counted of each version, and what passed between two readings. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from gateway.latency import Histogram, quantile_ms, since
 
@@ -10,7 +11,8 @@ SHARES = (0.5, 0.95, 0.99)
 
 @dataclass(frozen=True, slots=True)
 class TargetCounts:
-    """Cumulative since `epoch`; a different epoch means that the counters started again from zero.
+    """Cumulative since `since`, and no figure falls while the `epoch` stays; another one is a reset: readings
+    of two epochs cannot be subtracted.
 
     Requests whose client forced the side with `x-release` are no random sample, so only the two `forced_`
     figures and `in_flight` know of them: everything else describes requests whose side the gateway chose by
@@ -18,6 +20,7 @@ class TargetCounts:
     """
 
     epoch: str
+    since: datetime
     routed: int
     """Requests sent to this target, counted as they arrive: the split, without waiting for slow answers."""
     requests: int
@@ -25,6 +28,8 @@ class TargetCounts:
     errors: int
     """Those of `requests` answered 500-599, by the worker or by the gateway for want of one, or cut off
     midway."""
+    broken: int
+    """The class of those `errors` that were cut off midway; the rest are answers of 500-599."""
     abandoned: int
     """Requests whose client went away before any answer; not in `requests`."""
     forced_requests: int
@@ -55,6 +60,8 @@ class TargetTraffic:
     requests: int
     """Answered requests whose side the gateway chose; so are the errors, the latencies and the rates."""
     errors: int
+    broken: int
+    """Those of `errors` that were cut off midway."""
     abandoned: int
     forced_requests: int
     requests_per_s: float
@@ -70,7 +77,7 @@ def rates(
 ) -> dict[str, TargetTraffic]:
     """Traffic per target of `after`, between two readings `seconds` apart.
 
-    A counter that started again in between counts from zero: too little rather than nonsense. Raises
+    What was counted across a reset is not known, and left out: too little rather than nonsense. Raises
     ValueError unless seconds are positive.
     """
     if seconds <= 0:
@@ -79,12 +86,15 @@ def rates(
 
 
 def _between(before: TargetCounts | None, after: TargetCounts, seconds: float) -> TargetTraffic:
-    if before is None or before.epoch != after.epoch or _runs_back(before, after):
+    if before is not None and (before.epoch != after.epoch or _runs_back(before, after)):
+        before = after
+    if before is None:
         before = replace(
             after,
             routed=0,
             requests=0,
             errors=0,
+            broken=0,
             abandoned=0,
             forced_requests=0,
             forced_errors=0,
@@ -98,6 +108,7 @@ def _between(before: TargetCounts | None, after: TargetCounts, seconds: float) -
         seconds=seconds,
         requests=requests,
         errors=errors,
+        broken=min(after.broken - before.broken, errors),
         abandoned=after.abandoned - before.abandoned,
         forced_requests=after.forced_requests - before.forced_requests,
         requests_per_s=requests / seconds,
@@ -111,7 +122,7 @@ def _between(before: TargetCounts | None, after: TargetCounts, seconds: float) -
 def _runs_back(before: TargetCounts, after: TargetCounts) -> bool:
     return any(
         getattr(before, name) > getattr(after, name)
-        for name in ("requests", "errors", "abandoned", "forced_requests", "forced_errors")
+        for name in ("requests", "errors", "broken", "abandoned", "forced_requests", "forced_errors")
     ) or any(
         early > late
         for old, new in ((before.latency_ms, after.latency_ms), (before.first_byte_ms, after.first_byte_ms))

@@ -4,11 +4,15 @@ import asyncio
 import random
 import socket
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gateway.backends.base import Endpoint, Fence, RouteSpec, Target
-from gateway.backends.envoy import EnvoyFiles, Layout, command, write_bootstrap
+from gateway.backends.envoy.backend import EnvoyFiles
+from gateway.backends.envoy.bootstrap import command, write_bootstrap
+from gateway.backends.envoy.counters import EnvoyCounters
+from gateway.backends.envoy.layout import Layout
+from gateway.routes import Endpoint, Fence, RouteSpec, Target
 from perf.load import Answer, Client
 from perf.upstream import Upstream
 from tests.patience import eventually
@@ -47,6 +51,7 @@ class EnvoyStack:
         )
         self.log = home / "envoy.log"
         self.gateway = EnvoyFiles(self.layout)
+        self.metrics = EnvoyCounters(self.layout)
         self.workers: dict[str, list[Upstream]] = {}
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -83,15 +88,21 @@ class EnvoyStack:
             for worker in self.workers[target.name]
             if worker is not without
         ]
-        self.gateway.set_endpoints(target.name, endpoints, observed_at=datetime.now(UTC))
+        self.gateway.set_target(target.name, endpoints, observed_at=datetime.now(UTC))
 
     def release(self, percent: int = 0, *, turn: int = 1) -> None:
         """A route with both sides, and both sides ready."""
         spec = RouteSpec("chat", STABLE, CANARY, percent, release_header="open")
-        self.gateway.apply_route(spec, fence=Fence(1, turn))
+        self.gateway.set_route(spec, fence=Fence(1, turn))
         for target in (STABLE, CANARY):
             if self.workers.get(target.name):
-                eventually(lambda name=target.name: bool(self.gateway.ready_endpoints(name)))
+                eventually(lambda name=target.name: bool(self.gateway.ready(name)))
+
+    def reweigh(self, percent: int, *, fence: Fence) -> None:
+        """Another share for the candidate, and all else as it is."""
+        spec = self.gateway.desired_route("chat")
+        assert spec is not None
+        self.gateway.set_route(replace(spec, candidate_percent=percent), fence=fence)
 
     def get(self, path: str, **headers: str) -> Answer:
         async def ask() -> Answer:

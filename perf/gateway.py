@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gateway.backends.base import Fence, RouteSpec, Target
+from gateway.routes import Fence, RouteSpec, Target
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import Client, Load
 
@@ -54,7 +54,7 @@ async def weight_changes(stack: EnvoyStack, changes: int) -> list[Row]:
         side = (CANARY if percent else STABLE).version
         asked_at = time.perf_counter()
         fence = Fence(1, change + 2)
-        await asyncio.to_thread(stack.gateway.set_weights, "chat", candidate_percent=percent, fence=fence)
+        await asyncio.to_thread(stack.reweigh, percent, fence=fence)
         calls.append((time.perf_counter() - asked_at) * 1000)
         arrivals.append(await first_on(side, load, after=asked_at))
         await asyncio.sleep(max(0.0, 0.2 - (time.perf_counter() - asked_at)))
@@ -75,7 +75,7 @@ async def weight_changes(stack: EnvoyStack, changes: int) -> list[Row]:
 
 async def overhead(stack: EnvoyStack, requests: int) -> list[Row]:
     worker = stack.workers[STABLE.name][0]
-    stack.gateway.set_weights("chat", candidate_percent=0, fence=Fence(2, 1))
+    stack.reweigh(0, fence=Fence(2, 1))
     timings: dict[str, list[float]] = {"direct": [], "gateway": []}
     clients = {"direct": (Client(worker.port), "/v1"), "gateway": (Client(stack.layout.port), SHORT)}
     for _ in range(requests // 50):
@@ -106,13 +106,13 @@ def calls(stack: EnvoyStack, services: int) -> list[Row]:
         RouteSpec(f"service-{number}", Target(f"s{number}-a", "a:1"), Target(f"s{number}-b", "b:1"), 10)
         for number in range(services)
     ]
-    fresh = [timed(lambda spec=spec: gateway.apply_route(spec, fence=Fence(1, 1)), 1)[0] for spec in others]
+    fresh = [timed(lambda spec=spec: gateway.set_route(spec, fence=Fence(1, 1)), 1)[0] for spec in others]
     turn = iter(range(2, 100))
     weights = timed(lambda: gateway.set_weights("chat", candidate_percent=5, fence=Fence(3, next(turn))), 20)
     return [
-        (f"apply_route of {services} new services", spread(fresh)),
+        (f"set_route of {services} new services", spread(fresh)),
         (f"set_weights beside {services} services", spread(weights)),
-        (f"counts of one service among {services}", spread(timed(lambda: gateway.counts("chat"), 50))),
+        (f"counts of one service among {services}", spread(timed(lambda: stack.metrics.counts("chat"), 50))),
         ("refresh with nothing to do", spread(timed(gateway.refresh, 5))),
         ("health", spread(timed(gateway.health, 20))),
         ("Envoy's memory", f"{resident_mib(stack):.0f} MiB"),

@@ -107,7 +107,9 @@ def make_rows(count: int, stable: Upstream, candidate: Upstream) -> None:
     """Services with a release each, at rest, and all that such a release rests on."""
     from accounts.models import Team
     from clusters.models import Cluster, Deployment, Worker
+    from common.actor import Actor
     from gateway.models import Route
+    from gateway.services import ensure_gateway
     from models_registry.models import Model, Version
     from releases import plans
     from releases.models import Release, ReleaseStep, Service
@@ -128,6 +130,7 @@ def make_rows(count: int, stable: Upstream, candidate: Upstream) -> None:
         for number in (1, 2)
     ]
     cluster = Cluster.objects.create(name="perf", kind="embedded")
+    gateway = ensure_gateway(cluster, actor=Actor.system("perf"))
     plan = plans.parse_plan(PLAN)
     for version, side, worker in ((versions[0], STABLE, stable), (versions[1], CANDIDATE, candidate)):
         deployment = Deployment.objects.create(
@@ -146,6 +149,7 @@ def make_rows(count: int, stable: Upstream, candidate: Upstream) -> None:
             stable_version=versions[0], stable_deployment=STABLE,
         )  # fmt: skip
         Route.objects.create(
+            gateway=gateway,
             service=name, stable_target=STABLE, stable_version="perf:v1", candidate_target=CANDIDATE,
             candidate_version="perf:v2", candidate_percent=PERCENT, writer=1, writer_turn=1, changed_at=now,
             applied_at=now,
@@ -171,15 +175,15 @@ def lay_routes(stack: EnvoyStack, count: int, stable: Upstream, candidate: Upstr
 
     Envoy ends when it has to watch the files of more targets than fs.inotify.max_user_instances allows.
     """
-    from gateway.backends.base import Endpoint, Fence, RouteSpec, Target
     from gateway.backends.envoy.store import Store
     from gateway.backends.state import State
     from gateway.errors import GatewayUnreachable
+    from gateway.routes import Endpoint, Fence, RouteSpec, Target
 
     state, now = State(), datetime.now(UTC)
     old, new = Target(STABLE, "perf:v1"), Target(CANDIDATE, "perf:v2")
     for target, worker in ((old, stable), (new, candidate)):
-        stack.gateway.set_endpoints(target.name, [Endpoint("127.0.0.1", worker.port)], observed_at=now)
+        stack.gateway.set_target(target.name, [Endpoint("127.0.0.1", worker.port)], observed_at=now)
     for index in range(count):
         state = state.with_route(RouteSpec(f"s{index}", old, new, PERCENT), fence=Fence(1, 1), now=now)
     Store(stack.layout).save(state)
@@ -195,9 +199,9 @@ def lay_routes(stack: EnvoyStack, count: int, stable: Upstream, candidate: Upstr
 
 def await_both() -> None:
     """Until both parts have imported all and have looked for what is due."""
-    from gateway.models import Watch
+    from gateway.models import Gateway
 
-    eventually(lambda: Watch.objects.filter(is_healthy=True).exists(), seconds=120, every=1)
+    eventually(lambda: Gateway.objects.filter(is_healthy=True).exists(), seconds=120, every=1)
     time.sleep(STARTED_SECONDS)
 
 

@@ -361,11 +361,13 @@ def releases_in_motion(services: Iterable[Service]) -> dict[int, Release]:
 
 
 def summarised(services: Sequence[Service]) -> Sequence[Service]:
-    """The services, each with a `summary` (ServiceSummary); five queries for all of them."""
+    """The services, each with a `summary` (ServiceSummary); six queries for all of them."""
     moving = releases_in_motion(services)
     seen = conditions(services, moving) if services else {}
+    urls = gateway.public_urls(service.cluster_id for service in services)
     for service in services:
-        service.summary = _summary(service, moving.get(service.pk), seen[service.pk])
+        url = urls.get(service.cluster_id, "")
+        service.summary = _summary(service, moving.get(service.pk), seen[service.pk], url)
     return services
 
 
@@ -383,7 +385,9 @@ def conditions_now() -> dict[str, Condition]:
     return {one.name: found[one.pk] for one in services}
 
 
-def _summary(service: Service, release: Release | None, condition: Condition) -> ServiceSummary:
+def _summary(
+    service: Service, release: Release | None, condition: Condition, gateway_url: str
+) -> ServiceSummary:
     stable = service.stable_version
     return ServiceSummary(
         state=condition.state,
@@ -393,7 +397,7 @@ def _summary(service: Service, release: Release | None, condition: Condition) ->
         candidate_name=release.version.name if release else "",
         release_id=release.pk if release else None,
         weights=weights(release),
-        url=f"{settings.SLIPWAY_GATEWAY_URL}/{service.name}/",
+        url=f"{gateway_url}/{service.name}/" if gateway_url else "",
     )
 
 

@@ -4,8 +4,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gateway.backends.base import TargetCounts
-from gateway.traffic import TargetTraffic, rates
+from gateway.traffic import TargetCounts, TargetTraffic, rates
 
 RATE_SECONDS = 10.0
 FIGURES_SECONDS = 60.0
@@ -49,6 +48,8 @@ class Window:
 
     def add(self, at: float, reading: Reading) -> None:
         """`at` in seconds, by a clock that only goes forward."""
+        if self._readings and _is_reset(self._readings[-1][1], reading):
+            self._readings.clear()
         self._readings.append((at, reading))
         # One that is a little older stays until there is one at the edge: a kept reading may begin a window.
         while self._readings[0][0] < at - FIGURES_SECONDS and (
@@ -74,6 +75,11 @@ class Window:
             name: replace(side_of(figures), rate=speeds[name].requests_per_s, in_flight=figures.in_flight)
             for name, figures in rates(first, latest, at - first_at).items()
         }
+
+
+def _is_reset(before: Reading, after: Reading) -> bool:
+    """Whether some counter started again: what came before can no longer be subtracted."""
+    return any(name in before and before[name].epoch != one.epoch for name, one in after.items())
 
 
 def side_of(figures: TargetTraffic) -> SideTraffic:

@@ -86,13 +86,8 @@ def s3() -> Iterator[S3Server]:
 
 
 @pytest.fixture
-def gateway() -> Iterator[FakeGateway]:
-    """The fake gateway that the services under test talk to, fresh."""
-    from gateway.backends import backend
-    from gateway.backends.fake import FakeGateway
+def gateway(db: None) -> FakeGateway:
+    """The fake gateway of the cluster `local` that the services under test talk to, fresh."""
+    from tests.gateway.cast import fake_gateway
 
-    backend.cache_clear()
-    fresh = backend()
-    assert isinstance(fresh, FakeGateway)
-    yield fresh
-    backend.cache_clear()
+    return fake_gateway()

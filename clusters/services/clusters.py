@@ -11,9 +11,10 @@ from accounts.states import Right
 from clusters.backends import SECRETS_PURPOSE, connect
 from clusters.backends.base import SECRET_NAME, Misconfigured
 from clusters.errors import InvalidCluster, NameTaken
+from clusters.events import ClusterRegistered
 from clusters.models import Cluster
 from clusters.states import ClusterKind
-from common import audit
+from common import audit, events
 from common.actor import Actor
 from common.characters import hidden
 from common.live.touch import touch
@@ -63,6 +64,7 @@ def register_cluster(
         audit.record(
             actor, "cluster.register", subject=cluster, detail={"kind": wanted.kind}, team_id=wanted.team_id
         )
+        events.publish(ClusterRegistered(cluster.pk))
         touch("fleet")
     return cluster
 

@@ -27,7 +27,7 @@ from controlplane.embedded.processes import HAND_OVER, Family, PartFailed, Signa
 from controlplane.embedded.programs import GATEWAY_NAME, Programs, gateway_layout, programs
 from controlplane.env import misspelt_settings
 from controlplane.environment import PROJECT, Environment
-from gateway.backends.envoy import renew_bootstrap, write_bootstrap
+from gateway.backends.envoy.bootstrap import renew_bootstrap, write_bootstrap
 from gateway.errors import GatewayError
 
 PREPARE = ("-m", "controlplane.embedded.prepare")

@@ -10,8 +10,8 @@ from clusters.backends.supervisor_rpc import Program
 from controlplane.embedded.home import Home, Plane, Refusal
 from controlplane.embedded.supervisord import NAMESPACE_FACTORY
 from controlplane.environment import PROJECT, Environment
-from gateway.backends.envoy import Layout
-from gateway.backends.envoy import command as envoy_command
+from gateway.backends.envoy.bootstrap import command as envoy_command
+from gateway.backends.envoy.layout import Layout
 
 # In each plane started in this order and stopped in the opposite one. The control plane stops first; of the
 # data plane the workers of models (their priority is clusters/backends/embedded.py's), then the gateway that
@@ -65,7 +65,7 @@ def programs(env: Environment, home: Home) -> Programs:
 
 
 def gateway_layout(env: Environment, home: Home) -> Layout:
-    """As gateway.backends.envoy.layout_from_settings, without Django's settings."""
+    """As gateway.backends.envoy.configured.own_layout, without Django's settings."""
     return Layout(
         run_dir=home.envoy,
         log_dir=home.logs,

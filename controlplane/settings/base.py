@@ -46,7 +46,7 @@ SLIPWAY_GATEWAY_ADMIN_PORT = env.gateway_admin_port
 SLIPWAY_CLIENT_HEADER_SECONDS = env.client_header_seconds
 SLIPWAY_CLIENT_IDLE_SECONDS = env.client_idle_seconds
 SLIPWAY_RELEASE_HEADER = env.release_header or "off"
-SLIPWAY_TRAFFIC_BACKEND = "gateway.backends.envoy"
+SLIPWAY_GATEWAY_BACKENDS = {"envoy": "gateway.backends.envoy.configured"}
 SLIPWAY_GATEWAY_URL = env.gateway_url or env.local_url(env.gateway_port)
 SLIPWAY_PUBLIC_URL = env.public_url or env.local_url(env.port)
 SLIPWAY_WORKER_PORTS = env.worker_port_range
@@ -312,6 +312,7 @@ SPECTACULAR_SETTINGS = {
         "VersionState": "models_registry.states.VersionState",
         "SyncState": "models_registry.states.SyncState",
         "UploadState": "models_registry.states.UploadState",
+        "GatewayKind": "gateway.states.GatewayKind",
         "HubKind": "models_registry.states.HubKind",
         "ExportKind": "models_registry.states.ExportKind",
         "ExportState": "models_registry.states.ExportState",

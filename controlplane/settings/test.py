@@ -13,5 +13,5 @@ INSTALLED_APPS = [*INSTALLED_APPS, "tests.toys"]  # noqa: F405
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":  # noqa: F405
     # A file, as in real life: in memory SQLite does not wait for a lock, so concurrent writers would fail.
     DATABASES["default"]["TEST"] = {"NAME": SLIPWAY_HOME / "test.sqlite3"}  # noqa: F405
-SLIPWAY_TRAFFIC_BACKEND = "gateway.backends.fake"
+SLIPWAY_GATEWAY_BACKENDS = {"envoy": "gateway.backends.fake"}
 SLIPWAY_CLUSTER_BACKENDS = {"embedded": "clusters.backends.fake"}

@@ -1,23 +1,12 @@
-"""What Slipway asks of whatever splits the traffic, in our words."""
+"""What Slipway asks of whatever splits the traffic and of whatever counts it, in our words."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
-from gateway.routes import Endpoint, Fence, RouteSpec, Side, Target
+from gateway.routes import Endpoint, Fence, NamedService, RouteSpec
 from gateway.traffic import TargetCounts
-
-__all__ = [
-    "Endpoint",
-    "Fence",
-    "Health",
-    "RouteSpec",
-    "Side",
-    "Target",
-    "TargetCounts",
-    "TrafficBackend",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,26 +16,28 @@ class Health:
 
 
 class TrafficBackend(Protocol):
-    """Every write is an absolute set and may be repeated; it returns when the gateway has taken it.
+    """Sets, observes and removes routes. Every write is an absolute set and may be repeated; it returns when
+    the gateway has taken it.
 
-    GatewayUnreachable says that it has not yet: the wish is kept, and is taken as soon as the gateway runs.
+    GatewayUnreachable says that it has not yet: what is desired is kept, and is taken as soon as the gateway
+    runs.
     """
 
-    def apply_route(self, spec: RouteSpec, *, fence: Fence) -> None:
-        """Make the route be `spec`, creating it if needed.
+    def set_route(self, spec: RouteSpec, *, fence: Fence) -> None:
+        """Make the route be `spec`, weights included, creating it if needed.
 
         Raises StaleFence when a later writer was here; InvalidRoute, with nothing changed, when the gateway
         would refuse it; GatewayUnreachable, GatewayBusy.
         """
 
-    def set_weights(self, route: str, *, candidate_percent: int, fence: Fence) -> None:
-        """Make the candidate's share be `candidate_percent`. Raises as `apply_route`, and UnknownRoute."""
-
-    def set_endpoints(self, target: str, endpoints: Sequence[Endpoint], *, observed_at: datetime) -> None:
-        """Replace the workers of `target`; an observation older than the last one applied is ignored.
+    def set_target(
+        self, target: str, to: Sequence[Endpoint] | NamedService, *, observed_at: datetime
+    ) -> None:
+        """Replace where `target` is; an observation older than the last one applied is ignored.
 
         A worker that was left out gets no new request once this returns; those in flight on it run to their
-        end. Raises InvalidEndpoint, GatewayUnreachable, GatewayBusy.
+        end. Raises InvalidEndpoint, also for a kind of place that this gateway cannot send to;
+        GatewayUnreachable, GatewayBusy.
         """
 
     def remove_route(self, route: str, *, fence: Fence) -> None:
@@ -54,28 +45,54 @@ class TrafficBackend(Protocol):
         GatewayBusy."""
 
     def refresh(self) -> None:
-        """Finish what a writer that died has begun, and let go of what is no longer needed.
+        """Finish what a writer that died has begun, and remove what is no longer needed.
 
         Raises GatewayUnreachable, GatewayBusy.
         """
 
-    def wished_route(self, route: str) -> RouteSpec | None:
-        """The route as last applied."""
+    def desired_route(self, route: str) -> RouteSpec | None:
+        """The route as last set."""
 
-    def ready_endpoints(self, target: str) -> frozenset[Endpoint]:
-        """Workers of `target` that the gateway itself finds ready now; none while no route leads to the
-        target.
+    def ready(self, target: str) -> frozenset[Endpoint | NamedService]:
+        """Of where `target` is, what the gateway itself finds ready now; nothing while no route leads to it.
 
         Raises GatewayUnreachable.
         """
 
-    def counts(self, route: str, *, taken_after: datetime | None = None) -> Mapping[str, TargetCounts]:
-        """Counts per target name, of the route's targets and of those that left it in the last ten minutes.
+    def health(self) -> Health:
+        """Whether the gateway answers and has taken the last configuration. Never raises."""
 
-        `taken_after`: a reading of half a second ago (two, where readings take long) will do, if it was begun
-        after that moment; it may lack the time to first byte.
-        Raises UnknownRoute, GatewayUnreachable.
+
+class TrafficMetrics(Protocol):
+    """Counts what each version answered, wherever that is counted: by the gateway, or elsewhere."""
+
+    def counts(self, route: str, *, taken_after: datetime | None = None) -> Mapping[str, TargetCounts]:
+        """Counts per target name, of the route's targets and of those that left it a short while ago.
+
+        Between two readings of one `epoch` no figure falls. `taken_after`: a reading of half a second ago
+        (two, where readings take long) will do, if it was begun after that moment; it may lack the time to
+        first byte. Raises UnknownRoute, GatewayUnreachable.
         """
 
-    def health(self) -> Health:
-        """Whether the gateway answers and has taken the last configuration."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """What a gateway's row says of it."""
+
+    cluster: str
+    """Its name."""
+    settings: Mapping[str, Any]
+    secrets: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backends:
+    """What a kind of gateway makes of a `Config`; its module's `from_config` raises InvalidGateway."""
+
+    traffic: TrafficBackend
+    metrics: TrafficMetrics
+    """What the gateway itself counts."""
+    public_url: str
+    """Where clients reach it, without a slash at its end."""
+    occupies: frozenset[str] = frozenset()
+    """Ports and the like that no other gateway may have, in words."""

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import get_args
 
-from gateway.backends.base import Endpoint, Fence, RouteSpec, Target
 from gateway.errors import InvalidEndpoint, InvalidRoute, StaleFence
-from gateway.routes import ReleaseHeader
+from gateway.routes import Endpoint, Fence, NamedService, ReleaseHeader, RouteSpec, Target
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+"""RFC 1123, as Kubernetes names namespaces and services."""
 VERSION = re.compile(r"[\x21-\x7e]{1,400}")
 
 
@@ -41,14 +42,34 @@ def check_percent(route: str, candidate: Target | None, candidate_percent: int) 
         raise InvalidRoute(f"Route {route}: {candidate_percent} % for a candidate, but it has none.")
 
 
-def check_endpoints(
-    target: str, endpoints: Sequence[Endpoint], *, observed_at: datetime
-) -> tuple[Endpoint, ...]:
-    """The endpoints in order, each once. Raises InvalidEndpoint, InvalidRoute."""
+def check_place(
+    target: str, place: Sequence[Endpoint] | NamedService, *, observed_at: datetime
+) -> tuple[Endpoint, ...] | NamedService:
+    """The endpoints in order, each once, or the service. Raises InvalidEndpoint, InvalidRoute."""
     if observed_at.tzinfo is None:
         raise ValueError("An observation without a time zone cannot be put in order.")
     if not NAME.fullmatch(target):
         raise InvalidRoute(f"Target {target!r}: a name must match {NAME.pattern}.")
+    return _named(target, place) if isinstance(place, NamedService) else _endpoints(target, place)
+
+
+def _named(target: str, service: NamedService) -> NamedService:
+    for what, name in (("namespace", service.namespace), ("name", service.name)):
+        if not LABEL.fullmatch(name):
+            raise InvalidEndpoint(
+                f"Target {target}: {name!r} is no {what} of a service; use lower-case letters, digits and "
+                "hyphens, 63 at most."
+            )
+    _check_port(target, service.port)
+    return service
+
+
+def _check_port(target: str, port: int) -> None:
+    if not 1 <= port <= 65535:
+        raise InvalidEndpoint(f"Target {target}: {port} is no port; it must be 1 to 65535.")
+
+
+def _endpoints(target: str, endpoints: Sequence[Endpoint]) -> tuple[Endpoint, ...]:
     for endpoint in endpoints:
         try:
             address = ipaddress.ip_address(endpoint.address)
@@ -58,8 +79,7 @@ def check_endpoints(
             ) from None
         if address.is_unspecified or address.is_multicast:
             raise InvalidEndpoint(f"Target {target}: nobody can be reached at {endpoint.address}.")
-        if not 1 <= endpoint.port <= 65535:
-            raise InvalidEndpoint(f"Target {target}: {endpoint.port} is no port; it must be 1 to 65535.")
+        _check_port(target, endpoint.port)
     return tuple(sorted(set(endpoints)))
 
 

@@ -4,24 +4,21 @@ import math
 import random
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import accumulate
 
+from django.conf import settings
+
 from gateway.backends import checks
-from gateway.backends.base import (
-    Endpoint,
-    Fence,
-    Health,
-    RouteSpec,
-    Side,
-    Target,
-    TargetCounts,
-)
+from gateway.backends.base import Backends, Config, Health
 from gateway.backends.state import State
 from gateway.errors import GatewayUnreachable, UnknownRoute
 from gateway.latency import BOUNDS_MS, Histogram
+from gateway.routes import Endpoint, Fence, NamedService, RouteSpec, Side, Target
+from gateway.traffic import TargetCounts
 
+Place = Sequence[Endpoint] | NamedService
 _BOUNDS = (*BOUNDS_MS, math.inf)
 
 
@@ -30,6 +27,8 @@ class Behaviour:
     """How the workers of a target answer. Latencies are log-normal about `median_ms`."""
 
     error_share: float = 0.0
+    broken_share: float = 0.0
+    """Of the errors: cut off midway, not answered 500."""
     median_ms: float = 50.0
     spread: float = 0.3
     """Standard deviation of the latency's natural logarithm."""
@@ -42,6 +41,7 @@ class _Tally:
     routed: int = 0
     requests: int = 0
     errors: int = 0
+    broken: int = 0
     abandoned: int = 0
     forced_requests: int = 0
     forced_errors: int = 0
@@ -50,18 +50,21 @@ class _Tally:
 
 
 class FakeGateway:
-    """A `TrafficBackend`. `send` is its clients, `behave` its workers, `stop`, `start` and `restart` its
-    process."""
+    """A `TrafficBackend` and a `TrafficMetrics`. `send` is its clients, `behave` its workers, `stop`, `start`
+    and `restart` its process."""
 
     def __init__(self, *, seed: int = 0, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._clock = clock
         self._random = random.Random(seed)  # noqa: S311
         self._state = State()
-        self._observed: dict[str, tuple[datetime, tuple[Endpoint, ...]]] = {}
+        self._observed: dict[str, tuple[datetime, Place]] = {}
         self._behaviours: dict[str, Behaviour] = {}
         self._tallies: dict[tuple[str, str], _Tally] = {}
         self._starts = 1
+        self._started_at = clock()
         self._runs = True
+        self.config: Config | None = None
+        """What its row says, where it was made from one."""
 
     # What the world does to it.
 
@@ -101,6 +104,7 @@ class FakeGateway:
         """Start again: the configuration is found, the counters begin at zero."""
         self._runs = True
         self._starts += 1
+        self._started_at = self._clock()
         self._tallies.clear()
 
     def restart(self) -> None:
@@ -109,25 +113,17 @@ class FakeGateway:
 
     # What Slipway asks of it.
 
-    def apply_route(self, spec: RouteSpec, *, fence: Fence) -> None:
+    def set_route(self, spec: RouteSpec, *, fence: Fence) -> None:
         checks.check_spec(spec)
         self._refuse_stale(spec.name, fence)
         self._state = self._state.with_route(spec, fence=fence, now=self._clock())
         self._must_run()
 
-    def set_weights(self, route: str, *, candidate_percent: int, fence: Fence) -> None:
-        self._refuse_stale(route, fence)
-        spec = self._spec(route)
-        checks.check_percent(route, spec.candidate, candidate_percent)
-        wished = replace(spec, candidate_percent=candidate_percent)
-        self._state = self._state.with_route(wished, fence=fence, now=self._clock())
-        self._must_run()
-
-    def set_endpoints(self, target: str, endpoints: Sequence[Endpoint], *, observed_at: datetime) -> None:
-        workers = checks.check_endpoints(target, endpoints, observed_at=observed_at)
+    def set_target(self, target: str, to: Place, *, observed_at: datetime) -> None:
+        place = checks.check_place(target, to, observed_at=observed_at)
         last = self._observed.get(target)
         if last is None or observed_at >= last[0]:
-            self._observed[target] = (observed_at, workers)
+            self._observed[target] = (observed_at, place)
         self._must_run()
 
     def remove_route(self, route: str, *, fence: Fence) -> None:
@@ -142,12 +138,12 @@ class FakeGateway:
         self._state = self._state.pruned(self._clock())
         self._must_run()
 
-    def wished_route(self, route: str) -> RouteSpec | None:
+    def desired_route(self, route: str) -> RouteSpec | None:
         return self._state.routes.get(route)
 
-    def ready_endpoints(self, target: str) -> frozenset[Endpoint]:
+    def ready(self, target: str) -> frozenset[Endpoint | NamedService]:
         self._must_run()
-        return frozenset(self._workers(target)) if target in self._state.clusters else frozenset()
+        return self._reachable(target) if target in self._state.clusters else frozenset()
 
     def counts(self, route: str, *, taken_after: datetime | None = None) -> Mapping[str, TargetCounts]:
         self._must_run()
@@ -170,8 +166,9 @@ class FakeGateway:
             raise UnknownRoute(f"The gateway has no route {route}.")
         return spec
 
-    def _workers(self, target: str) -> tuple[Endpoint, ...]:
-        return self._observed[target][1] if target in self._observed else ()
+    def _reachable(self, target: str) -> frozenset[Endpoint | NamedService]:
+        _, place = self._observed.get(target, (None, ()))
+        return frozenset({place}) if isinstance(place, NamedService) else frozenset(place)
 
     def _choose(self, spec: RouteSpec, release: Side | None) -> tuple[Target, bool]:
         if release == "stable":
@@ -185,7 +182,7 @@ class FakeGateway:
     def _answer(self, route: str, target: str, *, is_forced: bool, abandon: bool) -> None:
         tally = self._tallies.setdefault((route, target), _Tally())
         behaviour = self._behaviours.get(target, Behaviour())
-        failed = not self._workers(target) or self._random.random() < behaviour.error_share
+        failed = not self._reachable(target) or self._random.random() < behaviour.error_share
         milliseconds = self._random.lognormvariate(math.log(behaviour.median_ms), behaviour.spread)
         if is_forced:
             tally.forced_requests += not abandon
@@ -198,6 +195,7 @@ class FakeGateway:
         tally.requests += 1
         if failed:
             tally.errors += 1
+            tally.broken += bool(behaviour.broken_share) and self._random.random() < behaviour.broken_share
             return
         tally.latency[bisect_left(_BOUNDS, milliseconds)] += 1
         tally.first_byte[bisect_left(_BOUNDS, milliseconds * behaviour.first_byte_share)] += 1
@@ -206,9 +204,11 @@ class FakeGateway:
         tally = self._tallies.get((route, target), _Tally())
         return TargetCounts(
             epoch=f"start {self._starts}",
+            since=self._started_at,
             routed=tally.routed,
             requests=tally.requests,
             errors=tally.errors,
+            broken=tally.broken,
             abandoned=tally.abandoned,
             forced_requests=tally.forced_requests,
             forced_errors=tally.forced_errors,
@@ -222,5 +222,7 @@ def _cumulative(buckets: list[int]) -> Histogram:
     return tuple(zip(_BOUNDS, accumulate(buckets), strict=True))
 
 
-def from_settings() -> FakeGateway:
-    return FakeGateway()
+def from_config(config: Config) -> Backends:
+    fake = FakeGateway()
+    fake.config = config
+    return Backends(traffic=fake, metrics=fake, public_url=settings.SLIPWAY_GATEWAY_URL)

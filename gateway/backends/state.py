@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Self
 
-from gateway.backends.base import Fence, RouteSpec, Target
 from gateway.errors import GatewayError
+from gateway.routes import Fence, RouteSpec, Target
 
 FORMAT = 1
 KEEP_FORMER = timedelta(minutes=10)

@@ -14,7 +14,7 @@ Histogram = tuple[tuple[float, int], ...]
 
 
 class CountsLike(Protocol):
-    """The part of `gateway.backends.base.TargetCounts` that is judged.
+    """The part of `gateway.traffic.TargetCounts` that is judged.
 
     Requests that a client forced to a side are no random sample and must not be in these figures.
     """

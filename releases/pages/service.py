@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from django.conf import settings
 from django.utils import timezone
 
 from accounts.selectors import may
@@ -18,6 +17,7 @@ from common.actor import Actor
 from common.pages.steps import StepView
 from gateway import selectors as gateway
 from gateway.history import Stretch
+from gateway.models import Gateway
 from images.models import RuntimeImage
 from models_registry.models import Version
 from releases import bake, plans, selectors
@@ -99,6 +99,11 @@ class ServicePage:
         return {f"{row.version.name} (#{row.pk})": row.candidate_deployment for row in newest}
 
     @cached_property
+    def gateway(self) -> Gateway | None:
+        """What splits its traffic; None: its cluster has none yet."""
+        return gateway.gateway_of(self.service.cluster)
+
+    @cached_property
     def strip(self) -> list[StepView]:
         if self.release is None:
             return []
@@ -152,7 +157,7 @@ class ServicePage:
 
     @property
     def url(self) -> str:
-        return f"{settings.SLIPWAY_GATEWAY_URL}/{self.service.name}/"
+        return self.service.summary.url
 
     @property
     def curl(self) -> str:

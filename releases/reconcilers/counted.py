@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.backends.base import TargetCounts
 from gateway.latency import Histogram
+from gateway.traffic import TargetCounts
 
 
 @dataclass(frozen=True, slots=True)

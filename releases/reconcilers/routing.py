@@ -4,10 +4,9 @@ from typing import cast
 
 from common.reconcile import LeaseLost, Operation
 from gateway import services as gateway
-from gateway.backends.base import Fence, RouteSpec, Target
 from gateway.errors import StaleFence
 from gateway.models import opened_key
-from gateway.routes import ReleaseHeader
+from gateway.routes import Fence, ReleaseHeader, RouteSpec, Target
 from releases.models import Release
 from releases.reconcilers.base import ACTOR
 
@@ -54,6 +53,7 @@ def _set(
     try:
         gateway.set_route(
             spec,
+            cluster=release.service.cluster,
             fence=Fence(holder=release.pk, turn=operation.fence),
             actor=ACTOR,
             reason=f"Release {release.pk}.",

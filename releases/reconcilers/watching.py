@@ -10,8 +10,8 @@ from clusters import selectors as fleet
 from clusters.states import DeploymentState
 from common.reconcile import EPOCH, Operation, Outcome
 from gateway import selectors as gateway
-from gateway.backends.base import TargetCounts
-from gateway.errors import GatewayUnreachable, UnknownRoute
+from gateway.errors import GatewayError
+from gateway.traffic import TargetCounts
 from releases import selectors, stored
 from releases.judge import (
     Decision,
@@ -65,8 +65,10 @@ def look(release: Release, at: datetime, *, is_fresh: bool = False) -> Sight:
         if is_fresh:
             counts = gateway.counts(gateway.route(release.service.name))
         else:
-            counts = gateway.counts_lately(release.service.name, taken_after=_last_look(release))
-    except (GatewayUnreachable, UnknownRoute):
+            counts = gateway.counts_lately(
+                release.service.cluster_id, release.service.name, taken_after=_last_look(release)
+            )
+    except GatewayError:
         counts = None
     threshold = None
     asks = counts is not None and release.stable_deployment in counts and _needs_threshold(release, at)

@@ -14,8 +14,7 @@ from clusters.models import Deployment
 from common.models import AuditRecord, Intent
 from common.pages import subjects
 from common.reconcile import Reconciled, kernel
-from gateway.models import Watch
-from models_registry.models import Check, HubSource
+from models_registry.models import Check, HubSource, StoreKeeper
 from models_registry.services import delete_hub_source
 from tests.accounts.rights_matrix import Scene
 from tests.cast import SYSTEM, Api, client_of, person, token_of
@@ -117,16 +116,16 @@ def test_who_may_only_look_sees_it_and_may_not_retry_and_other_teams_know_nothin
 
 
 def test_what_belongs_to_no_team_is_for_those_who_operate_the_installation() -> None:
-    watch = Watch.objects.get()
-    stick(watch, "Envoy is gone.")
-    path = "stuck/gateway.watch/1/retry/"
+    cleaning = StoreKeeper.objects.get()
+    stick(cleaning, "The disk is gone.")
+    path = f"stuck/models_registry.storekeeper/{cleaning.pk}/retry/"
     ada = Api(token_of(person("ada", ours=Role.ADMIN)))
     assert ada.get("stuck/").json()["results"] == []
     assert ada.post(path, {"reason": "x"}).status_code == 403
     root = person("root", superuser=True)
-    assert "Envoy is gone." in client_of(root).get("/fleet/").content.decode()
+    assert "The disk is gone." in client_of(root).get("/models/+store/").content.decode()
     assert Api(token_of(root)).post(path, {"reason": "It is back."}).status_code == 200
-    assert "Envoy is gone." not in client_of(root).get("/fleet/").content.decode()
+    assert "The disk is gone." not in client_of(root).get("/models/+store/").content.decode()
 
 
 @pytest.mark.parametrize("happened", [True, False])

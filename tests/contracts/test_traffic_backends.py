@@ -12,7 +12,7 @@ from typing import Protocol
 
 import pytest
 
-from gateway.backends.base import Endpoint, Fence, RouteSpec, Side, Target, TargetCounts, TrafficBackend
+from gateway.backends.base import TrafficBackend, TrafficMetrics
 from gateway.backends.fake import Behaviour, FakeGateway
 from gateway.errors import (
     GatewayUnreachable,
@@ -22,6 +22,8 @@ from gateway.errors import (
     UnknownRoute,
 )
 from gateway.latency import BOUNDS_MS, since, total
+from gateway.routes import Endpoint, Fence, RouteSpec, Side, Target
+from gateway.traffic import TargetCounts
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import Answer, Client
 from tests.gateway.counting import routed_since
@@ -35,6 +37,7 @@ class World(Protocol):
     """A backend, its workers and its clients."""
 
     gateway: TrafficBackend
+    metrics: TrafficMetrics
 
     def run_workers(self, target: Target) -> None: ...
     def send(self, requests: int, *, release: Side | None = None, key: str = "") -> Mapping[str, int]:
@@ -49,14 +52,14 @@ class World(Protocol):
 
 class FakeWorld:
     def __init__(self) -> None:
-        self.gateway = FakeGateway(seed=7)
+        self.gateway = self.metrics = FakeGateway(seed=7)
         self.stop, self.start = self.gateway.stop, self.gateway.start
 
     def run_workers(self, target: Target) -> None:
-        self.gateway.set_endpoints(target.name, [Endpoint("10.0.0.1", 8000)], observed_at=datetime.now(UTC))
+        self.gateway.set_target(target.name, [Endpoint("10.0.0.1", 8000)], observed_at=datetime.now(UTC))
 
     def send(self, requests: int, *, release: Side | None = None, key: str = "") -> Mapping[str, int]:
-        spec = self.gateway.wished_route("chat")
+        spec = self.gateway.desired_route("chat")
         versions = {target.name: target.version for target in spec.targets} if spec else {}
         sent = self.gateway.send("chat", requests, release=release, key=key)
         return {versions[name]: count for name, count in sent.items()}
@@ -68,13 +71,13 @@ class FakeWorld:
 class EnvoyWorld:
     def __init__(self, home: Path) -> None:
         self.stack = EnvoyStack(home)
-        self.gateway = self.stack.gateway
+        self.gateway, self.metrics = self.stack.gateway, self.stack.metrics
         self.stop, self.start = self.stack.kill, self.stack.start
 
     def run_workers(self, target: Target) -> None:
         self.stack.run_workers(target)
         if target.name in self.gateway._store.load().clusters:
-            eventually(lambda: bool(self.gateway.ready_endpoints(target.name)))
+            eventually(lambda: bool(self.gateway.ready(target.name)))
 
     def send(self, requests: int, *, release: Side | None = None, key: str = "") -> Mapping[str, int]:
         headers = {"x-release": release} if release else {}
@@ -120,29 +123,35 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 def released(world: World, percent: int, *, turn: int = 1) -> World:
     for target in (STABLE, CANARY):
         world.run_workers(target)
-    world.gateway.apply_route(OPEN(STABLE, CANARY, percent), fence=Fence(1, turn))
-    eventually(lambda: all(world.gateway.ready_endpoints(target.name) for target in (STABLE, CANARY)))
+    world.gateway.set_route(OPEN(STABLE, CANARY, percent), fence=Fence(1, turn))
+    eventually(lambda: all(world.gateway.ready(target.name) for target in (STABLE, CANARY)))
     return world
+
+
+def reweigh(world: World, percent: int, fence: Fence) -> None:
+    before = world.gateway.desired_route("chat")
+    assert before
+    world.gateway.set_route(replace(before, candidate_percent=percent), fence=fence)
 
 
 def counts_when(world: World, **expected: int) -> Mapping[str, TargetCounts]:
     """Counts once the canary's histogram, which may come a second later, has caught up."""
 
     def caught_up() -> bool:
-        canary = world.gateway.counts("chat")[CANARY.name]
+        canary = world.metrics.counts("chat")[CANARY.name]
         return total(canary.latency_ms) == expected["latencies"]
 
     eventually(caught_up)
-    return world.gateway.counts("chat")
+    return world.metrics.counts("chat")
 
 
 def test_the_split_lies_in_its_binomial_interval(world: World) -> None:
     released(world, 0)
     for turn, percent in enumerate((0, 5, 30, 100), start=2):
-        world.gateway.set_weights("chat", candidate_percent=percent, fence=Fence(1, turn))
-        before = world.gateway.counts("chat")
+        reweigh(world, percent, Fence(1, turn))
+        before = world.metrics.counts("chat")
         answers = world.send(400)
-        routed = routed_since(before, world.gateway.counts("chat"))
+        routed = routed_since(before, world.metrics.counts("chat"))
         assert sum(routed.values()) == 400
         assert routed[CANARY.name] == answers.get(CANARY.version, 0)
         spread = 4.5 * math.sqrt(400 * percent * (100 - percent)) / 100
@@ -151,20 +160,20 @@ def test_the_split_lies_in_its_binomial_interval(world: World) -> None:
 
 def test_a_share_is_set_absolutely(world: World) -> None:
     released(world, 100)
-    world.gateway.set_weights("chat", candidate_percent=0, fence=Fence(1, 2))
-    world.gateway.set_weights("chat", candidate_percent=0, fence=Fence(1, 2))
+    reweigh(world, 0, Fence(1, 2))
+    reweigh(world, 0, Fence(1, 2))
     assert world.send(50) == {STABLE.version: 50}
-    assert world.gateway.wished_route("chat") == OPEN(STABLE, CANARY, 0)
+    assert world.gateway.desired_route("chat") == OPEN(STABLE, CANARY, 0)
 
 
 def test_a_client_can_force_its_side_and_does_not_count_in_the_split(world: World) -> None:
     released(world, 0)
-    before = world.gateway.counts("chat")
+    before = world.metrics.counts("chat")
     assert world.send(20, release="canary") == {CANARY.version: 20}
     assert world.send(30, release="stable") == {STABLE.version: 30}
     assert world.send(10) == {STABLE.version: 10}
-    assert routed_since(before, world.gateway.counts("chat")) == {STABLE.name: 10, CANARY.name: 0}
-    counts = world.gateway.counts("chat")
+    assert routed_since(before, world.metrics.counts("chat")) == {STABLE.name: 10, CANARY.name: 0}
+    counts = world.metrics.counts("chat")
     assert counts[CANARY.name].forced_requests == 20
     assert counts[STABLE.name].forced_requests == 30
     assert (counts[CANARY.name].requests, counts[STABLE.name].requests) == (0, 10)
@@ -174,11 +183,11 @@ def test_who_may_not_choose_a_side_sends_a_request_like_any_other(world: World) 
     released(world, 0)
     for turn, header in enumerate(("off", "secret"), start=2):
         spec = replace(OPEN(STABLE, CANARY, 0), release_header=header)  # type: ignore[arg-type]
-        world.gateway.apply_route(spec, fence=Fence(1, turn))
-        before = world.gateway.counts("chat")
+        world.gateway.set_route(spec, fence=Fence(1, turn))
+        before = world.metrics.counts("chat")
         assert world.send(10, release="canary") == {STABLE.version: 10}
         assert world.send(10, release="canary", key="guessed") == {STABLE.version: 10}
-        after = world.gateway.counts("chat")
+        after = world.metrics.counts("chat")
         assert after[STABLE.name].requests - before[STABLE.name].requests == 20
         assert sum(counts.forced_requests for counts in after.values()) == 0
 
@@ -186,19 +195,19 @@ def test_who_may_not_choose_a_side_sends_a_request_like_any_other(world: World) 
 def test_who_has_the_key_chooses_a_side(world: World) -> None:
     released(world, 0)
     spec = RouteSpec("chat", STABLE, CANARY, 0, release_header="secret", release_key="the-key")
-    world.gateway.apply_route(spec, fence=Fence(1, 2))
+    world.gateway.set_route(spec, fence=Fence(1, 2))
     assert world.send(10, release="canary", key="the-key") == {CANARY.version: 10}
     assert world.send(10, release="canary", key="the-key-") == {STABLE.version: 10}
     assert world.send(10, release="canary") == {STABLE.version: 10}
-    world.gateway.set_weights("chat", candidate_percent=100, fence=Fence(1, 3))
+    reweigh(world, 100, Fence(1, 3))
     assert world.send(10, release="stable", key="the-key") == {STABLE.version: 10}
-    assert world.gateway.wished_route("chat") == replace(spec, candidate_percent=100)
+    assert world.gateway.desired_route("chat") == replace(spec, candidate_percent=100)
 
 
 def test_without_a_candidate_everything_goes_to_stable(world: World) -> None:
     world.run_workers(STABLE)
-    world.gateway.apply_route(OPEN(STABLE, None, 0), fence=Fence(0, 1))
-    eventually(lambda: bool(world.gateway.ready_endpoints(STABLE.name)))
+    world.gateway.set_route(OPEN(STABLE, None, 0), fence=Fence(0, 1))
+    eventually(lambda: bool(world.gateway.ready(STABLE.name)))
     assert world.send(10, release="canary") == {STABLE.version: 10}
     assert world.send(10) == {STABLE.version: 10}
 
@@ -208,18 +217,18 @@ def test_errors_of_chosen_and_of_forced_requests_are_counted_apart(world: World)
     world.break_workers(CANARY)
     world.send(7)
     world.send(3, release="canary")
-    canary = world.gateway.counts("chat")[CANARY.name]
+    canary = world.metrics.counts("chat")[CANARY.name]
     assert (canary.requests, canary.errors) == (7, 7)
     assert (canary.forced_requests, canary.forced_errors) == (3, 3)
 
 
 def test_a_target_without_workers_errs_and_says_its_version(world: World) -> None:
     world.run_workers(STABLE)
-    world.gateway.apply_route(OPEN(STABLE, CANARY, 100), fence=Fence(1, 1))
+    world.gateway.set_route(OPEN(STABLE, CANARY, 100), fence=Fence(1, 1))
     assert world.send(4) == {CANARY.version: 4}
-    canary = world.gateway.counts("chat")[CANARY.name]
+    canary = world.metrics.counts("chat")[CANARY.name]
     assert (canary.routed, canary.requests, canary.errors) == (4, 4, 4)
-    assert world.gateway.ready_endpoints(CANARY.name) == frozenset()
+    assert world.gateway.ready(CANARY.name) == frozenset()
 
 
 def test_latencies_are_cumulative_histograms_of_chosen_good_answers(world: World) -> None:
@@ -237,13 +246,13 @@ def test_latencies_are_cumulative_histograms_of_chosen_good_answers(world: World
     assert total(since(first.latency_ms, second.latency_ms)) == 15
     world.break_workers(CANARY)
     world.send(5)
-    assert total(world.gateway.counts("chat")[CANARY.name].latency_ms) == 40
+    assert total(world.metrics.counts("chat")[CANARY.name].latency_ms) == 40
 
 
 def test_nothing_is_in_flight_when_all_is_answered(world: World) -> None:
     released(world, 50)
     world.send(20)
-    assert {counts.in_flight for counts in world.gateway.counts("chat").values()} == {0}
+    assert {counts.in_flight for counts in world.metrics.counts("chat").values()} == {0}
 
 
 def test_a_late_writer_is_refused_and_changes_nothing(world: World) -> None:
@@ -251,48 +260,46 @@ def test_a_late_writer_is_refused_and_changes_nothing(world: World) -> None:
     late = (Fence(1, 4), Fence(0, 99))
     for fence in late:
         with pytest.raises(StaleFence):
-            world.gateway.set_weights("chat", candidate_percent=90, fence=fence)
+            reweigh(world, 90, fence)
         with pytest.raises(StaleFence):
-            world.gateway.apply_route(OPEN(CANARY, None, 0), fence=fence)
+            world.gateway.set_route(OPEN(CANARY, None, 0), fence=fence)
         with pytest.raises(StaleFence):
             world.gateway.remove_route("chat", fence=fence)
-    assert world.gateway.wished_route("chat") == OPEN(STABLE, CANARY, 10)
+    assert world.gateway.desired_route("chat") == OPEN(STABLE, CANARY, 10)
 
 
 def test_the_same_fence_may_write_again_and_a_later_holder_wins(world: World) -> None:
     released(world, 10, turn=5)
-    world.gateway.set_weights("chat", candidate_percent=20, fence=Fence(1, 5))
-    world.gateway.set_weights("chat", candidate_percent=30, fence=Fence(2, 1))
+    reweigh(world, 20, Fence(1, 5))
+    reweigh(world, 30, Fence(2, 1))
     with pytest.raises(StaleFence):
-        world.gateway.set_weights("chat", candidate_percent=40, fence=Fence(1, 6))
-    assert world.gateway.wished_route("chat") == OPEN(STABLE, CANARY, 30)
+        reweigh(world, 40, Fence(1, 6))
+    assert world.gateway.desired_route("chat") == OPEN(STABLE, CANARY, 30)
 
 
 def test_a_removed_route_is_gone_and_its_late_writers_stay_refused(world: World) -> None:
     released(world, 10, turn=5)
     world.gateway.remove_route("chat", fence=Fence(1, 6))
     world.gateway.remove_route("chat", fence=Fence(1, 6))
-    assert world.gateway.wished_route("chat") is None
+    assert world.gateway.desired_route("chat") is None
     with pytest.raises(UnknownRoute):
         world.send(1)
     with pytest.raises(UnknownRoute):
-        world.gateway.counts("chat")
+        world.metrics.counts("chat")
     with pytest.raises(StaleFence):
-        world.gateway.apply_route(OPEN(STABLE, None, 0), fence=Fence(1, 5))
-    world.gateway.apply_route(OPEN(STABLE, None, 0), fence=Fence(1, 7))
+        world.gateway.set_route(OPEN(STABLE, None, 0), fence=Fence(1, 5))
+    world.gateway.set_route(OPEN(STABLE, None, 0), fence=Fence(1, 7))
     assert world.send(3) == {STABLE.version: 3}
 
 
 def test_removing_what_never_was_is_no_error(world: World) -> None:
     world.gateway.remove_route("chat", fence=Fence(0, 1))
-    assert world.gateway.wished_route("chat") is None
+    assert world.gateway.desired_route("chat") is None
 
 
-def test_a_share_for_an_unknown_route_is_refused(world: World) -> None:
+def test_what_is_not_routed_is_not_counted(world: World) -> None:
     with pytest.raises(UnknownRoute):
-        world.gateway.set_weights("chat", candidate_percent=10, fence=Fence(1, 1))
-    with pytest.raises(UnknownRoute):
-        world.gateway.counts("chat")
+        world.metrics.counts("chat")
 
 
 MISROUTED = [
@@ -314,23 +321,23 @@ MISROUTED = [
 def test_what_would_be_misrouted_is_refused(world: World) -> None:
     for spec in MISROUTED:
         with pytest.raises(InvalidRoute):
-            world.gateway.apply_route(spec, fence=Fence(1, 1))
-        assert world.gateway.wished_route(spec.name) is None
+            world.gateway.set_route(spec, fence=Fence(1, 1))
+        assert world.gateway.desired_route(spec.name) is None
 
 
 def test_a_share_without_a_candidate_is_refused(world: World) -> None:
-    world.gateway.apply_route(OPEN(STABLE, None, 0), fence=Fence(0, 1))
+    world.gateway.set_route(OPEN(STABLE, None, 0), fence=Fence(0, 1))
     with pytest.raises(InvalidRoute):
-        world.gateway.set_weights("chat", candidate_percent=1, fence=Fence(1, 1))
+        reweigh(world, 1, Fence(1, 1))
 
 
 def test_the_candidate_takes_over_as_stable_and_the_last_counts_of_the_former_are_kept(world: World) -> None:
     released(world, 50)
-    before = world.gateway.counts("chat")
+    before = world.metrics.counts("chat")
     sent = world.send(40)
-    world.gateway.apply_route(OPEN(CANARY, None, 0), fence=Fence(1, 2))
+    world.gateway.set_route(OPEN(CANARY, None, 0), fence=Fence(1, 2))
     assert world.send(10) == {CANARY.version: 10}
-    assert routed_since(before, world.gateway.counts("chat")) == {
+    assert routed_since(before, world.metrics.counts("chat")) == {
         STABLE.name: sent[STABLE.version],
         CANARY.name: sent[CANARY.version] + 10,
     }
@@ -339,36 +346,36 @@ def test_the_candidate_takes_over_as_stable_and_the_last_counts_of_the_former_ar
 def test_a_version_with_a_percent_sign_arrives_as_it_is(world: World) -> None:
     odd = Target("chat-1", "chatty:100%REQ(x)%")
     world.run_workers(odd)
-    world.gateway.apply_route(OPEN(odd, None, 0), fence=Fence(0, 1))
-    eventually(lambda: bool(world.gateway.ready_endpoints(odd.name)))
+    world.gateway.set_route(OPEN(odd, None, 0), fence=Fence(0, 1))
+    eventually(lambda: bool(world.gateway.ready(odd.name)))
     assert world.send(1) == {"chatty:100%REQ(x)%": 1}
 
 
 def test_an_endpoint_that_cannot_be_reached_is_refused(world: World) -> None:
     for address, port in [("localhost", 80), ("", 80), ("0.0.0.0", 80), ("10.0.0.1", 0)]:
         with pytest.raises(InvalidEndpoint):
-            world.gateway.set_endpoints("chat-1", [Endpoint(address, port)], observed_at=NOW)
+            world.gateway.set_target("chat-1", [Endpoint(address, port)], observed_at=NOW)
 
 
 def test_an_observation_older_than_the_last_is_ignored(world: World) -> None:
     released(world, 0)
-    kept = world.gateway.ready_endpoints(STABLE.name)
-    world.gateway.set_endpoints(STABLE.name, [], observed_at=datetime.now(UTC) - timedelta(hours=1))
+    kept = world.gateway.ready(STABLE.name)
+    world.gateway.set_target(STABLE.name, [], observed_at=datetime.now(UTC) - timedelta(hours=1))
     time.sleep(0.05)
-    assert world.gateway.ready_endpoints(STABLE.name) == kept
-    world.gateway.set_endpoints(STABLE.name, [], observed_at=datetime.now(UTC))
-    assert world.gateway.ready_endpoints(STABLE.name) == frozenset()
+    assert world.gateway.ready(STABLE.name) == kept
+    world.gateway.set_target(STABLE.name, [], observed_at=datetime.now(UTC))
+    assert world.gateway.ready(STABLE.name) == frozenset()
 
 
 def test_a_restart_changes_the_epoch_and_keeps_the_routes(world: World) -> None:
     released(world, 100)
     world.send(10)
-    before = world.gateway.counts("chat")
+    before = world.metrics.counts("chat")
     world.stop()
     world.start()
-    eventually(lambda: bool(world.gateway.ready_endpoints(CANARY.name)))
+    eventually(lambda: bool(world.gateway.ready(CANARY.name)))
     assert world.send(4) == {CANARY.version: 4}
-    after = world.gateway.counts("chat")
+    after = world.metrics.counts("chat")
     assert after[CANARY.name].epoch != before[CANARY.name].epoch
     assert after[CANARY.name].requests == 4
     assert routed_since(before, after)[CANARY.name] == 4
@@ -379,13 +386,13 @@ def test_what_is_asked_while_it_is_down_is_taken_when_it_starts(world: World) ->
     world.stop()
     assert not world.gateway.health().ok
     with pytest.raises(GatewayUnreachable):
-        world.gateway.set_weights("chat", candidate_percent=100, fence=Fence(1, 2))
+        reweigh(world, 100, Fence(1, 2))
     with pytest.raises(GatewayUnreachable):
-        world.gateway.counts("chat")
-    assert world.gateway.wished_route("chat") == OPEN(STABLE, CANARY, 100)
+        world.metrics.counts("chat")
+    assert world.gateway.desired_route("chat") == OPEN(STABLE, CANARY, 100)
     world.start()
     assert world.gateway.health().ok
-    eventually(lambda: bool(world.gateway.ready_endpoints(CANARY.name)))
+    eventually(lambda: bool(world.gateway.ready(CANARY.name)))
     assert world.send(5) == {CANARY.version: 5}
 
 

@@ -7,12 +7,14 @@ import json
 import os
 import signal
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gateway.backends.base import Endpoint, Fence, RouteSpec, Target
-from gateway.backends.envoy import EnvoyFiles, Layout
+from gateway.backends.envoy.backend import EnvoyFiles
+from gateway.backends.envoy.layout import Layout
+from gateway.routes import Endpoint, Fence, RouteSpec, Target
 
 
 def arm(die_at: int) -> None:
@@ -35,21 +37,19 @@ def arm(die_at: int) -> None:
 
 
 def call(gateway: EnvoyFiles, name: str, data: dict[str, Any]) -> None:
-    if name == "apply_route":
+    if name == "set_route":
         stable, candidate = (Target(*data[side]) if data[side] else None for side in ("stable", "candidate"))
         assert stable
-        gateway.apply_route(
-            RouteSpec("chat", stable, candidate, data["percent"]), fence=Fence(*data["fence"])
-        )
-    elif name == "set_weights":
-        gateway.set_weights("chat", candidate_percent=data["percent"], fence=Fence(*data["fence"]))
+        gateway.set_route(RouteSpec("chat", stable, candidate, data["percent"]), fence=Fence(*data["fence"]))
+    elif name == "reweigh":
+        spec = gateway.desired_route("chat")
+        assert spec is not None
+        gateway.set_route(replace(spec, candidate_percent=data["percent"]), fence=Fence(*data["fence"]))
     elif name == "remove_route":
         gateway.remove_route("chat", fence=Fence(*data["fence"]))
-    elif name == "set_endpoints":
+    elif name == "set_target":
         endpoints = [Endpoint(address, port) for address, port in data["endpoints"]]
-        gateway.set_endpoints(
-            data["target"], endpoints, observed_at=datetime.fromisoformat(data["observed_at"])
-        )
+        gateway.set_target(data["target"], endpoints, observed_at=datetime.fromisoformat(data["observed_at"]))
     else:
         raise ValueError(name)
 

@@ -8,14 +8,15 @@ from django.core.management import CommandError, call_command
 
 from common.actor import Actor
 from gateway import selectors, services
-from gateway.backends import backend
-from gateway.backends.envoy import EnvoyFiles
-from gateway.models import Watch
-from gateway.reconcilers import KeepGateway
+from gateway.backends import configured
+from gateway.backends.envoy.backend import EnvoyFiles
+from gateway.models import Gateway
+from gateway.reconcilers import LOOK_EVERY, GatewayReconciler
 from gateway.routes import Endpoint, Fence, RouteSpec
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from releases.split import interval_percent
 from tests.crash.harness import Clock, worker
+from tests.gateway.cast import cluster, reweigh, set_route
 from tests.gateway.counting import routed_since
 from tests.patience import eventually
 
@@ -27,33 +28,37 @@ pytestmark = [pytest.mark.stack, pytest.mark.django_db(transaction=True)]
 @pytest.fixture
 def embedded(stack: EnvoyStack, settings):
     """The settings name the running Envoy."""
-    settings.SLIPWAY_TRAFFIC_BACKEND = "gateway.backends.envoy"
+    settings.SLIPWAY_GATEWAY_BACKENDS = {"envoy": "gateway.backends.envoy.configured"}
     settings.SLIPWAY_RUN_DIR = stack.layout.run_dir.parent
     settings.SLIPWAY_LOG_DIR = stack.layout.log_dir
     settings.SLIPWAY_BIND = stack.layout.bind
     settings.SLIPWAY_GATEWAY_PORT = stack.layout.port
     settings.SLIPWAY_GATEWAY_ADMIN_PORT = stack.layout.admin_port
-    backend.cache_clear()
+    configured.forget()
     yield stack
-    backend.cache_clear()
+    configured.forget()
 
 
 def tell_workers(stack: EnvoyStack) -> None:
     for target in (STABLE, CANARY):
         endpoints = [Endpoint("127.0.0.1", one.port) for one in stack.workers[target.name]]
-        services.sync_endpoints(target.name, endpoints, observed_at=datetime.now(UTC))
-        eventually(lambda name=target.name: bool(selectors.ready_endpoints(name)))
+        gateway = configured.traffic_backend_of(cluster())
+        gateway.set_target(target.name, endpoints, observed_at=datetime.now(UTC))
+        eventually(lambda name=target.name, at=gateway: bool(at.ready(name)))
 
 
 def test_a_row_reaches_the_client_and_survives_the_loss_of_the_files(embedded: EnvoyStack) -> None:
     for target in (STABLE, CANARY):
         embedded.run_workers(target)
     row = services.set_route(
-        RouteSpec("chat", STABLE, CANARY, 0, release_header="open"), fence=Fence(1, 1), actor=ANN
+        RouteSpec("chat", STABLE, CANARY, 0, release_header="open"),
+        cluster=cluster(),
+        fence=Fence(1, 1),
+        actor=ANN,
     )
     tell_workers(embedded)
     before = selectors.counts(row)
-    services.set_weights("chat", candidate_percent=40, fence=Fence(1, 2), actor=ANN)
+    reweigh(40, fence=Fence(1, 2), actor=ANN)
     for _ in range(100):
         assert embedded.get("/chat/v1").status == 200
     routed = routed_since(before, selectors.counts(row))
@@ -66,17 +71,17 @@ def test_a_row_reaches_the_client_and_survives_the_loss_of_the_files(embedded: E
     embedded.start()
     assert embedded.get("/chat/v1").status == 404
     clock = Clock()
-    clock.pass_(KeepGateway.every)
-    worker([KeepGateway()], clock).sweep()
-    assert Watch.objects.get().is_healthy
+    clock.pass_(LOOK_EVERY)
+    worker([GatewayReconciler()], clock).sweep()
+    assert Gateway.objects.get().is_healthy
     assert selectors.health().ok
     tell_workers(embedded)
     assert embedded.get("/chat/v1", x_release="canary").version == CANARY.version
 
 
 def test_the_bootstrap_command_keeps_routes_and_names_what_is_damaged(embedded: EnvoyStack, capsys) -> None:
-    services.set_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(0, 1), actor=ANN)
-    assert isinstance(backend(), EnvoyFiles)
+    set_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(0, 1), actor=ANN)
+    assert isinstance(configured.traffic_backend_of(cluster()), EnvoyFiles)
     routes = embedded.layout.routes.read_text()
     call_command("gateway_bootstrap")
     assert "--reject-unknown-dynamic-fields" in capsys.readouterr().out

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.backends.base import Fence, RouteSpec, TargetCounts
 from gateway.latency import quantile_ms, total
+from gateway.routes import Fence, RouteSpec
+from gateway.traffic import TargetCounts
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import Answer, Client
 from tests.patience import eventually
@@ -32,7 +33,7 @@ def is_problem(answer: Answer, status: int, title: str) -> None:
 
 
 def counts(stack: EnvoyStack) -> TargetCounts:
-    return stack.gateway.counts("chat")[STABLE.name]
+    return stack.metrics.counts("chat")[STABLE.name]
 
 
 def test_every_answer_names_its_version_also_errors(serving: EnvoyStack) -> None:
@@ -74,7 +75,7 @@ def test_an_unknown_service_is_a_problem_document(serving: EnvoyStack) -> None:
 
 
 def test_a_service_without_ready_workers_is_a_problem_document(stack: EnvoyStack) -> None:
-    stack.gateway.apply_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(0, 1))
+    stack.gateway.set_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(0, 1))
     answer = stack.get("/chat/v1")
     is_problem(answer, 503, "No worker is ready")
     assert answer.version == STABLE.version

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from gateway.backends import checks
-from gateway.backends.base import Endpoint, Fence, RouteSpec, Target
-from gateway.backends.envoy import EnvoyFiles, access_log, bootstrap, files, proof, routes, write_bootstrap
+from gateway.backends.envoy import access_log, bootstrap, files, proof, routes
+from gateway.backends.envoy.backend import EnvoyFiles
+from gateway.backends.envoy.bootstrap import write_bootstrap
 from gateway.errors import (
     GatewayBusy,
     GatewayError,
@@ -26,6 +27,7 @@ from gateway.errors import (
     InvalidRoute,
     StaleFence,
 )
+from gateway.routes import Endpoint, Fence, RouteSpec, Target
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.upstream import Upstream
 from tests.patience import eventually
@@ -70,13 +72,13 @@ def test_a_writer_killed_anywhere_in_a_weight_change_leaves_a_gateway_that_serve
     while True:
         point, percent, turn = point + 1, 100 - percent, turn + 1
         wish = {"percent": percent, "fence": [1, turn]}
-        was_killed = dies_at(stack, point, "set_weights", **wish)
+        was_killed = dies_at(stack, point, "reweigh", **wish)
         assert not unserved(stack)
         if not was_killed:
             break
         with pytest.raises(StaleFence):
-            stack.gateway.set_weights("chat", candidate_percent=50, fence=Fence(1, turn - 2))
-        stack.gateway.set_weights("chat", candidate_percent=percent, fence=Fence(1, turn))
+            stack.reweigh(50, fence=Fence(1, turn - 2))
+        stack.reweigh(percent, fence=Fence(1, turn))
         assert stack.get("/chat/v1").version == (CANARY if percent else STABLE).version
     assert point == 5, "two renames: the state, then the routes"
 
@@ -87,9 +89,9 @@ def test_what_a_killed_writer_had_written_down_is_finished_by_a_refresh(stack: E
         stack.run_workers(target)
     stack.release()
     after_the_state_before_the_routes = 3
-    assert dies_at(stack, after_the_state_before_the_routes, "set_weights", percent=100, fence=[1, 2])
+    assert dies_at(stack, after_the_state_before_the_routes, "reweigh", percent=100, fence=[1, 2])
     assert stack.get("/chat/v1").version == STABLE.version
-    wished = stack.gateway.wished_route("chat")
+    wished = stack.gateway.desired_route("chat")
     assert wished
     assert wished.candidate_percent == 100
     stack.gateway.refresh()
@@ -105,14 +107,14 @@ def test_a_writer_killed_anywhere_in_a_route_change_leaves_a_gateway_that_serves
     while True:
         point, turn = point + 1, turn + 1
         wish = {"stable": list(asdict(CANARY).values()), "candidate": list(asdict(THIRD).values())}
-        was_killed = dies_at(stack, point, "apply_route", **wish, percent=100, fence=[1, turn])
+        was_killed = dies_at(stack, point, "set_route", **wish, percent=100, fence=[1, turn])
         assert not unserved(stack)
         if not was_killed:
             break
-        stack.gateway.apply_route(OPEN(CANARY, THIRD, 100), fence=Fence(1, turn))
+        stack.gateway.set_route(OPEN(CANARY, THIRD, 100), fence=Fence(1, turn))
         assert stack.get("/chat/v1").version == THIRD.version
         # Back to where it was, with the third target's cluster gone, for the next death.
-        stack.gateway.apply_route(OPEN(STABLE, CANARY, 0), fence=Fence(1, turn))
+        stack.gateway.set_route(OPEN(STABLE, CANARY, 0), fence=Fence(1, turn))
         EnvoyFiles(stack.layout, clock=lambda: datetime.now(UTC) + timedelta(hours=1)).refresh()
         assert THIRD.name not in {cluster["name"] for cluster in resources(stack.layout.clusters)}
     assert point > 8, "state, clusters, state, routes"
@@ -131,15 +133,15 @@ def test_a_writer_killed_anywhere_in_an_endpoint_change_is_repaired_by_the_next(
             point += 1
             wish = {"target": STABLE.name, "endpoints": [["127.0.0.1", spare.port]]}
             was_killed = dies_at(
-                stack, point, "set_endpoints", **wish, observed_at=datetime.now(UTC).isoformat()
+                stack, point, "set_target", **wish, observed_at=datetime.now(UTC).isoformat()
             )
             if not was_killed:
                 break
             eventually(lambda: not unserved(stack))  # once Envoy has found the new endpoint well
             stack.tell_endpoints(STABLE)
-            eventually(lambda: stack.gateway.ready_endpoints(STABLE.name) == {endpoint_of(stack, STABLE)})
+            eventually(lambda: stack.gateway.ready(STABLE.name) == {endpoint_of(stack, STABLE)})
         assert point == 5
-        eventually(lambda: stack.gateway.ready_endpoints(STABLE.name) == {Endpoint("127.0.0.1", spare.port)})
+        eventually(lambda: stack.gateway.ready(STABLE.name) == {Endpoint("127.0.0.1", spare.port)})
         eventually(lambda: not unserved(stack))
     finally:
         spare.kill()
@@ -182,7 +184,7 @@ def test_a_configuration_that_envoy_would_refuse_never_lands(
     before = {path: path.read_bytes() for path in (stack.layout.routes, stack.layout.state)}
     misrender(monkeypatch, broken)
     with pytest.raises(InvalidRoute, match=reason):
-        stack.gateway.apply_route(OPEN(STABLE, CANARY, 50), fence=Fence(1, 2))
+        stack.gateway.set_route(OPEN(STABLE, THIRD, 50), fence=Fence(1, 2))
     assert {path: path.read_bytes() for path in before} == before
     assert not unserved(stack)
 
@@ -205,13 +207,13 @@ def test_a_configuration_that_the_running_envoy_refuses_is_taken_back(
         misrender(patched, broken, times=1)
         # A weight change is not proven beforehand: only its numbers differ from what was.
         with pytest.raises(InvalidRoute):
-            stack.gateway.set_weights("chat", candidate_percent=0, fence=Fence(1, 2))
+            stack.reweigh(0, fence=Fence(1, 2))
     assert stack.get("/chat/v1").version == CANARY.version
-    assert stack.gateway.wished_route("chat") == OPEN(STABLE, CANARY, 100)
+    assert stack.gateway.desired_route("chat") == OPEN(STABLE, CANARY, 100)
     eventually(lambda: stack.gateway.health().ok)
     with pytest.raises(StaleFence):
-        stack.gateway.set_weights("chat", candidate_percent=10, fence=Fence(1, 1))
-    stack.gateway.set_weights("chat", candidate_percent=0, fence=Fence(1, 3))
+        stack.reweigh(10, fence=Fence(1, 1))
+    stack.reweigh(0, fence=Fence(1, 3))
     assert stack.get("/chat/v1").version == STABLE.version
     misrender(monkeypatch, broken)
     with pytest.raises(InvalidRoute, match=reason):
@@ -246,10 +248,10 @@ def test_endpoints_that_the_running_envoy_refuses_are_taken_back(
     for target in (STABLE, CANARY):
         stack.run_workers(target)
     stack.release()
-    monkeypatch.setattr(checks, "check_endpoints", lambda _target, endpoints, **_: tuple(endpoints))
+    monkeypatch.setattr(checks, "check_place", lambda _target, endpoints, **_: tuple(endpoints))
     with pytest.raises(InvalidEndpoint):
-        stack.gateway.set_endpoints(STABLE.name, [Endpoint("a.name", 80)], observed_at=datetime.now(UTC))
-    assert stack.gateway.ready_endpoints(STABLE.name) == {endpoint_of(stack, STABLE)}
+        stack.gateway.set_target(STABLE.name, [Endpoint("a.name", 80)], observed_at=datetime.now(UTC))
+    assert stack.gateway.ready(STABLE.name) == {endpoint_of(stack, STABLE)}
     assert not unserved(stack)
 
 
@@ -262,9 +264,9 @@ def test_writers_of_many_routes_do_not_lose_each_others_work(stack: EnvoyStack) 
     def write(name: str) -> None:
         gateway = EnvoyFiles(stack.layout)
         try:
-            gateway.apply_route(RouteSpec(name, *targets[name], 0), fence=Fence(1, 1))
+            gateway.set_route(RouteSpec(name, *targets[name], 0), fence=Fence(1, 1))
             for turn in range(1, 6):
-                gateway.set_weights(name, candidate_percent=turn, fence=Fence(1, turn))
+                gateway.set_route(RouteSpec(name, *targets[name], turn), fence=Fence(1, turn))
         except Exception as error:
             failures.append(error)
 
@@ -275,7 +277,7 @@ def test_writers_of_many_routes_do_not_lose_each_others_work(stack: EnvoyStack) 
         thread.join()
     assert failures == []
     for name in names:
-        assert stack.gateway.wished_route(name) == RouteSpec(name, *targets[name], 5)
+        assert stack.gateway.desired_route(name) == RouteSpec(name, *targets[name], 5)
     written = resources(stack.layout.routes)[0]["virtual_hosts"][0]["routes"]
     shares = [
         [one["weight"] for one in route["route"]["weighted_clusters"]["clusters"]]
@@ -296,7 +298,7 @@ def test_another_homes_envoy_on_the_admin_port_is_not_taken_for_ours(
     write_bootstrap(stranger.layout)
     assert "belongs to another home" in stranger.health().detail
     with pytest.raises(GatewayUnreachable, match="another home"):
-        stranger.apply_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(0, 1))
+        stranger.set_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(0, 1))
 
 
 @pytest.mark.stack
@@ -345,12 +347,12 @@ def test_a_former_target_is_let_go_after_its_time(stack: EnvoyStack) -> None:
     for target in (STABLE, CANARY):
         stack.run_workers(target)
     stack.release()
-    stack.gateway.apply_route(RouteSpec("chat", CANARY, None, 0), fence=Fence(1, 2))
+    stack.gateway.set_route(RouteSpec("chat", CANARY, None, 0), fence=Fence(1, 2))
     stack.gateway.refresh()
-    assert set(stack.gateway.counts("chat")) == {STABLE.name, CANARY.name}
+    assert set(stack.metrics.counts("chat")) == {STABLE.name, CANARY.name}
     EnvoyFiles(stack.layout, clock=lambda: datetime.now(UTC) + timedelta(minutes=11)).refresh()
-    assert set(stack.gateway.counts("chat")) == {CANARY.name}
-    assert stack.gateway.ready_endpoints(STABLE.name) == frozenset()
+    assert set(stack.metrics.counts("chat")) == {CANARY.name}
+    assert stack.gateway.ready(STABLE.name) == frozenset()
     EnvoyFiles(stack.layout, clock=lambda: datetime.now(UTC) + timedelta(days=2)).refresh()
     assert not stack.layout.endpoints(STABLE.name).parent.exists()
     assert stack.layout.endpoints(CANARY.name).exists()
@@ -392,7 +394,7 @@ def test_a_damaged_state_is_named_and_not_overwritten(tmp_path: Path, content: s
     with pytest.raises(GatewayError):
         write_bootstrap(stack.layout)
     with pytest.raises(GatewayError):
-        stack.gateway.wished_route("chat")
+        stack.gateway.desired_route("chat")
     assert stack.layout.state.read_text() == content
 
 

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from gateway.backends.base import Fence
 from gateway.latency import Histogram, quantile_ms, total
+from gateway.routes import Fence
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import Answer, Client, Load
 from perf.upstream import Upstream
@@ -31,9 +31,7 @@ async def test_a_hundred_weight_changes_under_load_fail_no_request(stack: EnvoyS
         percent = 0 if change % 2 else 100
         side = CANARY.version if percent else STABLE.version
         asked_at = time.perf_counter()
-        await asyncio.to_thread(
-            stack.gateway.set_weights, "chat", candidate_percent=percent, fence=Fence(1, change + 2)
-        )
+        await asyncio.to_thread(stack.reweigh, percent, fence=Fence(1, change + 2))
         waits.append(await first_on(side, load, after=asked_at) - asked_at)
         await asyncio.sleep(max(0.0, 0.2 - (time.perf_counter() - asked_at)))
     await load.finish()
@@ -63,7 +61,7 @@ async def test_a_worker_that_is_taken_out_finishes_its_streams(stack: EnvoyStack
     first, second = stack.run_workers(STABLE, 2)
     stack.run_workers(CANARY)
     stack.release()
-    eventually(lambda: len(stack.gateway.ready_endpoints(STABLE.name)) == 2)
+    eventually(lambda: len(stack.gateway.ready(STABLE.name)) == 2)
     load = Load(stack.layout.port)
     load.add(STREAM, clients=8)
     await asyncio.sleep(0.5)
@@ -94,7 +92,7 @@ async def test_a_worker_killed_under_load_fails_only_what_was_in_flight_on_it(st
     victim, *_ = stack.run_workers(STABLE, 3)
     stack.run_workers(CANARY)
     stack.release()
-    eventually(lambda: len(stack.gateway.ready_endpoints(STABLE.name)) == 3)
+    eventually(lambda: len(stack.gateway.ready(STABLE.name)) == 3)
     load = Load(stack.layout.port)
     load.add(SHORT, clients=6, pause_ms=2)
     load.add(STREAM, clients=6)
@@ -106,7 +104,7 @@ async def test_a_worker_killed_under_load_fails_only_what_was_in_flight_on_it(st
     # At most one request per client can have been on the victim; later ones find it refusing and are retried.
     assert len(load.failures) <= clients_at_once / 3 + 2, load.failures
     assert all("502" in failure or "IncompleteReadError" in failure for failure in load.failures)
-    counts = stack.gateway.counts("chat")[STABLE.name]
+    counts = stack.metrics.counts("chat")[STABLE.name]
     assert counts.errors == len(load.failures)
     assert len(load.answers) > 1000
 
@@ -117,7 +115,7 @@ async def test_what_waited_at_a_killed_worker_is_answered_and_what_had_begun_is_
     victim, survivor = stack.run_workers(STABLE, 2)
     stack.run_workers(CANARY)
     stack.release()
-    eventually(lambda: len(stack.gateway.ready_endpoints(STABLE.name)) == 2)
+    eventually(lambda: len(stack.gateway.ready(STABLE.name)) == 2)
 
     async def one(path: str) -> Answer:
         client = Client(stack.layout.port)
@@ -151,7 +149,7 @@ async def test_the_first_byte_is_the_answers_and_not_the_word_that_work_has_begu
     client.close()
 
     def seen() -> Histogram:
-        return stack.gateway.counts("chat")[STABLE.name].first_byte_ms
+        return stack.metrics.counts("chat")[STABLE.name].first_byte_ms
 
     await asyncio.to_thread(eventually, lambda: total(seen()) == 1)
     first_byte = quantile_ms(seen(), 1)
@@ -163,7 +161,7 @@ async def test_a_worker_that_says_it_is_not_ready_gets_nothing_until_it_is(stack
     tired, fresh = stack.run_workers(STABLE, 2)
     stack.run_workers(CANARY)
     stack.release()
-    eventually(lambda: len(stack.gateway.ready_endpoints(STABLE.name)) == 2)
+    eventually(lambda: len(stack.gateway.ready(STABLE.name)) == 2)
     load = Load(stack.layout.port)
     load.add(SHORT, clients=4, pause_ms=5)
     await say(tired, "health=503")
@@ -183,7 +181,7 @@ async def test_a_worker_that_fails_everything_is_left_out_while_others_serve(sta
     sick, *_ = stack.run_workers(STABLE, 3)
     stack.run_workers(CANARY)
     stack.release()
-    eventually(lambda: len(stack.gateway.ready_endpoints(STABLE.name)) == 3)
+    eventually(lambda: len(stack.gateway.ready(STABLE.name)) == 3)
     load = Load(stack.layout.port)
     load.add(SHORT, clients=6, pause_ms=2)
     await asyncio.sleep(0.5)
@@ -209,7 +207,7 @@ async def test_requests_go_to_the_worker_with_the_fewest_in_flight(stack: EnvoyS
     stack.run_workers(STABLE, 4)
     stack.run_workers(CANARY)
     stack.release()
-    eventually(lambda: len(stack.gateway.ready_endpoints(STABLE.name)) == 4)
+    eventually(lambda: len(stack.gateway.ready(STABLE.name)) == 4)
 
     async def one() -> Answer:
         client = Client(stack.layout.port)
@@ -245,6 +243,6 @@ async def say(worker: Upstream, what: str) -> None:
 
 async def until_ready(stack: EnvoyStack, ports: set[int]) -> None:
     deadline = time.monotonic() + 60
-    while {one.port for one in await asyncio.to_thread(stack.gateway.ready_endpoints, STABLE.name)} != ports:
+    while {one.port for one in await asyncio.to_thread(stack.gateway.ready, STABLE.name)} != ports:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.05)

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.backends.base import Fence, RouteSpec, Target
-from gateway.backends.envoy import EnvoyFiles, watchers
+from gateway.backends.envoy import watchers
+from gateway.backends.envoy.backend import EnvoyFiles
 from gateway.errors import InvalidRoute
+from gateway.routes import Fence, RouteSpec, Target
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 
 pytestmark = pytest.mark.stack
@@ -20,15 +21,15 @@ def test_one_target_more_than_envoy_can_watch_is_refused_before_envoy_hears_of_i
     monkeypatch.setattr(watchers, "LIMIT", limit)
     gateway = EnvoyFiles(stack.layout)
     stack.run_workers(STABLE)
-    gateway.apply_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(1, 1))
-    gateway.apply_route(RouteSpec("chat", STABLE, CANARY, 0), fence=Fence(1, 2))
-    gateway.apply_route(RouteSpec("talk", STABLE, Target("talk-2", "talky:2"), 0), fence=Fence(1, 1))
+    gateway.set_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(1, 1))
+    gateway.set_route(RouteSpec("chat", STABLE, CANARY, 0), fence=Fence(1, 2))
+    gateway.set_route(RouteSpec("talk", STABLE, Target("talk-2", "talky:2"), 0), fence=Fence(1, 1))
 
     with pytest.raises(InvalidRoute, match=r"4 targets, and Envoy can watch 3.*max_user_instances"):
-        gateway.apply_route(RouteSpec("more", Target("more-1", "more:1"), None, 0), fence=Fence(1, 1))
+        gateway.set_route(RouteSpec("more", Target("more-1", "more:1"), None, 0), fence=Fence(1, 1))
 
     assert "more-1" not in stack.layout.clusters.read_text()
-    gateway.apply_route(RouteSpec("more", STABLE, None, 0), fence=Fence(1, 1))  # one that is watched already
+    gateway.set_route(RouteSpec("more", STABLE, None, 0), fence=Fence(1, 1))  # one that is watched already
     gateway.refresh()
     assert gateway.health().ok
 

@@ -6,14 +6,15 @@ import pytest
 
 from common.actor import Actor
 from common.models import AuditRecord
-from gateway import reconcilers, selectors, services
-from gateway.backends import backend
+from gateway import reconcilers, selectors
 from gateway.backends.fake import FakeGateway
 from gateway.errors import GatewayError, GatewayUnreachable
-from gateway.models import Route, Watch
-from gateway.reconcilers import KeepGateway
+from gateway.history import minute_of
+from gateway.models import Gateway, Route
+from gateway.reconcilers import GatewayReconciler
 from gateway.routes import Fence, RouteSpec, Target
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Clock, Crash, die, worker
+from tests.gateway.cast import fake_gateway, reweigh, set_route
 
 ANN = Actor(name="ann", user_id=1, via="web")
 STABLE, CANARY = Target("chat-1", "chatty:1"), Target("chat-2", "chatty:2")
@@ -28,10 +29,7 @@ class Home:
     gateway: FakeGateway
 
     def lose(self) -> None:
-        backend.cache_clear()
-        gateway = backend()
-        assert isinstance(gateway, FakeGateway)
-        self.gateway = gateway
+        self.gateway = fake_gateway()
 
 
 @pytest.fixture
@@ -46,28 +44,29 @@ def clock() -> Clock:
     return Clock()
 
 
-def look(clock: Clock, checkpoints: Checkpoints | None = None) -> Watch:
-    """One look, made due."""
-    clock.pass_(reconcilers.KeepGateway.every)
-    worker([KeepGateway()], clock, checkpoints).sweep()
-    return Watch.objects.get()
+def look(clock: Clock, checkpoints: Checkpoints | None = None) -> Gateway:
+    """One look at the routes, made due."""
+    clock.pass_(reconcilers.LOOK_EVERY)
+    Gateway.objects.update(next_at=clock(), recorded_minute=minute_of(clock()))
+    worker([GatewayReconciler()], clock, checkpoints).sweep()
+    return Gateway.objects.get()
 
 
 def test_a_gateway_that_lost_its_home_gets_its_routes_back(home: Home, clock: Clock) -> None:
-    services.set_route(BOTH, fence=Fence(1, 3), actor=ANN)
-    services.set_route(RouteSpec("other", STABLE, None, 0), fence=Fence(0, 1), actor=ANN)
+    set_route(BOTH, fence=Fence(1, 3), actor=ANN)
+    set_route(RouteSpec("other", STABLE, None, 0), fence=Fence(0, 1), actor=ANN)
     home.lose()
     look(clock)
-    assert home.gateway.wished_route("chat") == BOTH
-    assert home.gateway.wished_route("other") == RouteSpec("other", STABLE, None, 0)
-    assert AuditRecord.objects.count() == 2
+    assert home.gateway.desired_route("chat") == BOTH
+    assert home.gateway.desired_route("other") == RouteSpec("other", STABLE, None, 0)
+    assert AuditRecord.objects.filter(action="route.set").count() == 2
 
 
 def test_what_was_asked_while_it_was_down_is_applied_when_it_is_back(home: Home, clock: Clock) -> None:
-    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    set_route(BOTH, fence=Fence(1, 1), actor=ANN)
     home.gateway.stop()
     with pytest.raises(GatewayUnreachable):
-        services.set_weights("chat", candidate_percent=60, fence=Fence(1, 2), actor=ANN)
+        reweigh(60, fence=Fence(1, 2), actor=ANN)
     down = look(clock)
     assert not down.is_healthy
     assert down.next_at == clock() + reconcilers.RETRY_AFTER
@@ -77,58 +76,58 @@ def test_what_was_asked_while_it_was_down_is_applied_when_it_is_back(home: Home,
     row = selectors.route("chat")
     assert row.applied_at
     assert row.problem == ""
-    assert home.gateway.wished_route("chat") == RouteSpec("chat", STABLE, CANARY, 60)
+    assert home.gateway.desired_route("chat") == RouteSpec("chat", STABLE, CANARY, 60)
 
 
 def test_a_removal_that_it_missed_is_made_up_for(home: Home, clock: Clock) -> None:
-    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    set_route(BOTH, fence=Fence(1, 1), actor=ANN)
     Route.objects.update(removed_at=datetime.now(UTC), applied_at=None)
     look(clock)
-    assert home.gateway.wished_route("chat") is None
+    assert home.gateway.desired_route("chat") is None
     assert Route.objects.get().applied_at
 
 
 def test_all_being_well_nothing_is_written_to_the_gateway(
     home: Home, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
-    monkeypatch.setattr(home.gateway, "apply_route", None)
-    watch = look(clock)
-    assert watch.is_healthy
-    assert watch.next_at == clock() + reconcilers.KeepGateway.every
+    set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    monkeypatch.setattr(home.gateway, "set_route", None)
+    row = look(clock)
+    assert row.is_healthy
+    assert row.next_at == clock() + reconcilers.LOOK_EVERY
 
 
 def test_one_route_that_cannot_be_applied_does_not_stop_the_others(
     home: Home, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "b", "c"):
-        services.set_route(RouteSpec(name, STABLE, None, 0), fence=Fence(0, 1), actor=ANN)
+        set_route(RouteSpec(name, STABLE, None, 0), fence=Fence(0, 1), actor=ANN)
     home.lose()
-    apply = home.gateway.apply_route
+    apply = home.gateway.set_route
 
     def poisoned(spec: RouteSpec, *, fence: Fence) -> None:
         if spec.name == "a":
             raise GatewayError("a is poisoned")
         apply(spec, fence=fence)
 
-    monkeypatch.setattr(home.gateway, "apply_route", poisoned)
-    watch = look(clock)
-    assert home.gateway.wished_route("b")
-    assert home.gateway.wished_route("c")
+    monkeypatch.setattr(home.gateway, "set_route", poisoned)
+    row = look(clock)
+    assert home.gateway.desired_route("b")
+    assert home.gateway.desired_route("c")
     assert selectors.route("a").problem == "a is poisoned"
-    assert watch.stuck_at is None
+    assert row.stuck_at is None
 
 
 def test_a_wish_of_a_later_writer_in_the_gateway_is_left_alone(home: Home, clock: Clock) -> None:
-    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    set_route(BOTH, fence=Fence(1, 1), actor=ANN)
     later = RouteSpec("chat", STABLE, CANARY, 99)
-    home.gateway.apply_route(later, fence=Fence(2, 1))
+    home.gateway.set_route(later, fence=Fence(2, 1))
     look(clock)
-    assert home.gateway.wished_route("chat") == later
+    assert home.gateway.desired_route("chat") == later
 
 
 def test_the_watch_survives_a_death_at_any_point(home: Home, clock: Clock) -> None:
-    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    set_route(BOTH, fence=Fence(1, 1), actor=ANN)
     for point in range(1, 100):
         home.lose()
         checkpoints = Checkpoints(at=point, then=die)
@@ -137,8 +136,8 @@ def test_the_watch_survives_a_death_at_any_point(home: Home, clock: Clock) -> No
         except Crash:
             clock.pass_(LEASE_AND_A_BIT)
             look(clock)
-            assert home.gateway.wished_route("chat") == BOTH
+            assert home.gateway.desired_route("chat") == BOTH
             continue
         break
     assert point > 5
-    assert Watch.objects.get().stuck_at is None
+    assert Gateway.objects.get().stuck_at is None

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from common.actor import Actor
-from gateway import history, selectors, services
-from gateway.backends import backend
+from gateway import history, selectors
 from gateway.backends.fake import Behaviour, FakeGateway
-from gateway.models import Recorder, TrafficReading
-from gateway.reconcilers import KEPT, KeepTraffic
+from gateway.models import Gateway, TrafficReading
+from gateway.reconcilers import KEPT, GatewayReconciler
 from gateway.routes import Endpoint, Fence, RouteSpec, Target
 from tests.crash.harness import Checkpoints, Clock, Crash, die, worker
+from tests.gateway.cast import fake_gateway, set_route
 
 ANN = Actor(name="ann", user_id=1, via="web")
 STABLE, CANARY = Target("chat-1", "chatty:1"), Target("chat-2", "chatty:2")
@@ -28,19 +28,17 @@ def clock() -> Clock:
 
 @pytest.fixture
 def gateway() -> FakeGateway:
-    backend.cache_clear()
-    gateway = backend()
-    assert isinstance(gateway, FakeGateway)
-    services.set_route(RouteSpec("chat", STABLE, CANARY, 20), fence=Fence(1, 1), actor=ANN)
+    gateway = fake_gateway()
+    set_route(RouteSpec("chat", STABLE, CANARY, 20), fence=Fence(1, 1), actor=ANN)
     for number, target in enumerate((STABLE, CANARY)):
         workers = [Endpoint("127.0.0.1", 9000 + number)]
-        gateway.set_endpoints(target.name, workers, observed_at=datetime.now(UTC))
+        gateway.set_target(target.name, workers, observed_at=datetime.now(UTC))
     return gateway
 
 
 def pass_minute(clock: Clock, checkpoints: Checkpoints | None = None) -> None:
-    Recorder.objects.update(next_at=clock())
-    worker([KeepTraffic()], clock, checkpoints).sweep()
+    Gateway.objects.update(next_at=clock(), recorded_minute=0)
+    worker([GatewayReconciler()], clock, checkpoints).sweep()
     clock.pass_(MINUTE)
 
 
@@ -73,7 +71,9 @@ def test_each_minute_tells_what_each_version_answered_in_it(gateway: FakeGateway
 
 def test_who_records_wakes_up_at_the_next_full_minute(gateway: FakeGateway, clock: Clock) -> None:
     pass_minute(clock)
-    assert Recorder.objects.get().next_at == datetime(2030, 1, 1, 12, 1, tzinfo=UTC)
+    clock.pass_(timedelta(seconds=45))
+    worker([GatewayReconciler()], clock).sweep()
+    assert Gateway.objects.get().next_at == datetime(2030, 1, 1, 12, 2, tzinfo=UTC)
 
 
 def test_coarse_stretches_lose_no_request(gateway: FakeGateway, clock: Clock) -> None:

@@ -8,12 +8,13 @@ from django.db import IntegrityError, transaction
 from common import audit, events
 from common.actor import Actor
 from common.models import AuditRecord
-from gateway import backends, selectors, services
+from gateway import selectors, services
 from gateway.backends.fake import FakeGateway
 from gateway.errors import GatewayUnreachable, InvalidRoute, StaleFence, UnknownRoute
 from gateway.events import RouteChanged
-from gateway.models import Route, Watch
+from gateway.models import Gateway, Route
 from gateway.routes import Endpoint, Fence, RouteSpec, Target
+from tests.gateway.cast import reweigh, set_route
 
 ANN = Actor(name="ann", user_id=1, via="web")
 STABLE, CANARY, THIRD = (
@@ -29,20 +30,21 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def workers(gateway: FakeGateway) -> None:
     for target in (STABLE, CANARY):
-        gateway.set_endpoints(target.name, [Endpoint("10.0.0.1", 80)], observed_at=datetime.now(UTC))
+        gateway.set_target(target.name, [Endpoint("10.0.0.1", 80)], observed_at=datetime.now(UTC))
 
 
 def actions() -> list[str]:
-    return list(AuditRecord.objects.order_by("seq").values_list("action", flat=True))
+    records = AuditRecord.objects.filter(action__startswith="route.").order_by("seq")
+    return list(records.values_list("action", flat=True))
 
 
 def test_a_route_is_written_down_applied_and_audited(gateway: FakeGateway) -> None:
-    row = services.set_route(BOTH, fence=Fence(1, 1), actor=ANN, reason="canary of chatty 2")
-    assert row.spec == gateway.wished_route("chat") == BOTH
+    row = set_route(BOTH, fence=Fence(1, 1), actor=ANN, reason="canary of chatty 2")
+    assert row.spec == gateway.desired_route("chat") == BOTH
     assert row.fence == Fence(1, 1)
     assert row.applied_at
     assert selectors.route("chat") == row
-    record = AuditRecord.objects.get()
+    record = AuditRecord.objects.get(action="route.set")
     assert (record.actor, record.action, record.reason) == ("ann", "route.set", "canary of chatty 2")
     assert record.detail == {
         "from": None,
@@ -53,7 +55,7 @@ def test_a_route_is_written_down_applied_and_audited(gateway: FakeGateway) -> No
 
 def test_who_may_choose_a_side_is_kept_whoever_sets_the_route(gateway: FakeGateway) -> None:
     services.set_release_header("chat", "open", actor=ANN)  # no route yet: nothing to say
-    services.set_route(replace(BOTH, release_header="open"), fence=Fence(1, 1), actor=ANN)
+    set_route(replace(BOTH, release_header="open"), fence=Fence(1, 1), actor=ANN)
     services.set_release_header("chat", "secret", key="the-key", actor=ANN)
     row = selectors.route("chat")
     assert "the-key" not in row.sealed_release_key
@@ -61,11 +63,11 @@ def test_who_may_choose_a_side_is_kept_whoever_sets_the_route(gateway: FakeGatew
     assert row.fence == Fence(1, 1)
     services.reapply(row)
     asked = replace(BOTH, release_header="secret", release_key="the-key")
-    assert gateway.wished_route("chat") == asked
+    assert gateway.desired_route("chat") == asked
     assert gateway.send("chat", 3, release="canary", key="the-key") == {CANARY.name: 3}
     # A release that knows nothing of it goes on.
-    services.set_route(replace(BOTH, candidate_percent=0), fence=Fence(1, 2), actor=ANN)
-    assert gateway.wished_route("chat") == replace(asked, candidate_percent=0)
+    set_route(replace(BOTH, candidate_percent=0), fence=Fence(1, 2), actor=ANN)
+    assert gateway.desired_route("chat") == replace(asked, candidate_percent=0)
     services.set_release_header("chat", "off", actor=ANN)
     services.reapply(selectors.route("chat"))
     assert gateway.send("chat", 3, release="canary", key="the-key") == {STABLE.name: 3}
@@ -76,24 +78,24 @@ def test_who_may_choose_a_side_is_kept_whoever_sets_the_route(gateway: FakeGatew
 def test_a_writer_that_read_the_route_before_the_choice_was_changed_looks_again(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    services.set_route(replace(BOTH, release_header="open"), fence=Fence(1, 1), actor=ANN)
-    wish = services._wish
+    set_route(replace(BOTH, release_header="open"), fence=Fence(1, 1), actor=ANN)
+    record = services._record
 
     def changed_meanwhile(*arguments: Any, **options: Any) -> Any:
-        monkeypatch.setattr(services, "_wish", wish)
+        monkeypatch.setattr(services, "_record", record)
         services.set_release_header("chat", "off", actor=ANN)
-        return wish(*arguments, **options)
+        return record(*arguments, **options)
 
-    monkeypatch.setattr(services, "_wish", changed_meanwhile)
+    monkeypatch.setattr(services, "_record", changed_meanwhile)
     with pytest.raises(StaleFence):
-        services.set_weights("chat", candidate_percent=50, fence=Fence(1, 2), actor=ANN)
-    row = services.set_weights("chat", candidate_percent=50, fence=Fence(1, 2), actor=ANN)
+        reweigh(50, fence=Fence(1, 2), actor=ANN)
+    row = reweigh(50, fence=Fence(1, 2), actor=ANN)
     assert (row.spec.release_header, row.candidate_percent) == ("off", 50)
 
 
 def test_a_key_that_cannot_be_read_any_more_lets_nobody_choose(gateway: FakeGateway, settings: Any) -> None:
     spec = replace(BOTH, candidate_percent=0, release_header="secret", release_key="the-key")
-    services.set_route(spec, fence=Fence(1, 1), actor=ANN)
+    set_route(spec, fence=Fence(1, 1), actor=ANN)
     settings.SECRET_KEY = "another-" * 8
     services.reapply(selectors.route("chat"))
     for key in ("the-key", ""):
@@ -101,10 +103,10 @@ def test_a_key_that_cannot_be_read_any_more_lets_nobody_choose(gateway: FakeGate
 
 
 def test_a_change_of_the_share_tells_what_it_was(gateway: FakeGateway) -> None:
-    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
-    row = services.set_weights("chat", candidate_percent=50, fence=Fence(1, 2), actor=ANN, reason="step 2")
+    set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    row = reweigh(50, fence=Fence(1, 2), actor=ANN, reason="step 2")
     assert row.candidate_percent == 50
-    wished = gateway.wished_route("chat")
+    wished = gateway.desired_route("chat")
     assert wished
     assert wished.candidate_percent == 50
     detail = AuditRecord.objects.order_by("seq").last().detail
@@ -112,61 +114,61 @@ def test_a_change_of_the_share_tells_what_it_was(gateway: FakeGateway) -> None:
 
 
 def test_repeating_a_wish_with_a_later_fence_is_no_news(gateway: FakeGateway) -> None:
-    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    set_route(BOTH, fence=Fence(1, 1), actor=ANN)
     for turn in (1, 2, 3):
-        services.set_weights("chat", candidate_percent=10, fence=Fence(1, turn), actor=ANN)
-        services.set_route(BOTH, fence=Fence(1, turn), actor=ANN)
+        reweigh(10, fence=Fence(1, turn), actor=ANN)
+        set_route(BOTH, fence=Fence(1, turn), actor=ANN)
     assert actions() == ["route.set"]
     assert selectors.route("chat").fence == Fence(1, 3)
     with pytest.raises(StaleFence):
-        services.set_weights("chat", candidate_percent=90, fence=Fence(1, 2), actor=ANN)
+        reweigh(90, fence=Fence(1, 2), actor=ANN)
 
 
 def test_a_late_writer_changes_neither_row_nor_gateway(gateway: FakeGateway) -> None:
-    services.set_route(BOTH, fence=Fence(2, 5), actor=ANN)
+    set_route(BOTH, fence=Fence(2, 5), actor=ANN)
     for late in (Fence(2, 4), Fence(1, 99), Fence(0, 1)):
         with pytest.raises(StaleFence):
-            services.set_weights("chat", candidate_percent=90, fence=late, actor=ANN)
+            reweigh(90, fence=late, actor=ANN)
         with pytest.raises(StaleFence):
-            services.set_route(RouteSpec("chat", THIRD, None, 0), fence=late, actor=ANN)
+            set_route(RouteSpec("chat", THIRD, None, 0), fence=late, actor=ANN)
         with pytest.raises(StaleFence):
             services.remove_route("chat", fence=late, actor=ANN)
-    assert selectors.route("chat").spec == gateway.wished_route("chat") == BOTH
+    assert selectors.route("chat").spec == gateway.desired_route("chat") == BOTH
     assert actions() == ["route.set"]
 
 
 def test_a_writer_that_read_before_another_wrote_is_refused(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
-    wish = services._wish
+    set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    record = services._record
 
     def overtaken(*given: object, **options: object) -> Route:
-        monkeypatch.setattr(services, "_wish", wish)
-        services.set_route(RouteSpec("chat", STABLE, THIRD, 5), fence=Fence(1, 1), actor=ANN)
-        return wish(*given, **options)
+        monkeypatch.setattr(services, "_record", record)
+        set_route(RouteSpec("chat", STABLE, THIRD, 5), fence=Fence(1, 1), actor=ANN)
+        return record(*given, **options)
 
-    monkeypatch.setattr(services, "_wish", overtaken)
+    monkeypatch.setattr(services, "_record", overtaken)
     with pytest.raises(StaleFence):
-        services.set_weights("chat", candidate_percent=90, fence=Fence(1, 2), actor=ANN)
+        reweigh(90, fence=Fence(1, 2), actor=ANN)
     assert selectors.route("chat").spec == RouteSpec("chat", STABLE, THIRD, 5)
 
 
 def test_a_removed_route_is_remembered_by_its_fence(gateway: FakeGateway) -> None:
-    services.set_route(BOTH, fence=Fence(3, 7), actor=ANN)
+    set_route(BOTH, fence=Fence(3, 7), actor=ANN)
     services.remove_route("chat", fence=Fence(3, 8), actor=ANN, reason="retired")
     services.remove_route("chat", fence=Fence(3, 8), actor=ANN)
-    assert gateway.wished_route("chat") is None
+    assert gateway.desired_route("chat") is None
     assert actions() == ["route.set", "route.remove"]
     with pytest.raises(UnknownRoute):
         selectors.route("chat")
     with pytest.raises(UnknownRoute):
-        services.set_weights("chat", candidate_percent=1, fence=Fence(3, 9), actor=ANN)
+        reweigh(1, fence=Fence(3, 9), actor=ANN)
     with pytest.raises(StaleFence):
-        services.set_route(BOTH, fence=Fence(3, 7), actor=ANN)
-    again = services.set_route(BOTH, fence=Fence(4, 1), actor=ANN)
+        set_route(BOTH, fence=Fence(3, 7), actor=ANN)
+    again = set_route(BOTH, fence=Fence(4, 1), actor=ANN)
     assert again.removed_at is None
-    assert gateway.wished_route("chat") == BOTH
+    assert gateway.desired_route("chat") == BOTH
 
 
 def test_removing_what_never_was_is_no_error(gateway: FakeGateway) -> None:
@@ -175,18 +177,18 @@ def test_removing_what_never_was_is_no_error(gateway: FakeGateway) -> None:
 
 
 def test_a_wish_that_the_gateway_cannot_take_yet_is_kept_with_the_reason(gateway: FakeGateway) -> None:
-    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    set_route(BOTH, fence=Fence(1, 1), actor=ANN)
     gateway.stop()
-    before = Watch.objects.get().wakes
+    before = Gateway.objects.get().wakes
     with pytest.raises(GatewayUnreachable):
-        services.set_weights("chat", candidate_percent=50, fence=Fence(1, 2), actor=ANN)
+        reweigh(50, fence=Fence(1, 2), actor=ANN)
     row = selectors.route("chat")
     assert row.candidate_percent == 50
     assert row.applied_at is None
     assert "stopped" in row.problem
-    assert Watch.objects.get().wakes == before + 1
+    assert Gateway.objects.get().wakes == before + 1
     gateway.start()
-    row = services.set_weights("chat", candidate_percent=50, fence=Fence(1, 3), actor=ANN)
+    row = reweigh(50, fence=Fence(1, 3), actor=ANN)
     assert row.applied_at
     assert row.problem == ""
 
@@ -194,55 +196,39 @@ def test_a_wish_that_the_gateway_cannot_take_yet_is_kept_with_the_reason(gateway
 def test_a_route_that_the_gateway_refuses_is_taken_back(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    set_route(BOTH, fence=Fence(1, 1), actor=ANN)
 
     def refuse(*_: object, **__: object) -> None:
         raise InvalidRoute("Envoy refuses this configuration: unknown cluster")
 
-    monkeypatch.setattr(gateway, "apply_route", refuse)
+    monkeypatch.setattr(gateway, "set_route", refuse)
     with pytest.raises(InvalidRoute):
-        services.set_route(RouteSpec("chat", CANARY, THIRD, 0), fence=Fence(1, 2), actor=ANN)
+        set_route(RouteSpec("chat", CANARY, THIRD, 0), fence=Fence(1, 2), actor=ANN)
     row = selectors.route("chat")
     assert row.spec == BOTH
     assert row.fence == Fence(1, 2)
     assert "unknown cluster" in row.problem
     with pytest.raises(InvalidRoute):
-        services.set_route(RouteSpec("new", CANARY, None, 0), fence=Fence(0, 1), actor=ANN)
+        set_route(RouteSpec("new", CANARY, None, 0), fence=Fence(0, 1), actor=ANN)
     assert list(selectors.routes()) == [row]
     assert actions() == ["route.set", "route.set", "route.refused", "route.set", "route.refused"]
 
 
-def test_a_share_is_applied_as_a_whole_route_to_a_gateway_that_lost_it(gateway: FakeGateway) -> None:
-    services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
-    gateway.remove_route("chat", fence=Fence(1, 1))
-    services.set_weights("chat", candidate_percent=30, fence=Fence(1, 2), actor=ANN)
-    assert gateway.wished_route("chat") == RouteSpec("chat", STABLE, CANARY, 30)
-
-
 def test_what_cannot_be_a_route_is_refused_before_anything_is_written(gateway: FakeGateway) -> None:
     with pytest.raises(InvalidRoute):
-        services.set_route(RouteSpec("chat", STABLE, None, 10), fence=Fence(0, 1), actor=ANN)
+        set_route(RouteSpec("chat", STABLE, None, 10), fence=Fence(0, 1), actor=ANN)
     assert not Route.objects.exists()
-    services.set_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(0, 1), actor=ANN)
+    set_route(RouteSpec("chat", STABLE, None, 0), fence=Fence(0, 1), actor=ANN)
     with pytest.raises(InvalidRoute):
-        services.set_weights("chat", candidate_percent=10, fence=Fence(0, 2), actor=ANN)
+        reweigh(10, fence=Fence(0, 2), actor=ANN)
     assert selectors.route("chat").fence == Fence(0, 1)
 
 
 def test_the_database_refuses_a_share_without_a_candidate(gateway: FakeGateway) -> None:
-    row = services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    row = set_route(BOTH, fence=Fence(1, 1), actor=ANN)
     for wrong in ({"candidate_target": ""}, {"candidate_percent": 101}, {"candidate_target": "chat-1"}):
         with pytest.raises(IntegrityError), transaction.atomic():
             Route.objects.filter(pk=row.pk).update(**wrong)
-
-
-def test_traffic_is_told_per_target(gateway: FakeGateway) -> None:
-    row = services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
-    before = selectors.counts(row)
-    sent = gateway.send("chat", 500)
-    traffic = selectors.traffic(row, since=before, seconds=10)
-    assert traffic[CANARY.name].requests_per_s == pytest.approx(sent[CANARY.name] / 10)
-    assert traffic[STABLE.name].error_share == 0
 
 
 def test_a_change_of_wish_is_told_after_the_commit(
@@ -251,11 +237,6 @@ def test_a_change_of_wish_is_told_after_the_commit(
     told: list[RouteChanged] = []
     events.subscribe(RouteChanged, told.append)
     with django_capture_on_commit_callbacks(execute=True):
-        row = services.set_route(BOTH, fence=Fence(1, 1), actor=ANN)
-        services.set_route(BOTH, fence=Fence(1, 2), actor=ANN)
+        row = set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+        set_route(BOTH, fence=Fence(1, 2), actor=ANN)
     assert told == [RouteChanged(row.pk)]
-
-
-def test_the_tests_have_the_fake_gateway() -> None:
-    assert isinstance(backends.backend(), FakeGateway)
-    assert backends.backend() is backends.backend()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.backends.base import Fence, RouteSpec
+from gateway.routes import Fence, RouteSpec
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from releases.split import interval_percent
 
@@ -25,7 +25,7 @@ SESSION = {
 def test_requests_of_one_session_are_dealt_out_one_by_one(stack: EnvoyStack, tmp_path: Path) -> None:
     for target in (STABLE, CANARY):
         stack.run_workers(target)
-    stack.gateway.apply_route(RouteSpec("chat", STABLE, CANARY, 50), fence=Fence(1, 1))
+    stack.gateway.set_route(RouteSpec("chat", STABLE, CANARY, 50), fence=Fence(1, 1))
     connection = http.client.HTTPConnection("127.0.0.1", stack.layout.port, timeout=10)
     sides = []
     for _ in range(REQUESTS):

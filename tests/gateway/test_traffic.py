@@ -1,4 +1,5 @@
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -7,9 +8,11 @@ from tests.gateway.counting import histogram_of
 
 NOTHING = TargetCounts(
     epoch="1",
+    since=datetime(2030, 1, 1, tzinfo=UTC),
     routed=0,
     requests=0,
     errors=0,
+    broken=0,
     abandoned=0,
     forced_requests=0,
     forced_errors=0,
@@ -46,11 +49,11 @@ def test_a_target_that_was_not_there_before_counts_from_zero() -> None:
 @pytest.mark.parametrize(
     "early", [{"epoch": "0"}, {"requests": 9}, {"latency_ms": histogram_of([1.0, 1.0, 1.0])}]
 )
-def test_counters_that_started_again_count_from_zero(early: dict) -> None:
+def test_what_was_counted_across_a_reset_is_left_out(early: dict) -> None:
     before = replace(NOTHING, **early)
     after = replace(NOTHING, requests=5, errors=1, latency_ms=histogram_of([1.0]))
     seen = rates({"a": before}, {"a": after}, 1)["a"]
-    assert (seen.requests, seen.errors) == (5, 1)
+    assert (seen.requests, seen.errors) == (0, 0)
 
 
 def test_without_requests_there_is_no_share_and_no_quantile() -> None:

@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.backends.base import TargetCounts
+from gateway.traffic import TargetCounts
 from releases.judge import Sides, Tally, increments_between
 from releases.judge.counts import slow_threshold_ms
 
@@ -20,9 +21,11 @@ def counts(
     histogram = ((100.0, fast), (500.0, fast + slow), (INF, fast + slow))
     return TargetCounts(
         epoch=epoch,
+        since=datetime(2030, 1, 1, tzinfo=UTC),
         routed=requests,
         requests=requests,
         errors=errors,
+        broken=0,
         abandoned=0,
         forced_requests=forced,
         forced_errors=forced,

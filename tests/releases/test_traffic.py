@@ -1,5 +1,7 @@
 """What each side answers at the moment, from readings of cumulative counts."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from gateway.traffic import TargetCounts
@@ -12,9 +14,11 @@ def counts(requests: int, *, errors: int = 0, ms: float = 80.0, in_flight: int =
     latency = histogram_of([ms] * (requests - errors))
     return TargetCounts(
         epoch=epoch,
+        since=datetime(2030, 1, 1, tzinfo=UTC),
         routed=requests,
         requests=requests,
         errors=errors,
+        broken=0,
         abandoned=0,
         forced_requests=0,
         forced_errors=0,
@@ -94,13 +98,15 @@ def test_a_side_that_comes_later_counts_from_its_first_reading() -> None:
     assert {name: side.requests for name, side in made.sides().items()} == {"stable": 200, "canary": 20}
 
 
-def test_a_gateway_that_started_again_makes_no_negative_figures() -> None:
+def test_after_a_reset_the_window_begins_anew() -> None:
     made = Window()
     made.add(0, {"chat": counts(900)})
     made.add(10, {"chat": counts(40, epoch="2")})
+    assert made.sides() == {"chat": SideTraffic(in_flight=0)}
 
+    made.add(20, {"chat": counts(60, epoch="2")})
     side = made.sides()["chat"]
-    assert (side.requests, side.rate) == (40, 4)
+    assert (side.requests, side.rate) == (20, 2)
 
 
 def test_two_readings_at_one_moment_are_no_stretch() -> None:

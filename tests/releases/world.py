@@ -17,8 +17,7 @@ from common.actor import Actor
 from common.models import Intent
 from common.reconcile import Kernel, Reconciler
 from common.reconcile import kernel as process_kernel
-from gateway.backends import backend as traffic_backend
-from gateway.backends.fake import Behaviour, FakeGateway
+from gateway.backends.fake import Behaviour
 from gateway.models import Route
 from models_registry.models import Version
 from releases import services
@@ -28,6 +27,7 @@ from releases.smoke import Probe
 from releases.states import ReleaseState
 from tests.clusters.world import World, version_of
 from tests.crash.harness import Checkpoints, Clock, worker
+from tests.gateway.cast import fake_gateway, use_gateway
 from tests.remembered import remembered
 
 SECONDS = 0.5
@@ -78,14 +78,10 @@ class Scene:
         self.clock = Clock(timezone.now())
         self.world = World()
         self.prober = FakeProber()
-        traffic_backend.cache_clear()
-        self.gateway = gateway = traffic_backend()
-        assert isinstance(gateway, FakeGateway)
         self._join(monkeypatch)
         self.__dict__ |= remembered(("releases", kernel, then), lambda: self._set(then))
-        # What is remembered is a copy; the product has got hold of this one.
-        gateway.__dict__ |= self.gateway.__dict__
-        self.gateway = gateway
+        # What is remembered is a copy: the product gets hold of this one.
+        use_gateway(self.gateway)
         self._join(monkeypatch)
 
     def _join(self, monkeypatch: Any) -> None:
@@ -97,7 +93,8 @@ class Scene:
         self.team = Team.objects.get_or_create(name="speech")[0]
         self.requester = self._person("ada", Role.DEVELOPER)
         self.approver = self._person("bo", Role.APPROVER)
-        self.cluster = Cluster.objects.get_or_create(name="local", defaults={"kind": "embedded"})[0]
+        self.gateway = fake_gateway()
+        self.cluster = Cluster.objects.get(name="local")
         self.v1, self.v2 = version_of(self.team, "story:v1"), version_of(self.team, "story:v2")
         self.name = f"chat{Service.objects.count()}"
         self.service = self._service()

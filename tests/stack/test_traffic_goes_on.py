@@ -16,7 +16,8 @@ from clusters.backends.base import Fence as ClusterFence
 from clusters.backends.embedded.desired import DesiredDeployment, DesiredStore
 from controlplane.embedded import running
 from controlplane.environment import PROJECT
-from gateway.backends.envoy import EnvoyFiles, Layout
+from gateway.backends.envoy.backend import EnvoyFiles
+from gateway.backends.envoy.layout import Layout
 from gateway.routes import Endpoint, Fence, RouteSpec, Target
 from tests.patience import eventually
 from tests.stack.conftest import RunningStack
@@ -78,10 +79,10 @@ def stack(tmp_path: Path) -> Iterator[RunningStack]:
         wish = wishes.load(DEPLOYMENT)
         assert wish is not None
         workers = [Endpoint("127.0.0.1", seat.port) for seat in wish.slots.values()]
-        gateway.set_endpoints(DEPLOYMENT, workers, observed_at=datetime.now(UTC))
+        gateway.set_target(DEPLOYMENT, workers, observed_at=datetime.now(UTC))
         route = RouteSpec("chat", Target(DEPLOYMENT, "tiny:v1"), None, 0)
-        gateway.apply_route(route, fence=Fence(0, 1))
-        eventually(lambda: len(gateway.ready_endpoints(DEPLOYMENT)) == len(WORKERS))
+        gateway.set_route(route, fence=Fence(0, 1))
+        eventually(lambda: len(gateway.ready(DEPLOYMENT)) == len(WORKERS))
         yield stack
     finally:
         stack.stop()

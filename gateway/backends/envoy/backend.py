@@ -1,5 +1,5 @@
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -7,8 +7,8 @@ from time import monotonic, sleep
 
 from common.files import sweep_leftovers
 from gateway.backends import checks
-from gateway.backends.base import Endpoint, Fence, Health, RouteSpec, TargetCounts
-from gateway.backends.envoy import access_log, proof, readings
+from gateway.backends.base import Health
+from gateway.backends.envoy import access_log, proof
 from gateway.backends.envoy.admin import (
     CLUSTERS,
     LISTENERS,
@@ -21,7 +21,6 @@ from gateway.backends.envoy.layout import Layout
 from gateway.backends.envoy.listener import listener_messages
 from gateway.backends.envoy.messages import Typed
 from gateway.backends.envoy.routes import cluster_messages, endpoint_messages, route_messages
-from gateway.backends.envoy.shared import SharedReading
 from gateway.backends.envoy.store import Observation, Store
 from gateway.backends.envoy.watchers import check_room
 from gateway.backends.state import State
@@ -30,8 +29,8 @@ from gateway.errors import (
     GatewayUnreachable,
     InvalidEndpoint,
     InvalidRoute,
-    UnknownRoute,
 )
+from gateway.routes import Endpoint, Fence, NamedService, RouteSpec
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +41,16 @@ FORGET_TARGET_AFTER = timedelta(days=1)
 
 class Refused(GatewayError):
     """Envoy has refused a file and goes on with what it had."""
+
+
+def _is_proven(spec: RouteSpec, before: RouteSpec | None) -> bool:
+    """Only weights differ, or there are fewer targets: nothing that Envoy has not taken before. So the way
+    back has the fewest moving parts."""
+    return (
+        before is not None
+        and set(spec.targets) <= set(before.targets)
+        and (spec.release_header, spec.release_key) == (before.release_header, before.release_key)
+    )
 
 
 class EnvoyFiles:
@@ -58,44 +67,33 @@ class EnvoyFiles:
         self._store = Store(layout)
         self._admin = Admin(port=layout.admin_port, node_id=layout.node_id)
         self._clock = clock
-        self._shared = SharedReading(self._read_judged, clock)
 
-    def apply_route(self, spec: RouteSpec, *, fence: Fence) -> None:
+    def set_route(self, spec: RouteSpec, *, fence: Fence) -> None:
         checks.check_spec(spec)
-        names = tuple(target.name for target in spec.targets)
-        for name in names:
-            self._store.ensure_endpoints(name)
-        if self.wished_route(spec.name) != spec:
-            # Routes do not touch each other: what Envoy says of this one alone holds among the others.
-            proof.prove(State(routes={spec.name: spec}), self.layout)
-        with self._store.lock():
-            state = self._claimed(spec.name, fence)
-            is_reachable = self._make_room(state, spec, fence)
-        if is_reachable:
-            self._await_warm(names)
+        if not _is_proven(spec, self.desired_route(spec.name)):
+            self._prepare(spec, fence)
         with self._store.lock():
             state = self._claimed(spec.name, fence)
             self._change_routes(state, self._with(state, spec, fence))
-
-    def set_weights(self, route: str, *, candidate_percent: int, fence: Fence) -> None:
-        with self._store.lock():
-            state = self._claimed(route, fence)
-            spec = self._spec(state, route)
-            checks.check_percent(route, spec.candidate, candidate_percent)
-            wished = replace(spec, candidate_percent=candidate_percent)
-            self._change_routes(state, self._with(state, wished, fence))
 
     def remove_route(self, route: str, *, fence: Fence) -> None:
         with self._store.lock():
             state = self._claimed(route, fence)
             if route in state.routes:
-                wished = state.without_route(route, fence=fence, now=self._clock())
+                desired = state.without_route(route, fence=fence, now=self._clock())
             else:
-                wished = state.with_fence(route, fence) if route in state.fences else state
-            self._change_routes(state, wished)
+                desired = state.with_fence(route, fence) if route in state.fences else state
+            self._change_routes(state, desired)
 
-    def set_endpoints(self, target: str, endpoints: Sequence[Endpoint], *, observed_at: datetime) -> None:
-        workers = checks.check_endpoints(target, endpoints, observed_at=observed_at)
+    def set_target(
+        self, target: str, to: Sequence[Endpoint] | NamedService, *, observed_at: datetime
+    ) -> None:
+        workers = checks.check_place(target, to, observed_at=observed_at)
+        if isinstance(workers, NamedService):
+            raise InvalidEndpoint(
+                f"Target {target}: Envoy by files sends to addresses, and {workers} is a service, which only "
+                "a gateway inside its cluster can find. Name the addresses of its workers."
+            )
         with self._store.target_lock(target):
             last = self._store.observation(target)
             if last and observed_at < last.at:
@@ -134,32 +132,14 @@ class EnvoyFiles:
                 self._publish_clusters(pruned)
             self._forget_targets(pruned)
 
-    def wished_route(self, route: str) -> RouteSpec | None:
+    def desired_route(self, route: str) -> RouteSpec | None:
         return self._store.load().routes.get(route)
 
-    def ready_endpoints(self, target: str) -> frozenset[Endpoint]:
+    def ready(self, target: str) -> frozenset[Endpoint | NamedService]:
         with self._admin.connected() as connection:
             self._admin.epoch(connection)
             hosts = self._admin.healthy_hosts(connection, target)
         return frozenset(Endpoint(address, port) for address, port in hosts)
-
-    def counts(self, route: str, *, taken_after: datetime | None = None) -> Mapping[str, TargetCounts]:
-        state = self._store.load()
-        self._spec(state, route)
-        targets = state.targets_of(route)
-        if taken_after is None:
-            return readings.counts_of(route, self._read({route: targets}))
-        return readings.counts_of(route, self._shared.of(route, targets, taken_after=taken_after))
-
-    def _read_judged(self, routes: Mapping[str, readings.Targets]) -> readings.Reading:
-        return self._read(routes, readings.JUDGED)
-
-    def _read(self, routes: Mapping[str, readings.Targets], names: str = readings.ALL) -> readings.Reading:
-        begun = self._clock()
-        with self._admin.connected() as connection:
-            epoch = self._admin.epoch(connection)
-            numbers = self._admin.stats(connection, readings.pattern(routes, names))
-        return readings.Reading(begun, routes, epoch, numbers)
 
     def health(self) -> Health:
         files = {
@@ -189,31 +169,38 @@ class EnvoyFiles:
         checks.refuse_stale(route, last=state.fences.get(route), fence=fence)
         return state
 
-    def _spec(self, state: State, route: str) -> RouteSpec:
-        spec = state.routes.get(route)
-        if spec is None:
-            raise UnknownRoute(f"The gateway has no route {route}.")
-        return spec
-
     def _with(self, state: State, spec: RouteSpec, fence: Fence) -> State:
         if state.routes.get(spec.name) == spec and state.fences.get(spec.name) == fence:
             return state
         return state.with_route(spec, fence=fence, now=self._clock())
 
+    def _prepare(self, spec: RouteSpec, fence: Fence) -> None:
+        """Have Envoy judge the route, and make its clusters ready to take requests."""
+        names = tuple(target.name for target in spec.targets)
+        for name in names:
+            self._store.ensure_endpoints(name)
+        # Routes do not touch each other: what Envoy says of this one alone holds among the others.
+        proof.prove(State(routes={spec.name: spec}), self.layout)
+        with self._store.lock():
+            state = self._claimed(spec.name, fence)
+            is_reachable = self._make_room(state, spec, fence)
+        if is_reachable:
+            self._await_warm(names)
+
     def _make_room(self, state: State, spec: RouteSpec, fence: Fence) -> bool:
         """Have Envoy know the clusters of `spec`; False when it does not run, and will find them."""
-        wished = state
+        desired = state
         if not {target.name for target in spec.targets} <= set(state.clusters):
-            wished = state.with_warming(spec, fence=fence, now=self._clock())
-            check_room(spec.name, len(wished.clusters))
-            self._store.save(wished)
+            desired = state.with_warming(spec, fence=fence, now=self._clock())
+            check_room(spec.name, len(desired.clusters))
+            self._store.save(desired)
         try:
-            self._publish_clusters(wished)
+            self._publish_clusters(desired)
         except Refused:
             back = state.with_fence(spec.name, fence)
             self._store.save(back)
             self._store.put(self.layout.clusters, cluster_messages(back, self.layout))
-            raise self._invalid(wished) from None
+            raise self._invalid(desired) from None
         except NotTaken:
             raise
         except GatewayUnreachable:

@@ -90,6 +90,7 @@ def _access_logs(layout: Layout) -> list[AccessLog]:
         _stats(ended, counters=["ended"]),
         _stats(_all(ended, _status("EQ", 0)), counters=["abandoned"]),
         _stats(_all(ended, _any(_status("GE", 500), _flags(CUT_OFF))), counters=["errors"]),
+        _stats(_all(ended, _flags(CUT_OFF), _status("LE", 499)), counters=["broken"]),
         _stats(
             _all(ended, _WHOLE_AND_GOOD),
             # From the request's first byte to the answer's last, and to the first that the worker sent.

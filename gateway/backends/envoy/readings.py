@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gateway.backends.base import TargetCounts
 from gateway.backends.envoy.listener import STATS_PREFIX
 from gateway.backends.envoy.routes import forced
 from gateway.latency import BOUNDS_MS, Histogram
+from gateway.traffic import TargetCounts
 
 Targets = tuple[str, ...]
 
@@ -22,12 +22,13 @@ class Reading:
     at: datetime
     """When it was begun."""
     routes: Mapping[str, Targets]
-    epoch: str
+    started: str
+    """When the Envoy that was asked had started, as it writes it: ISO 8601."""
     numbers: Mapping[str, Any]
     """By name; histograms, if any, by theirs under `histograms`."""
 
 
-JUDGED = "routed|ended|abandoned|errors|latency_us"
+JUDGED = "routed|ended|abandoned|errors|broken|latency_us"
 ALL = "[a-z_]+"
 
 
@@ -49,6 +50,7 @@ def counts_of(route: str, reading: Reading) -> dict[str, TargetCounts]:
     def counted(name: str, target: str, route_name: str) -> int:
         return int(numbers.get(_key(name, target, route_name), 0))
 
+    since = datetime.fromisoformat(reading.started)
     found = {}
     for target in reading.routes[route]:
         routed, ended, abandoned = (counted(name, target, route) for name in ("routed", "ended", "abandoned"))
@@ -57,10 +59,12 @@ def counts_of(route: str, reading: Reading) -> dict[str, TargetCounts]:
         # Arrivals and ends are read one after the other while requests come and go.
         in_flight = routed + counted("routed", target, side) - ended - forced_ended
         found[target] = TargetCounts(
-            epoch=reading.epoch,
+            epoch=reading.started,
+            since=since,
             routed=routed,
             requests=ended - abandoned,
             errors=counted("errors", target, route),
+            broken=counted("broken", target, route),
             abandoned=abandoned,
             forced_requests=forced_ended - counted("abandoned", target, side),
             forced_errors=counted("errors", target, side),

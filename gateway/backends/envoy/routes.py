@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from gateway.backends.base import Endpoint, RouteSpec, Side, Target
 from gateway.backends.envoy.layout import ROUTES, Layout
 from gateway.backends.envoy.messages import ConfigSource, Typed, extension, typed
 from gateway.backends.envoy.messages.clusters import Cluster, ClusterLoadAssignment, LbEndpoint
@@ -15,6 +14,7 @@ from gateway.backends.envoy.messages.routes import (
     RouteMatch,
 )
 from gateway.backends.state import State
+from gateway.routes import Endpoint, RouteSpec, Side, Target
 
 API_PREFIX = "/v1"
 """Of a worker only what lies under it answers through the gateway: its metrics and its health are not for

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from gateway.backends.base import Endpoint
 from gateway.backends.envoy.files import held, read_json, replace_json
 from gateway.backends.envoy.layout import Layout
 from gateway.backends.envoy.messages import DiscoveryResponse, Typed
 from gateway.backends.envoy.routes import endpoint_messages
 from gateway.backends.state import State
 from gateway.errors import GatewayError
+from gateway.routes import Endpoint
 
 
 @dataclass(frozen=True, slots=True)

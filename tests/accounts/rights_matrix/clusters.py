@@ -2,11 +2,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from accounts.states import Right
+from gateway.models import Gateway
 from tests.accounts.rights_matrix.scene import Access, Route, Scene
 
 
 def _cluster(scene: Scene) -> Mapping[str, Any]:
     return {"cluster": scene.cluster.name}
+
+
+def _gateway(scene: Scene) -> Mapping[str, Any]:
+    Gateway.objects.get_or_create(cluster=scene.cluster, defaults={"kind": "envoy"})
+    return _cluster(scene)
 
 
 def _node(scene: Scene) -> Mapping[str, Any]:
@@ -32,6 +38,15 @@ ROUTES = [
         body=lambda scene: {"region": "eu"},
     ),
     Route("GET", "clusters/{cluster}/busy/", Right.READ, fill=_cluster),
+    Route("GET", "clusters/{cluster}/gateway/", Right.READ, fill=_gateway),
+    Route(
+        "PUT",
+        "clusters/{cluster}/gateway/",
+        Right.FLEET_OPERATE,
+        fill=_cluster,
+        body=lambda scene: {"kind": "envoy"},
+        status=201,
+    ),
     Route("GET", "clusters/{cluster}/nodes/", Right.READ, fill=_cluster),
     Route("GET", "clusters/{cluster}/nodes/{id}/", Right.READ, fill=_node),
     Route("GET", "deployments/", Access.SIGNED_IN, owned=False),

@@ -1,0 +1,15 @@
+"""The documents that the schema shows for gateways."""
+
+GATEWAY = {
+    "cluster": "local",
+    "kind": "envoy",
+    "settings": {},
+    "secrets": [],
+    "metrics": "gateway",
+    "public_url": "http://127.0.0.1:8080",
+    "is_healthy": True,
+    "detail": "Envoy serves on 127.0.0.1 port 8080.",
+    "seen_at": "2026-11-20T08:30:00Z",
+    "counted_since": "2026-11-20T08:00:00Z",
+}
+GATEWAY_PUT = {"kind": "envoy", "settings": {"port": 8090, "admin_port": 8091}, "metrics": "gateway"}

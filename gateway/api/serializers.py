@@ -1,0 +1,68 @@
+from typing import Any
+
+from rest_framework import serializers
+
+from common.api.examples import example
+from gateway import selectors
+from gateway.api import examples
+from gateway.models import Gateway
+from gateway.states import GatewayKind, MetricsKind
+
+
+@example(examples.GATEWAY)
+class GatewaySerializer(serializers.ModelSerializer[Gateway]):
+    cluster = serializers.CharField(source="cluster.name")
+    settings = serializers.DictField(help_text="Settings of its kind.")
+    secrets = serializers.SerializerMethodField(help_text="Names of the secrets that are set.")
+    metrics = serializers.ChoiceField(
+        choices=MetricsKind.choices, help_text="Who counts the requests that each version answers."
+    )
+    public_url = serializers.SerializerMethodField(help_text="Address under which clients reach it.")
+    detail = serializers.CharField(help_text="Its health, when it was last checked.")
+    counted_since = serializers.DateTimeField(
+        allow_null=True, help_text="Start of the present counts; they begin anew when the gateway restarts."
+    )
+
+    class Meta:
+        model = Gateway
+        fields = (
+            "cluster",
+            "kind",
+            "settings",
+            "secrets",
+            "metrics",
+            "public_url",
+            "is_healthy",
+            "detail",
+            "seen_at",
+            "counted_since",
+        )
+
+    def get_secrets(self, gateway: Gateway) -> list[str]:
+        return selectors.secret_names(gateway)
+
+    def get_public_url(self, gateway: Gateway) -> str:
+        return selectors.public_url(gateway)
+
+
+@example(examples.GATEWAY_PUT)
+class GatewayPutSerializer(serializers.Serializer[Any]):
+    kind = serializers.ChoiceField(choices=GatewayKind.choices)
+    settings = serializers.DictField(
+        required=False,
+        help_text="Settings of its kind. Envoy by files: `port`, `admin_port` and, optionally, `bind`; none: "
+        "the Envoy of this installation.",
+    )
+    secrets = serializers.DictField(
+        child=serializers.CharField(max_length=10_000),
+        required=False,
+        write_only=True,
+        help_text="Secrets of its kind, encrypted at rest. Omitted: unchanged.",
+    )
+    metrics = serializers.ChoiceField(choices=MetricsKind.choices, default=MetricsKind.GATEWAY)
+    public_url = serializers.URLField(
+        max_length=300,
+        required=False,
+        allow_blank=True,
+        help_text="Address under which clients reach it. Empty: as its kind derives it.",
+    )

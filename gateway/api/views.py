@@ -1,0 +1,41 @@
+from typing import Any
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from django.utils.functional import cached_property
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+
+from clusters.models import Cluster
+from common.api.views import Put, Read
+from gateway import services
+from gateway.api import serializers
+from gateway.models import Gateway
+
+
+@extend_schema(parameters=[OpenApiParameter("cluster", OpenApiTypes.STR, OpenApiParameter.PATH)])
+class Gateways(Read, Put):
+    """What splits the traffic of a cluster; 404: it has no gateway."""
+
+    queryset = Gateway.objects.select_related("cluster")
+    serializer_class = serializers.GatewaySerializer
+    inputs = {"update": serializers.GatewayPutSerializer}
+    pagination_class = None
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        found: Cluster = get_object_or_404(Cluster.objects.for_actor(self.actor), name=self.kwargs["cluster"])
+        return found
+
+    def visible(self, rows: QuerySet[Gateway]) -> QuerySet[Gateway]:
+        return rows.filter(cluster=self.cluster)
+
+    def get_object(self) -> Gateway:
+        found: Gateway = get_object_or_404(self.get_queryset())
+        return found
+
+    def put_one(self, instance: Gateway | None, given: dict[str, Any], expected: int | None) -> Gateway:
+        return services.set_gateway(actor=self.actor, cluster=self.cluster, expected=expected, **given)
+
+
+GATEWAY = Gateways.as_view({"get": "retrieve", "put": "update"})

@@ -1,0 +1,79 @@
+"""Whatever splits a cluster's traffic, and whatever counts it, as the row of its gateway says."""
+
+from dataclasses import replace
+from importlib import import_module
+from threading import Lock
+from typing import TYPE_CHECKING, cast
+
+from django.conf import settings
+
+from common.sealed import CannotUnseal
+from gateway.backends.base import Backends, Config, TrafficBackend, TrafficMetrics
+from gateway.errors import InvalidGateway, NoGateway
+from gateway.models import Gateway
+from gateway.states import MetricsKind
+
+if TYPE_CHECKING:
+    from clusters.models import Cluster
+
+_lock = Lock()
+_made: dict[int, tuple[int, Backends]] = {}
+"""By row: the revision that it was made from, and what was made of it."""
+
+
+def traffic_backend_of(cluster: "Cluster | int") -> TrafficBackend:
+    """The gateway of this cluster, given as its row or its id. Raises NoGateway, InvalidGateway."""
+    return backends_of(gateway_of(cluster)).traffic
+
+
+def traffic_metrics_of(cluster: "Cluster | int") -> TrafficMetrics:
+    """What counts the traffic of this cluster. Raises as `traffic_backend_of`."""
+    return backends_of(gateway_of(cluster)).metrics
+
+
+def backends_of(gateway: Gateway) -> Backends:
+    """One per row and process, until the row's revision is another one. Raises InvalidGateway."""
+    with _lock:
+        revision, made = _made.get(gateway.pk, (0, None))
+        if made is None or revision != gateway.revision:
+            made = look_at(gateway)
+            _made[gateway.pk] = (gateway.revision, made)
+        return made
+
+
+def config_of(gateway: Gateway) -> Config:
+    """Raises InvalidGateway where its secrets cannot be read any more."""
+    try:
+        secrets = gateway.secrets
+    except CannotUnseal as error:
+        raise InvalidGateway(str(error)) from None
+    return Config(cluster=gateway.cluster.name, settings=gateway.settings, secrets=secrets)
+
+
+def forget() -> None:
+    """Make everything anew, as another process would."""
+    with _lock:
+        _made.clear()
+
+
+def gateway_of(cluster: "Cluster | int") -> Gateway:
+    """Raises NoGateway."""
+    cluster_id = cluster if isinstance(cluster, int) else cluster.pk
+    found = Gateway.objects.select_related("cluster").filter(cluster_id=cluster_id).first()
+    if found is None:
+        raise NoGateway(cluster_id if isinstance(cluster, int) else cluster.name)
+    return found
+
+
+def look_at(gateway: Gateway) -> Backends:
+    """Made anew, of a row that may not be saved yet. Asks nobody. Raises InvalidGateway, whose message says
+    which setting is wrong."""
+    name = settings.SLIPWAY_GATEWAY_BACKENDS.get(gateway.kind)
+    if name is None:
+        known = ", ".join(sorted(settings.SLIPWAY_GATEWAY_BACKENDS))
+        raise InvalidGateway(f"There is no gateway of the kind {gateway.kind} here. Known: {known}.")
+    made = cast(Backends, import_module(name).from_config(config_of(gateway)))
+    if gateway.metrics == MetricsKind.WORKERS:
+        raise NotImplementedError
+    public_url = gateway.public_url.rstrip("/") or made.public_url
+    return replace(made, public_url=public_url)

@@ -1,0 +1,48 @@
+"""Clusters, and the gateways that they have."""
+
+from dataclasses import replace
+
+from clusters.models import Cluster
+from common.actor import Actor
+from gateway import selectors, services
+from gateway.backends import configured
+from gateway.backends.fake import FakeGateway
+from gateway.models import Gateway, Route
+from gateway.routes import Fence, RouteSpec
+
+
+def cluster(name: str = "local") -> Cluster:
+    """With the gateway that is usual for its kind."""
+    row, _ = Cluster.objects.get_or_create(name=name, defaults={"kind": "embedded"})
+    services.ensure_gateway(row, actor=Actor.system("test"))
+    return row
+
+
+def gateway_of(name: str = "local") -> Gateway:
+    return Gateway.objects.select_related("cluster").get(cluster=cluster(name))
+
+
+def fake_gateway(name: str = "local") -> FakeGateway:
+    """A fresh one, from now on that of the cluster."""
+    configured.forget()
+    fake = configured.traffic_backend_of(cluster(name))
+    assert isinstance(fake, FakeGateway)
+    return fake
+
+
+def use_gateway(fake: FakeGateway, name: str = "local") -> None:
+    """From now on it is that of the cluster."""
+    backends = configured.look_at(gateway_of(name))
+    made = replace(backends, traffic=fake, metrics=fake)
+    configured._made[gateway_of(name).pk] = (gateway_of(name).revision, made)
+
+
+def set_route(spec: RouteSpec, *, fence: Fence, actor: Actor, reason: str = "", at: str = "local") -> Route:
+    """`at`: the cluster whose gateway it is."""
+    return services.set_route(spec, cluster=cluster(at), fence=fence, actor=actor, reason=reason)
+
+
+def reweigh(percent: int, *, fence: Fence, actor: Actor, reason: str = "") -> Route:
+    """Another share for the candidate of `chat`, and all else as it is."""
+    spec = replace(selectors.route("chat").spec, candidate_percent=percent)
+    return set_route(spec, fence=fence, actor=actor, reason=reason)
