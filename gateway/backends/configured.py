@@ -11,7 +11,6 @@ from common.sealed import CannotUnseal
 from gateway.backends.base import Backends, Config, TrafficBackend, TrafficMetrics
 from gateway.errors import InvalidGateway, NoGateway
 from gateway.models import Gateway
-from gateway.states import MetricsKind
 
 if TYPE_CHECKING:
     from clusters.models import Cluster
@@ -73,7 +72,5 @@ def look_at(gateway: Gateway) -> Backends:
         known = ", ".join(sorted(settings.SLIPWAY_GATEWAY_BACKENDS))
         raise InvalidGateway(f"There is no gateway of the kind {gateway.kind} here. Known: {known}.")
     made = cast(Backends, import_module(name).from_config(config_of(gateway)))
-    if gateway.metrics == MetricsKind.WORKERS:
-        raise NotImplementedError
     public_url = gateway.public_url.rstrip("/") or made.public_url
     return replace(made, public_url=public_url)
