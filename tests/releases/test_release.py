@@ -411,6 +411,6 @@ def test_a_look_costs_few_queries(scene: Scene, django_assert_num_queries) -> No
     while not due:
         scene.clock.pass_(timedelta(seconds=0.1))
         due = [row for row in kernel.due() if row.kind == "releases.release"]
-    # Claim, the row, the candidate's state; a transaction with the row and a point of the curve.
-    with django_assert_num_queries(7):
+    # Claim, the row, its gateway, the candidate's state; a transaction with the row and a point of the curve.
+    with django_assert_num_queries(8):
         assert kernel.advance(due[0].kind, due[0].id, fence=due[0].fence) == 1

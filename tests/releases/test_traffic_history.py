@@ -6,7 +6,6 @@ from urllib.parse import quote
 import pytest
 from django.utils import timezone
 
-from clusters.models import Cluster
 from common.actor import Actor
 from gateway import history
 from gateway.history import Stretch
@@ -22,6 +21,7 @@ from releases.states import ReleaseState
 from releases.traffic import SideTraffic
 from tests.cast import Api, api, person, team
 from tests.clusters.world import version_of
+from tests.gateway.cast import cluster, gateway_of
 from tests.releases.test_traffic import counts
 
 T0 = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
@@ -85,7 +85,7 @@ def service(db: None) -> Service:
         team=now.model.team,
         name="chat",
         model=now.model,
-        cluster=Cluster.objects.get_or_create(name="local", defaults={"kind": "embedded"})[0],
+        cluster=cluster(),
         engine="echo",
         stable_version=now,
         stable_deployment="chat-2",
@@ -104,7 +104,12 @@ def service(db: None) -> Service:
             ended_at=timezone.now(),
         )
     route = Route.objects.create(
-        service="chat", stable_target="chat-2", writer=1, writer_turn=1, changed_at=timezone.now()
+        gateway=gateway_of(),
+        service="chat",
+        stable_target="chat-2",
+        writer=1,
+        writer_turn=1,
+        changed_at=timezone.now(),
     )
     end = timezone.now() - timedelta(seconds=20)
     TrafficReading.objects.bulk_create(
