@@ -3,7 +3,10 @@
 import pytest
 
 from accounts.states import Role
+from clusters.events import ClusterRegistered
+from clusters.models import Cluster
 from clusters.services import register_cluster
+from common import events
 from common.actor import Actor
 from common.models import AuditRecord
 from gateway import selectors, services
@@ -79,7 +82,8 @@ def test_a_cluster_gets_its_usual_gateway_when_it_is_registered(settings) -> Non
     settings.SLIPWAY_GATEWAY_BACKENDS = ENVOY
     first = register_cluster(actor=SYSTEM, name="local", kind="embedded")
     second = register_cluster(actor=SYSTEM, name="other", kind="embedded")
-    foreign = register_cluster(actor=SYSTEM, name="prod", kind="kubernetes")
+    foreign = Cluster.objects.create(name="prod", kind="kubernetes")
+    events.publish(ClusterRegistered(foreign.pk))
     assert selectors.public_urls([first.pk]) == {first.pk: settings.SLIPWAY_GATEWAY_URL}
     for without in (second, foreign):
         with pytest.raises(NoGateway, match=f"{without.name} has no gateway"):
