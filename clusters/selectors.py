@@ -173,6 +173,15 @@ def endpoints(name: str) -> Endpoints:
     return Endpoints(row.cluster_id, tuple((address, port) for address, port in found if port), observed_at)
 
 
+def listening_workers(service: str) -> dict[str, list[tuple[str, int]]]:
+    """Where the workers of each of the service's deployments listen, ready or not, by its name."""
+    found: dict[str, list[tuple[str, int]]] = {row.name: [] for row in deployments_of(service)}
+    rows = Worker.objects.filter(deployment__name__in=found, port__isnull=False).exclude(address="")
+    for name, address, port in rows.order_by("name").values_list("deployment__name", "address", "port"):
+        found[name].append((address, port or 0))
+    return found
+
+
 VERSIONS_IN_USE = Uses(
     Deployment.objects.exclude(state=DeploymentState.REMOVED),
     "version",

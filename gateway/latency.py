@@ -3,18 +3,14 @@
 import math
 from itertools import pairwise
 
+from serving.protocol import LATENCY_BOUNDS_MS
+
 Histogram = tuple[tuple[float, int], ...]
 """(upper bound in ms, requests at or below it), ascending; the last bound is infinity. Empty: nothing
 counted."""
 
-BOUNDS_MS: tuple[float, ...] = tuple(
-    round(digit * 10**decade, 1)
-    for decade in range(6)
-    for digit in (1.0, 1.3, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.3, 8.0)
-    if digit * 10**decade <= 320_000
-)
-"""1 ms to 320 s in steps of about 1.26 (the R10 series of ISO 3). Two digits each, because Envoy keeps its
-samples in bins of two digits: at these bounds its counts are exact, elsewhere it interpolates."""
+BOUNDS_MS = LATENCY_BOUNDS_MS
+"""Of every histogram here, whoever counts."""
 
 
 def total(histogram: Histogram) -> int:

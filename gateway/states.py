@@ -13,6 +13,8 @@ class MetricsKind(TextChoices):
     """Who counts what each version answered."""
 
     GATEWAY = "gateway", _("The gateway")
+    WORKERS = "workers", _("The workers")
+    """Each what it has answered itself; read from its `/metrics`."""
 
 
 USUAL = {str(ClusterKind.EMBEDDED): GatewayKind.ENVOY}

@@ -14,7 +14,7 @@ from serving.faults import FaultInjection
 from serving.generation import Generation, error_response, json_response
 from serving.metrics import CONTENT_TYPE, WorkerMetrics
 from serving.openai import RequestFault, Route, read_call
-from serving.protocol import WorkerCommand, WorkerState
+from serving.protocol import CHOSEN_BY_HEADER, WorkerCommand, WorkerState
 
 MAX_BODY_BYTES = 32 * 2**20
 
@@ -39,7 +39,9 @@ def make_app(
         return {"x-slipway-worker": command.name, **leaving}
 
     async def generate(request: Request) -> Response:
-        progress = Progress()
+        by_client = request.headers.get(CHOSEN_BY_HEADER) == "client"
+        progress = Progress(chosen_by="client" if by_client else "gateway")
+        metrics.arrived(progress)
         route = Route(request.scope["path"])
         try:
             raw = await _body(request)

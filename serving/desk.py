@@ -17,13 +17,16 @@ log = logging.getLogger(__name__)
 
 Clock = Callable[[], float]
 LONGEST_RETRY_AFTER_SECONDS = 30
+CLIENT_CLOSED_REQUEST = 499
 
 
 class Progress:
     """The Meter of one request: when its tokens came, and how many."""
 
-    def __init__(self, clock: Clock = time.monotonic) -> None:
+    def __init__(self, clock: Clock = time.monotonic, *, chosen_by: str = "gateway") -> None:
+        """`chosen_by`: see `serving.protocol.CHOSEN_BY_HEADER`."""
         self._clock = clock
+        self.chosen_by = chosen_by
         self.began = clock()
         self.first_token_at: float | None = None
         self.last_token_at: float | None = None
@@ -176,7 +179,7 @@ class Desk:
         now, progress = self._clock(), outcome.progress
         refused = outcome.code in (429, 503)
         failed = outcome.broke_off or outcome.code >= 500
-        answered = outcome.code != 499
+        answered = outcome.code != CLIENT_CLOSED_REQUEST
         self.counters = Counters(
             requests=self.counters.requests + answered,
             errors=self.counters.errors + failed,

@@ -10,14 +10,13 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from serving.begun import begin_of, is_retried
-from serving.desk import Desk, Outcome, Progress
+from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Outcome, Progress
 from serving.engines.base import Engine, EngineError
 from serving.faults import FaultInjection
 from serving.openai import Call, RequestFault
 
 log = logging.getLogger(__name__)
 
-CLIENT_CLOSED_REQUEST = 499
 _DONE = b"[DONE]"
 
 

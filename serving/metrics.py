@@ -11,8 +11,8 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import generate_latest
 
-from serving.desk import Desk, Outcome
-from serving.protocol import WorkerCommand, WorkerState
+from serving.desk import CLIENT_CLOSED_REQUEST, Desk, Outcome, Progress
+from serving.protocol import LATENCY_BOUNDS_MS, WorkerCommand, WorkerState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 REQUEST_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -70,6 +70,28 @@ class WorkerMetrics:
             "Streams that ended in an error after they had begun.",
             registry=registry,
         )
+        self._traffic = Counter(
+            "slipway_worker_traffic",
+            "Generation requests by who chose this version for them (the gateway or the client) and by what "
+            "became of them: routed (arrived), ended, abandoned (the client left before an answer), errors "
+            "(answered 500-599 or broken), broken (cut off midway).",
+            ["chosen_by", "event"],
+            registry=registry,
+        )
+        bounds = [bound / 1000 for bound in LATENCY_BOUNDS_MS]
+        self._answer = Histogram(
+            "slipway_worker_answer_seconds",
+            "From the request to the end of its answer: whole answers below 400 to requests for which the "
+            "gateway chose.",
+            buckets=bounds,
+            registry=registry,
+        )
+        self._first_token = Histogram(
+            "slipway_worker_answer_first_token_seconds",
+            "The same to the first token.",
+            buckets=bounds,
+            registry=registry,
+        )
         for name, text, read in (
             ("busy", "Mean share of the slots at work over the last 10 s.", lambda: desk.busy),
             ("in_flight", "Requests that hold a slot.", lambda: desk.in_flight),
@@ -80,8 +102,12 @@ class WorkerMetrics:
             Gauge(f"slipway_worker_{name}", text, registry=registry).set_function(read)
         desk.observe(self._count)
 
+    def arrived(self, progress: Progress) -> None:
+        self._traffic.labels(progress.chosen_by, "routed").inc()
+
     def _count(self, outcome: Outcome) -> None:
         progress = outcome.progress
+        self._count_traffic(outcome)
         self._requests.labels(outcome.route, str(outcome.code)).inc()
         self._seconds.labels(outcome.route).observe(outcome.seconds)
         self._tokens.labels("in").inc(progress.prompt_tokens)
@@ -92,6 +118,22 @@ class WorkerMetrics:
             self._ttft.observe(ttft)
         if (tpot := progress.time_per_output_token) is not None:
             self._tpot.observe(tpot)
+
+    def _count_traffic(self, outcome: Outcome) -> None:
+        """What a gateway would have counted."""
+        progress, is_answered = outcome.progress, outcome.code != CLIENT_CLOSED_REQUEST
+        events = {
+            "ended": True,
+            "abandoned": not is_answered,
+            "errors": outcome.broke_off or outcome.code >= 500,
+            "broken": outcome.broke_off,
+        }
+        for event in (name for name, has_happened in events.items() if has_happened):
+            self._traffic.labels(progress.chosen_by, event).inc()
+        if progress.chosen_by == "gateway" and outcome.code < 400 and not outcome.broke_off:
+            self._answer.observe(outcome.seconds)
+            if progress.time_to_first_token is not None:
+                self._first_token.observe(progress.time_to_first_token)
 
     def expose(self) -> bytes:
         return generate_latest(self._registry)

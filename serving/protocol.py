@@ -25,6 +25,16 @@ LOST_AFTER_SECONDS = 5.0
 MAX_WORKERS_PER_BATCH = 1_000
 ENGINES = ("transformers", "vllm", "echo")
 DEVICES = ("auto", "cpu", "cuda")
+CHOSEN_BY_HEADER = "x-slipway-chosen-by"
+"""Whose choice the version of a request was, as the gateway says: `client`, or else its own by weight."""
+LATENCY_BOUNDS_MS: tuple[float, ...] = tuple(
+    round(digit * 10**decade, 1)
+    for decade in range(6)
+    for digit in (1.0, 1.3, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.3, 8.0)
+    if digit * 10**decade <= 320_000
+)
+"""1 ms to 320 s in steps of about 1.26 (the R10 series of ISO 3). Two digits each, because Envoy keeps its
+samples in bins of two digits: at these bounds its counts are exact, elsewhere it interpolates."""
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_PORT_TAKEN = 0, 1, 2, 3
 """How a worker ends: see `WorkerCommand`."""

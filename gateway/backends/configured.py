@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, cast
 
 from django.conf import settings
 
+from clusters import selectors as fleet
 from common.sealed import CannotUnseal
 from gateway.backends.base import Backends, Config, TrafficBackend, TrafficMetrics
-from gateway.errors import InvalidGateway, NoGateway
-from gateway.models import Gateway
+from gateway.backends.worker_counters import WorkerCounters
+from gateway.errors import InvalidGateway, NoGateway, UnknownRoute
+from gateway.models import Gateway, Route
+from gateway.routes import Endpoint
+from gateway.states import MetricsKind
 
 if TYPE_CHECKING:
     from clusters.models import Cluster
@@ -72,5 +76,15 @@ def look_at(gateway: Gateway) -> Backends:
         known = ", ".join(sorted(settings.SLIPWAY_GATEWAY_BACKENDS))
         raise InvalidGateway(f"There is no gateway of the kind {gateway.kind} here. Known: {known}.")
     made = cast(Backends, import_module(name).from_config(config_of(gateway)))
+    if gateway.metrics == MetricsKind.WORKERS:
+        made = replace(made, metrics=WorkerCounters(_workers_of))
     public_url = gateway.public_url.rstrip("/") or made.public_url
     return replace(made, public_url=public_url)
+
+
+def _workers_of(route: str) -> dict[str, list[Endpoint]]:
+    """Of the deployments of a service, also of those that lately left its route. Raises UnknownRoute."""
+    if not Route.objects.filter(service=route, removed_at__isnull=True).exists():
+        raise UnknownRoute(f"{route} has no route.")
+    listening = fleet.listening_workers(route)
+    return {name: [Endpoint(*one) for one in addresses] for name, addresses in listening.items()}

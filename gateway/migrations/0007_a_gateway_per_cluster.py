@@ -31,7 +31,7 @@ class Migration(migrations.Migration):
                 ('kind', models.CharField(choices=[('envoy', 'Envoy by files')], max_length=20)),
                 ('settings', models.JSONField(blank=True, default=dict)),
                 ('sealed_secrets', models.TextField(blank=True, editable=False)),
-                ('metrics', models.CharField(choices=[('gateway', 'The gateway')], default='gateway', max_length=20)),
+                ('metrics', models.CharField(choices=[('gateway', 'The gateway'), ('workers', 'The workers')], default='gateway', max_length=20)),
                 ('public_url', models.URLField(blank=True, max_length=300)),
                 ('seen_at', models.DateTimeField(editable=False, null=True)),
                 ('is_healthy', models.BooleanField(default=False, editable=False)),

@@ -15,6 +15,7 @@ from gateway.backends.envoy.messages.routes import (
 )
 from gateway.backends.state import State
 from gateway.routes import Endpoint, RouteSpec, Side, Target
+from serving.protocol import CHOSEN_BY_HEADER
 
 API_PREFIX = "/v1"
 """Of a worker only what lies under it answers through the gateway: its metrics and its health are not for
@@ -110,6 +111,7 @@ def _routes_of(spec: RouteSpec) -> list[Route]:
                 "match": match,
                 "route": {"cluster": target.name, **_action()},
                 "response_headers_to_add": _version_header(target),
+                "request_headers_to_add": [_header(CHOSEN_BY_HEADER, "client")],
             }
         )
     unforced: RouteAction = {"weighted_clusters": {"clusters": _weights(spec)}, **_action()}
@@ -118,7 +120,14 @@ def _routes_of(spec: RouteSpec) -> list[Route]:
         "match": {"path_separated_prefix": f"/{spec.name}"},
         "direct_response": {"status": 404},
     }
-    return [*routes, {"name": spec.name, "match": _api_of(spec.name), "route": unforced}, outside]
+    by_weight: Route = {
+        "name": spec.name,
+        "match": _api_of(spec.name),
+        "route": unforced,
+        # Only the gateway says so.
+        "request_headers_to_remove": [CHOSEN_BY_HEADER],
+    }
+    return [*routes, by_weight, outside]
 
 
 def _may_force(spec: RouteSpec) -> bool:
@@ -143,12 +152,11 @@ def _weights(spec: RouteSpec) -> list[ClusterWeight]:
 def _version_header(target: Target) -> list[HeaderValueOption]:
     # A percent sign begins a command in Envoy's header values.
     value = target.version.replace("%", "%%")
-    return [
-        {
-            "header": {"key": "x-slipway-version", "value": value},
-            "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
-        }
-    ]
+    return [_header("x-slipway-version", value)]
+
+
+def _header(name: str, value: str) -> HeaderValueOption:
+    return {"header": {"key": name, "value": value}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
 
 
 def _action() -> RouteAction:

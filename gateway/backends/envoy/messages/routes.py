@@ -68,6 +68,8 @@ class Route(TypedDict, total=False):
     route: RouteAction
     direct_response: DirectResponse
     response_headers_to_add: list[HeaderValueOption]
+    request_headers_to_add: list[HeaderValueOption]
+    request_headers_to_remove: list[str]
 
 
 class VirtualHost(TypedDict):
