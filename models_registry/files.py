@@ -13,7 +13,7 @@ from models_registry import blob_store, uses
 from models_registry.errors import BlobMissing, NotFetched, OnItsWay, WrongState
 from models_registry.file_manifest import Manifest, ManifestFile
 from models_registry.models import Finding, Upload, Version, VersionFile
-from models_registry.processes import bringer
+from models_registry.processes import node_prefetch
 from models_registry.states import FindingState, VersionState
 from models_registry.store import Store
 from models_registry.store.spool import Spool
@@ -57,7 +57,7 @@ def materialise(version: Version) -> Path:
     place, manifest = blob_store.store(), manifest_of(version)
     if not place.is_at_hand(manifest):
         _let_go_of_unused(place, manifest)
-        said = bringer.start(place, manifest, log_dir=Path(settings.SLIPWAY_LOG_DIR))
+        said = node_prefetch.start(place, manifest, log_dir=Path(settings.SLIPWAY_LOG_DIR))
         if said:
             raise NotFetched(
                 _("The files of %(version)s cannot be fetched to this node: %(said)s")

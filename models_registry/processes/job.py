@@ -23,12 +23,12 @@ class WholeStore:
 
 Source = DirectorySource | RepositorySource | RepositoryTarget | SlipwayTarget | WholeStore | UploadSource
 _MODULES: dict[type[Any], str] = {
-    DirectorySource: "models_registry.processes.importer",
-    RepositorySource: "models_registry.processes.fetcher",
-    RepositoryTarget: "models_registry.processes.pusher",
-    SlipwayTarget: "models_registry.processes.pusher",
-    WholeStore: "models_registry.processes.checker",
-    UploadSource: "models_registry.processes.receiver",
+    DirectorySource: "models_registry.processes.directory_import",
+    RepositorySource: "models_registry.processes.hub_download",
+    RepositoryTarget: "models_registry.processes.export",
+    SlipwayTarget: "models_registry.processes.export",
+    WholeStore: "models_registry.processes.store_scrub",
+    UploadSource: "models_registry.processes.upload_import",
 }
 _KINDS = {kind.__name__: kind for kind in _MODULES}
 

@@ -13,8 +13,8 @@ from models_registry import blob_store, references
 from models_registry.errors import CheckFailed, IntakeBusy
 from models_registry.models import Check, Finding
 from models_registry.models.launched import NOT_LAUNCHED
-from models_registry.processes.checker import CheckProgress
 from models_registry.processes.job import WholeStore
+from models_registry.processes.store_scrub import CheckProgress
 from models_registry.reconcilers.intake import LOOK_EVERY, Process, Seen, Start, last_words_path, launch
 from models_registry.services.storage import look_again
 from models_registry.states import RUN_MOVES, FindingState, RunState

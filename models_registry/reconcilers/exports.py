@@ -18,7 +18,7 @@ from models_registry.export_targets import check_export_endpoint, export_target
 from models_registry.hub.sending import ExportResult
 from models_registry.models import Export
 from models_registry.patterns import matching
-from models_registry.processes.pusher import FILES
+from models_registry.processes.export import FILES
 from models_registry.reconcilers import intake
 from models_registry.reconcilers.fence import check_fence
 from models_registry.reconcilers.intake import LOOK_EVERY, LetGo, Process, Start, launch

@@ -17,7 +17,7 @@ from models_registry.facts.summary import storable
 from models_registry.importing.results import ImportResult
 from models_registry.models import Upload, Version, VersionFile
 from models_registry.moves import moved, point_at_newest
-from models_registry.processes.rereader import NotReadable, read_facts
+from models_registry.processes.facts_backfill import NotReadable, read_facts
 from models_registry.reconcilers import intake
 from models_registry.reconcilers.intake import LOOK_EVERY, LetGo, Process, Start, launch
 from models_registry.services.storage import look_for_what_was_lost

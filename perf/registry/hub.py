@@ -17,7 +17,7 @@ from perf.registry.table import MEBIBYTE, ROOT, directory, heading, line, timed
 from tests.models_registry.hub_server import HubServer, hub_server
 
 REPO = "acme/large"
-FETCH = "models_registry.processes.fetcher"
+FETCH = "models_registry.processes.hub_download"
 PEER = "import sys, huggingface_hub as h; h.snapshot_download(sys.argv[1], local_dir=sys.argv[2])"
 ROUNDS = 3
 

@@ -68,7 +68,7 @@ def measure(gigabytes: float) -> None:
                 guardian_pid=stack.pid,
                 guardian_started=stack.create_time(),
             )
-            run(job, "models_registry.processes.importer")
+            run(job, "models_registry.processes.directory_import")
             return published(store, key)
 
         heading(f"Import of {total / 1024**3:.1f} GiB in {len(paths)} shards")

@@ -20,13 +20,13 @@ from models_registry.hub.target import RepositoryTarget, SlipwayTarget
 from models_registry.importing.directory import DirectorySource
 from models_registry.importing.upload import UploadSource
 from models_registry.models import Collection, HubSource, HubSync, Model, Version
-from models_registry.processes.checker import check_job
-from models_registry.processes.fetcher import fetch_job
-from models_registry.processes.importer import import_job
+from models_registry.processes.directory_import import import_job
+from models_registry.processes.export import push_job
+from models_registry.processes.hub_download import fetch_job
 from models_registry.processes.job import STARTED, Job, WholeStore
-from models_registry.processes.pusher import push_job
-from models_registry.processes.receiver import receive_job
-from models_registry.processes.work import Work, note, run
+from models_registry.processes.job_runner import Work, note, run
+from models_registry.processes.store_scrub import check_job
+from models_registry.processes.upload_import import receive_job
 from models_registry.reconcilers.collections import CollectionReconciler
 from models_registry.reconcilers.hubs import HubSourceReconciler, HubSyncReconciler
 from models_registry.reconcilers.retention import RetentionReconciler

@@ -17,7 +17,7 @@ from models_registry import files, selectors, services
 from models_registry.errors import BlobMissing, Busy, WrongState
 from models_registry.events import BlobRepaired
 from models_registry.models import Check, Finding, Version
-from models_registry.processes import checker
+from models_registry.processes import store_scrub
 from models_registry.reconcilers.checks import CheckReconciler
 from models_registry.reconcilers.findings import FindingReconciler
 from models_registry.services.storage import begin_check
@@ -277,24 +277,26 @@ def test_one_check_runs_at_a_time(library) -> None:
 def test_a_check_reads_no_faster_than_it_is_told(library, version) -> None:
     slept: list[float] = []
     began = time.monotonic()
-    one = checker.Checker(library.store, bytes_per_second=1_000, report=lambda _: None, sleep=slept.append)
+    one = store_scrub.Checker(
+        library.store, bytes_per_second=1_000, report=lambda _: None, sleep=slept.append
+    )
     one.run(None)
     expected = version.size_bytes / 1_000
     assert expected - (time.monotonic() - began) <= max(slept) <= expected
 
 
 def test_a_check_goes_on_with_the_part_in_which_it_was(library, version) -> None:
-    whole = checker.Checker(library.store, bytes_per_second=10**9, report=lambda _: None).run(None)
+    whole = store_scrub.Checker(library.store, bytes_per_second=10**9, report=lambda _: None).run(None)
     blobs = sorted(file.sha256 for file in files.manifest_of(version).files)
     place = int(blobs[2][:2], 16)
     seen: list[str] = []
 
-    class Watched(checker.Checker):
-        def _check(self, sha256: str) -> checker.Damage | None:
+    class Watched(store_scrub.Checker):
+        def _check(self, sha256: str) -> store_scrub.Damage | None:
             seen.append(sha256)
             return super()._check(sha256)
 
-    before = checker.CheckProgress(place, 0, 0, 0, 0)
+    before = store_scrub.CheckProgress(place, 0, 0, 0, 0)
     again = Watched(library.store, bytes_per_second=10**9, report=lambda _: None).run(before)
     assert seen == blobs[2:]
     assert again == whole
@@ -305,7 +307,7 @@ def test_a_blob_that_cannot_be_read_is_damaged(library, version, monkeypatch) ->
         raise OSError(5, os.strerror(5))
 
     monkeypatch.setattr(os, "preadv", fails)
-    found = checker.Checker(library.store, bytes_per_second=10**9, report=lambda _: None).run(None)
+    found = store_scrub.Checker(library.store, bytes_per_second=10**9, report=lambda _: None).run(None)
     assert {damage.detail for damage in found.damages} == {"It cannot be read: Input/output error."}
 
 

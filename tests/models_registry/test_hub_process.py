@@ -93,7 +93,7 @@ def test_killed_again_and_again_it_fetches_only_what_is_left(hub, store, tmp_pat
 
 def test_it_needs_neither_django_nor_a_database(hub, store) -> None:
     check = (
-        "import sys, models_registry.processes.fetcher as f; f.main([sys.argv[1]]); "
+        "import sys, models_registry.processes.hub_download as f; f.main([sys.argv[1]]); "
         "sys.exit('django' in sys.modules and 9)"
     )
     done = subprocess.run(

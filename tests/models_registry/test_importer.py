@@ -18,7 +18,7 @@ from models_registry.importing.directory import DirectorySource
 from models_registry.importing.results import ImportResult
 from models_registry.processes import guardian as guardians
 from models_registry.processes.job import RESULT, Job
-from models_registry.processes.work import EXIT_BUSY, EXIT_STOPPED
+from models_registry.processes.job_runner import EXIT_BUSY, EXIT_STOPPED
 from models_registry.store import LocalStore
 from tests.models_registry import builders as b
 from tests.patience import eventually
@@ -44,7 +44,7 @@ def job(root: Path, store: LocalStore, *, attempt: int = 1, guardian: psutil.Pro
 
 
 def start(one: Job) -> subprocess.Popen:
-    command = [sys.executable, "-m", "models_registry.processes.importer", one.as_json()]
+    command = [sys.executable, "-m", "models_registry.processes.directory_import", one.as_json()]
     return subprocess.Popen(command, stderr=subprocess.PIPE)
 
 
@@ -87,7 +87,7 @@ def test_it_writes_its_result_into_the_intake_and_ends(root, store) -> None:
 
 def test_it_needs_neither_django_nor_a_database(root, store) -> None:
     check = (
-        "import sys, models_registry.processes.importer as i; i.main([sys.argv[1]]); "
+        "import sys, models_registry.processes.directory_import as i; i.main([sys.argv[1]]); "
         "sys.exit('django' in sys.modules and 9)"
     )
     environment = {"PATH": os.environ["PATH"]}

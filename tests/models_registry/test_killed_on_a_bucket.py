@@ -12,9 +12,9 @@ import pytest
 
 from models_registry.file_manifest import Manifest
 from models_registry.importing.directory import DirectorySource
-from models_registry.processes.importer import import_job
+from models_registry.processes.directory_import import import_job
 from models_registry.processes.job import RESULT, Job
-from models_registry.processes.work import run
+from models_registry.processes.job_runner import run
 from tests.contracts.store_rigs import BucketRig, everything, published
 from tests.models_registry import builders as b
 from tests.models_registry.doomed_publisher import accepted
@@ -78,7 +78,7 @@ def test_an_import_killed_at_any_request_shows_nothing_and_the_next_goes_on(
     kept = published(rig.store, tmp_path, {"kept.txt": KEPT}, key="6")
     visible = list(rig.store.walk())
     died = 0
-    for _ in deaths(rig, "models_registry.processes.importer", job(rig, root).as_json(), every=every):
+    for _ in deaths(rig, "models_registry.processes.directory_import", job(rig, root).as_json(), every=every):
         died += 1
         assert list(rig.store.walk()) == visible
         # The lease of the dead runs out, and the next process comes.

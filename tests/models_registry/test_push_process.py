@@ -11,8 +11,8 @@ import pytest
 from models_registry.hub.target import RepositoryTarget
 from models_registry.importing.directory import DirectorySource, import_directory
 from models_registry.processes import apart
+from models_registry.processes.export import FILES
 from models_registry.processes.job import RESULT, STARTED, Job
-from models_registry.processes.pusher import FILES
 from models_registry.store import LocalStore
 from tests.models_registry import builders as b
 from tests.models_registry.hub_server import hub_server

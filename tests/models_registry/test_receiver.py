@@ -50,12 +50,12 @@ def spool(store: LocalStore) -> Spool:
 def test_a_job_reaches_its_process_as_it_was_meant(store: LocalStore, spool: Spool) -> None:
     one = job(store, spool)
     assert Job.from_json(one.as_json()) == one
-    assert one.module == "models_registry.processes.receiver"
+    assert one.module == "models_registry.processes.upload_import"
 
 
 @pytest.mark.stack
 def test_what_a_killed_process_has_begun_the_next_one_ends(store: LocalStore, spool: Spool) -> None:
-    command = [sys.executable, "-m", "models_registry.processes.receiver", job(store, spool).as_json()]
+    command = [sys.executable, "-m", "models_registry.processes.upload_import", job(store, spool).as_json()]
     first = subprocess.Popen(command)
     eventually(lambda: store.read_note("7", STARTED) is not None, every=0.001)
     first.kill()

@@ -11,7 +11,7 @@ from models_registry import blob_store, files, services
 from models_registry.errors import NotFetched, OnItsWay, StoreUnavailable
 from models_registry.file_manifest import Manifest
 from models_registry.models import Finding, Version
-from models_registry.processes import bringer
+from models_registry.processes import node_prefetch
 from models_registry.processes.apart import environment
 from models_registry.reconcilers.intake import launch
 from models_registry.store import Store, opened_at
@@ -94,7 +94,7 @@ def test_a_node_without_room_gives_up_what_nobody_serves(
         store.materialise(manifest)
         return ""
 
-    monkeypatch.setattr(bringer, "start", bring_here)
+    monkeypatch.setattr(node_prefetch, "start", bring_here)
     second = library.ready(actor, model, "other", fill=b"\x02")
     settings.SLIPWAY_STORE_CACHE_BYTES = version.size_bytes
     brought(version)
@@ -104,7 +104,7 @@ def test_a_node_without_room_gives_up_what_nobody_serves(
 
 @pytest.mark.slow
 def test_why_a_version_does_not_come_is_said_and_it_is_tried_again(rig, version, monkeypatch) -> None:
-    monkeypatch.setattr(bringer, "RETRY_AFTER_SECONDS", 0.5)
+    monkeypatch.setattr(node_prefetch, "RETRY_AFTER_SECONDS", 0.5)
     body = rig.body_key(weights_of(version))
     content = rig.server.client.get_object(Bucket=rig.bucket, Key=body)["Body"].read()
     rig.server.client.delete_object(Bucket=rig.bucket, Key=body)

@@ -6,7 +6,7 @@ import pytest
 
 from models_registry import files
 from models_registry.errors import NotFetched, OnItsWay
-from models_registry.processes import bringer
+from models_registry.processes import node_prefetch
 from models_registry.store import local
 from tests.models_registry.test_checking import damage
 from tests.patience import eventually
@@ -35,7 +35,7 @@ def test_a_large_version_is_read_by_a_process_of_its_own(library, version) -> No
 def test_a_large_version_that_was_changed_is_not_served_and_it_is_said_why(
     library, version, monkeypatch
 ) -> None:
-    monkeypatch.setattr(bringer, "RETRY_AFTER_SECONDS", 0.5)
+    monkeypatch.setattr(node_prefetch, "RETRY_AFTER_SECONDS", 0.5)
     damage(library, version)
 
     with pytest.raises(NotFetched, match=r"The stored content of model\.safetensors is damaged"):

@@ -1,4 +1,4 @@
-"""The process that fetches a version from a hub: `python -m models_registry.processes.fetcher '<job>'`.
+"""The process that fetches a version from a hub: `python -m models_registry.processes.hub_download '<job>'`.
 
 See `work`. The token of the hub comes through its standard input.
 """
@@ -12,7 +12,7 @@ from models_registry.hub.source import RepositorySource
 from models_registry.importing.results import ImportResult
 from models_registry.importing.transfer import Progress
 from models_registry.processes.job import Job
-from models_registry.processes.work import work
+from models_registry.processes.job_runner import work
 from models_registry.store import Intake
 
 

@@ -1,6 +1,4 @@
-"""The process that makes a version of an upload: `python -m models_registry.processes.receiver '<job>'`; see
-`work`.
-"""
+"""The process that makes a version of an upload: `python -m models_registry.processes.upload_import`."""
 
 import sys
 from collections.abc import Callable
@@ -9,7 +7,7 @@ from models_registry.importing.results import ImportResult
 from models_registry.importing.transfer import Progress
 from models_registry.importing.upload import UploadSource, take_upload
 from models_registry.processes.job import Job
-from models_registry.processes.work import work
+from models_registry.processes.job_runner import work
 from models_registry.store import Intake
 
 

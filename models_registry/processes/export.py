@@ -1,4 +1,4 @@
-"""The process that exports a version: `python -m models_registry.processes.pusher '<job>'`.
+"""The process that exports a version: `python -m models_registry.processes.export '<job>'`.
 
 See `work`. What it is to send is in a note of its intake; the token of the hub comes through its standard
 input.
@@ -17,7 +17,7 @@ from models_registry.hub.sending import ExportResult
 from models_registry.hub.target import RepositoryTarget, SlipwayTarget
 from models_registry.importing.transfer import Progress
 from models_registry.processes.job import Job
-from models_registry.processes.work import work
+from models_registry.processes.job_runner import work
 from models_registry.store import Intake, opened_at
 
 FILES = "files"

@@ -1,4 +1,4 @@
-"""The process that checks the store: `python -m models_registry.processes.checker '<job>'`.
+"""The process that checks the store: `python -m models_registry.processes.store_scrub '<job>'`.
 
 See `work`. It reads every blob, no faster than it is told, and compares it with its name.
 After a crash it goes on with the part of the store in which it was.
@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from models_registry.processes.job import PROGRESS, Job, WholeStore
-from models_registry.processes.work import work
+from models_registry.processes.job_runner import work
 from models_registry.store import PARTS, Intake, Store, opened_at
 
 REPORT_EVERY_SECONDS = 1.0

@@ -1,4 +1,4 @@
-"""The process that fetches a version to this node: `python -m models_registry.processes.bringer '<job>'`.
+"""The process that fetches a version to this node.
 
 Where the store is a bucket, 100 GB take longer than any task may. One process per version and node: a second
 one finds the lock taken and ends. What it has fetched by the time it dies, the next one goes on from.
@@ -18,7 +18,7 @@ from models_registry.errors import IntakeBusy
 from models_registry.file_manifest import Manifest, ManifestFile
 from models_registry.processes import guardian
 from models_registry.processes.apart import run_apart
-from models_registry.processes.work import EXIT_BUSY, EXIT_STOPPED
+from models_registry.processes.job_runner import EXIT_BUSY, EXIT_STOPPED
 from models_registry.store import Store, locks, opened_at
 
 LOOK_EVERY_SECONDS = 0.5
@@ -45,7 +45,7 @@ def start(store: Store, manifest: Manifest, *, log_dir: Path) -> str:
     stack = guardian.present()
     job = _Job(store.address, str(lock), str(failed), stack.pid, stack.create_time())
     run_apart(
-        [sys.executable, "-m", "models_registry.processes.bringer", json.dumps(asdict(job))],
+        [sys.executable, "-m", "models_registry.processes.node_prefetch", json.dumps(asdict(job))],
         store=store.address,
         log=log,
         # Megabytes at the most; the process reads them first of all.

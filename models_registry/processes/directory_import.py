@@ -1,4 +1,4 @@
-"""The process that imports a directory: `python -m models_registry.processes.importer '<job>'`.
+"""The process that imports a directory: `python -m models_registry.processes.directory_import '<job>'`.
 
 See `work`.
 """
@@ -10,7 +10,7 @@ from models_registry.importing.directory import DirectorySource, import_director
 from models_registry.importing.results import ImportResult
 from models_registry.importing.transfer import Progress
 from models_registry.processes.job import Job
-from models_registry.processes.work import work
+from models_registry.processes.job_runner import work
 from models_registry.store import Intake
 
 

@@ -1,5 +1,5 @@
 """The process that reads the facts of a version from its blobs, for versions from before facts were kept:
-`python -m models_registry.processes.rereader <store>`, with the files as JSON on its standard input.
+`python -m models_registry.processes.facts_backfill <store>`, with the files as JSON on its standard input.
 
 Like those that `work`: no database, no settings, bounded memory; it writes nothing.
 """
@@ -16,7 +16,7 @@ from models_registry.errors import BlobMissing, Refused
 from models_registry.facts.summary import facts_of
 from models_registry.file_manifest import Manifest, ManifestFile
 from models_registry.processes.apart import CODE, environment
-from models_registry.processes.work import step_back
+from models_registry.processes.job_runner import step_back
 from models_registry.store import Store, opened_at
 
 PATIENCE_SECONDS = 8.0
@@ -36,7 +36,7 @@ def read_facts(address: str, manifest: Manifest) -> dict[str, Any]:
     files = json.dumps([asdict(file) for file in manifest.files])
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "models_registry.processes.rereader", address],
+            [sys.executable, "-m", "models_registry.processes.facts_backfill", address],
             cwd=CODE,
             env=environment(address),
             input=files.encode(),
