@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
+from common.jobs.runners.subprocess import local_runner
 from models_registry import blob_store, uses
 from models_registry.errors import BlobMissing, NotFetched, OnItsWay, WrongState
 from models_registry.file_manifest import Manifest, ManifestFile
@@ -57,7 +58,7 @@ def materialise(version: Version) -> Path:
     place, manifest = blob_store.store(), manifest_of(version)
     if not place.is_at_hand(manifest):
         _let_go_of_unused(place, manifest)
-        said = node_prefetch.start(place, manifest, log_dir=Path(settings.SLIPWAY_LOG_DIR))
+        said = node_prefetch.start(local_runner(), place, manifest)
         if said:
             raise NotFetched(
                 _("The files of %(version)s cannot be fetched to this node: %(said)s")

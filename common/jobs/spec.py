@@ -34,7 +34,8 @@ class JobSpec:
     argv: tuple[str, ...]
     """No secret: other people's processes can read a command line."""
     environment: tuple[str, ...] = ()
-    """Names of the variables that it is given of the starter's own; it is given no other."""
+    """Names of the variables that it is given of the starter's own, or patterns such as `AWS_*`; it is given
+    no other."""
     stdin: bytes = field(default=b"", repr=False)
     """What it reads: the place for secrets, which never come to lie on a disk."""
     limits: Limits = Limits()

@@ -13,8 +13,20 @@ from typing import Any, ClassVar, TypeVar
 from common.errors import SlipwayError
 from common.jobs.rows import NO_JOB
 from common.jobs.runners.base import JobRunner, NoRoom
+from common.jobs.runners.subprocess import local_runner
 from common.jobs.spec import BY_CIRCUMSTANCE, Ending, JobObservation, JobSpec, JobState, owner_of
-from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciled, Step, proceed, pulses, wait
+from common.reconcile import (
+    Effect,
+    LeaseLost,
+    Operation,
+    Outcome,
+    Reconciled,
+    Reconciler,
+    Step,
+    proceed,
+    pulses,
+    wait,
+)
 
 LOOK_EVERY = timedelta(seconds=1)
 LOOK_FOR_ROOM_EVERY = timedelta(seconds=10)
@@ -54,6 +66,17 @@ def remove_jobs(runner: JobRunner, row: Reconciled, *, besides: str = "") -> Non
             runner.remove(name)
 
 
+class JobReconciler(Reconciler[Row]):
+    """Of rows that jobs work for. `runner`: where these run; default: on this machine."""
+
+    def __init__(self, runner: JobRunner | None = None) -> None:
+        self._runner = runner
+
+    @property
+    def runner(self) -> JobRunner:
+        return self._runner or local_runner()
+
+
 class StartJob(Step[Row]):
     """The row's job is started; it is the only one that works for it."""
 
@@ -84,12 +107,19 @@ class StartJob(Step[Row]):
         if stop_jobs(self.runner, row, besides=spec.name):
             return
         remove_jobs(self.runner, row, besides=spec.name)
+        is_new = self.runner.observe(spec.name).state is JobState.GONE
+        if is_new and not self.is_clear(row):
+            return
         try:
             self.runner.start(spec)
         except NoRoom:
             self._has_no_room = True
         else:
             self._started = spec.name
+
+    def is_clear(self, row: Row) -> bool:
+        """Whether nothing else than jobs of the row stands in its way; if not, it is looked again."""
+        return True
 
     def settle(self, row: Row, seen: Any, now: datetime) -> Outcome:
         if self._refusal:

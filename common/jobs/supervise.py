@@ -65,14 +65,16 @@ def _note_end(notes: JobNotes, ending: Ending, code: int) -> None:
 
 
 def _start(spec: JobSpec, notes: JobNotes, lock: int) -> "subprocess.Popen[bytes]":
-    takes_network = not spec.limits.network and not _can_cut_network()
+    unenforced = []
+    if not spec.limits.network and not _cut_network():
+        unenforced.append("network")
     notes.write(
         STARTED,
         {
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "at": time.time(),
-            "unenforced": ["network"] if takes_network else [],
+            "unenforced": unenforced,
         },
     )
     return subprocess.Popen(
@@ -80,14 +82,12 @@ def _start(spec: JobSpec, notes: JobNotes, lock: int) -> "subprocess.Popen[bytes
         env={**os.environ, DIRECTORY: str(notes.directory)},
         start_new_session=True,
         pass_fds=[lock],
-        preexec_fn=lambda: _limit(spec.limits, cut_network=not spec.limits.network and not takes_network),
+        preexec_fn=lambda: _limit(spec.limits),
     )
 
 
-def _limit(limits: Limits, *, cut_network: bool) -> None:
+def _limit(limits: Limits) -> None:
     """In the child, before it becomes the program."""
-    if cut_network:
-        _cut_network()
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _WAKING)
     os.nice(limits.nice)
@@ -99,31 +99,18 @@ def _limit(limits: Limits, *, cut_network: bool) -> None:
         os.sched_setaffinity(0, random.sample(here, min(limits.cpus, len(here))))
 
 
-def _can_cut_network() -> bool:
-    """Not every container lets its processes have a network of their own."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            _cut_network()
-        except OSError:
-            os._exit(1)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-
-
-def _cut_network() -> None:
-    """Leave this process none but a loopback of its own. Raises OSError."""
+def _cut_network() -> bool:
+    """Leave this process, and what it starts, no network but a loopback of its own; whether that can be."""
     user, group = os.geteuid(), os.getegid()
-    if user == 0 and _libc.unshare(_CLONE_NEWNET) == 0:
-        return
     if user == 0:
         # In a namespace of its own it would lose the right to read other people's files.
-        raise OSError(ctypes.get_errno(), "unshare")
+        return bool(_libc.unshare(_CLONE_NEWNET) == 0)
     if _libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) != 0:
-        raise OSError(ctypes.get_errno(), "unshare")
+        return False
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    return True
 
 
 def _watch(process: "subprocess.Popen[bytes]", limits: Limits, notes: JobNotes, parent: Parent) -> Ending:

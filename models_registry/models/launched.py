@@ -1,21 +1,15 @@
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django.db import models
 
-NOT_LAUNCHED: Mapping[str, Any] = {"launches": 0, "launched_at": None}
-"""As if its process had never been started."""
+from common.jobs.rows import RunsJob
 
 
-class Launched(models.Model):
-    """What is done by a process of its own, in an intake of the store."""
+class Launched(RunsJob):
+    """What is done by a job in an intake of the store."""
 
     INTAKE: ClassVar[str]
     """What its intake's key begins with, before its id."""
-
-    launches = models.PositiveIntegerField(default=0, editable=False)
-    """How often its process was started, or that of its present attempt."""
-    launched_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta:
         abstract = True

@@ -1,7 +1,4 @@
-"""The process that imports a directory: `python -m models_registry.processes.directory_import '<job>'`.
-
-See `work`.
-"""
+"""The job that imports a directory; see `job_runner`."""
 
 import sys
 from collections.abc import Callable

@@ -1,7 +1,6 @@
-"""The process that exports a version: `python -m models_registry.processes.export '<job>'`.
+"""The job that exports a version; see `job_runner`.
 
-See `work`. What it is to send is in a note of its intake; the token of the hub comes through its standard
-input.
+What it is to send is in a note of its intake; the token of the hub comes through its standard input.
 """
 
 import json

@@ -1,56 +1,46 @@
-"""The process that reads the facts of a version from its blobs, for versions from before facts were kept:
-`python -m models_registry.processes.facts_backfill <store>`, with the files as JSON on its standard input.
+"""The job that reads the facts of a version from its blobs, for versions from before facts were kept.
 
-Like those that `work`: no database, no settings, bounded memory; it writes nothing.
+Like those of `job_runner`: no database, no settings, bounded memory; it writes nothing.
 """
 
 import json
-import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from common.jobs.run import Running, read_json, run
+from common.jobs.spec import JobSpec
 from models_registry.contents import Identified, identify
 from models_registry.errors import BlobMissing, Refused
 from models_registry.facts.summary import facts_of
 from models_registry.file_manifest import Manifest, ManifestFile
-from models_registry.processes.apart import CODE, environment
-from models_registry.processes.job_runner import step_back
+from models_registry.processes.job import job_spec
 from models_registry.store import Store, opened_at
 
-PATIENCE_SECONDS = 8.0
-"""Headers take a second; a kernel step may take twenty."""
+WALL_SECONDS = 120.0
+"""Headers take a second, and some more from a bucket."""
 _READ = {"safetensors", "gguf"}
 
 
-class NotReadable(Exception):
-    """The facts cannot be had now; the message says why."""
+def spec(address: str, manifest: Manifest, *, op_key: str, owner: str) -> JobSpec:
+    """Its result holds `details_of` of a version in the store of this address, or a `problem`."""
+    return job_spec(
+        "models_registry.processes.facts_backfill",
+        address,
+        op_key=op_key,
+        owner=owner,
+        store=address,
+        stdin=json.dumps([asdict(file) for file in manifest.files]).encode(),
+        wall_seconds=WALL_SECONDS,
+    )
 
 
-def read_facts(address: str, manifest: Manifest) -> dict[str, Any]:
-    """`details_of` of a version in the store of this address, read by a process of its own.
-
-    Raises NotReadable.
-    """
-    files = json.dumps([asdict(file) for file in manifest.files])
+def read_facts(address: str, files: Sequence[ManifestFile]) -> dict[str, Any]:
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "models_registry.processes.facts_backfill", address],
-            cwd=CODE,
-            env=environment(address),
-            input=files.encode(),
-            capture_output=True,
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise NotReadable(f"Its headers took longer than {PATIENCE_SECONDS:.0f} s to read.") from None
-    if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise NotReadable(f"Its headers cannot be read: {said[-1][:500] if said else done.returncode}")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+        return {"details": details_of_files(opened_at(address), files)}
+    except (BlobMissing, Refused, OSError) as error:
+        return {"problem": str(error)}
 
 
 def details_of_files(store: Store, files: Sequence[ManifestFile]) -> dict[str, Any]:
@@ -67,14 +57,10 @@ def _identified(store: Store, file: ManifestFile) -> Identified:
 
 
 def main(arguments: list[str]) -> int:
-    step_back()
-    files = [ManifestFile(**file) for file in json.load(sys.stdin)]
-    try:
-        json.dump(details_of_files(opened_at(arguments[0]), files), sys.stdout)
-    except (BlobMissing, Refused, OSError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    return 0
+    def inside(_: Running) -> Mapping[str, Any]:
+        return read_facts(arguments[0], [ManifestFile(**file) for file in read_json()])
+
+    return run(inside)
 
 
 if __name__ == "__main__":

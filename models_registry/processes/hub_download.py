@@ -1,6 +1,6 @@
-"""The process that fetches a version from a hub: `python -m models_registry.processes.hub_download '<job>'`.
+"""The job that fetches a version from a hub; see `job_runner`.
 
-See `work`. The token of the hub comes through its standard input.
+The token of the hub comes through its standard input.
 """
 
 import sys

@@ -1,17 +1,25 @@
-"""What a process that works in an intake is told, as JSON on its command line."""
+"""What a job of the registry is told, as JSON on its command line."""
 
 import json
+import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from common.jobs.spec import JobSpec, Limits
 from models_registry.hub.source import RepositorySource
 from models_registry.hub.target import RepositoryTarget, SlipwayTarget
 from models_registry.importing.allowance import Allowance
 from models_registry.importing.directory import DirectorySource
 from models_registry.importing.upload import UploadSource
+from models_registry.store import BUCKET
 
-STARTED, PROGRESS, RESULT = "started", "progress", "result"
-"""Notes that it leaves in its intake."""
+MEMORY_BYTES = 6 * 1024**3
+"""Far above what parsing needs; it ends a process that a crafted file makes swell."""
+NICE = 10
+_FOR_BUCKET = (
+    "HOME", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "AWS_*",
+)  # fmt: skip
+"""Where boto3 looks for credentials and for the way there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +39,20 @@ _MODULES: dict[type[Any], str] = {
     UploadSource: "models_registry.processes.upload_import",
 }
 _KINDS = {kind.__name__: kind for kind in _MODULES}
+_ON_HUBS = (RepositorySource, RepositoryTarget, SlipwayTarget)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """`attempt` marks the result, so that one of an earlier try is never taken for it. `guardian_*`: see
-    `guardian.present`.
-    """
+    """Work in the intake `key` of a store."""
 
     store: str
     key: str
-    attempt: int
     source: Source
-    guardian_pid: int
-    guardian_started: float
     allowance: Allowance | None = None
     """What the version's team may add; None: whatever there is room for."""
     secret: str = field(default="", repr=False)
-    """For the hub. It goes through a pipe: other people's processes can read a command line."""
+    """For the hub. It goes through standard input: other people's processes can read a command line."""
 
     def as_json(self) -> str:
         """Without the secret."""
@@ -67,7 +71,40 @@ class Job:
         allowance = Allowance(**told) if told else None
         return cls(source=kind(**source), allowance=allowance, secret=secret, **data)
 
-    @property
-    def module(self) -> str:
-        """What `python -m` runs for it."""
-        return _MODULES[type(self.source)]
+    def spec(self, op_key: str, owner: str) -> JobSpec:
+        return job_spec(
+            _MODULES[type(self.source)],
+            self.as_json(),
+            op_key=op_key,
+            owner=owner,
+            store=self.store,
+            stdin=self.secret.encode(),
+            network=isinstance(self.source, _ON_HUBS),
+        )
+
+
+def job_spec(
+    module: str,
+    argument: str,
+    *,
+    op_key: str,
+    owner: str,
+    store: str,
+    stdin: bytes,
+    network: bool = False,
+    wall_seconds: float | None = None,
+) -> JobSpec:
+    """A module of ours as a job that reads what nobody trusts, and that may write into the store of this
+    address. `network`: whether it needs more than that store.
+    """
+    is_remote = store.startswith(BUCKET)
+    return JobSpec(
+        op_key,
+        owner,
+        (sys.executable, "-m", module, argument),
+        environment=_FOR_BUCKET if is_remote else (),
+        stdin=stdin,
+        limits=Limits(
+            wall_seconds=wall_seconds, memory_bytes=MEMORY_BYTES, network=network or is_remote, nice=NICE
+        ),
+    )

@@ -1,90 +1,83 @@
-"""The process that fetches a version to this node.
+"""The job that fetches a version to this node.
 
-Where the store is a bucket, 100 GB take longer than any task may. One process per version and node: a second
-one finds the lock taken and ends. What it has fetched by the time it dies, the next one goes on from.
+Where the store is a bucket, 100 GB take longer than any task may. One job per version and node; what it has
+fetched by the time it dies, the next one goes on from.
 """
 
 import json
-import math
-import os
 import sys
-import threading
-import time
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
 
 from common.errors import SlipwayError
-from models_registry.errors import IntakeBusy
+from common.jobs.run import Running, read_json, run
+from common.jobs.runners.base import JobRunner
+from common.jobs.spec import BY_CIRCUMSTANCE, JobObservation, JobState, owner_of
 from models_registry.file_manifest import Manifest, ManifestFile
-from models_registry.processes import guardian
-from models_registry.processes.apart import run_apart
-from models_registry.processes.job_runner import EXIT_BUSY, EXIT_STOPPED
-from models_registry.store import Store, locks, opened_at
+from models_registry.processes.job import job_spec
+from models_registry.store import Store, opened_at
 
-LOOK_EVERY_SECONDS = 0.5
 RETRY_AFTER_SECONDS = 10.0
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    store: str
-    lock: str
-    failed: str
-    guardian_pid: int
-    guardian_started: float
+def start(runner: JobRunner, store: Store, manifest: Manifest) -> str:
+    """Begin to fetch, unless a job is at it. Returns why the last one has failed, until one succeeds.
 
-
-def start(store: Store, manifest: Manifest, *, log_dir: Path) -> str:
-    """Begin to fetch, unless a process is at it. Returns why the last try has failed, until one succeeds."""
-    log = log_dir / "imports" / f"node-{manifest.digest}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    lock, failed = log.with_suffix(".lock"), log.with_suffix(".failed")
-    said, age_seconds = _last_failure(failed)
-    if locks.is_held(lock) or age_seconds < RETRY_AFTER_SECONDS:
+    Raises NoRoom.
+    """
+    owner = owner_of("node_prefetch", manifest.digest[:32])
+    seen = {name: runner.observe(name) for name in runner.names(owner)}
+    over = sorted(
+        (name for name in seen if not seen[name].is_live),
+        key=lambda name: seen[name].ended_at or _LONG_AGO,
+    )
+    last = over[-1] if over else ""
+    said = _problem(seen[last]) if last else ""
+    for name in over[:-1]:
+        runner.remove(name)
+    if len(over) < len(seen) or (said and _age_seconds(seen[last]) < RETRY_AFTER_SECONDS):
         return said
-    stack = guardian.present()
-    job = _Job(store.address, str(lock), str(failed), stack.pid, stack.create_time())
-    run_apart(
-        [sys.executable, "-m", "models_registry.processes.node_prefetch", json.dumps(asdict(job))],
-        store=store.address,
-        log=log,
-        # Megabytes at the most; the process reads them first of all.
-        given=json.dumps([asdict(file) for file in manifest.files]).encode(),
+    runner.start(
+        job_spec(
+            "models_registry.processes.node_prefetch",
+            store.address,
+            # Whoever finds the same last one starts the same next one.
+            op_key=f"{manifest.digest} after {last}",  # untranslated
+            owner=owner,
+            store=store.address,
+            # Megabytes at the most.
+            stdin=json.dumps([asdict(file) for file in manifest.files]).encode(),
+        )
     )
     return said
 
 
-def _last_failure(failed: Path) -> tuple[str, float]:
-    """What was said, and how long ago."""
+def _problem(seen: JobObservation) -> str:
+    if seen.state is JobState.SUCCEEDED:
+        return str((seen.result or {}).get("problem", ""))
+    return "" if seen.ending in BY_CIRCUMSTANCE else f"{seen.why} {seen.last_words}".strip()
+
+
+def _age_seconds(seen: JobObservation) -> float:
+    return (datetime.now(UTC) - (seen.ended_at or _LONG_AGO)).total_seconds()
+
+
+def fetch(address: str, manifest: Manifest) -> Mapping[str, Any]:
     try:
-        return failed.read_text(errors="replace"), time.time() - failed.stat().st_mtime
-    except FileNotFoundError:
-        return "", math.inf
+        opened_at(address).materialise(manifest)
+    except (SlipwayError, OSError) as error:
+        return {"problem": str(error)}
+    return {}
 
 
 def main(arguments: list[str]) -> int:
-    job = _Job(**json.loads(arguments[0]))
-    manifest = Manifest(tuple(ManifestFile(**file) for file in json.load(sys.stdin)))
-    os.nice(10)
-    threading.Thread(target=_watch, args=(job,), daemon=True).start()
-    try:
-        with locks.held(Path(job.lock), wait=False, remove=True):
-            try:
-                opened_at(job.store).materialise(manifest)
-            except (SlipwayError, OSError) as error:
-                Path(job.failed).write_text(str(error))
-                return 1
-            Path(job.failed).unlink(missing_ok=True)
-    except IntakeBusy:
-        return EXIT_BUSY
-    return 0
+    def inside(_: Running) -> Mapping[str, Any]:
+        return fetch(arguments[0], Manifest(tuple(ManifestFile(**file) for file in read_json())))
 
-
-def _watch(job: _Job) -> None:
-    found = guardian.of(job)
-    while guardian.is_alive(found):
-        time.sleep(LOOK_EVERY_SECONDS)
-    os._exit(EXIT_STOPPED)
+    return run(inside)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The process that checks the store: `python -m models_registry.processes.store_scrub '<job>'`.
+"""The job that checks the store; see `job_runner`.
 
-See `work`. It reads every blob, no faster than it is told, and compares it with its name.
-After a crash it goes on with the part of the store in which it was.
+It reads every blob, no faster than it is told, and compares it with its name. The next one goes on with the
+part of the store in which one was that died.
 """
 
 import json
@@ -11,11 +11,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from models_registry.processes.job import PROGRESS, Job, WholeStore
+from models_registry.processes.job import Job, WholeStore
 from models_registry.processes.job_runner import work
 from models_registry.store import PARTS, Intake, Store, opened_at
 
 REPORT_EVERY_SECONDS = 1.0
+PLACE = "place"
+"""Note of the intake: how far it is, for the next one to go on from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +101,17 @@ class Checker:
             self._sleep(ahead)
 
 
-def check_job(job: Job, _: Intake, report: Callable[[CheckProgress], None]) -> CheckProgress:
+def check_job(job: Job, intake: Intake, report: Callable[[CheckProgress], None]) -> CheckProgress:
     assert isinstance(job.source, WholeStore)  # noqa: S101
     store = opened_at(job.store)
-    checker = Checker(store, bytes_per_second=job.source.bytes_per_second, report=report)
-    return checker.run(_done_before(store, job))
 
+    def note(progress: CheckProgress) -> None:
+        intake.write_note(PLACE, json.dumps(progress.as_json()).encode())
+        report(progress)
 
-def _done_before(store: Store, job: Job) -> CheckProgress | None:
-    note = store.read_note(job.key, PROGRESS)
-    if note is None:
-        return None
-    data = json.loads(note)
-    return CheckProgress.from_json(data) if data.pop("attempt") == job.attempt else None
+    checker = Checker(store, bytes_per_second=job.source.bytes_per_second, report=note)
+    found = store.read_note(job.key, PLACE)
+    return checker.run(CheckProgress.from_json(json.loads(found)) if found else None)
 
 
 def main(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""The process that makes a version of an upload: `python -m models_registry.processes.upload_import`."""
+"""The job that makes a version of an upload; see `job_runner`."""
 
 import sys
 from collections.abc import Callable

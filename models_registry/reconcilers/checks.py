@@ -8,45 +8,41 @@ from typing import Any
 
 from common import audit
 from common.actor import Actor
-from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, move, proceed, wait
+from common.jobs.rows import NEVER_LAUNCHED, NO_JOB
+from common.jobs.runners.base import JobRunner
+from common.jobs.spec import JobObservation, JobSpec
+from common.jobs.steps import JobReconciler, remove_jobs
+from common.reconcile import Effect, Operation, Outcome, Step, move, proceed
 from models_registry import blob_store, references
 from models_registry.errors import CheckFailed, IntakeBusy
 from models_registry.models import Check, Finding
-from models_registry.models.launched import NOT_LAUNCHED
 from models_registry.processes.job import WholeStore
 from models_registry.processes.store_scrub import CheckProgress
-from models_registry.reconcilers.intake import LOOK_EVERY, Process, Seen, Start, last_words_path, launch
+from models_registry.reconcilers.jobs import AwaitIntakeJob, StartIntakeJob
 from models_registry.services.storage import look_again
 from models_registry.states import RUN_MOVES, FindingState, RunState
 
 ACTOR = Actor.system("store check")
 
 
-class Read(Step[Check]):
-    """The checking process runs until its result is there."""
+class StartCheck(StartIntakeJob[Check]):
+    name = "start check"
 
-    name = "read"
-    effect = Effect.ABSOLUTE
+    def spec(self, row: Check, op_key: str) -> JobSpec:
+        return self.job(row, op_key, WholeStore(row.bytes_per_second))
 
-    def __init__(self, row: Check, start: Start) -> None:
-        self._process = Process(row, row.pk, start)
 
-    def act(self, row: Check, operation: Operation) -> None:
-        if self._process.is_to_be_started(operation.at):
-            self._process.start(operation, WholeStore(row.bytes_per_second))
+class AwaitCheck(AwaitIntakeJob[Check]):
+    name = "await check"
 
-    def observe(self, row: Check, operation: Operation) -> Seen:
-        return self._process.seen(operation.at)
+    def underway(self, row: Check, seen: JobObservation) -> Mapping[str, Any]:
+        return _figures(CheckProgress.from_json(dict(seen.progress))) if seen.progress else {}
 
-    def settle(self, row: Check, seen: Seen, now: datetime) -> Outcome:
-        if seen.result is None:
-            if seen.has_given_up:
-                raise CheckFailed(f"The checking process died {row.launches} times.")
-            figures = _figures(CheckProgress.from_json(seen.progress)) if seen.progress else {}
-            return wait(LOOK_EVERY, save={**figures, **self._process.launched(now)})
-        if "damages" not in seen.result:
-            raise CheckFailed(str(seen.result["reason"]))
-        result = CheckProgress.from_json(seen.result)
+    def failed(self, row: Check, seen: JobObservation, now: datetime) -> Outcome:
+        raise CheckFailed(self.why_given_up(row, seen, "The checking process"))
+
+    def succeeded(self, row: Check, seen: JobObservation, now: datetime) -> Outcome:
+        result = CheckProgress.from_json(dict(seen.result or {}))
 
         def write() -> None:
             for damage in result.damages:
@@ -75,11 +71,14 @@ class LookForMissing(Step[Check]):
     name = "look for missing"
     effect = Effect.ABSOLUTE
 
+    def __init__(self, runner: JobRunner) -> None:
+        self.runner = runner
+
     def act(self, row: Check, operation: Operation) -> None:
-        """What the process has left is not needed any more."""
+        """What the job has left is not needed any more."""
         with suppress(IntakeBusy):
             blob_store.store().discard(row.intake_key, is_referenced=blob_store.needed)
-        last_words_path(row.intake_key).unlink(missing_ok=True)
+        remove_jobs(self.runner, row)
 
     def observe(self, row: Check, operation: Operation) -> dict[str, int]:
         # Before the store is looked at: what becomes ready meanwhile is not missed.
@@ -104,7 +103,7 @@ class LookForMissing(Step[Check]):
                 if finding.sha256 not in seen and finding.found_by_id != row.pk:
                     look_again(finding)
 
-        return move(RunState.DONE, save={"missing": len(seen), "ended_at": now}, write=write)
+        return move(RunState.DONE, save={"missing": len(seen), "ended_at": now, **NO_JOB}, write=write)
 
 
 def _record(finding: Finding) -> None:
@@ -119,17 +118,16 @@ def _record(finding: Finding) -> None:
     audit.record(ACTOR, "finding.found", subject=finding, reason=finding.detail, detail=detail)
 
 
-class CheckReconciler(Reconciler[Check]):
+class CheckReconciler(JobReconciler[Check]):
     model = Check
     moves = RUN_MOVES
-
-    def __init__(self, start: Start = launch) -> None:
-        self._start = start
 
     def next_step(self, row: Check, now: datetime) -> Step[Check] | None:
         if not row.is_running:
             return None
-        return LookForMissing() if row.has_read else Read(row, self._start)
+        if row.has_read:
+            return LookForMissing(self.runner)
+        return AwaitCheck(self.runner) if row.job else StartCheck(self.runner)
 
     def on_move(self, row: Check, to: str, note: str) -> None:
         row.refresh_from_db(fields=["missing"])
@@ -137,4 +135,4 @@ class CheckReconciler(Reconciler[Check]):
         audit.record(ACTOR, "store.checked", subject=row, detail=detail)
 
     def on_revive(self, row: Check, by: str, reason: str) -> Mapping[str, Any]:
-        return NOT_LAUNCHED
+        return NEVER_LAUNCHED

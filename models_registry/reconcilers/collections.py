@@ -11,10 +11,10 @@ from django.db.models import QuerySet
 
 from common import audit
 from common.actor import Actor
+from common.jobs.steps import check_fence
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, move, wait
 from models_registry import blob_store, references
 from models_registry.models import Collection, Finding, UnreferencedBlob
-from models_registry.reconcilers.fence import check_fence
 from models_registry.states import RUN_MOVES, RunState
 from models_registry.store import PARTS, Reclaimed
 

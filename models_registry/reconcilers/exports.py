@@ -1,15 +1,18 @@
 """How an export advances: its process sends the version and commits it, once."""
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from accounts.states import Right
 from common import audit, events
 from common.actor import Actor
-from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, wait
+from common.jobs.spec import JobObservation, JobSpec, JobState
+from common.jobs.steps import CannotStart, JobReconciler, check_fence
+from common.reconcile import Effect, Operation, Outcome, Step, wait
 from common.sealed import CannotUnseal
 from models_registry import blob_store, files
 from models_registry.errors import IntakeBusy, SourceNotAllowed
@@ -19,9 +22,7 @@ from models_registry.hub.sending import ExportResult
 from models_registry.models import Export
 from models_registry.patterns import matching
 from models_registry.processes.export import FILES
-from models_registry.reconcilers import intake
-from models_registry.reconcilers.fence import check_fence
-from models_registry.reconcilers.intake import LOOK_EVERY, LetGo, Process, Start, launch
+from models_registry.reconcilers.jobs import LOOK_EVERY, AwaitIntakeJob, LetGo, StartIntakeJob, let_go
 from models_registry.reconcilers.moves import moved
 from models_registry.services import exports
 from models_registry.states import EXPORT_MOVES, OPEN_EXPORTS, ExportState
@@ -30,38 +31,21 @@ ACTOR = Actor.system("exporter")
 _moved = partial(moved, OPEN_EXPORTS, bytes_per_second=0)
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """An export from outside; `why_not`: its process cannot be started, as a sentence."""
-
-    process: intake.Seen
-    why_not: str
-
-
-class Send(Step[Export]):
-    """Its process runs until its result is there, or until a person pauses it."""
-
-    name = "send"
-    effect = Effect.ABSOLUTE
-
-    def __init__(self, row: Export, start: Start) -> None:
-        self._process = Process(row, row.attempt, start)
-        self._why_not = ""
+class StartExport(StartIntakeJob[Export]):
+    name = "start export"
 
     def act(self, row: Export, operation: Operation) -> None:
-        is_wanted = row.state != ExportState.PAUSED
-        if not self._process.is_to_be_started(operation.at, is_wanted=is_wanted):
-            return
-        try:
-            check_export_endpoint(row.endpoint)
-            target, token = export_target(row), exports.token_of(row)
-        except (SourceNotAllowed, CannotUnseal) as error:
-            self._why_not = str(error)
-            return
         if blob_store.store().read_note(row.intake_key, FILES) is None:
             check_fence(row, operation)
             self._list_files(row)
-        self._process.start(operation, target, secret=token)
+        super().act(row, operation)
+
+    def spec(self, row: Export, op_key: str) -> JobSpec:
+        try:
+            check_export_endpoint(row.endpoint)
+            return self.job(row, op_key, export_target(row), secret=exports.token_of(row))
+        except (SourceNotAllowed, CannotUnseal) as error:
+            raise CannotStart(str(error)) from None
 
     @staticmethod
     def _list_files(row: Export) -> None:
@@ -72,22 +56,40 @@ class Send(Step[Export]):
         with suppress(IntakeBusy), blob_store.store().intake(row.intake_key) as mine:
             mine.write_note(FILES, json.dumps(listed).encode())
 
-    def observe(self, row: Export, operation: Operation) -> Seen:
-        return Seen(self._process.seen(operation.at), self._why_not)
+    def refused(self, row: Export, why: str, now: datetime) -> Outcome:
+        return _moved(ExportState.FAILED, now, reason=why)
 
-    def settle(self, row: Export, seen: Seen, now: datetime) -> Outcome:
-        process = seen.process
-        if process.result is not None:
-            return _judged(row, ExportResult.from_json(process.result), now)
-        if seen.why_not:
-            return _moved(ExportState.FAILED, now, reason=seen.why_not)
-        if process.has_given_up:
-            why = self._process.why_given_up("The process that sent it")
-            return _moved(ExportState.FAILED, now, reason=why)
-        if row.state == ExportState.PAUSED:
-            # Nothing is due until somebody wakes the row; the step goes on then.
-            return wait(LOOK_EVERY) if process.is_busy else Outcome(next_in=None, ends_step=False)
-        return wait(LOOK_EVERY, save={**(process.progress or {}), **self._process.launched(now)})
+
+class AwaitExport(AwaitIntakeJob[Export]):
+    name = "await export"
+
+    def underway(self, row: Export, seen: JobObservation) -> Mapping[str, Any]:
+        return seen.progress or {}
+
+    def succeeded(self, row: Export, seen: JobObservation, now: datetime) -> Outcome:
+        return _judged(row, ExportResult.from_json(dict(seen.result or {})), now)
+
+    def failed(self, row: Export, seen: JobObservation, now: datetime) -> Outcome:
+        why = self.why_given_up(row, seen, "The process that sent it")
+        return _moved(ExportState.FAILED, now, reason=why)
+
+
+class PauseExport(AwaitExport):
+    """Its job is stopped; nothing is due then until somebody wakes the row."""
+
+    name = "pause export"
+    effect = Effect.ABSOLUTE
+
+    def act(self, row: Export, operation: Operation) -> None:
+        check_fence(row, operation)
+        let_go(self.runner, row)
+
+    def settle(self, row: Export, seen: JobObservation, now: datetime) -> Outcome:
+        if seen.state is JobState.SUCCEEDED:
+            return self.succeeded(row, seen, now)
+        if seen.is_live or seen.state is JobState.UNKNOWN:
+            return wait(LOOK_EVERY)
+        return Outcome(next_in=None, ends_step=False)
 
 
 def _judged(row: Export, result: ExportResult, now: datetime) -> Outcome:
@@ -112,18 +114,17 @@ def _judged(row: Export, result: ExportResult, now: datetime) -> Outcome:
     return _moved(ExportState.INTERRUPTED, now, reason=result.reason)
 
 
-class ExportReconciler(Reconciler[Export]):
+class ExportReconciler(JobReconciler[Export]):
     model = Export
     moves = EXPORT_MOVES
     right = Right.MODELS_EXPORT
 
-    def __init__(self, start: Start = launch) -> None:
-        self._start = start
-
     def next_step(self, row: Export, now: datetime) -> Step[Export] | None:
-        if row.state in (ExportState.SENDING, ExportState.PAUSED):
-            return Send(row, self._start)
-        return LetGo[Export]() if row.is_held and row.state not in OPEN_EXPORTS else None
+        if row.state == ExportState.PAUSED:
+            return PauseExport(self.runner)
+        if row.state == ExportState.SENDING:
+            return AwaitExport(self.runner) if row.job else StartExport(self.runner)
+        return LetGo[Export](self.runner) if row.is_held and row.state not in OPEN_EXPORTS else None
 
     def on_move(self, row: Export, to: str, note: str) -> None:
         if to == ExportState.DONE:

@@ -8,7 +8,10 @@ from typing import Any
 
 from common import audit, events
 from common.actor import Actor
-from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed, wait
+from common.jobs.rows import NEVER_LAUNCHED
+from common.jobs.spec import JobObservation, JobSpec
+from common.jobs.steps import CannotStart, JobReconciler, check_fence
+from common.reconcile import Effect, Operation, Outcome, Step, proceed
 from common.sealed import CannotUnseal
 from models_registry import blob_store, files, references, selectors
 from models_registry.errors import BlobMissing, SourceNotAllowed
@@ -17,10 +20,7 @@ from models_registry.file_manifest import Manifest
 from models_registry.hub.fetching import KEPT
 from models_registry.importing.results import ImportResult
 from models_registry.models import Finding, UnreferencedBlob, Version
-from models_registry.models.launched import NOT_LAUNCHED
-from models_registry.processes.job import RESULT
-from models_registry.reconcilers.fence import check_fence
-from models_registry.reconcilers.intake import LOOK_EVERY, LetGo, Process, Seen, Start, launch
+from models_registry.reconcilers.jobs import AwaitIntakeJob, LetGo, StartIntakeJob
 from models_registry.reconcilers.moves import moved
 from models_registry.sources import readable_source, secret_of, source_of
 from models_registry.states import FINDING_MOVES, OPEN_FINDINGS, FindingState
@@ -45,64 +45,93 @@ class SetAside(Step[Finding]):
         return _moved(FindingState.ASIDE, now, is_held=False)
 
 
-class Repair(Step[Finding]):
-    """Import one of its versions again, beside it, and take the one blob out of that."""
+class _Repair:
+    """The blob is to come back out of one of its versions, imported again beside it."""
 
-    name = "repair"
-    effect = Effect.ABSOLUTE
+    _version: Version | None
+    _is_over: bool
+    _is_fetched = False
 
-    def __init__(self, row: Finding, start: Start) -> None:
-        self._process = Process(row, len(row.tried), start)
-        self._version: Version | None = None
-        self._why_not = ""
-        self._result: dict[str, Any] | None = None
-        """What `act` has found and made use of; a later one waits for the next look."""
+    def look(self, row: Finding) -> bool:
+        """Find the next version to be tried; whether there is one, and the blob is not back."""
+        self._version = selectors.versions_needing(row.sha256).exclude(pk__in=row.tried).first()
+        self._is_over = self._version is None or _is_back(row, self._version)
+        return not self._is_over
+
+    def ended(self, row: Finding, now: datetime) -> Outcome:
+        if self._version is not None:
+            is_fetched = self._is_fetched or row.launches
+            reason = f"From the source of {self._version}." if is_fetched else "Another import brought it."
+            return _moved(FindingState.REPAIRED, now, reason=reason)
+        if not selectors.versions_needing(row.sha256).exists():
+            return _moved(FindingState.UNNEEDED, now, reason="No version needs it any more.")
+        reason = row.reason or "No source of its versions can be read any more."
+        return _moved(FindingState.LOST, now, reason=reason)
+
+    def next(self, row: Finding, why: str) -> Outcome:
+        """The next version's source is tried, in an intake of its own."""
+        assert self._version is not None  # noqa: S101
+        words = f"Not from the source of {self._version}: {why}"
+        tried = {"tried": [*row.tried, self._version.pk], **NEVER_LAUNCHED, "reason": words}
+        return proceed(save={**tried, "is_held": True})
+
+
+class StartRepair(_Repair, StartIntakeJob[Finding]):
+    name = "start repair"
 
     def act(self, row: Finding, operation: Operation) -> None:
-        self._version = selectors.versions_needing(row.sha256).exclude(pk__in=row.tried).first()
-        if self._version is None or _is_back(row, self._version):
+        if self.look(row):
+            super().act(row, operation)
+
+    def spec(self, row: Finding, op_key: str) -> JobSpec:
+        assert self._version is not None  # noqa: S101
+        try:
+            # What was let in once may come back, whatever holds by now.
+            source = source_of(readable_source(self._version), admits_runnable=True)
+            return self.job(row, op_key, source, secret=secret_of(self._version.source))
+        except (SourceNotAllowed, CannotUnseal) as error:
+            raise CannotStart(str(error)) from None
+
+    def settle(self, row: Finding, seen: None, now: datetime) -> Outcome:
+        return self.ended(row, now) if self._is_over else super().settle(row, seen, now)
+
+    def refused(self, row: Finding, why: str, now: datetime) -> Outcome:
+        return self.next(row, why)
+
+
+class AwaitRepair(_Repair, AwaitIntakeJob[Finding]):
+    """And take the one blob out of what it has fetched."""
+
+    name = "await repair"
+    effect = Effect.ABSOLUTE
+
+    def act(self, row: Finding, operation: Operation) -> None:
+        self._seen = super().observe(row, operation)
+        if not self.look(row) or self._seen.result is None:
             return
-        self._result = self._process.note(RESULT)
-        if self._result is None:
-            try:
-                # What was let in once may come back, whatever holds by now.
-                source = source_of(readable_source(self._version), admits_runnable=True)
-                secret = secret_of(self._version.source)
-            except (SourceNotAllowed, CannotUnseal) as error:
-                self._why_not = str(error)
-                return
-            if self._process.is_to_be_started(operation.at):
-                self._process.start(operation, source, secret=secret)
-            return
-        found = [file for file in ImportResult.from_json(self._result).files if file.sha256 == row.sha256]
+        self._is_fetched = True
+        result = ImportResult.from_json(dict(self._seen.result))
+        found = [file for file in result.files if file.sha256 == row.sha256]
         if found:
             check_fence(row, operation)
             with suppress(BlobMissing):
                 blob_store.store().publish(row.intake_key, Manifest((found[0],)))
+            assert self._version is not None  # noqa: S101
+            self._is_over = _is_back(row, self._version)
 
-    def observe(self, row: Finding, operation: Operation) -> Seen:
-        return self._process.seen(operation.at)
+    def observe(self, row: Finding, operation: Operation) -> JobObservation:
+        """As `act` has seen it: what comes later waits for the next look."""
+        return self._seen
 
-    def settle(self, row: Finding, seen: Seen, now: datetime) -> Outcome:
-        version = self._version
-        if version is None:
-            if not selectors.versions_needing(row.sha256).exists():
-                return _moved(FindingState.UNNEEDED, now, reason="No version needs it any more.")
-            reason = row.reason or "No source of its versions can be read any more."
-            return _moved(FindingState.LOST, now, reason=reason)
-        if _is_back(row, version):
-            is_fetched = self._result is not None or row.launches
-            reason = f"From the source of {version}." if is_fetched else "Another import brought it."
-            return _moved(FindingState.REPAIRED, now, reason=reason)
-        if self._result is None and not seen.has_given_up and not self._why_not:
-            return wait(LOOK_EVERY, save=self._process.launched(now))
-        # The next version's source is tried, in an intake of its own.
-        why = self._why_not or "The process that fetched it died too often."
-        if self._result is not None:
-            why = str(self._result["reason"]).removesuffix(KEPT).strip() or "It holds other content by now."
-        words = f"Not from the source of {version}: {why}"
-        tried = {"tried": [*row.tried, version.pk], "launches": 0, "launched_at": None, "reason": words}
-        return proceed(save={**tried, "is_held": True}, write=lambda: None)
+    def settle(self, row: Finding, seen: JobObservation, now: datetime) -> Outcome:
+        return self.ended(row, now) if self._is_over else super().settle(row, seen, now)
+
+    def succeeded(self, row: Finding, seen: JobObservation, now: datetime) -> Outcome:
+        reason = str((seen.result or {})["reason"]).removesuffix(KEPT).strip()
+        return self.next(row, reason or "It holds other content by now.")
+
+    def failed(self, row: Finding, seen: JobObservation, now: datetime) -> Outcome:
+        return self.next(row, "The process that fetched it died too often.")
 
 
 class LetGoOfRepair(LetGo[Finding]):
@@ -117,19 +146,18 @@ class LetGoOfRepair(LetGo[Finding]):
             events.publish(BlobRepaired(row.sha256))
 
 
-class FindingReconciler(Reconciler[Finding]):
+class FindingReconciler(JobReconciler[Finding]):
     model = Finding
     moves = FINDING_MOVES
 
-    def __init__(self, start: Start = launch) -> None:
-        self._start = start
-
     def next_step(self, row: Finding, now: datetime) -> Step[Finding] | None:
         if row.is_held:
-            return LetGoOfRepair()
+            return LetGoOfRepair(self.runner)
         if row.state == FindingState.FOUND:
             return SetAside()
-        return Repair(row, self._start) if row.state == FindingState.ASIDE else None
+        if row.state == FindingState.ASIDE:
+            return AwaitRepair(self.runner) if row.job else StartRepair(self.runner)
+        return None
 
     def on_move(self, row: Finding, to: str, note: str) -> None:
         if to == FindingState.ASIDE:
@@ -138,7 +166,7 @@ class FindingReconciler(Reconciler[Finding]):
         audit.record(ACTOR, f"finding.{to}", subject=row, reason=note)
 
     def on_revive(self, row: Finding, by: str, reason: str) -> Mapping[str, Any]:
-        return NOT_LAUNCHED
+        return NEVER_LAUNCHED
 
 
 def _remove_directories(row: Finding) -> None:

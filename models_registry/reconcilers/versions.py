@@ -1,6 +1,7 @@
 """How a version's row advances: copy and judge its files, publish them, let go of what is left over."""
 
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -9,7 +10,11 @@ from typing import Any
 from accounts.states import Right
 from common import disk
 from common.actor import Actor
-from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed, rest, wait
+from common.jobs.rows import NEVER_LAUNCHED, NO_JOB
+from common.jobs.runners.base import JobRunner
+from common.jobs.spec import Ending, JobObservation, JobSpec, JobState
+from common.jobs.steps import AwaitJob, CollectJob, JobReconciler, StartJob, check_fence, owner
+from common.reconcile import Effect, Operation, Outcome, Step, proceed, rest, wait
 from models_registry import blob_store, files, quotas, vouching
 from models_registry.errors import BlobMissing, QuotaExceeded, StoreFull
 from models_registry.exemptions import admits_runnable
@@ -17,9 +22,8 @@ from models_registry.facts.summary import storable
 from models_registry.importing.results import ImportResult
 from models_registry.models import Upload, Version, VersionFile
 from models_registry.moves import moved, point_at_newest
-from models_registry.processes.facts_backfill import NotReadable, read_facts
-from models_registry.reconcilers import intake
-from models_registry.reconcilers.intake import LOOK_EVERY, LetGo, Process, Start, launch
+from models_registry.processes import facts_backfill
+from models_registry.reconcilers.jobs import LOOK_EVERY, AwaitIntakeJob, LetGo, StartIntakeJob, let_go
 from models_registry.services.storage import look_for_what_was_lost
 from models_registry.sources import secret_of, source_of
 from models_registry.states import VersionState
@@ -36,57 +40,78 @@ NO_ROOM = "The disk is full: the import goes on by itself when there is room."
 TIDY_EVERY = timedelta(milliseconds=500)
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """An import from outside; `result` as far as the team may hold what it brings."""
-
-    process: intake.Seen
-    result: ImportResult | None
-    free_bytes: int
-
-
-class Copy(Step[Version]):
-    """The importing process runs until its result is in the intake."""
-
-    name = "copy"
-    effect = Effect.ABSOLUTE
-
-    def __init__(self, row: Version, start: Start) -> None:
-        self._process = Process(row, row.attempt, start)
+class StartImport(StartIntakeJob[Version]):
+    name = "start import"
 
     def act(self, row: Version, operation: Operation) -> None:
-        if not self._process.is_to_be_started(operation.at, is_wanted=not row.is_paused):
-            return
         blob_store.forget_orphans()
+        super().act(row, operation)
+
+    def spec(self, row: Version, op_key: str) -> JobSpec:
         source = source_of(row.source, admits_runnable=admits_runnable(row.model))
         allowance = quotas.allowance_of(row.model.team)
-        self._process.start(operation, source, secret=secret_of(row.source), allowance=allowance)
+        return self.job(row, op_key, source, secret=secret_of(row.source), allowance=allowance)
 
-    def observe(self, row: Version, operation: Operation) -> Seen:
-        process = self._process.seen(operation.at)
-        free_bytes = disk.room().free
-        if process.result is None:
-            return Seen(process, None, free_bytes)
-        return Seen(process, _within_quota(row, ImportResult.from_json(process.result)), free_bytes)
+    def without_room(self, row: Version) -> dict[str, Any]:
+        return {"bytes_per_second": 0, "reason": NO_ROOM}
 
-    def settle(self, row: Version, seen: Seen, now: datetime) -> Outcome:
-        process, progress = seen.process, seen.process.progress or {}
-        if row.is_paused and row.scan.get("cause") == StoreFull.cause:
-            return _goes_on(row) if seen.free_bytes >= row.scan["needed_bytes"] else _waiting_for_room({})
-        if seen.result:
-            return _judged(row, seen.result)
-        if row.is_paused and not process.is_busy:
-            return _paused({**progress, "bytes_per_second": 0, "reason": row.reason})
-        if process.has_given_up:
-            why = self._process.why_given_up("The importing process")
-            return _judged(row, ImportResult("failed", reason=why))
-        if process.is_without_room and not process.is_busy:
-            halted = {"bytes_per_second": 0, "reason": NO_ROOM, **self._process.launched(now)}
-            return _waiting_for_room({**progress, **halted})
-        # A process that is told to pause still says how fast it was.
-        speed = {"bytes_per_second": 0} if row.is_paused else {}
-        said = {"reason": ""} if row.reason == NO_ROOM else {}
-        return wait(LOOK_EVERY, save={**progress, **speed, **said, **self._process.launched(now)})
+    def begun(self, row: Version) -> dict[str, Any]:
+        return {"reason": ""} if row.reason == NO_ROOM else {}
+
+
+class AwaitImport(AwaitIntakeJob[Version]):
+    name = "await import"
+
+    def __init__(self, runner: JobRunner) -> None:
+        super().__init__(runner)
+        self._result: ImportResult | None = None
+        """As far as the team may hold what it brings."""
+
+    def observe(self, row: Version, operation: Operation) -> JobObservation:
+        seen = super().observe(row, operation)
+        if seen.result is not None:
+            self._result = _within_quota(row, ImportResult.from_json(dict(seen.result)))
+        return seen
+
+    def underway(self, row: Version, seen: JobObservation) -> Mapping[str, Any]:
+        return seen.progress or {}
+
+    def succeeded(self, row: Version, seen: JobObservation, now: datetime) -> Outcome:
+        assert self._result is not None  # noqa: S101
+        return _judged(row, self._result)
+
+    def failed(self, row: Version, seen: JobObservation, now: datetime) -> Outcome:
+        why = self.why_given_up(row, seen, "The importing process")
+        if seen.ending is Ending.OUT_OF_MEMORY:
+            why = "A file needs more memory to be checked than an import may take."
+        return _judged(row, ImportResult("failed", reason=why))
+
+
+class PauseImport(AwaitImport):
+    """Its job is stopped, and what has come is kept until somebody, or room on the disk, lets it go on."""
+
+    name = "pause import"
+    effect = Effect.ABSOLUTE
+
+    def act(self, row: Version, operation: Operation) -> None:
+        check_fence(row, operation)
+        let_go(self.runner, row)
+
+    def observe(self, row: Version, operation: Operation) -> JobObservation:
+        self._free_bytes = disk.room().free
+        return super().observe(row, operation)
+
+    def settle(self, row: Version, seen: JobObservation, now: datetime) -> Outcome:
+        if row.scan.get("cause") == StoreFull.cause:
+            has_room = self._free_bytes >= row.scan["needed_bytes"]
+            return _goes_on(row) if has_room else _waiting_for_room({})
+        if seen.state is JobState.SUCCEEDED:
+            return self.succeeded(row, seen, now)
+        halted = {**(seen.progress or {}), "bytes_per_second": 0}
+        if seen.is_live or seen.state is JobState.UNKNOWN:
+            # It still says how fast it was.
+            return wait(LOOK_EVERY, save=halted)
+        return _paused({**halted, "reason": row.reason})
 
 
 def _within_quota(row: Version, result: ImportResult) -> ImportResult:
@@ -114,9 +139,7 @@ def _waiting_for_room(columns: dict[str, Any]) -> Outcome:
 
 def _goes_on(row: Version) -> Outcome:
     """In a new attempt, with what the last one left."""
-    fresh: dict[str, Any] = {
-        "is_paused": False, "launches": 0, "launched_at": None, "reason": "", "scan": {},
-    }  # fmt: skip
+    fresh = {"is_paused": False, "reason": "", "scan": {}, **NEVER_LAUNCHED}
     return wait(timedelta(0), save={**fresh, "attempt": row.attempt + 1})
 
 
@@ -267,30 +290,41 @@ class LetGoOfVersion(LetGo[Version]):
     def settle(self, row: Version, seen: bool, now: datetime) -> Outcome:
         if seen or (row.state == VersionState.READY and row.vouched_at is None):
             return super().settle(row, seen, now)
-        return rest(save={"is_held": False})
+        return rest(save=self.LET_GO)
 
 
-class ReadFacts(Step[Version]):
+class StartFacts(StartJob[Version]):
     """A version from before facts were kept gets them, once, from its files."""
 
-    name = "read facts"
+    name = "start facts"
 
-    def observe(self, row: Version, operation: Operation) -> dict[str, Any] | NotReadable:
-        try:
-            return read_facts(blob_store.store().address, files.manifest_of(row))
-        except NotReadable as error:
-            return error
+    def spec(self, row: Version, op_key: str) -> JobSpec:
+        manifest = files.manifest_of(row)
+        return facts_backfill.spec(blob_store.store().address, manifest, op_key=op_key, owner=owner(row))
 
-    def settle(self, row: Version, seen: dict[str, Any] | NotReadable, now: datetime) -> Outcome:
-        if isinstance(seen, NotReadable):
-            logger.warning("%s has no facts yet: %s", row, seen)
-            return wait(READ_AGAIN_AFTER)
+
+class AwaitFacts(AwaitJob[Version]):
+    name = "await facts"
+    max_launches = 1
+
+    def succeeded(self, row: Version, seen: JobObservation, now: datetime) -> Outcome:
+        result = seen.result or {}
+        if "details" not in result:
+            return self._later(row, str(result.get("problem")))
 
         def write() -> None:
-            Version.objects.filter(pk=row.pk).fill_in_facts(seen)
+            Version.objects.filter(pk=row.pk).fill_in_facts(result["details"])
             point_at_newest(row.model_id)
 
-        return rest(write=write)
+        return proceed(write=write)
+
+    def failed(self, row: Version, seen: JobObservation, now: datetime) -> Outcome:
+        return self._later(row, f"{seen.why} {seen.last_words}")
+
+    @staticmethod
+    def _later(row: Version, why: str) -> Outcome:
+        logger.warning("%s has no facts yet: %s", row, why)
+        return proceed(save=NO_JOB, after=READ_AGAIN_AFTER)
 
 
 class Vouch(Step[Version]):
@@ -311,21 +345,25 @@ class Vouch(Step[Version]):
         return proceed(save={"vouched_at": done_at}, write=write)
 
 
-class VersionReconciler(Reconciler[Version]):
+class VersionReconciler(JobReconciler[Version]):
     model = Version
     right = Right.MODELS_WRITE
 
-    def __init__(self, start: Start = launch) -> None:
-        self._start = start
-
     def next_step(self, row: Version, now: datetime) -> Step[Version] | None:
         if row.state == VersionState.IMPORTING:
-            return Publish() if row.file_count else Copy(row, self._start)
+            return Publish() if row.file_count else self._import(row)
         if row.is_held:
-            return LetGoOfVersion()
+            return LetGoOfVersion(self.runner)
         if row.state == VersionState.READY and row.vouched_at is None:
             return Vouch()
-        return ReadFacts() if row.state == VersionState.READY and row.facts is None else None
+        if row.state == VersionState.READY and row.facts is None:
+            return AwaitFacts(self.runner) if row.job else StartFacts(self.runner)
+        return CollectJob(self.runner) if row.job else None
+
+    def _import(self, row: Version) -> Step[Version]:
+        if row.is_paused:
+            return PauseImport(self.runner)
+        return AwaitImport(self.runner) if row.job else StartImport(self.runner)
 
 
 def _moved(row: Version, to: VersionState, *, reason: str = "", **columns: Any) -> Outcome:

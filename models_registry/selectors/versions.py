@@ -35,8 +35,8 @@ from models_registry.uses import uses
 from models_registry.vouching import shown_standing, signatures_of
 
 _UNLISTED = (
-    *KERNEL_COLUMNS, "config", "facts", "lineage", "author", "launches", "launched_at", "attempt", "is_held",
-    "vouched_at",
+    *KERNEL_COLUMNS, "config", "facts", "lineage", "author", "job", "job_host", "launches", "launched_at",
+    "attempt", "is_held", "vouched_at",
 )  # fmt: skip
 
 

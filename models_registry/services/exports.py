@@ -14,6 +14,7 @@ from accounts.states import Right
 from common import audit
 from common.actor import Actor
 from common.errors import Invalid
+from common.jobs.rows import NEVER_LAUNCHED
 from common.reconcile import kernel
 from common.sealed import unseal
 from models_registry import names, selectors
@@ -28,7 +29,7 @@ PURPOSE = "export"
 """Of `common.sealed`, for tokens."""
 FORGOTTEN: dict[str, Any] = {"sealed_token": ""}
 """No secret outlives its use."""
-_BEGUN_AGAIN: dict[str, Any] = {"launches": 0, "launched_at": None, "is_held": True, "bytes_per_second": 0}
+_BEGUN_AGAIN: dict[str, Any] = {**NEVER_LAUNCHED, "is_held": True, "bytes_per_second": 0}
 
 
 def start_export(

@@ -11,10 +11,10 @@ from accounts.services import require_everywhere
 from accounts.states import Right
 from common import audit
 from common.actor import Actor
+from common.jobs.rows import NEVER_LAUNCHED
 from common.reconcile import kernel
 from models_registry.errors import Busy, WrongState
 from models_registry.models import Check, Collection, Finding
-from models_registry.models.launched import NOT_LAUNCHED
 from models_registry.services import checks
 from models_registry.states import FindingState
 
@@ -117,5 +117,5 @@ def look_for_what_was_lost(brought: QuerySet[Any, Any]) -> None:
 
 def look_again(finding: Finding, **seen: Any) -> bool:
     """Whether it was lost, and is looked for again. `seen`: what was there. Inside a transaction."""
-    aside = {"state": FindingState.ASIDE, "reason": "", "tried": [], **NOT_LAUNCHED, **seen}
+    aside = {"state": FindingState.ASIDE, "reason": "", "tried": [], **NEVER_LAUNCHED, **seen}
     return kernel.interrupt(finding, where={"state": FindingState.LOST}, **aside)

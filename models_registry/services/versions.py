@@ -9,6 +9,7 @@ from accounts.services import require
 from accounts.states import Right
 from common.actor import Actor
 from common.errors import Invalid
+from common.jobs.rows import NEVER_LAUNCHED
 from common.reconcile import kernel
 from common.sentences import listed
 from models_registry import moves, names, selectors
@@ -27,7 +28,7 @@ from models_registry.uses import uses
 
 MAX_MESSAGE = 4_000
 _UNTOUCHED: dict[str, Any] = {
-    "launches": 0, "launched_at": None, "scan": {}, "size_bytes": 0, "file_count": 0, "bytes_done": 0,
+    **NEVER_LAUNCHED, "scan": {}, "size_bytes": 0, "file_count": 0, "bytes_done": 0,
     "bytes_total": 0, "files_done": 0, "files_total": 0, "bytes_per_second": 0, "is_paused": False,
 }  # fmt: skip
 
@@ -176,9 +177,7 @@ def pause(version: Version) -> None:
 
 def resume(version: Version) -> None:
     """Let a paused import go on with what it holds. Raises WrongState."""
-    fresh: dict[str, Any] = {
-        "is_paused": False, "launches": 0, "launched_at": None, "reason": "", "scan": {},
-    }  # fmt: skip
+    fresh = {"is_paused": False, "reason": "", "scan": {}, **NEVER_LAUNCHED}
     compare_and_set(version, {**fresh, "attempt": F("attempt") + 1})
 
 

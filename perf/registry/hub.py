@@ -8,16 +8,15 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from common.jobs.notes import DIRECTORY
 from models_registry.hub.source import RepositorySource
-from models_registry.processes import guardian
 from models_registry.processes.job import Job
 from models_registry.store import LocalStore
-from perf.registry.imports import published, run, shards
+from perf.registry.imports import published, shards
 from perf.registry.table import MEBIBYTE, ROOT, directory, heading, line, timed
 from tests.models_registry.hub_server import HubServer, hub_server
 
 REPO = "acme/large"
-FETCH = "models_registry.processes.hub_download"
 PEER = "import sys, huggingface_hub as h; h.snapshot_download(sys.argv[1], local_dir=sys.argv[2])"
 ROUNDS = 3
 
@@ -53,20 +52,12 @@ def measure(gigabytes: float) -> None:
 
 
 def _job(server: HubServer, store: LocalStore) -> Job:
-    stack = guardian.present()
-    return Job(
-        store=str(store.root),
-        key="1",
-        attempt=1,
-        source=RepositorySource(server.url, REPO, "main", trusted_hosts=(urlsplit(server.url).netloc,)),
-        guardian_pid=stack.pid,
-        guardian_started=stack.create_time(),
-    )
+    source = RepositorySource(server.url, REPO, "main", trusted_hosts=(urlsplit(server.url).netloc,))
+    return Job(str(store.root), "1", source)
 
 
 def _fetched(server: HubServer, store: LocalStore) -> None:
-    run(_job(server, store), FETCH)
-    published(store, "1")
+    published(store, _job(server, store))
 
 
 def _snapshot_download(server: HubServer, target: Path) -> None:
@@ -83,8 +74,11 @@ def _snapshot_download(server: HubServer, target: Path) -> None:
 def _killed_half_way(server: HubServer, store: LocalStore, total: int) -> int:
     """Bytes that the hub had sent when the process that fetches was killed."""
     before = sum(server.sent.values())
-    command = [sys.executable, "-m", FETCH, _job(server, store).as_json()]
-    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL)
+    notes = store.root.with_name("killed-job")
+    notes.mkdir()
+    command = _job(server, store).spec("killed", "perf").argv
+    environment = os.environ | {DIRECTORY: str(notes)}
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, env=environment)
     while (sent := sum(server.sent.values()) - before) < total // 2:
         assert process.poll() is None, "it was over before it could be killed"
         time.sleep(0.005)

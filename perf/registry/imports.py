@@ -1,14 +1,15 @@
 """Import of a directory, beside `sha256sum` over the same files."""
 
 import json
+import secrets
 import subprocess
-import sys
+import time
 from pathlib import Path
 
+from common.jobs.runners.subprocess import SubprocessRunner
 from models_registry.importing.directory import DirectorySource
 from models_registry.importing.results import ImportResult
-from models_registry.processes import guardian
-from models_registry.processes.job import RESULT, Job
+from models_registry.processes.job import Job
 from models_registry.store import LocalStore
 from perf.registry.table import MEBIBYTE, ROOT, directory, heading, line, timed
 
@@ -34,19 +35,23 @@ def shards(directory: Path, *, total_bytes: int) -> list[Path]:
     return made
 
 
-def run(job: Job, module: str) -> None:
+def run(job: Job, jobs: Path) -> ImportResult:
     """What the step of a row starts, to its end."""
-    command = [sys.executable, "-m", module, job.as_json()]
-    subprocess.run(command, check=True, cwd=ROOT, input=job.secret.encode())
-
-
-def published(store: LocalStore, key: str) -> ImportResult:
-    result = json.loads(store.read_note(key, RESULT) or b"{}")
-    result.pop("attempt")
-    found = ImportResult.from_json(result)
+    runner = SubprocessRunner(jobs, code=ROOT, is_full=lambda: False)
+    spec = job.spec(secrets.token_hex(8), "perf")
+    runner.start(spec)
+    while (seen := runner.observe(spec.name)).is_live:
+        time.sleep(0.01)
+    assert seen.result is not None, f"{seen.why} {seen.log_tail}"
+    found = ImportResult.from_json(dict(seen.result))
     assert found.outcome == "accepted", found.reason
-    store.publish(key, found.manifest)
-    store.discard(key, is_referenced=set)
+    return found
+
+
+def published(store: LocalStore, job: Job) -> ImportResult:
+    found = run(job, store.root.with_name("jobs"))
+    store.publish(job.key, found.manifest)
+    store.discard(job.key, is_referenced=set)
     return found
 
 
@@ -57,19 +62,10 @@ def measure(gigabytes: float) -> None:
         total = int(gigabytes * 1024) * MEBIBYTE
         paths = shards(source, total_bytes=total)
         store = LocalStore(home / "store")
-        stack = guardian.present()
 
         def imported(key: str) -> ImportResult:
-            job = Job(
-                store=str(store.root),
-                key=key,
-                attempt=1,
-                source=DirectorySource(str(home / "roots"), "model"),
-                guardian_pid=stack.pid,
-                guardian_started=stack.create_time(),
-            )
-            run(job, "models_registry.processes.directory_import")
-            return published(store, key)
+            source = DirectorySource(str(home / "roots"), "model")
+            return published(store, Job(str(store.root), key, source))
 
         heading(f"Import of {total / 1024**3:.1f} GiB in {len(paths)} shards")
         # Once before, so that each of the two reads what is in the page cache or neither does.

@@ -1,9 +1,11 @@
 """A store, an import root with a model in it, a hub, and a team that owns models."""
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -13,18 +15,23 @@ from accounts.actors import of_user
 from accounts.models import User
 from common.actor import Actor
 from common.errors import Conflict
+from common.jobs.runners.base import JobRunner
+from common.jobs.runners.fake import FakeRunner, Program
+from common.jobs.spec import JobSpec
 from common.reconcile import Kernel
 from models_registry import services, uses
+from models_registry.file_manifest import ManifestFile
 from models_registry.hub.source import RepositorySource
 from models_registry.hub.target import RepositoryTarget, SlipwayTarget
 from models_registry.importing.directory import DirectorySource
 from models_registry.importing.upload import UploadSource
 from models_registry.models import Collection, HubSource, HubSync, Model, Version
+from models_registry.processes import facts_backfill
 from models_registry.processes.directory_import import import_job
 from models_registry.processes.export import push_job
 from models_registry.processes.hub_download import fetch_job
-from models_registry.processes.job import STARTED, Job, WholeStore
-from models_registry.processes.job_runner import Work, note, run
+from models_registry.processes.job import Job, WholeStore
+from models_registry.processes.job_runner import Work
 from models_registry.processes.store_scrub import check_job
 from models_registry.processes.upload_import import receive_job
 from models_registry.reconcilers.collections import CollectionReconciler
@@ -38,6 +45,7 @@ from tests import cast
 from tests.crash.harness import Checkpoints, Clock, run_until_rest, worker
 from tests.models_registry import builders as b
 from tests.models_registry.hub_server import HubServer, hub_server
+from tests.models_registry.real_jobs import RealJobs
 
 REPO = "acme/tiny"
 
@@ -52,11 +60,30 @@ WORK: dict[type, Work] = {
 }
 
 
-def do_here(job: Job) -> None:
-    """What the process of a job does, in this one."""
+def do_here(job: Job) -> dict[str, Any]:
+    """What the process of a job does, in this one: its result."""
     with opened_at(job.store).intake(job.key) as intake:
-        note(intake, job, STARTED, {"pid": 0})
-        run(job, intake, WORK[type(job.source)])
+        done = WORK[type(job.source)](job, intake, lambda progress: None)
+    return json.loads(json.dumps(done.as_json()))
+
+
+Start = Callable[[Job], Any]
+"""Stands for the process: its result; anything but a dict: it has died."""
+
+
+def job_of(spec: JobSpec) -> Job:
+    return Job.from_json(spec.argv[-1], secret=spec.stdin.decode())
+
+
+def programmed(start: Start) -> Program:
+    def program(spec: JobSpec) -> dict[str, Any] | None:
+        if spec.argv[2] == facts_backfill.__name__:
+            listed = [ManifestFile(**file) for file in json.loads(spec.stdin)]
+            return facts_backfill.read_facts(spec.argv[-1], listed)
+        done = start(job_of(spec))
+        return done if isinstance(done, dict) else None
+
+    return program
 
 
 @dataclass
@@ -66,14 +93,20 @@ class Library:
     root: Path
     home: Path
     clock: Clock = field(default_factory=Clock)
-    start: Callable[[Job], None] = do_here
+    runner: JobRunner = field(default_factory=lambda: FakeRunner(programmed(do_here)))
 
     @property
     def store(self) -> LocalStore:
         return LocalStore(self.home / "models")
 
+    def jobs_do(self, start: Start | None) -> FakeRunner:
+        """From now on; None: they go on until a test ends them."""
+        assert isinstance(self.runner, FakeRunner)
+        self.runner.program = programmed(start) if start else None
+        return self.runner
+
     def worker(self, checkpoints: Checkpoints | None = None) -> Kernel:
-        return worker([VersionReconciler(self.start), UploadReconciler()], self.clock, checkpoints)
+        return worker([VersionReconciler(self.runner), UploadReconciler()], self.clock, checkpoints)
 
     def settle(self) -> None:
         """Sweep until every version is at rest."""
@@ -138,6 +171,7 @@ def library(tmp_path: Path, settings) -> Library:
     settings.SLIPWAY_IMPORT_ROOTS = (root,)
     settings.SLIPWAY_STORE_DIR = tmp_path / "home/models"
     settings.SLIPWAY_LOG_DIR = tmp_path / "home/logs"
+    settings.SLIPWAY_JOBS_DIR = tmp_path / "home/jobs"
     return Library(root, tmp_path / "home")
 
 
@@ -163,7 +197,8 @@ class Hubs:
         self.library, self.server = library, server
 
     def worker(self, checkpoints: Checkpoints | None = None, start=do_here) -> Kernel:
-        reconcilers = [VersionReconciler(start), HubSyncReconciler(), HubSourceReconciler()]
+        runner = self.library.jobs_do(start)
+        reconcilers = [VersionReconciler(runner), HubSyncReconciler(), HubSourceReconciler()]
         return worker(reconcilers, self.library.clock, checkpoints)
 
     def settle(self) -> None:
@@ -251,3 +286,10 @@ def admin(db) -> Actor:
 def store(tmp_path: Path) -> LocalStore:
     """One by itself, without a library."""
     return LocalStore(tmp_path / "store")
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[RealJobs]:
+    jobs = RealJobs(tmp_path / "jobs")
+    yield jobs
+    jobs.stop()

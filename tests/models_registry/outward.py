@@ -27,7 +27,7 @@ class Outward:
         return services.start_export(actor=self.actor, version=self.version, **wanted)
 
     def worker(self, checkpoints: Checkpoints | None = None, start=do_here):
-        return worker([ExportReconciler(start)], self.library.clock, checkpoints)
+        return worker([ExportReconciler(self.library.jobs_do(start))], self.library.clock, checkpoints)
 
     def settle(self) -> None:
         run_until_rest(self.worker(), self.library.clock, tick=timedelta(seconds=4))

@@ -1,28 +1,32 @@
 """Several people, workers and processes at once, on a real database and with real processes."""
 
-import json
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 
+import psutil
 import pytest
+from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
 from accounts.actors import of_user
 from common.actor import Actor
 from common.errors import Conflict
+from common.jobs import steps
+from common.jobs.notes import STARTED, JobNotes
+from common.jobs.runners.subprocess import local_runner
+from common.jobs.steps import owner
 from common.reconcile import Kernel
 from models_registry import files, selectors, services
 from models_registry.models import Alias, Collection, Version
-from models_registry.reconcilers import intake
 from models_registry.reconcilers.versions import VersionReconciler
 from models_registry.services.storage import begin_collection
 from tests import cast
 from tests.models_registry import builders as b
+from tests.patience import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -35,7 +39,7 @@ def at_once(*work: Callable[[], object]) -> list[Exception]:
 
     def run(one: Callable[[], object]) -> None:
         try:
-            start.wait(60)
+            start.wait(10)
             one()
         except Conflict as refusal:
             refusals.append(refusal)
@@ -147,35 +151,36 @@ def settle(kernel: Kernel, version: Version, *, seconds: float = 60) -> Version:
         time.sleep(0.1)
 
 
+def reconciling() -> Kernel:
+    kernel = Kernel()
+    kernel.register(VersionReconciler(local_runner()))
+    return kernel
+
+
 @pytest.mark.stack
 def test_a_real_process_imports_a_directory(library, actor, model) -> None:
     version = services.import_version(actor=actor, model=model, source=str(library.directory()))
-    kernel = Kernel()
-    kernel.register(VersionReconciler())
-    version = settle(kernel, version)
-    assert (version.state, version.launches) == ("ready", 1)
+    version = settle(reconciling(), version)
+    assert (version.state, version.launches, version.job) == ("ready", 1, "")
     assert (files.materialise(version) / "config.json").read_bytes() == b.model_files()["config.json"]
     assert library.store.intakes() == []
-    assert not intake.last_words_path(str(version.pk)).exists()
+    assert local_runner().names(owner(version)) == []
 
 
 @pytest.mark.stack
 def test_a_real_process_that_is_killed_is_started_again_and_finishes(
     library, actor, model, monkeypatch
 ) -> None:
-    monkeypatch.setattr(intake, "QUIET_AFTER_LAUNCH", timedelta(seconds=1))
+    monkeypatch.setattr(steps, "RELAUNCH_AFTER", timedelta(seconds=0.5))
     directory = library.directory()
     (directory / "model.safetensors").write_bytes(b.weights(48 * 1024 * 1024))
     version = services.import_version(actor=actor, model=model, source=str(directory))
-    kernel = Kernel()
-    kernel.register(VersionReconciler())
+    kernel = reconciling()
     kernel.sweep()
-    key = str(version.pk)
-    deadline = time.monotonic() + 60
-    while library.store.read_note(key, "progress") is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    os.kill(json.loads(library.store.read_note(key, "started"))["pid"], signal.SIGKILL)
+    version.refresh_from_db()
+    eventually(lambda: local_runner().observe(version.job).progress, every=0.005)
+    note = JobNotes(Path(settings.SLIPWAY_JOBS_DIR) / version.job).read(STARTED)
+    psutil.Process(note["pid"]).children()[0].kill()
     version = settle(kernel, version)
     assert (version.state, version.launches) == ("ready", 2)
     assert library.stored() == {file.sha256 for file in files.manifest_of(version).files}
@@ -186,15 +191,12 @@ def test_a_real_process_whose_import_is_cancelled_stops_and_leaves_nothing(libra
     directory = library.directory()
     (directory / "model.safetensors").write_bytes(b.weights(48 * 1024 * 1024))
     version = services.import_version(actor=actor, model=model, source=str(directory))
-    kernel = Kernel()
-    kernel.register(VersionReconciler())
+    kernel = reconciling()
     kernel.sweep()
-    deadline = time.monotonic() + 60
-    while not library.store.is_busy(str(version.pk)):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    eventually(lambda: library.store.is_busy(str(version.pk)), every=0.005)
     services.cancel_import(actor=actor, version=version)
     version = settle(kernel, version)
     assert version.state == "failed"
     assert library.stored() == set()
     assert not library.store.is_busy(str(version.pk))
+    assert local_runner().names(owner(version)) == []

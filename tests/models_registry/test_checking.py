@@ -24,7 +24,7 @@ from models_registry.services.storage import begin_check
 from models_registry.store import local
 from tests import cast
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die, run_until_rest, worker
-from tests.models_registry.conftest import Library, do_here
+from tests.models_registry.conftest import Library
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
@@ -33,7 +33,8 @@ DAY = 86_400
 
 
 def kernel_of(library: Library, checkpoints: Checkpoints | None = None):
-    return worker([CheckReconciler(do_here), FindingReconciler(do_here)], library.clock, checkpoints)
+    runner = library.runner
+    return worker([CheckReconciler(runner), FindingReconciler(runner)], library.clock, checkpoints)
 
 
 def settled(library: Library) -> None:

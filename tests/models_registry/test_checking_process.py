@@ -1,16 +1,11 @@
 """The process that checks the store, killed: the next one goes on where it was, and finds the same."""
 
-import json
 import os
-import signal
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 
-from models_registry.processes import apart
-from models_registry.processes.job import PROGRESS, RESULT, STARTED, Job, WholeStore
+from models_registry.processes.job import Job, WholeStore
 from models_registry.store import LocalStore
 from tests.patience import eventually
 
@@ -31,33 +26,14 @@ def store(tmp_path: Path) -> LocalStore:
     return store
 
 
-def note(store: LocalStore, name: str) -> dict[str, Any]:
-    found = store.read_note(KEY, name)
-    return json.loads(found) if found else {}
-
-
-def test_a_killed_check_goes_on_and_finds_what_a_whole_one_finds(store, tmp_path) -> None:
-    guardian = psutil.Process()
-    job = Job(
-        store=str(store.root),
-        key=KEY,
-        attempt=1,
-        source=WholeStore(bytes_per_second=2 * 1024 * 1024),
-        guardian_pid=guardian.pid,
-        guardian_started=guardian.create_time(),
-    )
-    log = tmp_path / "last-words.log"
+def test_a_killed_check_goes_on_and_finds_what_a_whole_one_finds(store, jobs) -> None:
+    job = Job(str(store.root), KEY, WholeStore(bytes_per_second=2 * 1024 * 1024))
     places = [0]
     for _ in range(2):
-        apart.launch(job, log=log)
-        eventually(lambda: note(store, PROGRESS).get("place", 0) > places[-1] and store.is_busy(KEY))
-        places.append(note(store, PROGRESS)["place"])
-        os.kill(note(store, STARTED)["pid"], signal.SIGKILL)
-        eventually(lambda: not store.is_busy(KEY))
-        assert note(store, RESULT) == {}
-    apart.launch(job, log=log)
-    eventually(lambda: note(store, RESULT), seconds=60)
-    found = note(store, RESULT)
+        jobs.start(job)
+        eventually(lambda: (jobs.seen().progress or {}).get("place", 0) > places[-1])
+        places.append(jobs.kill().progress["place"])
+        assert not store.is_busy(KEY)
+    found = jobs.ends_well(job)
     assert (found["blobs_done"], found["bytes_done"]) == (BLOBS, BLOBS * SIZE)
     assert [damage["sha256"][:2] for damage in found["damages"]] == [f"{n * 4:02x}" for n in range(BLOBS)]
-    assert log.read_text() == ""

@@ -13,7 +13,7 @@ from models_registry.services.storage import begin_check
 from models_registry.states import HubKind
 from tests.crash.harness import run_until_rest, worker
 from tests.models_registry import builders as b
-from tests.models_registry.conftest import REPO, do_here
+from tests.models_registry.conftest import REPO
 
 pytestmark = pytest.mark.django_db
 
@@ -48,7 +48,8 @@ def lose(hubs, version: Version, path: str) -> str:
 
 
 def settle(hubs) -> None:
-    kernel = worker([CheckReconciler(do_here), FindingReconciler(do_here)], hubs.library.clock)
+    runner = hubs.library.runner
+    kernel = worker([CheckReconciler(runner), FindingReconciler(runner)], hubs.library.clock)
     run_until_rest(kernel, hubs.library.clock, tick=timedelta(seconds=4))
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from accounts.actors import of_user
 from common.errors import Invalid, NotAllowed
+from common.jobs.runners.fake import FakeRunner
+from common.jobs.spec import JobObservation, JobState
 from common.models import AuditRecord, Intent
 from models_registry import files, services
 from models_registry.errors import (
@@ -18,8 +20,7 @@ from models_registry.errors import (
 )
 from models_registry.hub.base import HubError
 from models_registry.models import HubSource, HubSync, StorageQuota, Version
-from models_registry.reconcilers import intake
-from models_registry.reconcilers.versions import Copy, Seen
+from models_registry.reconcilers.versions import PauseImport
 from models_registry.states import Cause
 from models_registry.store import local_intake
 from tests import cast
@@ -187,9 +188,8 @@ def test_a_hub_that_dies_interrupts_and_the_schedule_goes_on_with_what_came(hubs
 
 def test_a_process_that_has_not_stopped_yet_gives_a_paused_import_no_speed(model) -> None:
     row = Version(model=model, is_paused=True, source={"kind": "hub"}, reason="")
-    process = intake.Seen(False, False, True, None, {"bytes_done": 7, "bytes_per_second": 500})
-    copy = Copy(row, lambda job: None)
-    saved = copy.settle(row, Seen(process, None, 0), datetime(2026, 11, 21, tzinfo=UTC)).save
+    seen = JobObservation(JobState.RUNNING, progress={"bytes_done": 7, "bytes_per_second": 500})
+    saved = PauseImport(FakeRunner()).settle(row, seen, datetime(2026, 11, 21, tzinfo=UTC)).save
     assert (saved["bytes_done"], saved["bytes_per_second"]) == (7, 0)
 
 

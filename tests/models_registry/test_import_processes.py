@@ -1,20 +1,19 @@
 """The process that imports: what it tells while it runs, and what follows when it dies."""
 
-import json
 from datetime import timedelta
 
 import pytest
 
 from common import disk
+from common.jobs.spec import Ending
 from models_registry import services
 from models_registry.errors import (
     WrongState,
 )
 from models_registry.models import Version, VersionMove
 from models_registry.processes.job import Job
-from models_registry.reconcilers.intake import last_words_path
 from models_registry.store import LocalStore
-from tests.models_registry.conftest import do_here
+from tests.models_registry.conftest import do_here, job_of
 
 pytestmark = pytest.mark.django_db
 
@@ -28,21 +27,14 @@ def history(version: Version) -> list[str]:
 
 
 def test_progress_stands_in_the_row_while_the_import_runs(library, actor, model) -> None:
-    jobs: list[Job] = []
-
-    def begin(job: Job) -> None:
-        jobs.append(job)
-
-    library.start = begin
+    runner = library.jobs_do(None)
     version = begun(library, actor, model)
-    kernel = library.worker()
-    kernel.sweep()
-    with library.store.intake(str(version.pk)) as intake:
-        progress = {"attempt": 1, "bytes_done": 70, "bytes_total": 100, "files_done": 1, "files_total": 2}
-        intake.write_note("started", b'{"attempt": 1}')
-        intake.write_note("progress", json.dumps({**progress, "bytes_per_second": 10}).encode())
-        library.clock.pass_(timedelta(seconds=1))
-        kernel.sweep()
+    library.worker().sweep()
+    runner.report(
+        runner.live[0], bytes_done=70, bytes_total=100, files_done=1, files_total=2, bytes_per_second=10
+    )
+    library.clock.pass_(timedelta(seconds=1))
+    library.worker().sweep()
     version.refresh_from_db()
     assert (version.bytes_done, version.bytes_total, version.files_done, version.files_total) == (
         70,
@@ -51,19 +43,17 @@ def test_progress_stands_in_the_row_while_the_import_runs(library, actor, model)
         2,
     )
     assert version.seconds_left == 3
-    assert len(jobs) == 1
-    assert jobs[0].source.path == "model"
+    assert [job_of(spec).source.path for spec in runner.started] == ["model"]
 
 
 def test_a_process_that_dies_is_started_again(library, actor, model) -> None:
     starts: list[int] = []
 
-    def dies_at_first(job: Job) -> None:
+    def dies_at_first(job: Job) -> object:
         starts.append(1)
-        if len(starts) == 3:
-            do_here(job)
+        return do_here(job) if len(starts) == 3 else None
 
-    library.start = dies_at_first
+    library.jobs_do(dies_at_first)
     version = begun(library, actor, model)
     library.settle()
     version.refresh_from_db()
@@ -73,18 +63,19 @@ def test_a_process_that_dies_is_started_again(library, actor, model) -> None:
 
 
 def test_a_process_that_always_dies_fails_the_import_with_its_last_words(library, actor, model) -> None:
-    def dies(job: Job) -> None:
-        path = last_words_path(job.key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("Traceback\nSegmentation fault\n")
-
-    library.start = dies
+    runner = library.jobs_do(None)
     version = begun(library, actor, model)
+    for _ in range(10):
+        library.worker().sweep()
+        runner.die(runner.live[0], log_tail="Traceback\nSegmentation fault\n")
+        library.clock.pass_(timedelta(seconds=6))
+        library.worker().sweep()
+        library.clock.pass_(timedelta(seconds=6))
     library.settle()
     version.refresh_from_db()
     assert version.state == "failed"
     assert version.reason == "The importing process died 10 times. Its last words: Segmentation fault"
-    assert not last_words_path(str(version.pk)).exists()
+    assert runner.jobs == {}
 
 
 def test_on_a_full_disk_an_import_waits_says_so_and_goes_on_by_itself(
@@ -93,16 +84,16 @@ def test_on_a_full_disk_an_import_waits_says_so_and_goes_on_by_itself(
     starts: list[Job] = []
     is_full = False
 
-    def dies_of_the_disk(job: Job) -> None:
+    def dies_of_the_disk(job: Job) -> object:
         nonlocal is_full
         starts.append(job)
-        if len(starts) == 1:
-            is_full = True
-        else:
-            do_here(job)
+        if len(starts) > 1:
+            return do_here(job)
+        is_full = True
+        return None
 
     monkeypatch.setattr(disk, "is_full", lambda: is_full)
-    library.start = dies_of_the_disk
+    library.jobs_do(dies_of_the_disk)
     version = begun(library, actor, model)
     kernel = library.worker()
     for _ in range(30):
@@ -118,59 +109,61 @@ def test_on_a_full_disk_an_import_waits_says_so_and_goes_on_by_itself(
     assert (version.state, version.reason, len(starts)) == ("ready", "", 2)
 
 
-def test_no_second_process_is_started_while_one_holds_the_intake(library, actor, model) -> None:
-    starts: list[Job] = []
-    library.start = starts.append
+def test_no_process_is_started_while_one_of_another_machine_holds_the_intake(library, actor, model) -> None:
     version = begun(library, actor, model)
-    kernel = library.worker()
-    kernel.sweep()
     with library.store.intake(str(version.pk)) as intake:
-        intake.write_note("started", b'{"attempt": 1}')
-        for _ in range(30):
-            library.clock.pass_(timedelta(seconds=1))
-            kernel.sweep()
-    assert len(starts) == 1
+        for _ in range(5):
+            library.worker().sweep()
+            library.clock.pass_(timedelta(seconds=6))
+        assert library.runner.started == []
+        assert intake.is_unwanted()
+    library.settle()
+    version.refresh_from_db()
+    assert version.state == "ready"
 
 
 def test_cancelling_stops_the_process_and_removes_what_it_copied(library, actor, model) -> None:
-    library.start = lambda job: None
+    runner = library.jobs_do(None)
+    runner.stops_at_once = False
     version = begun(library, actor, model)
     kernel = library.worker()
     kernel.sweep()
     with library.store.intake(str(version.pk)) as intake:
-        intake.write_note("started", b'{"attempt": 1}')
         version = services.cancel_import(actor=actor, version=version, reason="Wrong directory.")
         assert (version.state, version.reason) == ("failed", "Cancelled by ada. Wrong directory.")
+        library.clock.pass_(timedelta(seconds=1))
+        kernel.sweep()
+        assert runner.stopped == runner.live
+        runner.die(runner.live[0], Ending.STOPPED)
         library.clock.pass_(timedelta(seconds=1))
         kernel.sweep()
         assert intake.is_unwanted()
         assert library.store.intakes() == [str(version.pk)]
     library.settle()
     assert library.store.intakes() == []
+    assert runner.jobs == {}
     assert history(version) == ["importing", "failed"]
     with pytest.raises(WrongState, match="no import to cancel"):
         services.cancel_import(actor=actor, version=version)
 
 
 def test_a_process_of_an_attempt_that_is_over_is_told_to_stop(library, actor, model) -> None:
-    starts: list[Job] = []
-    library.start = starts.append
+    runner = library.jobs_do(None)
+    runner.stops_at_once = False
     version = begun(library, actor, model)
     kernel = library.worker()
     kernel.sweep()
-    with library.store.intake(str(version.pk)) as intake:
-        intake.write_note("started", b'{"attempt": 1}')
-        intake.write_note("result", b'{"attempt": 1, "outcome": "accepted"}')
-        version = services.cancel_import(actor=actor, version=version)
-        version = services.retry_import(actor=actor, version=version)
-        library.clock.pass_(timedelta(seconds=10))
-        kernel.sweep()
-        assert intake.is_unwanted()
-        assert len(starts) == 1
-    library.start = do_here
+    version = services.cancel_import(actor=actor, version=version)
+    version = services.retry_import(actor=actor, version=version)
+    library.clock.pass_(timedelta(seconds=10))
+    kernel.sweep()
+    first = runner.started[0].name
+    assert (runner.stopped, runner.live) == ([first], [first])
+    library.jobs_do(do_here)
+    runner.finish(first, {"outcome": "accepted"})
     library.settle()
     version.refresh_from_db()
-    assert version.state == "ready"
+    assert (version.state, len(runner.started)) == ("ready", 2)
 
 
 def test_an_import_whose_copies_are_lost_before_they_are_published_fails_and_a_retry_copies_anew(

@@ -7,17 +7,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
+from common.jobs.notes import DIRECTORY, RESULT, JobNotes
 from models_registry.file_manifest import Manifest
 from models_registry.importing.directory import DirectorySource
+from models_registry.importing.results import ImportResult
 from models_registry.processes.directory_import import import_job
-from models_registry.processes.job import RESULT, Job
-from models_registry.processes.job_runner import run
+from models_registry.processes.job import Job
 from tests.contracts.store_rigs import BucketRig, everything, published
 from tests.models_registry import builders as b
-from tests.models_registry.doomed_publisher import accepted
 from tests.models_registry.test_bucket_crashes import nothing_is_half_visible, survivor
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -38,9 +37,20 @@ def root(tmp_path: Path) -> Path:
 
 
 def job(rig: BucketRig, root: Path) -> Job:
-    own = psutil.Process()
-    source = DirectorySource(str(root), "model")
-    return Job(rig.store.address, "7", 1, source, guardian_pid=own.pid, guardian_started=own.create_time())
+    return Job(rig.store.address, "7", DirectorySource(str(root), "model"))
+
+
+@pytest.fixture
+def notes(tmp_path: Path, monkeypatch) -> JobNotes:
+    """Where the processes of this test leave theirs."""
+    directory = tmp_path / "job"
+    directory.mkdir()
+    monkeypatch.setenv(DIRECTORY, str(directory))
+    return JobNotes(directory)
+
+
+def accepted(notes: JobNotes) -> Manifest:
+    return ImportResult.from_json(notes.read(RESULT) or {}).manifest
 
 
 def lives(rig: BucketRig, *command: str, moments: int) -> bool:
@@ -73,7 +83,7 @@ def deaths(rig: BucketRig, *command: str, every: int) -> Iterator[int]:
 
 @pytest.mark.parametrize("every", [1, 79])
 def test_an_import_killed_at_any_request_shows_nothing_and_the_next_goes_on(
-    rig, tmp_path, root, every: int
+    rig, tmp_path, root, notes, every: int
 ) -> None:
     kept = published(rig.store, tmp_path, {"kept.txt": KEPT}, key="6")
     visible = list(rig.store.walk())
@@ -86,7 +96,7 @@ def test_an_import_killed_at_any_request_shows_nothing_and_the_next_goes_on(
             pass
     # Each goes on where the one before died, so fewer die than one of them asks requests.
     assert died > 30 / every
-    found = accepted(rig.store, "7")
+    found = accepted(notes)
     assert found.size_bytes == sum(path.stat().st_size for path in (root / "model").iterdir())
     rig.store.publish("7", found)
     rig.store.discard("7", is_referenced=everything)
@@ -98,32 +108,34 @@ def test_an_import_killed_at_any_request_shows_nothing_and_the_next_goes_on(
 
 @pytest.mark.parametrize("every", [1, 97])
 def test_publishing_and_reclaiming_killed_at_any_request_lose_no_blob_and_leak_none(
-    rig, tmp_path, root, every: int
+    rig, tmp_path, root, notes, every: int
 ) -> None:
     kept = published(rig.store, tmp_path, {"kept.txt": KEPT}, key="6")
     needed = {file.sha256 for file in kept.files}
-    command = ("tests.models_registry.doomed_publisher", rig.store.address, "7", json.dumps(sorted(needed)))
-    found = imported(rig, root)
+    found = imported(rig, root, notes)
+    publisher, result = "tests.models_registry.doomed_publisher", str(notes.directory / "result.json")
+    command = (publisher, rig.store.address, "7", json.dumps(sorted(needed)), result)
     died = 0
     for moments in deaths(rig, *command, every=every):
         died += 1
         after = survivor(rig)
         nothing_is_half_visible(after)
         after.check(kept)
-        if moments // every % 2 and after.read_note("7", RESULT):
+        if moments // every % 2 and "7" in after.intakes():
             after.publish("7", found)
             after.check(found)
         after.discard("7", is_referenced=needed.intersection)
         after.reclaim([file.sha256 for file in found.files], is_referenced=needed.intersection)
         after.check(kept)
         assert rig.stored() == needed
-        assert imported(rig, root) == found
+        assert imported(rig, root, notes) == found
     assert died > 100 / every
     assert rig.stored() == needed
 
 
-def imported(rig: BucketRig, root: Path) -> Manifest:
+def imported(rig: BucketRig, root: Path, notes: JobNotes) -> Manifest:
     """What the intake holds when an import has come to its end."""
     with rig.store.intake("7") as intake:
-        run(job(rig, root), intake, import_job)
-    return accepted(rig.store, "7")
+        done = import_job(job(rig, root), intake, lambda progress: None)
+    notes.write(RESULT, done.as_json())
+    return accepted(notes)

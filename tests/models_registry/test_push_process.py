@@ -1,18 +1,14 @@
 """The sending process itself: killed and continued, with a secret that nobody else sees."""
 
 import json
-import os
-import signal
 from pathlib import Path
 
-import psutil
 import pytest
 
 from models_registry.hub.target import RepositoryTarget
 from models_registry.importing.directory import DirectorySource, import_directory
-from models_registry.processes import apart
 from models_registry.processes.export import FILES
-from models_registry.processes.job import RESULT, STARTED, Job
+from models_registry.processes.job import Job
 from models_registry.store import LocalStore
 from tests.models_registry import builders as b
 from tests.models_registry.hub_server import hub_server
@@ -26,7 +22,7 @@ SIZE, PART_BYTES = 24 * MIB, MIB
 
 
 @pytest.mark.timeout(120)
-def test_killed_again_and_again_it_sends_what_is_left_and_commits_once(tmp_path: Path) -> None:
+def test_killed_again_and_again_it_sends_what_is_left_and_commits_once(tmp_path: Path, jobs) -> None:
     store = LocalStore(tmp_path / "store")
     large = {"model.safetensors": b.weights(SIZE // 4)}
     b.write(tmp_path / "roots/model", b.model_files() | large)
@@ -36,7 +32,6 @@ def test_killed_again_and_again_it_sends_what_is_left_and_commits_once(tmp_path:
     with store.intake(KEY) as intake:
         listed = [(file.path, file.size, file.sha256) for file in made.manifest.files]
         intake.write_note(FILES, json.dumps(listed).encode())
-    guardian = psutil.Process()
     with hub_server() as hub:
         hub.repository(REPO).commit({".gitattributes": b""})
         hub.tokens[REPO] = {TOKEN}
@@ -51,23 +46,18 @@ def test_killed_again_and_again_it_sends_what_is_left_and_commits_once(tmp_path:
             trusted_hosts=(hub.url.removeprefix("http://"),),
             patience_seconds=5,
         )
-        job = Job(str(store.root), KEY, 1, target, guardian.pid, guardian.create_time(), secret=TOKEN)
+        job = Job(str(store.root), KEY, target, secret=TOKEN)
         for parts in (4, 9, 15):
-            apart.launch(job, log=tmp_path / "log")
+            jobs.start(job)
             eventually(lambda least=parts: hub.writing.put_bytes >= least * PART_BYTES)
-            pid = json.loads(store.read_note(KEY, STARTED) or b"{}")["pid"]
-            assert TOKEN not in " ".join(
-                [*psutil.Process(pid).cmdline(), *psutil.Process(pid).environ().values()]
-            )
-            os.kill(pid, signal.SIGKILL)
-            eventually(lambda: not store.is_busy(KEY))
+            program = jobs.program()
+            assert TOKEN not in " ".join([*program.cmdline(), *program.environ().values()])
+            jobs.kill()
+            assert not store.is_busy(KEY)
         assert hub.writing.calls["commit"] == 0
-        apart.launch(job, log=tmp_path / "log")
-        eventually(lambda: store.read_note(KEY, RESULT), seconds=60)
-        result = json.loads(store.read_note(KEY, RESULT) or b"{}")
+        result = jobs.ends_well(job)
         assert result["outcome"] == "sent", result["reason"]
         assert hub.repository(REPO).branches["main"] == result["commit"]
         assert hub.writing.put_bytes <= SIZE + PART_BYTES * 4, (
             "more than was in flight at three kills came twice"
         )
-    assert (tmp_path / "log").read_text() == ""

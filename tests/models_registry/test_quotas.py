@@ -8,7 +8,7 @@ from models_registry.models import StorageQuota, Upload, Version, VersionFile
 from tests import cast
 from tests.clusters.world import version_of
 from tests.models_registry import builders as b
-from tests.models_registry.conftest import do_here
+from tests.models_registry.conftest import do_here, job_of
 from tests.models_registry.test_uploads import Uploader, announced
 
 pytestmark = pytest.mark.django_db
@@ -100,15 +100,14 @@ def test_all_teams_are_told_at_once_and_each_content_of_a_team_counts_once(
 
 def test_of_two_imports_that_find_room_for_one_the_later_one_is_refused(library, actor, model) -> None:
     limit(SIZE + 3_000)
-    jobs: list = []
-    library.start = jobs.append
+    runner = library.jobs_do(None)
     for name in ("one", "two"):
         b.write(library.root / name, FILES | {"notes.txt": name.encode() * 1_000})
         services.import_version(actor=actor, model=model, source=str(library.root / name))
     library.worker().sweep()
-    assert len(jobs) == 2
-    for job in jobs:
-        do_here(job)
+    assert len(runner.live) == 2
+    for spec in runner.started:
+        runner.finish(spec.name, do_here(job_of(spec)))
     library.settle()
     states = sorted(Version.objects.values_list("state", flat=True))
     assert states == ["failed", "ready"]

@@ -1,18 +1,13 @@
 """The process that makes a version of an upload: killed in the midst, and followed by another one."""
 
-import json
-import subprocess
-import sys
 from io import BytesIO
 
-import psutil
 import pytest
 
 from models_registry.file_manifest import ManifestFile
 from models_registry.importing.allowance import Allowance
-from models_registry.importing.results import ImportResult
 from models_registry.importing.upload import UploadSource
-from models_registry.processes.job import RESULT, STARTED, Job
+from models_registry.processes.job import Job
 from models_registry.store import LocalStore
 from models_registry.store.spool import Spool
 from tests.models_registry import builders as b
@@ -23,16 +18,8 @@ PART = 64 * 1024 * 1024
 
 
 def job(store: LocalStore, spool: Spool) -> Job:
-    guardian = psutil.Process()
-    return Job(
-        store=str(store.root),
-        key="7",
-        attempt=1,
-        source=UploadSource(str(spool.directory), PART),
-        guardian_pid=guardian.pid,
-        guardian_started=guardian.create_time(),
-        allowance=Allowance("vision", 10, 3),
-    )
+    source = UploadSource(str(spool.directory), PART)
+    return Job(str(store.root), "7", source, allowance=Allowance("vision", 10, 3))
 
 
 @pytest.fixture
@@ -50,22 +37,17 @@ def spool(store: LocalStore) -> Spool:
 def test_a_job_reaches_its_process_as_it_was_meant(store: LocalStore, spool: Spool) -> None:
     one = job(store, spool)
     assert Job.from_json(one.as_json()) == one
-    assert one.module == "models_registry.processes.upload_import"
+    spec = one.spec("key", "owner")
+    assert spec.argv[2] == "models_registry.processes.upload_import"
+    assert (spec.limits.network, spec.environment) == (False, ())
 
 
 @pytest.mark.stack
-def test_what_a_killed_process_has_begun_the_next_one_ends(store: LocalStore, spool: Spool) -> None:
-    command = [sys.executable, "-m", "models_registry.processes.upload_import", job(store, spool).as_json()]
-    first = subprocess.Popen(command)
-    eventually(lambda: store.read_note("7", STARTED) is not None, every=0.001)
-    first.kill()
-    first.wait()
-    assert store.read_note("7", RESULT) is None
-    subprocess.run(command, check=True, timeout=120)
-    told = json.loads(store.read_note("7", RESULT) or b"{}")
-    told.pop("attempt")
-    result = ImportResult.from_json(told)
-    assert result.outcome == "accepted", result.reason
+def test_what_a_killed_process_has_begun_the_next_one_ends(store: LocalStore, spool: Spool, jobs) -> None:
+    jobs.start(job(store, spool))
+    eventually(lambda: "7" in store.intakes(), every=0.001)
+    assert jobs.kill().result is None
+    result = jobs.imports(job(store, spool))
     store.publish("7", result.manifest)
     store.check(result.manifest)
     assert store.blob_path(result.files[0].sha256).stat().st_nlink == 3

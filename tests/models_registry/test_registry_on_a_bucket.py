@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
+from common.jobs.runners.base import JobRunner
+from common.jobs.runners.subprocess import environment_of, local_runner
 from models_registry import blob_store, files, services
 from models_registry.errors import NotFetched, OnItsWay, StoreUnavailable
 from models_registry.file_manifest import Manifest
 from models_registry.models import Finding, Version
 from models_registry.processes import node_prefetch
-from models_registry.processes.apart import environment
-from models_registry.reconcilers.intake import launch
+from models_registry.processes.job import Job, WholeStore
 from models_registry.store import Store, opened_at
 from tests import cast
 from tests.contracts.store_rigs import BucketRig
@@ -90,7 +91,7 @@ def test_a_version_is_imported_fetched_checked_repaired_and_reclaimed(rig, libra
 def test_a_node_without_room_gives_up_what_nobody_serves(
     rig, library, actor, model, version, settings, monkeypatch
 ) -> None:
-    def bring_here(store: Store, manifest: Manifest, *, log_dir: Path) -> str:
+    def bring_here(runner: JobRunner, store: Store, manifest: Manifest) -> str:
         store.materialise(manifest)
         return ""
 
@@ -139,7 +140,7 @@ def test_the_importing_process_finds_its_way_to_the_bucket_and_learns_no_other_s
     rig, library, actor, model, monkeypatch
 ) -> None:
     monkeypatch.setenv("SLIPWAY_SECRET_KEY", "x" * 40)
-    library.start = launch
+    library.runner = local_runner()
     version = services.import_version(actor=actor, model=model, source=str(library.directory()))
 
     def is_over() -> bool:
@@ -149,7 +150,10 @@ def test_the_importing_process_finds_its_way_to_the_bucket_and_learns_no_other_s
 
     eventually(is_over, every=0.2)
     assert Version.objects.get(pk=version.pk).state == "ready"
-    in_bucket, in_directory = environment(blob_store.store().address), environment("/var/models")
+    in_bucket, in_directory = (
+        environment_of(Job(store, "1", WholeStore(1)).spec("key", "owner"))
+        for store in (blob_store.store().address, "/var/models")
+    )
     assert in_bucket["AWS_SECRET_ACCESS_KEY"] == "test-secret"
     assert not [name for name in in_directory if name.startswith(("AWS_", "SLIPWAY_"))]
     assert "SLIPWAY_SECRET_KEY" not in in_bucket

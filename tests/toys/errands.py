@@ -7,10 +7,9 @@ from typing import Any
 from django.db.models import F
 
 from common.jobs.rows import NEVER_LAUNCHED
-from common.jobs.runners.base import JobRunner
 from common.jobs.spec import JobObservation, JobSpec
-from common.jobs.steps import AwaitJob, CollectJob, StartJob, owner
-from common.reconcile import Kernel, Outcome, Reconciler, Step, proceed
+from common.jobs.steps import AwaitJob, CollectJob, JobReconciler, StartJob, owner
+from common.reconcile import Kernel, Outcome, Step, proceed
 from tests.toys.models import Errand
 
 
@@ -30,11 +29,8 @@ class AwaitErrand(AwaitJob[Errand]):
         return proceed(save={"state": "failed", "answer": self.why_given_up(row, seen, "The errand")})
 
 
-class ErrandReconciler(Reconciler[Errand]):
+class ErrandReconciler(JobReconciler[Errand]):
     model = Errand
-
-    def __init__(self, runner: JobRunner) -> None:
-        self.runner = runner
 
     def next_step(self, row: Errand, now: datetime) -> Step[Errand] | None:
         if row.state == "running":

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,9 @@ _WHY = {
     Ending.NO_ROOM: "The disk is full.",
 }
 
+_started: list[subprocess.Popen[bytes]] = []
+"""By this process: it has to ask for their end, or they stay as zombies."""
+
 
 class SubprocessRunner:
     """See `JobRunner`. `root`: the directory of their directories, on a disk of this machine."""
@@ -50,7 +54,6 @@ class SubprocessRunner:
         self._root = root
         self._code = code
         self._is_full = is_full or (lambda: disk.is_full())
-        self._started: list[subprocess.Popen[bytes]] = []
 
     @property
     def host(self) -> str:
@@ -76,7 +79,7 @@ class SubprocessRunner:
 
     def _spawn(self, spec: JobSpec, notes: JobNotes, lock: int) -> None:
         """It holds the lock from its first moment on."""
-        self._started[:] = [process for process in self._started if process.poll() is None]
+        _started[:] = [process for process in _started if process.poll() is None]
         stack = parent_watchdog.present()
         argv = (notes.directory, lock, stack.pid, stack.started)
         # Never on a disk, whole from the beginning, and nobody has to wait until it is read.
@@ -86,15 +89,11 @@ class SubprocessRunner:
                 with os.fdopen(given, "wb", closefd=False) as stdin:
                     stdin.write(spec.stdin)
                 os.lseek(given, 0, os.SEEK_SET)
-                self._started.append(
+                _started.append(
                     subprocess.Popen(
                         [sys.executable, "-m", "common.jobs.supervise", *map(str, argv)],
                         cwd=self._code,
-                        env={
-                            name: os.environ[name]
-                            for name in (*BASIC_ENVIRONMENT, *spec.environment)
-                            if name in os.environ
-                        },
+                        env=environment_of(spec),
                         stdin=given,
                         stdout=log,
                         stderr=log,
@@ -177,6 +176,16 @@ class SubprocessRunner:
                         shutil.rmtree(path, ignore_errors=True)
                     elif path.stat().st_mtime < before:
                         self.remove(path.name)
+
+
+def environment_of(spec: JobSpec) -> dict[str, str]:
+    """What it is given of our own environment."""
+    allowed = (*BASIC_ENVIRONMENT, *spec.environment)
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if any(fnmatchcase(name, pattern) for pattern in allowed)
+    }
 
 
 def local_runner() -> SubprocessRunner:
