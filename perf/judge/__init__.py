@@ -6,3 +6,11 @@ that both sides share; then how many candidate requests certify an equal candida
 caught that starts after hours of good behaviour, and what a look costs. The e-processes are vectorised here
 and compared with `releases.judge` first.
 """
+
+import os
+
+import django
+
+# The texts of plans and rules, and the kinds of steps, are there when Django has loaded.
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.test")
+django.setup()

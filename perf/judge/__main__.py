@@ -1,8 +1,6 @@
 import argparse
-import os
 import sys
 
-import django
 import numpy as np
 
 from perf import judge
@@ -19,8 +17,6 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=20)
     options = parser.parse_args()
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.test")
-    django.setup()
     rng = np.random.default_rng(options.seed)
     apart = disagreement(rng)
     if apart > 1e-9:
