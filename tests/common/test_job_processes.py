@@ -95,21 +95,17 @@ sys.stdin.read()
 
 
 def test_a_job_outlives_its_starter_is_found_again_and_ends_with_its_stack(rig, root) -> None:
-    def begin(**options: bool) -> "subprocess.Popen[bytes]":
-        argv = [sys.executable, "-c", START, root]
-        return subprocess.Popen(argv, cwd=PROJECT, stdin=subprocess.PIPE, **options)
+    def begin(*argv: object, group: int) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-c", *argv]
+        return subprocess.Popen(command, cwd=PROJECT, stdin=subprocess.PIPE, process_group=group)
 
     spec = rig.spec("works")
-    with begin() as starter:
-        at_work(rig, spec)
-        starter.kill()
-    time.sleep(0.6)
-    assert rig.runner.observe(spec.name).state is JobState.RUNNING
-    rig.runner.stop(spec.name)
-    ended(rig, spec)
-    rig.runner.remove(spec.name)
-    with begin(start_new_session=True) as stack:
-        at_work(rig, spec)
+    with begin("input()", group=0) as stack:
+        with begin(START, root, group=stack.pid) as starter:
+            at_work(rig, spec)
+            starter.kill()
+        time.sleep(0.6)
+        assert rig.runner.observe(spec.name).state is JobState.RUNNING
         stack.kill()
     seen = ended(rig, spec)
     assert (seen.ending, seen.why) == (Ending.STACK_ENDED, "The stack that it worked for has ended.")

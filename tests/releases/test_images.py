@@ -4,12 +4,13 @@ import pytest
 from django.test import Client
 
 from accounts.models import User
-from clusters.models import Cluster, Deployment, Gpu, Node
+from clusters.models import Cluster, Deployment
 from releases import services
 from releases.errors import InvalidService, NotReleasable
 from releases.models import Release
 from releases.states import ReleaseState
 from tests.cast import SYSTEM, team
+from tests.clusters.world import gpu_of, node_of
 from tests.images.builders import image
 from tests.releases.world import Scene
 
@@ -21,8 +22,7 @@ S = ReleaseState
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
     scene = Scene(monkeypatch)
-    node = Node.objects.create(cluster=scene.cluster, name="box", seen_at=scene.clock())
-    Gpu.objects.create(node=node, index=0, name="NVIDIA A100-SXM4-80GB", driver="535.104.05")
+    gpu_of(node_of(scene.cluster, seen_at=scene.clock()), name="NVIDIA A100-SXM4-80GB", driver="535.104.05")
     return scene
 
 

@@ -136,7 +136,8 @@ def test_releases_are_listed_by_service_and_state(terminal: Terminal, scene: Sce
     first = Release.objects.exclude(pk=release.pk).get().pk
     assert listed() == [release.pk, first]
     assert listed("--service", scene.name, "--state", "promoted") == [first]
-    assert listed("--service", "another") == []
+    unknown = terminal("release", "list", "--service", "another")
+    assert (unknown.status, "no such service" in unknown.err) == (2, True)
     assert listed("--limit", "1") == [release.pk]
     assert terminal("release", "list", "--state", "asleep").status == 2
 
