@@ -138,12 +138,13 @@ WEBHOOK_EVENTS = (
             ("version.failed", _("The import of a version failed."), events.VersionFailed),
             ("version.refused", _("A version was refused because of its content."), events.VersionRefused),
             ("version.deleted", _("A version was deleted."), events.VersionDeleted),
-            (
-                "version.exported",
-                _("A version was exported to a hub or another Slipway."),
-                events.VersionExported,
-            ),
         )
+    ),
+    WebhookEvent(
+        "version.exported",
+        _("A version was exported to a hub or another Slipway."),
+        version_payload,
+        events.VersionExported,
     ),
     WebhookEvent(
         "alias.moved",
@@ -201,6 +202,8 @@ MANIFEST = Manifest(
         partial(register_source_kind, Repositories()),
         partial(register_panel, sync_panel),
         partial(register_panel, export_panel),
-        *(partial(register_references, references) for references in (VERSIONS, UPLOADS, EXPORTS)),
+        partial(register_references, VERSIONS),
+        partial(register_references, UPLOADS),
+        partial(register_references, EXPORTS),
     ),
 )
