@@ -26,10 +26,12 @@ from models_registry.reconcilers.exports import ExportReconciler
 from models_registry.reconcilers.findings import FindingReconciler
 from models_registry.reconcilers.hubs import HubSourceReconciler, HubSyncReconciler
 from models_registry.reconcilers.keeper import StoreKeeperReconciler
+from models_registry.reconcilers.repair import repair
 from models_registry.reconcilers.retention import RetentionReconciler
 from models_registry.reconcilers.uploads import UploadReconciler
 from models_registry.reconcilers.versions import VersionReconciler
 from models_registry.references import register_references
+from models_registry.repairs import register_repair
 from models_registry.search import find_models
 from models_registry.sources import register_source_kind
 from models_registry.states import FindingState
@@ -202,6 +204,7 @@ MANIFEST = Manifest(
         partial(register_source_kind, Repositories()),
         partial(register_panel, sync_panel),
         partial(register_panel, export_panel),
+        partial(register_repair, repair),
         partial(register_references, VERSIONS),
         partial(register_references, UPLOADS),
         partial(register_references, EXPORTS),

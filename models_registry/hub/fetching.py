@@ -31,6 +31,7 @@ from models_registry.hub.source import RepositorySource
 from models_registry.importing.allowance import Allowance
 from models_registry.importing.judging import Copied, judged, judged_together
 from models_registry.importing.results import (
+    KEPT,
     MAX_REFUSALS,
     WHAT_TO_DO_ON_HUB,
     ImportResult,
@@ -46,7 +47,6 @@ from models_registry.patterns import why_left_out
 from models_registry.store.base import Intake, Part
 
 CONNECTIONS = 4
-KEPT = "What has been fetched is kept."
 WINDOW_BYTES = 256 * 1024
 _TOLD_BY_HEADER = {".safetensors", ".gguf"}
 """Formats whose header alone tells whether they may enter: looked at before the whole is fetched."""

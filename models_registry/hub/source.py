@@ -1,6 +1,7 @@
 """What to fetch from a hub, as plain data."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 PATIENCE_SECONDS = 300.0
 """For a hub that gives nothing: then the sync rests until somebody resumes it."""
@@ -12,6 +13,9 @@ class RepositorySource:
     `ignore_patterns`. `trusted_hosts` (`name:port`) may be asked though they are not public. For
     `admits_runnable` see `contents.identify`.
     """
+
+    PROGRAM: ClassVar[str] = "models_registry.processes.hub_download"
+    NEEDS_NETWORK: ClassVar[bool] = True
 
     endpoint: str
     repo_id: str

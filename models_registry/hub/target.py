@@ -1,6 +1,7 @@
 """Where a version is exported to, as plain data."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from models_registry.hub.source import PATIENCE_SECONDS
 
@@ -11,6 +12,9 @@ class RepositoryTarget:
     `marker`, by which the commit is known again. With `creates`, a repository or branch that is missing is
     made, a repository with `is_private`. `trusted_hosts` (`name:port`) may be asked though not public.
     """
+
+    PROGRAM: ClassVar[str] = "models_registry.processes.export"
+    NEEDS_NETWORK: ClassVar[bool] = True
 
     endpoint: str
     repo_id: str
@@ -29,6 +33,9 @@ class SlipwayTarget:
     """A model on another Slipway. `message` and `lineage` are what its version tells; with `creates`, a model
     that is missing is made, for `task`.
     """
+
+    PROGRAM: ClassVar[str] = "models_registry.processes.export"
+    NEEDS_NETWORK: ClassVar[bool] = True
 
     endpoint: str
     model: str

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from models_registry.contents import Identified, OpenFile, check_together, identify
 from models_registry.errors import (
@@ -33,6 +34,9 @@ SMALL_BYTES = 1024 * 1024
 @dataclass(frozen=True, slots=True)
 class DirectorySource:
     """The directory `path` below the import root `root`, without what matches `ignore_patterns`."""
+
+    PROGRAM: ClassVar[str] = "models_registry.processes.directory_import"
+    NEEDS_NETWORK: ClassVar[bool] = False
 
     root: str
     path: str

@@ -16,6 +16,9 @@ GOES_ON = "It goes on by itself when there is room."
 WHAT_TO_DO = "Mend what must not enter, or leave it out by an ignore pattern, and import again."
 WHAT_TO_DO_ON_HUB = "Mend what must not enter, or leave it out by the patterns of the source, and sync again."
 
+KEPT = "What has been fetched is kept."
+"""Ends the reason of an interruption."""
+
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from models_registry.errors import Refused, StoreFull
 from models_registry.file_manifest import ManifestFile
@@ -19,6 +20,9 @@ NAMED = 3
 @dataclass(frozen=True, slots=True)
 class UploadSource:
     """All contents have come to the spool in the directory `spool`, but for those that the store holds."""
+
+    PROGRAM: ClassVar[str] = "models_registry.processes.upload_import"
+    NEEDS_NETWORK: ClassVar[bool] = False
 
     spool: str
     part_bytes: int

@@ -17,7 +17,7 @@ def import_job(job: Job, intake: Intake, report: Callable[[Progress], None]) -> 
 
 
 def main(arguments: list[str]) -> int:
-    return work(Job.from_json(arguments[0]), import_job)
+    return work(Job.from_json(arguments[0], DirectorySource), import_job)
 
 
 if __name__ == "__main__":

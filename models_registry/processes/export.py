@@ -49,7 +49,9 @@ def push_job(job: Job, intake: Intake, report: Callable[[Progress], None]) -> Ex
 
 
 def main(arguments: list[str]) -> int:
-    return work(Job.from_json(arguments[0], secret=sys.stdin.read()), push_job)
+    return work(
+        Job.from_json(arguments[0], RepositoryTarget, SlipwayTarget, secret=sys.stdin.read()), push_job
+    )
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def fetch_job(job: Job, intake: Intake, report: Callable[[Progress], None]) -> I
 
 
 def main(arguments: list[str]) -> int:
-    return work(Job.from_json(arguments[0], secret=sys.stdin.read()), fetch_job)
+    return work(Job.from_json(arguments[0], RepositorySource, secret=sys.stdin.read()), fetch_job)
 
 
 if __name__ == "__main__":

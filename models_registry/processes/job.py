@@ -3,14 +3,10 @@
 import json
 import sys
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from common.jobs.spec import JobSpec, Limits
-from models_registry.hub.source import RepositorySource
-from models_registry.hub.target import RepositoryTarget, SlipwayTarget
 from models_registry.importing.allowance import Allowance
-from models_registry.importing.directory import DirectorySource
-from models_registry.importing.upload import UploadSource
 from models_registry.store import BUCKET
 
 MEMORY_BYTES = 6 * 1024**3
@@ -22,24 +18,23 @@ _FOR_BUCKET = (
 """Where boto3 looks for credentials and for the way there."""
 
 
+class Source(Protocol):
+    """What a job works with: a dataclass of what JSON can say, with tuples for lists."""
+
+    PROGRAM: ClassVar[str]
+    """The module of ours that does it."""
+    NEEDS_NETWORK: ClassVar[bool]
+    """More than the store."""
+
+
 @dataclass(frozen=True, slots=True)
 class WholeStore:
     """What a check reads, no faster than so."""
 
+    PROGRAM: ClassVar[str] = "models_registry.processes.store_scrub"
+    NEEDS_NETWORK: ClassVar[bool] = False
+
     bytes_per_second: int
-
-
-Source = DirectorySource | RepositorySource | RepositoryTarget | SlipwayTarget | WholeStore | UploadSource
-_MODULES: dict[type[Any], str] = {
-    DirectorySource: "models_registry.processes.directory_import",
-    RepositorySource: "models_registry.processes.hub_download",
-    RepositoryTarget: "models_registry.processes.export",
-    SlipwayTarget: "models_registry.processes.export",
-    WholeStore: "models_registry.processes.store_scrub",
-    UploadSource: "models_registry.processes.upload_import",
-}
-_KINDS = {kind.__name__: kind for kind in _MODULES}
-_ON_HUBS = (RepositorySource, RepositoryTarget, SlipwayTarget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +55,28 @@ class Job:
         return json.dumps({**told, "kind": type(self.source).__name__})
 
     @classmethod
-    def from_json(cls, text: str, *, secret: str = "") -> "Job":
+    def from_json(cls, text: str, *kinds: type[Any], secret: str = "") -> "Job":
+        """`kinds`: the classes of sources that the program can do something with."""
         data = json.loads(text)
         source: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in data.pop("source").items()
         }
-        kind = _KINDS[data.pop("kind")]
+        named = data.pop("kind")
+        kind = next(kind for kind in kinds if kind.__name__ == named)
         told = data.pop("allowance")
         allowance = Allowance(**told) if told else None
         return cls(source=kind(**source), allowance=allowance, secret=secret, **data)
 
     def spec(self, op_key: str, owner: str) -> JobSpec:
         return job_spec(
-            _MODULES[type(self.source)],
+            self.source.PROGRAM,
             self.as_json(),
             op_key=op_key,
             owner=owner,
             store=self.store,
             stdin=self.secret.encode(),
-            network=isinstance(self.source, _ON_HUBS),
+            network=self.source.NEEDS_NETWORK,
         )
 
 

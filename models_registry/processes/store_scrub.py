@@ -115,7 +115,7 @@ def check_job(job: Job, intake: Intake, report: Callable[[CheckProgress], None])
 
 
 def main(arguments: list[str]) -> int:
-    return work(Job.from_json(arguments[0]), check_job)
+    return work(Job.from_json(arguments[0], WholeStore), check_job)
 
 
 if __name__ == "__main__":

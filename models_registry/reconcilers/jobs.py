@@ -14,11 +14,11 @@ from common.reconcile import Effect, Operation, Outcome, Step, proceed, wait
 from models_registry import blob_store
 from models_registry.errors import IntakeBusy
 from models_registry.importing.allowance import Allowance
-from models_registry.models import Check, Export, Finding, Version
 from models_registry.processes.job import Job, Source
 
 LOOK_EVERY = timedelta(seconds=1)
-InIntake = TypeVar("InIntake", Version, Check, Finding, Export)
+InIntake = TypeVar("InIntake", bound=Any)
+"""A `Reconciled` that is `Launched`, too; Python has no name for both."""
 
 
 class StartIntakeJob(StartJob[InIntake]):

@@ -72,7 +72,7 @@ Start = Callable[[Job], Any]
 
 
 def job_of(spec: JobSpec) -> Job:
-    return Job.from_json(spec.argv[-1], secret=spec.stdin.decode())
+    return Job.from_json(spec.argv[-1], *WORK, secret=spec.stdin.decode())
 
 
 def programmed(start: Start) -> Program:

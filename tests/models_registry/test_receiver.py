@@ -36,7 +36,7 @@ def spool(store: LocalStore) -> Spool:
 
 def test_a_job_reaches_its_process_as_it_was_meant(store: LocalStore, spool: Spool) -> None:
     one = job(store, spool)
-    assert Job.from_json(one.as_json()) == one
+    assert Job.from_json(one.as_json(), UploadSource) == one
     spec = one.spec("key", "owner")
     assert spec.argv[2] == "models_registry.processes.upload_import"
     assert (spec.limits.network, spec.environment) == (False, ())
