@@ -20,7 +20,7 @@ from common.pages.shell import NavItem
 from common.pages.subjects import Subject
 from common.webhooks.catalogue import WebhookEvent
 from images.uses import register_use_check
-from models_registry.uses import register_uses
+from models_registry.references import register_uses
 
 SUBJECTS = (
     Subject("clusters.cluster", _("Cluster"), "/fleet/"),

@@ -31,7 +31,7 @@ from common.actor import Actor
 from common.live.board import EVERYONE, PUBLIC, Audience
 from common.live.redis import NotShared
 from images.models import RuntimeImage
-from models_registry.uses import Uses
+from models_registry.references import Uses
 
 
 @dataclass(frozen=True, slots=True)

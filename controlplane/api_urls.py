@@ -4,6 +4,9 @@ from django.urls import include, path
 
 urlpatterns = [
     path("", include("accounts.api.urls")),
+    path("", include("model_store.api.urls")),
+    path("", include("trust.api.urls")),
+    path("", include("hubs.api.urls")),
     path("", include("models_registry.api.urls")),
     path("", include("images.api.urls")),
     path("", include("clusters.api.urls")),

@@ -26,7 +26,7 @@ from common.reconcile.pulses import Takers, takers
 from controlplane.celery import app
 from controlplane.heartbeats import living_workers
 from gateway import selectors as gateway
-from models_registry import blob_store
+from model_store import blob_store
 
 LIMIT_SECONDS = 1.0
 

@@ -17,12 +17,14 @@ from common.reconcile import Due
 from controlplane.changes import show_changes
 from gateway import services as gateway
 from gateway.errors import GatewayError
-from models_registry import services as registry
-from models_registry.events import BlobRepaired, KeyTrusted, ModelDeleted
-from models_registry.models import TrustedKey
+from hubs import services as registry
+from model_store.events import BlobRepaired
+from models_registry.events import ModelDeleted
 from models_registry.services.signature_verification import verify_by
 from releases import selectors as releases
 from releases.events import ReleaseMoved, ServiceChanged
+from trust.events import KeyTrusted
+from trust.models import TrustedKey
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from images import selectors
 from images.models import RuntimeImage
 from images.references import MAX_REFERENCE
 from images.states import ENGINES, Acceleration, Outcome
-from models_registry.facts.summary import WEIGHT_FORMATS
 from models_registry.models import Model
+from trust.formats.summary import WEIGHT_FORMATS
 
 ENGINE_CHOICES = [(engine, engine) for engine in ENGINES]
 MEGABYTE = 10**6

@@ -18,7 +18,7 @@ from images.errors import InvalidImage, NameTaken, WrongState
 from images.models import ImageTrial, RuntimeImage
 from images.references import reference_of, repository_of
 from images.states import ENGINES, Acceleration, Outcome
-from models_registry.facts.summary import WEIGHT_FORMATS
+from trust.formats.summary import WEIGHT_FORMATS
 
 FORMATS = tuple(name for name, _ in WEIGHT_FORMATS)
 RESERVED = ("fit",)

@@ -6,18 +6,10 @@ from common.admin import ReadOnly
 from models_registry.models import (
     Alias,
     AliasMove,
-    Check,
     CodeExemption,
-    Collection,
     Evaluation,
-    Export,
-    Finding,
-    HubSource,
-    HubSync,
     Model,
     RetentionRule,
-    StorageQuota,
-    TrustedKey,
     Upload,
     Version,
     VersionFile,
@@ -84,12 +76,6 @@ class CodeExemptionRows(ReadOnly):
     list_select_related = ("team", "model")
 
 
-@admin.register(TrustedKey)
-class TrustedKeyRows(ReadOnly):
-    list_display = ("team", "name", "fingerprint", "added_at", "added_by", "removed_at", "reason")
-    list_select_related = ("team",)
-
-
 @admin.register(VersionSignature)
 class VersionSignatureRows(ReadOnly):
     list_display = ("version", "origin", "verdict", "key", "fingerprint", "verified_at")
@@ -104,38 +90,6 @@ class EvaluationRows(ReadOnly):
     search_fields = ("name", "dataset", "version__model__name")
 
 
-@admin.register(HubSource)
-class HubSourceRows(ReadOnly):
-    list_display = ("repo_id", "ref", "endpoint", "model", "every_seconds", "due_at", "deleted_at")
-    list_select_related = ("model",)
-    search_fields = ("repo_id", "model__name")
-
-
-@admin.register(HubSync)
-class HubSyncRows(ReadOnly):
-    list_display = ("source", "state", "commit", "version", "began_at", "ended_at", "stuck_at")
-    list_select_related = ("source", "version__model")
-    list_filter = ("state",)
-
-
-@admin.register(Export)
-class ExportRows(ReadOnly):
-    list_display = (
-        "version",
-        "repo_id",
-        "branch",
-        "endpoint",
-        "state",
-        "commit",
-        "began_at",
-        "ended_at",
-        "stuck_at",
-    )
-    list_select_related = ("version__model",)
-    list_filter = ("state",)
-    search_fields = ("repo_id", "version__model__name")
-
-
 @admin.register(RetentionRule)
 class RetentionRuleRows(ReadOnly):
     list_display = ("model", "keep_last", "keep_days", "is_daily", "due_at", "last_run_at", "stuck_at")
@@ -143,41 +97,8 @@ class RetentionRuleRows(ReadOnly):
     search_fields = ("model__name",)
 
 
-@admin.register(Collection)
-class CollectionRows(ReadOnly):
-    list_display = (
-        "began_at",
-        "ended_at",
-        "state",
-        "asked_by_name",
-        "deleted_blobs",
-        "deleted_bytes",
-        "stuck_at",
-    )
-    list_filter = ("state",)
-
-
-@admin.register(Check)
-class CheckRows(ReadOnly):
-    list_display = ("began_at", "ended_at", "state", "asked_by_name", "damaged", "missing", "stuck_at")
-    list_filter = ("state",)
-
-
-@admin.register(Finding)
-class FindingRows(ReadOnly):
-    list_display = ("found_at", "sha256", "size", "state", "detail", "reason", "stuck_at")
-    list_filter = ("state",)
-    search_fields = ("sha256",)
-
-
 @admin.register(Upload)
 class UploadRows(ReadOnly):
     list_display = ("id", "model", "state", "size_bytes", "author_name", "touched_at", "stuck_at")
     list_select_related = ("model",)
     list_filter = ("state",)
-
-
-@admin.register(StorageQuota)
-class StorageQuotaRows(ReadOnly):
-    list_display = ("team", "limit_bytes", "changed_at", "changed_by_name")
-    list_select_related = ("team",)

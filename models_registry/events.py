@@ -58,21 +58,6 @@ class VersionDeleted:
 
 
 @dataclass(frozen=True, slots=True)
-class VersionExported:
-    """It is held elsewhere by now."""
-
-    version_id: int
-    export_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class BlobRepaired:
-    """It was damaged or missing. The directories of the versions that need it are to be made anew."""
-
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
 class AliasMoved:
     """`to_version_id` is None when the alias was deleted."""
 
@@ -81,10 +66,3 @@ class AliasMoved:
     from_version_id: int | None
     to_version_id: int | None
     move_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class KeyTrusted:
-    """A team trusts a key, from now on."""
-
-    key_id: int

@@ -10,9 +10,9 @@ from django.utils.translation import gettext as _
 from accounts.states import Right
 from common.actor import Actor
 from common.sentences import joined, listed
-from models_registry.contents import runnable
 from models_registry.errors import CodeNotAllowed
 from models_registry.models import CodeExemption, Model, Version
+from trust.formats import runnable
 
 _NAMED = 3
 

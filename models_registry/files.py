@@ -10,14 +10,18 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from common.jobs.runners.subprocess import local_runner
-from models_registry import blob_store, uses
-from models_registry.errors import BlobMissing, NotFetched, OnItsWay, WrongState
-from models_registry.file_manifest import Manifest, ManifestFile
-from models_registry.models import Finding, Upload, Version, VersionFile
-from models_registry.processes import node_prefetch
-from models_registry.states import FindingState, VersionState
-from models_registry.store import Store
-from models_registry.store.spool import Spool
+from model_store import blob_store
+from model_store.backends.base import Store
+from model_store.errors import BlobMissing
+from model_store.file_manifest import Manifest, ManifestFile
+from model_store.models import Finding
+from model_store.processes import node_prefetch
+from model_store.states import FindingState
+from model_store.upload_buffer import Spool
+from models_registry import references
+from models_registry.errors import NotFetched, OnItsWay, WrongState
+from models_registry.models import Upload, Version, VersionFile
+from models_registry.states import VersionState
 
 _BEING_MADE = timedelta(hours=1)
 """A spool that is younger may belong to a row that is not committed yet."""
@@ -107,7 +111,7 @@ def _let_go_of_unused(place: Store, wanted: Manifest) -> None:
     coming = wanted.size_bytes - place.come_bytes(wanted)
     if look.cache_bytes + coming <= look.cache_limit_bytes:
         return
-    served = Version.objects.filter(uses.versions_in_use()).values_list("digest", flat=True)
+    served = Version.objects.filter(references.versions_in_use()).values_list("digest", flat=True)
     for digest in place.materialised().keys() - set(served):
         place.dematerialise(digest)
 

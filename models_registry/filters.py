@@ -13,13 +13,13 @@ from common import filters
 from common.filters import ListFilter, described
 from common.languages import Text
 from common.pages.forms import SearchInput
-from models_registry.facts.summary import WEIGHT_FORMATS
 from models_registry.models import Alias, Version, VersionTag
+from models_registry.references import models_in_use, versions_in_use
 from models_registry.selectors.aliases import in_force_at
 from models_registry.selectors.catalogue import mentioning
 from models_registry.selectors.versions import any_versions_mentioning, versions_mentioning, without_archived
 from models_registry.states import VersionState
-from models_registry.uses import models_in_use, versions_in_use
+from trust.formats.summary import WEIGHT_FORMATS
 
 _DIGEST = re.compile(r"[0-9a-f]{4,64}")
 

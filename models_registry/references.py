@@ -1,160 +1,139 @@
-"""Who keeps blobs in the store: told by the apps above, which the store does not know."""
+"""Who still needs a version: told by the apps above, which the registry does not know."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from django.db.models import Count, QuerySet, Sum
+from django.db.models import Q, QuerySet, Value
+from django.utils.translation import gettext
 
-_AT_ONCE = 500
+from common.prepared import Ids, prepared
 
-
-def _none(_: Collection[str]) -> set[str]:
-    return set()
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """Something that is made of blobs, such as a version."""
-
-    name: str
-    url: str
-    digest: str
-    """Of its list of files: the name of its directory."""
-
-
-def _nothing(_: Collection[str]) -> Mapping[str, Sequence[Owner]]:
-    return {}
+MAX_NAMES = 2
+Rows = Sequence[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, eq=False)
-class Reserved:
-    """Rows each of which takes room in a team's quota for what is to come."""
+class Uses:
+    """Rows each of which needs one version."""
 
     rows: QuerySet[Any]
-    size: str
-    """Their column of how many bytes."""
-    team: str
-    """The way from them to the team."""
+    version: str
+    """Their foreign key to it."""
+    model: str
+    """The shortest way from them to its model."""
+    words: str
+    """What one of them is called, marked and with a `{}` for each of `names`: `service {} (stable)`."""
+    names: tuple[str, ...] = ()
+    """Columns of text, `MAX_NAMES` at the most."""
 
 
-@dataclass(frozen=True, eq=False)
-class References:
-    """What rows of one kind need of the store. Each query set is read anew whenever it is asked for."""
+FallbackCheck = Callable[[], Mapping[int, Sequence[str]]]
+"""From ids of versions to the reasons to keep them, in words."""
 
-    rows: QuerySet[Any] | None = None
-    """Each keeps the blob that its `sha256` names."""
-    whole: QuerySet[Any] | None = None
-    """Of these the blob must be there, with their `size`."""
-    team: str = ""
-    """The way from `rows` to the team that holds their `size` bytes; empty: nobody's quota counts them."""
-    reserved: "Reserved | None" = None
-    owners: Callable[[Collection[str]], Mapping[str, Sequence[Owner]]] = _nothing
-    """What `whole` files with these contents belong to, by sha256, oldest first."""
-    laid_out: Callable[[Collection[str]], set[str]] = _none
-    """Those of the digests whose directories may stay on a node."""
-    keys: Callable[[Collection[str]], set[str]] = _none
-    """Those of the intakes' keys that a row knows as its own."""
-    tidy: Callable[[], None] = lambda: None
-    """Remove what lies beside the store and belongs to no row any more."""
+_uses: list[Uses] = []
+_fallbacks: list[FallbackCheck] = []
 
 
-_registered: list[References] = []
+def register_uses(uses: Uses) -> None:
+    """Look at these rows before a version is deleted, and show them as where the version is served.
+
+    Registering twice changes nothing.
+    """
+    if uses not in _uses:
+        _uses.append(uses)
 
 
-def register_references(references: References) -> None:
-    """Let the store keep what these rows need. Registering twice changes nothing."""
-    if references not in _registered:
-        _registered.append(references)
+def register_fallback_check(check: FallbackCheck) -> None:
+    """Ask `check` which versions somebody may want to return to: no rule deletes them, a person may.
+
+    It is called once and tells of all of them.
+    """
+    if check not in _fallbacks:
+        _fallbacks.append(check)
 
 
-def registered() -> Sequence[References]:
-    return tuple(_registered)
+def uses(version_ids: Collection[int]) -> dict[int, list[str]]:
+    """The uses, in words, of those of the versions that have any. One query, whoever has registered."""
+    return _in_words(_of_versions(tuple(_uses))(version_ids))
 
 
-def referenced(blobs: Collection[str]) -> set[str]:
-    """Those of the sha256s that any row needs."""
-    return set[str]().union(*(named_in(rows, blobs) for rows in _all("rows")))
+def uses_by_model(model_ids: Collection[int]) -> dict[int, list[str]]:
+    """As `uses`: of all versions of each of the models."""
+    # Few versions of all are in use: to look up the models of these takes less than to look through all
+    # versions of some models.
+    found = _in_words(_of_all(tuple(_uses))())
+    return {model_id: found[model_id] for model_id in model_ids if model_id in found}
 
 
-def once(rows: QuerySet[Any]) -> QuerySet[Any, Any]:
-    """Each content once."""
-    return rows.values("sha256", "size").distinct()
+def versions_in_use() -> Q:
+    """Which versions have any use."""
+    return _one_of(one.rows.values(one.version) for one in _uses)
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Blobs that are needed, each once, and the bytes of all that need them, each counted in full."""
-
-    blobs: int
-    bytes: int
-    all_bytes: int
+def models_in_use() -> Q:
+    """Of which models any version has one."""
+    return _one_of(one.rows.values(one.model) for one in _uses)
 
 
-def usage() -> Usage:
-    """Of the rows that tell whose they are: of the others it is not known how much will come."""
-    blobs = deduplicated = full = 0
-    for one in _registered:
-        if one.rows is not None and one.team:
-            rows = one.rows.order_by()
-            counted = once(rows.all()).aggregate(blobs=Count("*"), bytes=Sum("size"))
-            blobs, deduplicated = blobs + counted["blobs"], deduplicated + (counted["bytes"] or 0)
-            full += rows.aggregate(bytes=Sum("size"))["bytes"] or 0
-    return Usage(blobs, deduplicated, full)
-
-
-def whole() -> dict[str, int]:
-    """Bytes by sha256 of all the blobs that must be there."""
-    return {
-        sha256: size for rows in _all("whole") for sha256, size in once(rows).values_list("sha256", "size")
-    }
-
-
-def size_of(sha256: str) -> int | None:
-    """Bytes that a blob should have; None: nothing tells."""
-    sizes = (rows.filter(sha256=sha256).values_list("size", flat=True).first() for rows in _all("whole"))
-    return next((size for size in sizes if size is not None), None)
-
-
-def owners(blobs: Collection[str]) -> dict[str, tuple[Owner, ...]]:
-    """What is made of these blobs, by sha256: one query of each kind for any number of them."""
-    found: dict[str, tuple[Owner, ...]] = {}
-    for one in _registered:
-        for sha256, some in one.owners(blobs).items():
-            found[sha256] = (*found.get(sha256, ()), *some)
+def fallbacks() -> dict[int, list[str]]:
+    """For what each version that somebody may want to return to is the way back."""
+    found: dict[int, list[str]] = {}
+    for check in _fallbacks:
+        for version_id, words in check().items():
+            found.setdefault(version_id, []).extend(words)
     return found
 
 
-def owners_of(sha256: str) -> tuple[Owner, ...]:
-    return owners([sha256]).get(sha256, ())
-
-
-def laid_out(digests: Collection[str]) -> set[str]:
-    """Those whose directories may stay on a node."""
-    return set[str]().union(*(one.laid_out(digests) for one in _registered))
-
-
-def known_keys(keys: Collection[str]) -> set[str]:
-    """Those of the intakes' keys that a row knows as its own."""
-    return set[str]().union(*(one.keys(keys) for one in _registered))
-
-
-def tidy() -> None:
-    for one in _registered:
-        one.tidy()
-
-
-def named_in(rows: QuerySet[Any], blobs: Collection[str]) -> set[str]:
-    """Those of the sha256s that the rows name; asked for some at a time, for databases limit a question."""
-    listed, found = list(blobs), set[str]()
-    for start in range(0, len(listed), _AT_ONCE):
-        some = rows.filter(sha256__in=listed[start : start + _AT_ONCE])
-        found.update(some.values_list("sha256", flat=True).distinct())
+def _one_of(keys: Iterable[QuerySet[Any, Any]]) -> Q:
+    """No key is missing: SQL's NOT IN would think that it could be any."""
+    found = Q(pk__in=())
+    for some in keys:
+        found |= Q(pk__in=some)
     return found
 
 
-def _all(name: str) -> Iterator[QuerySet[Any]]:
-    for one in _registered:
-        rows: QuerySet[Any] | None = getattr(one, name)
-        if rows is not None:
-            yield rows.order_by()
+@cache
+def _of_versions(each: tuple[Uses, ...]) -> Callable[[Ids], Rows]:
+    """The uses of these versions, all in one query."""
+    if not each:
+        return lambda _: ()
+
+    @prepared
+    def rows(versions: Ids) -> QuerySet[Any, tuple[Any, ...]]:
+        of_one = [_rows(one, one.version).filter(**{f"{one.version}__in": versions}) for one in each]
+        return of_one[0].union(*of_one[1:], all=True)
+
+    return rows
+
+
+@cache
+def _of_all(each: tuple[Uses, ...]) -> Callable[[], Rows]:
+    """The uses of all versions, by model."""
+    if not each:
+        return lambda: ()
+
+    @prepared
+    def rows() -> QuerySet[Any, tuple[Any, ...]]:
+        of_one = [_rows(one, one.model) for one in each]
+        return of_one[0].union(*of_one[1:], all=True)
+
+    return rows
+
+
+def _in_words(rows: Rows) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for key, words, *named in rows:
+        found.setdefault(key, []).append(gettext(words).format(*named))
+    for several in found.values():
+        several.sort()
+    return found
+
+
+@cache
+def _rows(one: Uses, key: str) -> QuerySet[Any, tuple[Any, ...]]:
+    """That key, words, and names to put into them. Never to be evaluated itself."""
+    padding = (Value("") for _ in range(MAX_NAMES - len(one.names)))
+    names: list[str | Value] = [*one.names, *padding]
+    return one.rows.order_by().values_list(key, Value(one.words), *names)

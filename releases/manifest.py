@@ -14,9 +14,9 @@ from common.pages.search import Destination, Search
 from common.pages.shell import NavItem, Tab
 from common.pages.subjects import Subject
 from common.webhooks.catalogue import WebhookEvent
+from hubs.auto_release import register_onward
 from models_registry.history import register_history
-from models_registry.onward import register_onward
-from models_registry.uses import register_fallback_check, register_uses
+from models_registry.references import register_fallback_check, register_uses
 from releases import consumers, events, home, inbox, metrics, search, steps
 from releases.badges import BADGES
 from releases.bake import warm_deployments

@@ -1,4 +1,4 @@
-"""Versions that a hub has brought go on their way by a release; see `models_registry.onward`."""
+"""Versions that a hub has brought go on their way by a release; see `hubs.auto_release`."""
 
 from collections.abc import Sequence
 

@@ -17,7 +17,7 @@ from accounts.states import Right
 from common.actor import Actor
 from gateway import selectors as gateway
 from gateway.traffic import TargetCounts
-from models_registry.uses import Uses
+from models_registry.references import Uses
 from releases import plans
 from releases.condition import STATES, Condition
 from releases.conditions import conditions

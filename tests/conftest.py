@@ -13,7 +13,7 @@ from tests.valkey import ValkeyServer
 
 if TYPE_CHECKING:
     from gateway.backends.fake import FakeGateway
-    from tests.models_registry.s3_server import S3Server
+    from tests.model_store.s3_server import S3Server
 
 
 def pytest_configure() -> None:
@@ -76,7 +76,7 @@ def valkey(valkey_server: ValkeyServer, settings) -> Iterator[ValkeyServer]:
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3Server]:
     """An S3 server, and credentials for it where boto3 looks for them."""
-    from tests.models_registry.s3_server import KEYS, s3_server
+    from tests.model_store.s3_server import KEYS, s3_server
 
     with pytest.MonkeyPatch.context() as patch, s3_server() as server:
         patch.setenv("AWS_ACCESS_KEY_ID", KEYS["aws_access_key_id"])

@@ -141,7 +141,7 @@ DELIVERY_DETAIL = DELIVERY | {
     }
 }
 STUCK = {
-    "kind": "models_registry.hubsync",
+    "kind": "hubs.hubsync",
     "id": 12,
     "title": "Sync of acme/chat@main",
     "url": "/models/chat/+syncs/12/",
@@ -154,7 +154,7 @@ STUCK = {
     "may_retry": True,
 }
 STUCK_LIST = {"results": [STUCK]}
-STUCK_DONE = {"kind": "models_registry.hubsync", "id": 12, "stuck": False}
+STUCK_DONE = {"kind": "hubs.hubsync", "id": 12, "stuck": False}
 STUCK_ANSWER = {
     "op_key": "benchmarks.run:12:3:book",
     "happened": True,

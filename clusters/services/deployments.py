@@ -23,7 +23,7 @@ from images.models import RuntimeImage
 from models_registry import selectors as registry
 from models_registry.exemptions import check_code
 from models_registry.models import Version
-from models_registry.vouching import check_signature
+from models_registry.signature_verification import check_signature
 
 
 def ensure_deployment(

@@ -23,7 +23,7 @@ from common.languages import compile_catalogues
 
 def prepare() -> None:
     django.setup()
-    from models_registry import blob_store
+    from model_store import blob_store
 
     blob_store.store().look()
     for bell in ("common.tasks", "common.live"):

@@ -1,6 +1,6 @@
 """The documents that the schema shows for evaluations, and for two versions side by side."""
 
-from models_registry.api.examples import DIGEST
+from common.api.samples import DIGEST
 
 FIGURE = {
     "name": "accuracy",

@@ -1,7 +1,7 @@
 """The documents that the schema shows for models, versions, aliases and sources on hubs."""
 
-DIGEST = "5b0c3f0f7d0c6d4de1b58f2b2f4f3a7d7c6a1a2a3a4a5a6a7a8a9aaabacadaea"
-FINGERPRINT = "9f0c6d1d7d3c8f2c5e1a4b7d6f8091a2b3c4d5e6f708192a3b4c5d6e7f8091a2"
+from common.api.samples import DIGEST, FINGERPRINT
+
 MODEL = {
     "name": "tiny-llama",
     "team": "language",
@@ -23,16 +23,22 @@ MODEL = {
     "created_at": "2026-11-19T16:00:00Z",
     "created_by": "ada",
 }
+
+
 NEW_MODEL = {
     "name": "tiny-llama",
     "task": "text-generation",
     "description": "Answers questions about the standard library.",
     "team": "language",
 }
+
+
 MODEL_CHANGE = {
     "description": "Answers questions about the standard library, in English.",
     "protected_aliases": ["production"],
 }
+
+
 NEW_VERSION = {
     "source": "/srv/models/tiny-llama/run-8",
     "message": "Trained twice as long.",
@@ -44,6 +50,8 @@ NEW_VERSION = {
     },
     "ignore_patterns": ["*.bin"],
 }
+
+
 VERSION = {
     "model": "tiny-llama",
     "name": "v2",
@@ -101,6 +109,8 @@ VERSION = {
     "created_at": "2026-11-20T08:30:00Z",
     "ready_at": "2026-11-20T08:30:02Z",
 }
+
+
 VERSION_DETAIL = VERSION | {
     "files": [
         {
@@ -182,7 +192,11 @@ VERSION_DETAIL = VERSION | {
         },
     ],
 }
+
+
 TAGGING = {"add": ["evaluated"], "remove": ["candidate"], "reason": "The evaluation is through."}
+
+
 ALIAS = {
     "name": "production",
     "model": "tiny-llama",
@@ -192,7 +206,11 @@ ALIAS = {
     "moved_by": "bo",
     "reason": "Better on the evaluation.",
 }
+
+
 ALIAS_PUT = {"version": "v2", "reason": "Better on the evaluation."}
+
+
 ALIAS_MOVE = {
     "alias": "production",
     "at": "2026-11-20T09:10:00Z",
@@ -203,76 +221,8 @@ ALIAS_MOVE = {
     "reason": "Promoted on chat, asked for by ada, approved by bo: longer training",
     "release_id": 12,
 }
-COMMIT = "4a6b1f0c6a2f4d0f9a1f0a5a3c2b1d0e9f8a7b6c"
-HUB_SOURCE = {
-    "id": 3,
-    "model": "tiny-llama",
-    "endpoint": "https://huggingface.co",
-    "kind": "huggingface",
-    "repo_id": "acme/tiny-llama",
-    "revision": "main",
-    "has_token": True,
-    "allow_patterns": [],
-    "ignore_patterns": ["*.bin", "*.msgpack"],
-    "every": 3600,
-    "due_at": "2026-11-20T09:30:00Z",
-    "takes_notices": True,
-    "release_to": "chat",
-    "release_plan": "canary",
-    "stuck": "",
-    "last_sync": {
-        "id": 41,
-        "state": "done",
-        "cause": "",
-        "reason": "tiny-llama:v2 is ready.",
-        "commit": COMMIT,
-        "version": "v2",
-        "began_at": "2026-11-20T08:30:00Z",
-        "ended_at": "2026-11-20T08:30:42Z",
-    },
-    "created_at": "2026-11-19T16:05:00Z",
-    "created_by": "ada",
-}
-NEW_HUB_SOURCE = {
-    "model": "tiny-llama",
-    "repo_id": "acme/tiny-llama",
-    "revision": "main",
-    "token": "hf_secret",
-    "ignore_patterns": ["*.bin", "*.msgpack"],
-    "every": 3600,
-    "release_to": "chat",
-    "release_plan": "canary",
-}
-HUB_SOURCE_CHANGE = {"revision": "v2.0", "every": None}
-NOTICE_SECRET = {
-    "address": "https://slipway.example.org/hub-notices/3/",
-    "secret": "p0Z1cXz0mJ7xkq0d3d1cS2m0r8wq6oXv3mJmQ2d9b1E",
-}
-HUB_SYNC = {
-    "id": 42,
-    "source": 3,
-    "model": "tiny-llama",
-    "repository": "acme/tiny-llama@main",
-    "state": "fetching",
-    "cause": "",
-    "reason": "",
-    "stuck": "",
-    "commit": COMMIT,
-    "version": "v3",
-    "progress": {
-        "bytes_done": 6_400_000,
-        "bytes_total": 13_400_211,
-        "files_done": 3,
-        "files_total": 5,
-        "bytes_per_second": 1_600_000,
-        "seconds_left": 4.4,
-    },
-    "is_scheduled": False,
-    "author_name": "ada",
-    "created_at": "2026-11-20T09:30:00Z",
-    "began_at": "2026-11-20T09:30:00Z",
-    "ended_at": None,
-}
+
+
 RETENTION = {
     "model": "tiny-llama",
     "keep_last": 3,
@@ -285,7 +235,11 @@ RETENTION = {
     "changed_by": "ada",
     "last_run": {"at": "2026-11-21T09:00:00Z", "deleted_versions": 2, "deleted_bytes": 26_800_422},
 }
+
+
 RETENTION_PUT = {"keep_last": 3, "keep_days": 30, "reason": "Nightly builds fill the disk."}
+
+
 RETENTION_PREVIEW = {
     "preview": "0f3a9c4e8b21d7f5",
     "going_bytes": 13_400_211,
@@ -311,79 +265,13 @@ RETENTION_PREVIEW = {
         },
     ],
 }
+
+
 RETENTION_APPLY = {"preview": "0f3a9c4e8b21d7f5", "daily": True, "reason": "Seen with bo."}
-COLLECTION = {
-    "id": 7,
-    "state": "done",
-    "stuck": "",
-    "asked_by": "ada",
-    "reason": "The disk fills up.",
-    "grace_hours": 24,
-    "began_at": "2026-11-21T09:00:00Z",
-    "ended_at": "2026-11-21T09:00:04Z",
-    "progress": 1.0,
-    "blobs": 4_012,
-    "bytes": 812_400_211_332,
-    "waiting_blobs": 3,
-    "waiting_bytes": 13_400_211,
-    "deleted_blobs": 12,
-    "deleted_bytes": 53_600_844,
-}
-NEW_COLLECTION = {"reason": "The disk fills up.", "grace_hours": 2}
-CHECK = {
-    "id": 2,
-    "state": "done",
-    "stuck": "",
-    "asked_by": "store keeper",
-    "reason": "",
-    "bytes_per_second": 104_857_600,
-    "began_at": "2026-11-21T01:00:00Z",
-    "ended_at": "2026-11-21T03:09:11Z",
-    "blobs_done": 4_012,
-    "blobs_total": 4_012,
-    "bytes_done": 812_400_211_332,
-    "bytes_total": 812_400_211_332,
-    "damaged": 1,
-    "missing": 0,
-}
-FINDING = {
-    "id": 5,
-    "state": "aside",
-    "reason": "",
-    "stuck": "",
-    "sha256": "7d08538860cb9392fd96df004bb918a14cd2fe5d5e6663f99d930c5655be83fe",
-    "bytes": 13_399_493,
-    "detail": "Its content has another sha256: 1ac1218cbaa9…",
-    "versions": ["tiny-llama:v2"],
-    "check": 2,
-    "found_at": "2026-11-21T02:11:00Z",
-    "ended_at": None,
-}
-STORE = {
-    "blobs": 4_009,
-    "bytes": 812_386_811_121,
-    "version_bytes": 3_412_024_606_708,
-    "dedup_factor": 4.2,
-    "waiting_blobs": 3,
-    "waiting_bytes": 13_400_211,
-    "free_bytes": None,
-    "kind": "bucket",
-    "where": "s3://models/slipway/",
-    "cache_bytes": 26_811_402_118,
-    "cache_limit_bytes": 214_748_364_800,
-    "problem": "",
-    "grace_hours": 24,
-    "last_collection": COLLECTION,
-    "last_check": CHECK,
-    "open_findings": 1,
-}
+
+
 CARD = {
     "text": "---\nlicense: apache-2.0\nlanguage: [en, fr]\n---\n# Tiny Llama\nTrained for a day.\n",
     "is_cut": False,
     "facts": {"license": "apache-2.0", "language": "en, fr"},
-}
-IMPORT_PLACES = {
-    "directories": ["/srv/models", "/var/lib/slipway/imports"],
-    "hubs": ["https://huggingface.co"],
-    "hub_kinds": ["huggingface", "modelscope"],
 }

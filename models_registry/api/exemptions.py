@@ -17,7 +17,7 @@ from common.api.views import Created, Listed, Read
 from common.audit import MAX_REASON
 from common.errors import Invalid
 from models_registry import exemptions, selectors, services
-from models_registry.api import trust_examples as examples
+from models_registry.api import exemption_examples as examples
 from models_registry.errors import UnknownModel
 from models_registry.models import CodeExemption
 

@@ -9,15 +9,11 @@ from common.audit import MAX_REASON
 from models_registry import selectors
 from models_registry.api import examples
 from models_registry.api.facts import FactsSerializer
-from models_registry.models import (
-    Alias,
-    AliasMove,
-    Version,
-    VersionSignature,
-)
+from models_registry.models import Alias, AliasMove, Version, VersionSignature
 from models_registry.selectors import ModelCard, VersionCard
-from models_registry.signature_policy import STANDINGS
-from models_registry.states import SignatureOrigin, SignatureVerdict, VersionState
+from models_registry.states import SignatureOrigin, VersionState
+from trust.signature_policy import STANDINGS
+from trust.states import SignatureVerdict
 
 
 class LatestVersionSerializer(serializers.Serializer[Version]):

@@ -1,6 +1,8 @@
 """The documents that the schema shows for uploads and for what teams hold."""
 
 _SHA256 = "7d08538860cb9392fd96df004bb918a14cd2fe5d5e6663f99d930c5655be83fe"
+
+
 NEW_UPLOAD = {
     "files": [
         {
@@ -12,6 +14,8 @@ NEW_UPLOAD = {
     ],
     "origin": "ci-runner-7:/builds/tiny-llama",
 }
+
+
 UPLOAD_CONTENT = {
     "sha256": _SHA256,
     "size": 33_399_493,
@@ -19,6 +23,8 @@ UPLOAD_CONTENT = {
     "received": [[0, 16_777_215]],
     "is_whole": False,
 }
+
+
 UPLOAD = {
     "id": 12,
     "model": "tiny-llama",
@@ -41,18 +47,10 @@ UPLOAD = {
     "expires_at": "2026-11-21T08:31:00Z",
     "ended_at": None,
 }
+
+
 UPLOAD_COMPLETE = {
     "version": "v2",
     "message": "Trained twice as long.",
     "lineage": {"parent": "v1", "job": "https://ci.example.org/jobs/8"},
 }
-TEAM_STORAGE = {
-    "team": "language",
-    "limit_bytes": 2_000_000_000_000,
-    "held_bytes": 1_400_000_000_000,
-    "reserved_bytes": 16_777_216,
-    "reason": "Its share of the disk.",
-    "changed_by": "ada",
-    "changed_at": "2026-11-20T08:30:00Z",
-}
-TEAM_STORAGE_PUT = {"limit_bytes": 2_000_000_000_000, "reason": "Its share of the disk."}

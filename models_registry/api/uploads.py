@@ -19,11 +19,11 @@ from common.api.examples import example
 from common.api.json import JSONParser
 from common.api.rows import ReasonSerializer, Shown, StuckField
 from common.api.views import Created, Listed, Read
+from model_store.errors import PartRefused
 from models_registry import selectors, services
 from models_registry.api import upload_examples as examples
 from models_registry.api.serializers import VersionDetailSerializer
 from models_registry.api.views import MODEL, OfModel
-from models_registry.errors import PartRefused
 from models_registry.models import Upload, Version
 from models_registry.reconcilers.uploads import EXPIRES_AFTER
 from models_registry.selectors import ContentCard, UploadCard

@@ -1,21 +1,7 @@
 from django.urls import path
 from rest_framework.routers import SimpleRouter
 
-from models_registry.api import (
-    aliases,
-    cards,
-    evaluations,
-    exemptions,
-    exports,
-    hubs,
-    places,
-    quotas,
-    retention,
-    signatures,
-    store,
-    uploads,
-    views,
-)
+from models_registry.api import aliases, cards, evaluations, exemptions, retention, uploads, views
 
 router = SimpleRouter(use_regex_path=False)
 router.register("models", views.Models, basename="model")
@@ -25,13 +11,6 @@ router.register("models/<str:model>/aliases", aliases.Aliases, basename="alias")
 router.register("uploads", uploads.AnyUploads, basename="any-upload")
 router.register("versions", views.AnyVersions, basename="any-version")
 router.register("code-exemptions", exemptions.CodeExemptions, basename="code-exemption")
-router.register("trusted-keys", signatures.TrustedKeys, basename="trusted-key")
-router.register("exports", exports.Exports, basename="export")
-router.register("hub-sources", hubs.HubSources, basename="hub-source")
-router.register("hub-syncs", hubs.HubSyncs, basename="hub-sync")
-router.register("store/collections", store.Collections, basename="collection")
-router.register("store/checks", store.Checks, basename="store-check")
-router.register("store/findings", store.Findings, basename="finding")
 
 urlpatterns = [
     path("models/<str:model>/history/", aliases.ModelHistory.as_view({"get": "list"}), name="model-history"),
@@ -51,11 +30,5 @@ urlpatterns = [
     path("models/<str:model>/retention/preview/", retention.PREVIEW, name="retention-preview"),
     path("models/<str:model>/retention/apply/", retention.APPLY, name="retention-apply"),
     path("models/<str:model>/retention/stop/", retention.STOP, name="retention-stop"),
-    path("signature-policies/<str:team>/", signatures.POLICY, name="signature-policy"),
-    path("import-places/", places.SHOWN, name="import-places"),
-    path("signing/", signatures.Signing.as_view({"get": "show"}), name="signing"),
-    path("teams/<str:team>/storage/", quotas.ONE, name="team-storage"),
-    path("store/teams/", quotas.ALL, name="storages"),
-    path("store/", store.StoreState.as_view({"get": "show"}), name="store"),
     *router.urls,
 ]

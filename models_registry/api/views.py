@@ -17,15 +17,15 @@ from common.api.rows import EVENTS, ReasonSerializer, Shown
 from common.api.streams import ServerEvent
 from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Read
 from common.errors import Invalid, Missing
-from models_registry import selectors, services, vouching
+from models_registry import selectors, services, signature_verification
 from models_registry.api import serializers
 from models_registry.api.comparison import ComparisonSerializer, comparison_shown
 from models_registry.errors import SourceNotAllowed
 from models_registry.filters import AnyVersionFilter, ModelFilter, VersionFilter
+from models_registry.importing.sources import upload_named
 from models_registry.models import Model, Version
-from models_registry.signing import bundles
-from models_registry.sources import upload_named
 from models_registry.states import SignatureOrigin, VersionState
+from trust.signing import bundles
 
 MODEL = OpenApiParameter("model", OpenApiTypes.STR, OpenApiParameter.PATH, description="Name of the model.")
 VERSION = OpenApiParameter(
@@ -170,7 +170,7 @@ class VersionActions(Shown, OfModel, Read, Deleted):
     def signature(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
         """Download the signature: the server's, or the one among the files."""
         version = self.get_object()
-        bundle = vouching.bundle_of(version, request.query_params.get("origin", ""))
+        bundle = signature_verification.bundle_of(version, request.query_params.get("origin", ""))
         name = f"{version.model.name}-{version.name}.sig"
         disposition = content_disposition_header(as_attachment=True, filename=name) or ""
         return HttpResponse(

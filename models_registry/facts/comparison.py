@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from model_store.file_manifest import ManifestFile
 from models_registry.facts.figures import FigureChange
 from models_registry.facts.tokenizer import Tokenizer
-from models_registry.file_manifest import ManifestFile
 
 Change = Literal["same", "changed", "added", "removed"]
 CHANGES: tuple[Change, ...] = ("same", "changed", "added", "removed")

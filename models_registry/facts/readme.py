@@ -9,8 +9,9 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from markdown_it import MarkdownIt
 
-from models_registry import blob_store
-from models_registry.errors import BlobMissing, NoCard
+from model_store import blob_store
+from model_store.errors import BlobMissing
+from models_registry.errors import NoCard
 from models_registry.facts.figures import Figure, figures_of_card
 from models_registry.models import Version, VersionFile
 from models_registry.states import WHOLE

@@ -8,12 +8,12 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from models_registry import blob_store
-from models_registry.contents import Content, sentencepiece, text
-from models_registry.contents.reading import Malformed
-from models_registry.contents.templates import templates_in
-from models_registry.errors import BlobMissing
-from models_registry.file_manifest import ManifestFile
+from model_store import blob_store
+from model_store.errors import BlobMissing
+from model_store.file_manifest import ManifestFile
+from model_store.reading import Content, Malformed
+from trust.formats import sentencepiece, text
+from trust.formats.templates import templates_in
 
 MAX_BYTES = 40 * 1024 * 1024
 """Of a tokenizer.json that is read to compare two versions; Gemma's has 32 MiB."""

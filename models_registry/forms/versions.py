@@ -9,10 +9,10 @@ from django.utils.translation import gettext_lazy
 from common.languages import Text
 from common.pages.forms import PLAIN
 from models_registry.errors import InvalidName
+from models_registry.importing.sources import MAX_LENGTH
 from models_registry.names import check_tag
 from models_registry.services.checks import MAX_ORIGIN
-from models_registry.services.versions import MAX_MESSAGE
-from models_registry.sources import MAX_LENGTH
+from models_registry.services.imports import MAX_MESSAGE
 
 
 class PatternsField(forms.CharField):

@@ -11,22 +11,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from models_registry.contents import Identified, OpenFile, check_together, identify
-from models_registry.errors import (
-    QuotaExceeded,
-    Refused,
-    SourceChanged,
-    SourceUnreadable,
-    StoreFull,
-    StoreUnavailable,
-)
-from models_registry.file_manifest import ManifestFile
+from model_store.allowance import Allowance
+from model_store.backends.base import Intake
+from model_store.errors import QuotaExceeded, Refused, SourceChanged, StoreFull, StoreUnavailable
+from model_store.file_manifest import ManifestFile
+from model_store.reading import OpenFile
+from models_registry.errors import SourceUnreadable
 from models_registry.importing import source_tree
-from models_registry.importing.allowance import Allowance
 from models_registry.importing.judging import Copied, judged, judged_together
 from models_registry.importing.results import ImportResult, refused, stopped_by_the_system, waits_for_room
 from models_registry.importing.transfer import THREADS, Meter, Progress, side_by_side
-from models_registry.store.base import Intake
+from trust.formats import Identified, check_together, identify
 
 SMALL_BYTES = 1024 * 1024
 
@@ -35,7 +30,7 @@ SMALL_BYTES = 1024 * 1024
 class DirectorySource:
     """The directory `path` below the import root `root`, without what matches `ignore_patterns`."""
 
-    PROGRAM: ClassVar[str] = "models_registry.processes.directory_import"
+    PROGRAM: ClassVar[str] = "models_registry.importing.directory_import"
     NEEDS_NETWORK: ClassVar[bool] = False
 
     root: str

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from models_registry.contents import Identified, check_together, code, identify, runnable
-from models_registry.contents.pickle_scan import Advice, advice_on
-from models_registry.contents.warnings import Warned, warnings_of
-from models_registry.facts.summary import facts_of, storable
-from models_registry.file_manifest import ManifestFile, manifest_of
+from model_store.backends.base import Intake
+from model_store.file_manifest import ManifestFile, manifest_of
 from models_registry.importing.results import WHAT_TO_DO, ImportResult, refused
-from models_registry.store.base import Intake
+from trust.formats import Identified, check_together, code, identify, runnable
+from trust.formats.pickle_scan import Advice, advice_on
+from trust.formats.summary import facts_of, storable
+from trust.formats.warnings import Warned, warnings_of
 
 MAX_CODE = 500
 MAX_WARNINGS = 200

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from models_registry.contents.pickle_scan import Advice
-from models_registry.contents.warnings import Warned
-from models_registry.errors import Refused, StoreFull
-from models_registry.facts.summary import ModelFacts
-from models_registry.file_manifest import Manifest, ManifestFile, manifest_of
+from model_store.errors import Refused, StoreFull
+from model_store.file_manifest import Manifest, ManifestFile, manifest_of
+from trust.formats.pickle_scan import Advice
+from trust.formats.summary import ModelFacts
+from trust.formats.warnings import Warned
 
 MAX_REFUSALS = 50
 GOES_ON = "It goes on by itself when there is room."

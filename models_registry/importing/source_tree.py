@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from models_registry.errors import Refused, SourceChanged, SourceUnreadable
+from model_store.errors import Refused, SourceChanged
+from model_store.paths import check_collisions, check_file_path, printable
+from models_registry.errors import SourceUnreadable
 from models_registry.importing.skipped import SKIPPED_DIRECTORIES, SKIPPED_FILES
-from models_registry.paths import check_collisions, check_file_path, printable
 
 MAX_FILES = 20_000
 MAX_REFUSALS = 50

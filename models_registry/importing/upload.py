@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from models_registry.errors import Refused, StoreFull
-from models_registry.file_manifest import ManifestFile
+from model_store.backends.base import Intake
+from model_store.errors import Refused, StoreFull
+from model_store.file_manifest import ManifestFile
+from model_store.upload_buffer import Spool
 from models_registry.importing.judging import Copied, judged, judged_together
 from models_registry.importing.results import ImportResult, refused, stopped_by_the_system, waits_for_room
 from models_registry.importing.transfer import THREADS, Meter, Progress, side_by_side
-from models_registry.store.base import Intake
-from models_registry.store.spool import Spool
 
 NAMED = 3
 
@@ -21,7 +21,7 @@ NAMED = 3
 class UploadSource:
     """All contents have come to the spool in the directory `spool`, but for those that the store holds."""
 
-    PROGRAM: ClassVar[str] = "models_registry.processes.upload_import"
+    PROGRAM: ClassVar[str] = "models_registry.importing.upload_import"
     NEEDS_NETWORK: ClassVar[bool] = False
 
     spool: str

@@ -1,79 +1,11 @@
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from django.db import models
 from django.db.models import Q
-from django.utils import timezone
 
-from accounts.querysets import TeamOwned
-from common.revisions import Revised
-from models_registry.states import SignatureDemand, SignatureOrigin, SignatureVerdict
-
-
-class TrustedKeys(TeamOwned["TrustedKey"]):
-    def in_force(self) -> Self:
-        return self.filter(removed_at=None)
-
-
-class TrustedKey(Revised):
-    """A public key whose signatures a team takes for good. One that was removed keeps its row."""
-
-    team = models.ForeignKey("accounts.Team", on_delete=models.CASCADE, related_name="+")
-    name = models.CharField(max_length=63)
-    pem = models.TextField()
-    fingerprint = models.CharField(max_length=64)
-    """See `signing.keys.PublicKey.fingerprint`."""
-    reason = models.TextField()
-    added_at = models.DateTimeField(default=timezone.now, editable=False)
-    added_by = models.CharField(max_length=200, editable=False)
-    removed_at = models.DateTimeField(null=True, editable=False)
-    removed_by = models.CharField(max_length=200, blank=True, editable=False)
-
-    objects = TrustedKeys.as_manager()
-
-    class Meta:
-        constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["team", "fingerprint"], condition=Q(removed_at=None), name="trusted_key_once"
-            ),
-            models.UniqueConstraint(
-                fields=["team", "name"], condition=Q(removed_at=None), name="trusted_key_name_once"
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"key {self.name} of {self.team.name}"
-
-    @property
-    def is_in_force(self) -> bool:
-        return self.removed_at is None
-
-
-class SignaturePolicies(TeamOwned["SignaturePolicy"]):
-    pass
-
-
-class SignaturePolicy(Revised):
-    """What a team demands of the signatures of what is served; a team without a row demands nothing."""
-
-    team = models.OneToOneField("accounts.Team", on_delete=models.CASCADE, related_name="+")
-    demand = models.CharField(
-        max_length=10, choices=SignatureDemand.choices, default=SignatureDemand.OFF, editable=False
-    )
-    reason = models.TextField(blank=True)
-    changed_at = models.DateTimeField(default=timezone.now, editable=False)
-    changed_by = models.CharField(max_length=200, editable=False)
-
-    objects = SignaturePolicies.as_manager()
-
-    class Meta:
-        constraints: ClassVar = [
-            models.CheckConstraint(
-                condition=Q(demand__in=SignatureDemand.values), name="signature_demand_known"
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"signatures of {self.team.name}"
+from models_registry.states import SignatureOrigin
+from trust.models import TrustedKey
+from trust.states import SignatureVerdict
 
 
 class VersionSignature(models.Model):

@@ -6,10 +6,9 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from accounts.authored import Authored
 from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
-from common.revisions import Revised
-from models_registry.models.authored import Authored
 from models_registry.states import LIVE_UPLOADS, UploadState
 
 RATE_SHOWN_FOR = timedelta(seconds=15)
@@ -111,24 +110,3 @@ class UploadContent(models.Model):
 
     def __str__(self) -> str:
         return self.sha256
-
-
-class StorageQuota(Revised):
-    """How many bytes the versions of a team may hold, each content counted once."""
-
-    team = models.OneToOneField("accounts.Team", on_delete=models.CASCADE, related_name="+")
-    limit_bytes = models.BigIntegerField(null=True)
-    """None: as many as there is room for."""
-    reason = models.TextField(blank=True, editable=False)
-    changed_at = models.DateTimeField(default=timezone.now, editable=False)
-    changed_by_name = models.CharField(max_length=200, blank=True, editable=False)
-
-    class Meta:
-        constraints: ClassVar = [
-            models.CheckConstraint(
-                condition=Q(limit_bytes=None) | Q(limit_bytes__gte=0), name="storage_quota_limit"
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"storage of {self.team.name}"

@@ -6,11 +6,11 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from accounts.authored import Authored
 from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
 from models_registry.errors import Frozen
-from models_registry.models.authored import Authored
-from models_registry.models.launched import Transfer
+from models_registry.models.transfers import Transfer
 from models_registry.states import FROZEN, VersionState
 
 FROZEN_FIELDS = frozenset(

@@ -9,16 +9,19 @@ from common.jobs.runners.base import JobRunner
 from common.jobs.spec import JobObservation, JobSpec
 from common.jobs.steps import CannotStart, check_fence
 from common.reconcile import Effect, Operation, Outcome, Step, proceed
+from common.reconcile.endings import moved
 from common.sealed import CannotUnseal
-from models_registry import blob_store, files, selectors
-from models_registry.errors import BlobMissing, SourceNotAllowed
-from models_registry.file_manifest import Manifest
+from model_store import blob_store
+from model_store.errors import BlobMissing
+from model_store.file_manifest import Manifest
+from model_store.models import Finding
+from model_store.reconcilers.staging_jobs import AwaitIntakeJob, StartIntakeJob
+from model_store.states import OPEN_FINDINGS, FindingState
+from models_registry import files, selectors
+from models_registry.errors import SourceNotAllowed
 from models_registry.importing.results import KEPT, ImportResult
-from models_registry.models import Finding, Version
-from models_registry.reconcilers.jobs import AwaitIntakeJob, StartIntakeJob
-from models_registry.reconcilers.moves import moved
-from models_registry.sources import readable_source, secret_of, source_of
-from models_registry.states import OPEN_FINDINGS, FindingState
+from models_registry.importing.sources import readable_source, secret_of, source_of
+from models_registry.models import Version
 
 _moved = partial(moved, OPEN_FINDINGS, is_held=True)
 

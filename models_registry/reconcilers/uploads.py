@@ -8,9 +8,9 @@ from common import audit
 from common.actor import Actor
 from common.jobs.steps import check_fence
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, rest, wait
+from common.reconcile.endings import moved
 from models_registry import files
 from models_registry.models import Upload, Version
-from models_registry.reconcilers.moves import moved
 from models_registry.states import LIVE_UPLOADS, UPLOAD_MOVES, UploadState, VersionState
 
 ACTOR = Actor.system("uploads")

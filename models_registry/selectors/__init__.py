@@ -1,42 +1,9 @@
 """Named reads of the registry. Everything that takes an actor shows only what that actor may see."""
 
 from models_registry.selectors.aliases import alias_at, alias_history, alias_named, aliases
-from models_registry.selectors.catalogue import (
-    ModelCard,
-    card,
-    cards,
-    mentioning,
-    model_named,
-    models,
-)
-from models_registry.selectors.evaluations import (
-    evaluations,
-    evaluations_in_force,
-    figures,
-    recorded_figures,
-)
-from models_registry.selectors.exports import export_of, exports
-from models_registry.selectors.hubs import (
-    HubSourceCard,
-    hub_source_card,
-    hub_source_cards,
-    hub_source_of,
-    hub_sources,
-    hub_sync_behind,
-    hub_sync_of,
-    hub_syncs,
-)
+from models_registry.selectors.catalogue import ModelCard, card, cards, mentioning, model_named, models
+from models_registry.selectors.evaluations import evaluations, evaluations_in_force, figures, recorded_figures
 from models_registry.selectors.retention import retention_preview, retention_rule
-from models_registry.selectors.storage import (
-    FindingCard,
-    checks,
-    collections,
-    finding_card,
-    finding_cards,
-    findings,
-    findings_by_state,
-    store_now,
-)
 from models_registry.selectors.uploads import (
     ContentCard,
     UploadCard,
@@ -67,8 +34,6 @@ from models_registry.selectors.versions import (
 
 __all__ = [
     "ContentCard",
-    "FindingCard",
-    "HubSourceCard",
     "ModelCard",
     "UploadCard",
     "VersionCard",
@@ -79,27 +44,12 @@ __all__ = [
     "any_versions",
     "card",
     "cards",
-    "checks",
-    "collections",
     "compare_versions",
     "content_card",
     "damages",
     "evaluations",
     "evaluations_in_force",
-    "export_of",
-    "exports",
     "figures",
-    "finding_card",
-    "finding_cards",
-    "findings",
-    "findings_by_state",
-    "hub_source_card",
-    "hub_source_cards",
-    "hub_source_of",
-    "hub_sources",
-    "hub_sync_behind",
-    "hub_sync_of",
-    "hub_syncs",
     "importing",
     "made_from",
     "mentioning",
@@ -111,7 +61,6 @@ __all__ = [
     "retention_preview",
     "retention_rule",
     "seen_contents",
-    "store_now",
     "upload_card",
     "upload_cards",
     "upload_of",

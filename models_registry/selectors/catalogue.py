@@ -17,7 +17,7 @@ from common.prepared import Ids, prepared
 from common.words import MAX_WORDS
 from models_registry.errors import UnknownModel
 from models_registry.models import Alias, Model, Version
-from models_registry.uses import uses_by_model
+from models_registry.references import uses_by_model
 
 _JSON_COLUMNS = ("config", "facts", "scan", "source", "lineage")
 _OF_LATEST = ("name", "digest", "size_bytes", "architecture", "parameters", "created_at", "ready_at")

@@ -2,7 +2,7 @@
 
 from django.db.models import Max, QuerySet
 
-from models_registry.errors import BlobMissing, StoreUnavailable
+from model_store.errors import BlobMissing, StoreUnavailable
 from models_registry.facts import readme
 from models_registry.facts.figures import Figure
 from models_registry.models import Evaluation, Version

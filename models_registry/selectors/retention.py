@@ -8,9 +8,9 @@ from django.utils.translation import gettext as _
 
 from models_registry.errors import UnknownRule
 from models_registry.models import Alias, Model, RetentionRule, Version, VersionFile
+from models_registry.references import fallbacks, uses
 from models_registry.retention import Preview, fingerprint_of, judged
 from models_registry.states import HOLDS_BLOBS
-from models_registry.uses import fallbacks, uses
 
 
 def retention_rule(model: Model) -> RetentionRule:

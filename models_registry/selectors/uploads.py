@@ -7,9 +7,10 @@ from django.db.models import Prefetch, QuerySet
 from django.utils.translation import gettext as _
 
 from common.actor import Actor
+from model_store.errors import UnknownUpload
+from model_store.models import Finding
 from models_registry import files
-from models_registry.errors import UnknownUpload
-from models_registry.models import Finding, Model, Upload, UploadContent, Version, VersionFile
+from models_registry.models import Model, Upload, UploadContent, Version, VersionFile
 from models_registry.states import WHOLE
 
 _AT_ONCE = 500

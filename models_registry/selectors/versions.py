@@ -10,16 +10,17 @@ from common.actor import Actor
 from common.prepared import Ids, Texts, prepared
 from common.reconcile import KERNEL_COLUMNS
 from common.words import MAX_WORDS, occurs_in
+from model_store.errors import BlobMissing
+from model_store.file_manifest import ManifestFile
+from model_store.models import Finding
 from models_registry import files, names
-from models_registry.errors import BlobMissing, UnknownVersion
+from models_registry.errors import UnknownVersion
 from models_registry.facts import readme
 from models_registry.facts.comparison import Comparison, compared
 from models_registry.facts.figures import compared_figures
 from models_registry.facts.tokenizer import Tokenizer, tokenizer_of
-from models_registry.file_manifest import ManifestFile
 from models_registry.models import (
     Alias,
-    Finding,
     Model,
     Version,
     VersionFile,
@@ -27,12 +28,12 @@ from models_registry.models import (
     VersionSignature,
     VersionTag,
 )
+from models_registry.references import uses
 from models_registry.selectors.catalogue import model_named
 from models_registry.selectors.evaluations import figures
-from models_registry.signature_policy import Standing
+from models_registry.signature_verification import shown_standing, signatures_of
 from models_registry.states import WHOLE, VersionState
-from models_registry.uses import uses
-from models_registry.vouching import shown_standing, signatures_of
+from trust.signature_policy import Standing
 
 _UNLISTED = (
     *KERNEL_COLUMNS, "config", "facts", "lineage", "author", "job", "job_host", "launches", "launched_at",

@@ -4,14 +4,13 @@ from django.utils.translation import gettext as _
 
 from accounts.services import require
 from accounts.states import Right
-from common import audit, events
+from common import audit, events, texts
 from common.actor import Actor
 from common.errors import Stale
 from models_registry import names
 from models_registry.errors import UnknownVersion
 from models_registry.events import AliasMoved
 from models_registry.models import Alias, AliasMove, Model, Version
-from models_registry.services import checks
 from models_registry.services.versions import touch
 
 
@@ -32,7 +31,7 @@ def set_alias(
     """
     _require(actor, model, alias)
     names.check_alias_name(alias)
-    why = checks.reason(reason)
+    why = texts.reason(reason)
     if version.model_id != model.pk:
         raise UnknownVersion(
             _("%(version)s is not a version of %(model)s.") % {"version": version, "model": model}
@@ -64,7 +63,7 @@ def set_alias(
 def delete_alias(*, actor: Actor, alias: Alias, reason: str = "", expected: int | None = None) -> None:
     """Delete an alias; its history stays. Raises NotAllowed, Stale."""
     _require(actor, alias.model, alias.name)
-    why = checks.reason(reason)
+    why = texts.reason(reason)
     with transaction.atomic():
         alias.change(expected=alias.revision if expected is None else expected)
         _remember(actor, alias, alias.version_id, None, reason=why, release_id=None)

@@ -9,7 +9,7 @@ from django.utils.translation import ngettext
 from accounts.models import Team
 from accounts.services import require
 from accounts.states import Right
-from common import audit, events
+from common import audit, events, texts
 from common.actor import Actor
 from common.errors import Invalid
 from common.reconcile import kernel
@@ -18,10 +18,9 @@ from models_registry import names
 from models_registry.errors import InUse, InvalidName, NameTaken
 from models_registry.events import ModelChanged, ModelCreated, ModelDeleted
 from models_registry.models import Alias, Model, Upload, Version
-from models_registry.services import checks
+from models_registry.references import uses
 from models_registry.services.versions import let_go
 from models_registry.states import UploadState, VersionState
-from models_registry.uses import uses
 
 MAX_TASK, MAX_DESCRIPTION = 100, 10_000
 MAX_PROTECTED = 20
@@ -33,8 +32,8 @@ def create_model(*, actor: Actor, team: Team, name: str, task: str = "", descrip
     model = Model(
         team=team,
         name=names.check_model_name(name),
-        task=checks.text("task", task, limit=MAX_TASK),
-        description=checks.text("description", description, limit=MAX_DESCRIPTION),
+        task=texts.text("task", task, limit=MAX_TASK),
+        description=texts.text("description", description, limit=MAX_DESCRIPTION),
         created_by_id=actor.user_id,
         created_by_name=actor.name,
     )
@@ -66,9 +65,9 @@ def change_model(
     require(actor, Right.MODELS_WRITE, model.team)
     changes: dict[str, Any] = {}
     if task is not None:
-        changes["task"] = checks.text("task", task, limit=MAX_TASK)
+        changes["task"] = texts.text("task", task, limit=MAX_TASK)
     if description is not None:
-        changes["description"] = checks.text("description", description, limit=MAX_DESCRIPTION)
+        changes["description"] = texts.text("description", description, limit=MAX_DESCRIPTION)
     if protected_aliases is not None and (wanted := _protected(protected_aliases)) != model.protected_aliases:
         require(actor, Right.ALIASES_PROTECTED, model.team)
         changes["protected_aliases"] = wanted
@@ -98,7 +97,7 @@ def _protected(aliases: Collection[str]) -> list[str]:
 def delete_model(*, actor: Actor, model: Model, reason: str = "", expected: int | None = None) -> None:
     """Delete a model with all its versions. Raises NotAllowed, Stale, InUse while anything needs it."""
     require(actor, Right.MODELS_WRITE, model.team)
-    why = checks.reason(reason)
+    why = texts.reason(reason)
     with transaction.atomic():
         # Locks the row: nobody adds a version until this commits.
         model.change(expected=expected)

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from accounts.services import require
 from accounts.states import Right
-from common import audit
+from common import audit, texts
 from common.actor import Actor
 from common.errors import Invalid
 from models_registry import selectors
@@ -19,7 +19,6 @@ from models_registry.errors import WrongState
 from models_registry.facts.figures import MAX_FIGURES
 from models_registry.facts.lineage import is_address
 from models_registry.models import Evaluation, Version
-from models_registry.services import checks
 from models_registry.states import WHOLE
 
 MAX_NAME, MAX_DATASET, MAX_UNIT, MAX_LINK = 100, 200, 20, 1_000
@@ -45,7 +44,7 @@ def evaluate_version(
     Returns what was added. Raises NotAllowed, Invalid, WrongState.
     """
     require(actor, Right.MODELS_WRITE, version.model.team)
-    why = checks.reason(reason)
+    why = texts.reason(reason)
     wanted = _checked(figures)
     with transaction.atomic():
         # Locks the row: figures of one version are recorded one after the other.
@@ -100,14 +99,14 @@ def _checked(figures: Sequence[Measured]) -> list[Measured]:
 
 
 def _checked_one(figure: Measured) -> Measured:
-    name = checks.name("figures", figure.name, limit=MAX_NAME)
+    name = texts.name("figures", figure.name, limit=MAX_NAME)
     if not name:
         raise Invalid(fields={"figures": [_("A figure needs a name, such as accuracy.")]})
     if figure.value is not None and not math.isfinite(figure.value):
         raise Invalid(
             fields={"figures": [_("The value of %(name)s must be a finite number.") % {"name": name}]}
         )
-    link = figure.link and checks.text("figures", figure.link, limit=MAX_LINK)
+    link = figure.link and texts.text("figures", figure.link, limit=MAX_LINK)
     if link and not is_address(link):
         raise Invalid(
             fields={"figures": [_("The link of %(name)s must be an http or https address.") % {"name": name}]}
@@ -115,8 +114,8 @@ def _checked_one(figure: Measured) -> Measured:
     return Measured(
         name=name,
         value=figure.value,
-        dataset=checks.name("figures", figure.dataset, limit=MAX_DATASET),
-        unit=None if figure.unit is None else checks.name("figures", figure.unit, limit=MAX_UNIT),
+        dataset=texts.name("figures", figure.dataset, limit=MAX_DATASET),
+        unit=None if figure.unit is None else texts.name("figures", figure.unit, limit=MAX_UNIT),
         is_higher_better=figure.is_higher_better,
         link=link,
     )

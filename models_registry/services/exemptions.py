@@ -7,12 +7,11 @@ from django.utils.translation import gettext as _
 from accounts.models import Team
 from accounts.services import require
 from accounts.states import Right
-from common import audit
+from common import audit, texts
 from common.actor import Actor
 from common.errors import Invalid
 from models_registry.errors import WrongState
 from models_registry.models import CodeExemption, Model
-from models_registry.services import checks
 
 LONGEST = timedelta(days=180)
 
@@ -34,7 +33,7 @@ def exempt_code(
     another team's model.
     """
     require(actor, Right.CODE_EXEMPT, team)
-    why, now = checks.demanded_reason(reason), timezone.now()
+    why, now = texts.demanded_reason(reason), timezone.now()
     if until <= now:
         raise Invalid(fields={"until": [_("It must lie in the future.")]})
     if until > now + LONGEST:
@@ -70,7 +69,7 @@ def exempt_code(
 def end_exemption(*, actor: Actor, exemption: CodeExemption, reason: str) -> CodeExemption:
     """End it before its time; what is served goes on. Raises NotAllowed, Invalid, WrongState."""
     require(actor, Right.CODE_EXEMPT, exemption.team)
-    why, now = checks.demanded_reason(reason), timezone.now()
+    why, now = texts.demanded_reason(reason), timezone.now()
     with transaction.atomic():
         rows = CodeExemption.objects.in_force(now).filter(pk=exemption.pk)
         if not rows.update(ended_at=now, ended_by=actor.name):

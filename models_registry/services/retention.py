@@ -8,14 +8,14 @@ from django.utils.translation import gettext as _
 
 from accounts.services import require
 from accounts.states import Right
-from common import audit
+from common import audit, texts
 from common.actor import Actor
 from common.errors import Invalid
 from common.reconcile import kernel
+from model_store.errors import Busy
 from models_registry import selectors
-from models_registry.errors import Busy, Unseen, WrongState
+from models_registry.errors import Unseen, WrongState
 from models_registry.models import Model, RetentionRule
-from models_registry.services import checks
 
 MOST_VERSIONS, MOST_DAYS = 10_000, 3_650
 
@@ -34,7 +34,7 @@ def set_retention(
     Raises NotAllowed, Invalid, Stale.
     """
     require(actor, Right.MODELS_WRITE, model.team)
-    why = checks.reason(reason)
+    why = texts.reason(reason)
     limits = {
         "keep_last": _number("keep_last", keep_last, least=1, most=MOST_VERSIONS),
         "keep_days": _number("keep_days", keep_days, least=0, most=MOST_DAYS),
@@ -62,7 +62,7 @@ def apply_retention(
     Raises NotAllowed, Busy, Unseen when something else would go by now.
     """
     require(actor, Right.MODELS_WRITE, rule.model.team)
-    why = checks.reason(reason)
+    why = texts.reason(reason)
     now = timezone.now()
     with transaction.atomic():
         seen = selectors.retention_preview(rule, now)
@@ -87,7 +87,7 @@ def apply_retention(
 def stop_retention(*, actor: Actor, rule: RetentionRule, reason: str = "") -> RetentionRule:
     """Delete nothing more; the rule stays. Raises NotAllowed, WrongState."""
     require(actor, Right.MODELS_WRITE, rule.model.team)
-    why = checks.reason(reason)
+    why = texts.reason(reason)
     if not rule.is_daily and rule.asked is None:
         raise WrongState(_("The retention rule is not at work."))
     with transaction.atomic():
@@ -102,7 +102,7 @@ def delete_retention(
 ) -> None:
     """Keep every version from now on. Raises NotAllowed, Stale."""
     require(actor, Right.MODELS_WRITE, rule.model.team)
-    why = checks.reason(reason)
+    why = texts.reason(reason)
     with transaction.atomic():
         rule.change(expected=expected)
         audit.record(actor, "retention.delete", subject=rule, reason=why, team_id=rule.model.team_id)

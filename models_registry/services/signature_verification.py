@@ -6,13 +6,14 @@ from django.utils.translation import gettext as _
 
 from accounts.services import require
 from accounts.states import Right
-from common import audit
+from common import audit, texts
 from common.actor import Actor
 from common.reconcile import kernel
 from models_registry.errors import WrongState
-from models_registry.models import TrustedKey, Version, VersionSignature
-from models_registry.services import checks
-from models_registry.states import SignatureVerdict, VersionState
+from models_registry.models import Version, VersionSignature
+from models_registry.states import VersionState
+from trust.models import TrustedKey
+from trust.states import SignatureVerdict
 
 
 def verify_by(key: TrustedKey) -> None:
@@ -30,7 +31,7 @@ def verify_signatures(*, actor: Actor, version: Version, reason: str = "") -> Ve
     Raises NotAllowed, WrongState.
     """
     require(actor, Right.MODELS_WRITE, version.model.team)
-    why = checks.reason(reason)
+    why = texts.reason(reason)
     with transaction.atomic():
         if not kernel.wake(version, where={"state": VersionState.READY}, vouched_at=None):
             raise WrongState(

@@ -13,31 +13,24 @@ from django.utils.translation import gettext as _
 
 from accounts.services import require
 from accounts.states import Right
-from common import audit
+from common import audit, texts
 from common.actor import Actor
 from common.reconcile import kernel
-from models_registry import quotas, selectors
-from models_registry.contents import check_name, check_size
-from models_registry.errors import (
-    Busy,
-    FilesRefused,
-    NameTaken,
-    PartRefused,
-    Refused,
-    StoreFull,
-    UnknownUpload,
-    WrongState,
-)
+from model_store import quotas
+from model_store.errors import Busy, PartRefused, Refused, StoreFull, UnknownUpload
+from model_store.file_manifest import Manifest, ManifestFile, manifest_of
+from model_store.upload_buffer import Body, Spool
+from models_registry import selectors
+from models_registry.errors import FilesRefused, NameTaken, WrongState
 from models_registry.exemptions import admits_runnable
-from models_registry.file_manifest import Manifest, ManifestFile, manifest_of
 from models_registry.files import spool_of
 from models_registry.importing.results import MAX_REFUSALS
 from models_registry.importing.skipped import why_skipped
 from models_registry.importing.source_tree import MAX_FILES
 from models_registry.models import Model, Upload, UploadContent, Version
-from models_registry.services import checks, versions
+from models_registry.services import imports, versions
 from models_registry.states import UPLOAD_MOVES, UploadState, VersionState
-from models_registry.store.spool import Body, Spool
+from trust.formats import check_name, check_size
 
 PART_BYTES = 256 * 1024
 """What is taken whole or not at all: so much of a request that breaks off in the middle comes again."""
@@ -78,7 +71,7 @@ def begin_upload(
         author_id=actor.user_id,
         author_name=actor.name,
         address=actor.address[:64],
-        origin=checks.text("origin", origin, limit=MAX_ORIGIN),
+        origin=texts.text("origin", origin, limit=MAX_ORIGIN),
         rate_at=timezone.now(),
         bytes_done=sum(contents[sha256] for sha256 in known),
     )
@@ -300,12 +293,12 @@ def complete_upload(
     try:
         with transaction.atomic():
             if former is not None and former.state == VersionState.FAILED:
-                versions.again(former, actor=actor, source=source)
+                imports.again(former, actor=actor, source=source)
                 return former
-            row = versions.described(
+            row = imports.described(
                 actor=actor, model=upload.model, source=source, message=message, lineage=lineage
             )
-            begun = versions.begin(row, actor=actor, version=version)
+            begun = imports.begin(row, actor=actor, version=version)
             columns = {"state": UploadState.IMPORTING, "reason": "", "version": begun}
             if not kernel.interrupt(upload, where={"state": UploadState.OPEN}, **columns):
                 raise WrongState(_("The upload has just changed its state. Look again."))
@@ -362,7 +355,7 @@ def source_of_upload(upload: Upload) -> dict[str, Any]:
 def cancel_upload(*, actor: Actor, upload: Upload, reason: str = "") -> Upload:
     """Take no more, and remove what has come. Raises NotAllowed, WrongState."""
     require(actor, Right.MODELS_WRITE, upload.model.team)
-    why = checks.reason(reason)
+    why = texts.reason(reason)
     was = UploadState(upload.state)
     if not UPLOAD_MOVES.allows(was, UploadState.CANCELLED):
         raise WrongState(
@@ -378,6 +371,6 @@ def cancel_upload(*, actor: Actor, upload: Upload, reason: str = "") -> Upload:
         if not kernel.interrupt(upload, where={"state": was}, **columns):
             raise WrongState(_("The upload has just changed its state. Look again."))
         if upload.version and upload.version.state == VersionState.IMPORTING:
-            versions.stop(upload.version, actor=actor, reason=why)
+            imports.stop(upload.version, actor=actor, reason=why)
         audit.record(actor, "upload.cancel", subject=upload, reason=why, team_id=upload.model.team_id)
     return Upload.objects.select_related("model__team", "version__model").get(pk=upload.pk)

@@ -11,13 +11,13 @@ from django.views.decorators.http import require_POST, require_safe
 from accounts import selectors as accounts
 from accounts.actors import of_request
 from accounts.states import Right
+from accounts.team_pages import visible_team
 from common.pages.access import signed_in
 from common.pages.answers import done, page, refusals_at_the_form
 from common.pages.forms import filled, reason_of
 from common.pages.listing import list_page
 from models_registry import exemptions, services
 from models_registry.forms import ExemptionForm
-from models_registry.views.teams import visible_team
 
 SORTS = {"given": "given_at", "until": "until", "model": "model__name"}
 

@@ -17,8 +17,8 @@ from common.pages.access import or_404, signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
+from model_store.errors import BlobMissing, StoreUnavailable
 from models_registry import selectors, services
-from models_registry.errors import BlobMissing, StoreUnavailable
 from models_registry.facts import readme
 from models_registry.filters import AnyVersionFilter, ModelFilter, VersionFilter
 from models_registry.forms import ModelChangeForm, NewModelForm

@@ -20,7 +20,8 @@ from common.languages import Text
 from common.pages.access import or_404, signed_in
 from common.pages.answers import UNPROCESSABLE, dialog_fields, done, page, refusals_at_the_form
 from common.pages.forms import blame, filled, reason_of
-from models_registry import exemptions, selectors, services, signature_policy
+from model_store.states import FindingState
+from models_registry import exemptions, selectors, services
 from models_registry.facts import comparison, lineage
 from models_registry.facts.figures import Figure
 from models_registry.facts.readme import Card
@@ -28,8 +29,9 @@ from models_registry.forms import ImportForm, TagForm
 from models_registry.history import history
 from models_registry.models import Model, Version
 from models_registry.panels import panels
-from models_registry.states import WHOLE, FindingState, VersionState
+from models_registry.states import WHOLE, VersionState
 from models_registry.views.models import card_of, frame, is_moving, push_command, visible_model
+from trust import signature_policy
 
 FILES_SHOWN = 500
 MOVES_SHOWN = 50

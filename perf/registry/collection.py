@@ -18,8 +18,8 @@ def measure(blobs: int) -> None:
 
     from common.actor import Actor
     from common.reconcile import kernel
-    from models_registry.models import Collection
-    from models_registry.services.storage import begin_collection
+    from model_store.models import Collection
+    from model_store.services import begin_collection
 
     store = Path(settings.SLIPWAY_STORE_DIR)
     names = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(blobs)]
@@ -32,7 +32,7 @@ def measure(blobs: int) -> None:
     def collected() -> tuple[float, Collection]:
         began = time.monotonic()
         row = begin_collection(actor=Actor.system("perf"), grace_seconds=0)
-        while kernel.advance("models_registry.collection", row.pk):
+        while kernel.advance("model_store.collection", row.pk):
             pass
         row.refresh_from_db()
         assert row.state == "done", row.last_error

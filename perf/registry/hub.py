@@ -9,12 +9,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from common.jobs.notes import DIRECTORY
-from models_registry.hub.source import RepositorySource
-from models_registry.processes.job import Job
-from models_registry.store import LocalStore
+from hubs.source import RepositorySource
+from model_store.backends.local import LocalStore
+from model_store.processes.job import Job
 from perf.registry.imports import published, shards
 from perf.registry.table import MEBIBYTE, ROOT, directory, heading, line, timed
-from tests.models_registry.hub_server import HubServer, hub_server
+from tests.hubs.hub_server import HubServer, hub_server
 
 REPO = "acme/large"
 PEER = "import sys, huggingface_hub as h; h.snapshot_download(sys.argv[1], local_dir=sys.argv[2])"

@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 
 from common.jobs.runners.subprocess import SubprocessRunner
+from model_store.backends.local import LocalStore
+from model_store.processes.job import Job
 from models_registry.importing.directory import DirectorySource
 from models_registry.importing.results import ImportResult
-from models_registry.processes.job import Job
-from models_registry.store import LocalStore
 from perf.registry.table import MEBIBYTE, ROOT, directory, heading, line, timed
 
 SHARD_BYTES = 256 * MEBIBYTE

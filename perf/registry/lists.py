@@ -34,7 +34,7 @@ def populate(models: int, versions: int, *, scopes: Sequence[str] = ("read",)) -
     from accounts import keys
     from accounts.models import ApiToken, Membership, Team, User
     from models_registry.models import Alias, Model, Version, VersionTag
-    from models_registry.moves import point_at_newest
+    from models_registry.transitions import point_at_newest
 
     user = User.objects.create_user(username="perf")
     teams = [Team.objects.create(name=f"team-{number}") for number in range(8)]

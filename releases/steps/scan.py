@@ -13,8 +13,8 @@ from common.reconcile import Outcome
 from models_registry.errors import CodeNotAllowed, SignatureNotTrusted
 from models_registry.exemptions import check_code, code_of, exemption_of
 from models_registry.models import Version
+from models_registry.signature_verification import check_signature
 from models_registry.states import VersionState
-from models_registry.vouching import check_signature
 from releases import stored
 from releases.models import Release
 from releases.plans.step import DAY, Fault, Place, StepSpec, whole

@@ -14,8 +14,9 @@ from clusters.models import Deployment
 from common.models import AuditRecord, Intent
 from common.pages import subjects
 from common.reconcile import Reconciled, kernel
-from models_registry.models import Check, HubSource, StoreKeeper
-from models_registry.services import delete_hub_source
+from hubs.models import HubSource
+from hubs.services import delete_hub_source
+from model_store.models import Check, StoreKeeper
 from tests.accounts.rights_matrix import Scene
 from tests.cast import SYSTEM, Api, client_of, person, token_of
 from tests.toys.models import Parcel
@@ -118,7 +119,7 @@ def test_who_may_only_look_sees_it_and_may_not_retry_and_other_teams_know_nothin
 def test_what_belongs_to_no_team_is_for_those_who_operate_the_installation() -> None:
     cleaning = StoreKeeper.objects.get()
     stick(cleaning, "The disk is gone.")
-    path = f"stuck/models_registry.storekeeper/{cleaning.pk}/retry/"
+    path = f"stuck/model_store.storekeeper/{cleaning.pk}/retry/"
     ada = Api(token_of(person("ada", ours=Role.ADMIN)))
     assert ada.get("stuck/").json()["results"] == []
     assert ada.post(path, {"reason": "x"}).status_code == 403
@@ -201,7 +202,7 @@ def test_a_check_that_is_retried_may_start_its_process_anew() -> None:
     check = Check.objects.create(asked_by_name="ada", bytes_per_second=1, launches=9)
     stick(check, "The checking process died 9 times.")
     root = Api(token_of(person("root", superuser=True)))
-    path = f"stuck/models_registry.check/{check.pk}/retry/"
+    path = f"stuck/model_store.check/{check.pk}/retry/"
     assert root.post(path, {"reason": "The disk is whole."}).status_code == 200
     check.refresh_from_db()
     assert (check.launches, check.stuck_at) == (0, None)

@@ -14,10 +14,11 @@ from clusters.states import DeploymentState, WorkerState
 from common import events
 from common.actor import Actor
 from common.models import AuditRecord
-from models_registry.events import BlobRepaired
-from models_registry.models import Finding, VersionFile
-from models_registry.services.storage import begin_check
-from models_registry.states import FindingState
+from model_store.events import BlobRepaired
+from model_store.models import Finding
+from model_store.services import begin_check
+from model_store.states import FindingState
+from models_registry.models import VersionFile
 from tests.clusters.world import Scene, version_of
 
 pytestmark = pytest.mark.django_db(transaction=True)

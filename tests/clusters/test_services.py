@@ -27,7 +27,7 @@ from clusters.states import DeploymentState
 from common.actor import Actor
 from common.errors import Missing, NotAllowed
 from common.models import AuditRecord
-from models_registry.uses import uses
+from models_registry.references import uses
 from tests.cast import SYSTEM, person, team
 from tests.clusters.world import Scene, version_of
 

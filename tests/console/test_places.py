@@ -23,10 +23,10 @@ KINDS = {
     "accounts.TokenState": "token",
     "images.ImageState": "image",
     "images.Outcome": "trial",
-    "models_registry.ExportState": "export",
-    "models_registry.FindingState": "finding",
-    "models_registry.RunState": "run",
-    "models_registry.SyncState": "sync",
+    "hubs.ExportState": "export",
+    "model_store.FindingState": "finding",
+    "model_store.RunState": "run",
+    "hubs.SyncState": "sync",
     "models_registry.UploadState": "upload",
     "models_registry.VersionState": "version",
     "releases.ReleaseState": "release",
@@ -41,12 +41,12 @@ NOT_STATES = {
     "clusters.GpuState",
     "clusters.Group",
     "images.Acceleration",
-    "models_registry.Cause",
-    "models_registry.SignatureDemand",
+    "hubs.Cause",
+    "trust.SignatureDemand",
     "models_registry.SignatureOrigin",
-    "models_registry.SignatureVerdict",
-    "models_registry.ExportKind",
-    "models_registry.HubKind",
+    "trust.SignatureVerdict",
+    "hubs.ExportKind",
+    "hubs.HubKind",
     "releases.Decision",
     "releases.Halt",
     "releases.ReleaseHeader",
@@ -57,7 +57,16 @@ NOT_STATES = {
 
 def choices() -> dict[str, type[TextChoices]]:
     found = {}
-    for app in ("accounts", "images", "models_registry", "clusters", "releases"):
+    for app in (
+        "accounts",
+        "images",
+        "hubs",
+        "model_store",
+        "models_registry",
+        "trust",
+        "clusters",
+        "releases",
+    ):
         module = import_module(f"{app}.states")
         for name, value in vars(module).items():
             if name.startswith("_"):

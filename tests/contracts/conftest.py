@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from models_registry.store import Store
+from model_store.backends.base import Store
 from tests.contracts.store_rigs import BucketRig, LocalRig, Rig
 
 

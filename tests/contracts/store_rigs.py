@@ -7,14 +7,15 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from models_registry.file_manifest import Manifest, ManifestFile, manifest_of
-from models_registry.store import Intake, LocalStore, Store, Taken
-from models_registry.store.bucket import BucketStore
-from models_registry.store.place import Place
+from model_store.backends.base import Intake, Store, Taken
+from model_store.backends.bucket.store import BucketStore
+from model_store.backends.local import LocalStore
+from model_store.backends.location import Place
+from model_store.file_manifest import Manifest, ManifestFile, manifest_of
 from tests.models_registry.builders import sha256
 
 if TYPE_CHECKING:
-    from tests.models_registry.s3_server import S3Server
+    from tests.model_store.s3_server import S3Server
 
 PART_BYTES = 256 * 1024
 

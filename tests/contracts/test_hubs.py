@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from models_registry.hub import base
-from models_registry.hub.base import Hub, HubFile
-from models_registry.hub.kinds import hub_at
-from models_registry.states import HubKind
-from tests.models_registry.hub_server import HubServer, hub_server
+from hubs.backends import base
+from hubs.backends.base import Hub, HubFile
+from hubs.backends.kinds import hub_at
+from hubs.states import HubKind
+from tests.hubs.hub_server import HubServer, hub_server
 
 REPO = "acme/tiny"
 WEIGHTS = bytes(range(256)) * 1_000

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from models_registry.errors import BlobMissing
-from models_registry.store import Reclaimed
+from model_store.backends.base import Reclaimed
+from model_store.errors import BlobMissing
 from tests.contracts.store_rigs import published, read
 from tests.models_registry.builders import sha256
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models_registry.errors import BlobMissing, IntakeBusy, SourceChanged
-from models_registry.file_manifest import ManifestFile, manifest_of
-from models_registry.store import Taken
+from model_store.backends.base import Taken
+from model_store.errors import BlobMissing, IntakeBusy, SourceChanged
+from model_store.file_manifest import ManifestFile, manifest_of
 from tests.contracts.store_rigs import (
     BucketRig,
     LocalRig,

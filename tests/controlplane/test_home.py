@@ -17,7 +17,7 @@ from common.live.board import PUBLIC
 from common.reconcile import Reconciled
 from controlplane.home.consumers import HomeTopic
 from controlplane.home.inbox import inbox
-from models_registry.models import Check, Collection, Finding
+from model_store.models import Check, Collection, Finding
 from releases.home import ReleasesCard
 from releases.models import Release
 from tests.accounts.rights_matrix import Scene

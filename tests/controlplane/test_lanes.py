@@ -10,7 +10,7 @@ from clusters.models import Cluster, Deployment
 from common.models import Pulse
 from common.reconcile import Reconciled, kernel
 from controlplane import health
-from models_registry.models import HubSource, HubSync
+from hubs.models import HubSource, HubSync
 from releases.models import Release, Service
 from releases.plans.builtin import builtin_plan
 from tests.cast import SYSTEM

@@ -16,8 +16,8 @@ from common.actor import Actor
 from common.reconcile import kernel
 from controlplane import health
 from controlplane.health import Probe, Unhealthy
-from models_registry.models import Finding
-from models_registry.services.storage import begin_check
+from model_store.models import Finding
+from model_store.services import begin_check
 from releases import selectors
 from releases.models import Release
 from tests.accounts.rights_matrix import Scene

@@ -19,32 +19,37 @@ from common.jobs.runners.base import JobRunner
 from common.jobs.runners.fake import FakeRunner, Program
 from common.jobs.spec import JobSpec
 from common.reconcile import Kernel
-from models_registry import services, uses
-from models_registry.file_manifest import ManifestFile
-from models_registry.hub.source import RepositorySource
-from models_registry.hub.target import RepositoryTarget, SlipwayTarget
+from hubs import services as hubs_services
+from hubs.models import HubSource, HubSync
+from hubs.processes.export import push_job
+from hubs.processes.hub_download import fetch_job
+from hubs.reconcilers.syncs import HubSourceReconciler, HubSyncReconciler
+from hubs.source import RepositorySource
+from hubs.target import RepositoryTarget, SlipwayTarget
+from model_store.backends import opened_at
+from model_store.backends.local import LocalStore
+from model_store.file_manifest import ManifestFile
+from model_store.models import Collection
+from model_store.processes.job import Job, WholeStore
+from model_store.processes.job_runner import Work
+from model_store.processes.store_scrub import check_job
+from model_store.reconcilers.collections import CollectionReconciler
+from model_store.services import begin_collection
+from models_registry import references as uses
+from models_registry import services
+from models_registry.importing import facts_backfill
 from models_registry.importing.directory import DirectorySource
+from models_registry.importing.directory_import import import_job
 from models_registry.importing.upload import UploadSource
-from models_registry.models import Collection, HubSource, HubSync, Model, Version
-from models_registry.processes import facts_backfill
-from models_registry.processes.directory_import import import_job
-from models_registry.processes.export import push_job
-from models_registry.processes.hub_download import fetch_job
-from models_registry.processes.job import Job, WholeStore
-from models_registry.processes.job_runner import Work
-from models_registry.processes.store_scrub import check_job
-from models_registry.processes.upload_import import receive_job
-from models_registry.reconcilers.collections import CollectionReconciler
-from models_registry.reconcilers.hubs import HubSourceReconciler, HubSyncReconciler
+from models_registry.importing.upload_import import receive_job
+from models_registry.models import Model, Version
 from models_registry.reconcilers.retention import RetentionReconciler
 from models_registry.reconcilers.uploads import UploadReconciler
 from models_registry.reconcilers.versions import VersionReconciler
-from models_registry.services.storage import begin_collection
-from models_registry.store import LocalStore, opened_at
 from tests import cast
 from tests.crash.harness import Checkpoints, Clock, run_until_rest, worker
+from tests.hubs.hub_server import HubServer, hub_server
 from tests.models_registry import builders as b
-from tests.models_registry.hub_server import HubServer, hub_server
 from tests.models_registry.real_jobs import RealJobs
 
 REPO = "acme/tiny"
@@ -210,14 +215,14 @@ class Hubs:
             self.library.clock.pass_(timedelta(seconds=12))
 
     def synced(self, source: HubSource, actor) -> HubSync:
-        sync = services.start_sync(actor=actor, source=source)
+        sync = hubs_services.start_sync(actor=actor, source=source)
         self.settle()
         return HubSync.objects.get(pk=sync.pk)
 
 
 @pytest.fixture
 def hubs(library, settings, monkeypatch) -> Iterator[Hubs]:
-    monkeypatch.setattr("models_registry.hub_sources.PATIENCE_SECONDS", 1)
+    monkeypatch.setattr("hubs.import_source.PATIENCE_SECONDS", 1)
     with hub_server() as server:
         settings.SLIPWAY_HUB_ENDPOINTS = (server.url,)
         server.repository(REPO).commit(b.model_files())
@@ -226,7 +231,7 @@ def hubs(library, settings, monkeypatch) -> Iterator[Hubs]:
 
 @pytest.fixture
 def source(hubs, actor, model) -> HubSource:
-    return services.create_hub_source(actor=actor, model=model, repo_id=REPO)
+    return hubs_services.create_hub_source(actor=actor, model=model, repo_id=REPO)
 
 
 class Chat:
@@ -255,7 +260,7 @@ class Chat:
 @pytest.fixture
 def chat(monkeypatch) -> Chat:
     service = Chat()
-    monkeypatch.setattr("models_registry.onward._registered", [service])
+    monkeypatch.setattr("hubs.auto_release._registered", [service])
     return service
 
 

@@ -7,8 +7,8 @@ import psutil
 from common.jobs.notes import STARTED, JobNotes
 from common.jobs.runners.subprocess import SubprocessRunner
 from common.jobs.spec import JobObservation, JobSpec
+from model_store.processes.job import Job
 from models_registry.importing.results import ImportResult
-from models_registry.processes.job import Job
 from tests.patience import eventually
 
 PROJECT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ from django.utils import timezone
 from accounts.actors import of_user
 from common import events
 from common.errors import Invalid, NotAllowed, Stale
-from models_registry import selectors, services, uses
+from models_registry import references, selectors, services
 from models_registry.errors import InUse, InvalidName, UnknownModel, UnknownVersion, WrongState
 from models_registry.events import AliasMoved, VersionReady
 from models_registry.models import Alias, AliasMove, Version
@@ -160,8 +160,8 @@ def test_cards_show_the_newest_ready_version_and_where_it_is_served(library, act
     services.import_version(actor=actor, model=model, source=str(library.root / "model"))
     move(actor, model, pair[0])
     served = used_by(pair[1], "service chat (stable)")
-    uses.register_uses(served)
-    uses.register_uses(served)
+    references.register_uses(served)
+    references.register_uses(served)
     card = selectors.card(model)
     assert card.latest == pair[1]
     assert [alias.version for alias in card.aliases] == [pair[0].name]

@@ -10,7 +10,8 @@ from asgiref.sync import sync_to_async
 from django.db import connections
 from django.db.models import QuerySet
 
-from models_registry import services, uses
+from models_registry import references as uses
+from models_registry import services
 from models_registry.api.views import _version_events
 from models_registry.models import Model, Version
 from tests import cast

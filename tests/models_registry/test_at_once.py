@@ -20,10 +20,11 @@ from common.jobs.notes import STARTED, JobNotes
 from common.jobs.runners.subprocess import local_runner
 from common.jobs.steps import owner
 from common.reconcile import Kernel
+from model_store.models import Collection
+from model_store.services import begin_collection
 from models_registry import files, selectors, services
-from models_registry.models import Alias, Collection, Version
+from models_registry.models import Alias, Version
 from models_registry.reconcilers.versions import VersionReconciler
-from models_registry.services.storage import begin_collection
 from tests import cast
 from tests.models_registry import builders as b
 from tests.patience import eventually

@@ -11,13 +11,14 @@ from django.utils.formats import date_format
 from accounts.errors import NotAllowed
 from common.errors import Invalid
 from common.models import AuditRecord
+from model_store.reading import InMemory
 from models_registry import services
-from models_registry.contents import InMemory, identify
 from models_registry.errors import CodeNotAllowed, WrongState
 from models_registry.exemptions import check_code, code_of
 from models_registry.models import CodeExemption, Model, Version
 from tests import cast
 from tests.models_registry import builders as b
+from trust.formats import identify
 
 pytestmark = pytest.mark.any_database
 

@@ -6,9 +6,9 @@ from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model_store.file_manifest import ManifestFile
 from models_registry import services
 from models_registry.facts.comparison import compared, compared_texts, flattened
-from models_registry.file_manifest import ManifestFile
 from tests import cast
 from tests.models_registry import builders as b
 

@@ -9,7 +9,8 @@ from accounts.actors import of_user
 from accounts.models import Membership, User
 from common.filters import CountField
 from common.pages import filter_bars
-from models_registry import services, uses
+from models_registry import references as uses
+from models_registry import services
 from tests import cast
 from tests.models_registry.uses import used_by
 

@@ -6,13 +6,11 @@ import pytest
 
 from common import disk
 from common.jobs.spec import Ending
+from model_store.backends.local import LocalStore
+from model_store.processes.job import Job
 from models_registry import services
-from models_registry.errors import (
-    WrongState,
-)
+from models_registry.errors import WrongState
 from models_registry.models import Version, VersionMove
-from models_registry.processes.job import Job
-from models_registry.store import LocalStore
 from tests.models_registry.conftest import do_here, job_of
 
 pytestmark = pytest.mark.django_db

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from model_store.backends import local_staging
+from model_store.backends.local import LocalStore
 from models_registry.importing import source_tree
 from models_registry.importing.directory import DirectorySource, import_directory
 from models_registry.importing.results import ImportResult
 from models_registry.importing.transfer import Progress
-from models_registry.store import LocalStore, local_intake
 from tests.models_registry import builders as b
 
 
@@ -96,7 +97,7 @@ def test_a_file_swapped_between_the_first_look_and_the_copy_is_judged_again(root
     target = root / "model/model.safetensors"
     evil = pickle.dumps(b"x" * 200).ljust(target.stat().st_size, b"\0")
     monkeypatch.setattr(source_tree, "_check_unchanged", lambda descriptor, file: None)
-    check_space = local_intake.LocalIntake.check_space
+    check_space = local_staging.LocalIntake.check_space
 
     def swap(self, new_bytes: int) -> None:
         # It is asked for again beside a thread that copies; what that one reads must be whole.
@@ -104,31 +105,31 @@ def test_a_file_swapped_between_the_first_look_and_the_copy_is_judged_again(root
             target.write_bytes(evil)
         check_space(self, new_bytes)
 
-    monkeypatch.setattr(local_intake.LocalIntake, "check_space", swap)
+    monkeypatch.setattr(local_staging.LocalIntake, "check_space", swap)
     result = run(root, store)
     assert result.outcome == "refused"
     assert "Python pickle" in result.reason
 
 
 def test_a_file_that_changes_while_it_is_copied_fails_the_import(root, store, monkeypatch) -> None:
-    take = local_intake.LocalIntake.take
+    take = local_staging.LocalIntake.take
 
     def touched(self, descriptor, size, *, counted):
         taken = take(self, descriptor, size, counted=counted)
         (root / "model/README.md").write_bytes(b"other")
         return taken
 
-    monkeypatch.setattr(local_intake.LocalIntake, "take", touched)
+    monkeypatch.setattr(local_staging.LocalIntake, "take", touched)
     result = run(root, store)
     assert result.outcome == "failed"
     assert "changed while it was being imported" in result.reason
 
 
 def test_a_full_store_interrupts_the_import_and_says_how_much_is_missing(root, store, monkeypatch) -> None:
-    monkeypatch.setattr(LocalStore, "free_bytes", lambda self: local_intake.SPARE_BYTES)
+    monkeypatch.setattr(LocalStore, "free_bytes", lambda self: local_staging.SPARE_BYTES)
     result = run(root, store)
     size = sum(map(len, b.model_files().values()))
-    assert (result.outcome, result.needed_bytes) == ("interrupted", size + local_intake.SPARE_BYTES)
+    assert (result.outcome, result.needed_bytes) == ("interrupted", size + local_staging.SPARE_BYTES)
     assert f"{size:,} bytes are missing" in result.reason
     assert held(store) == 0
 

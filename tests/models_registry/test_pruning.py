@@ -10,8 +10,12 @@ from django.utils.html import strip_tags
 
 from common.models import Pruning
 from common.reconcile import pruning
-from models_registry.models import Check, Collection, Export, Finding, HubSource, HubSync, Upload
-from models_registry.pruning import HUB_RULES, RULES, STORE_RULES
+from hubs.models import Export, HubSource, HubSync
+from hubs.pruning import RULES as HUB_RULES
+from model_store.models import Check, Collection, Finding
+from model_store.pruning import RULES as STORE_RULES
+from models_registry.models import Upload
+from models_registry.pruning import RULES
 from tests import cast
 
 AGE = timedelta(days=400)
@@ -84,7 +88,7 @@ def test_the_store_page_shows_what_is_kept_for_how_long(browser, library, settin
     assert "+store/kept/" in keeper.get("/models/+store/").content.decode()
     settings.SLIPWAY_KEEP_SYNCS_DAYS = 0
     at = (timezone.now() - timedelta(minutes=3)).isoformat()
-    passes = {"models_registry.export": {"removed": 1234, "removed_at": at, "problem": "It is locked."}}
+    passes = {"hubs.export": {"removed": 1234, "removed_at": at, "problem": "It is locked."}}
     Pruning.objects.update_or_create(pk=1, defaults={"passes": passes})
     shown = " ".join(strip_tags(keeper.get("/models/+store/kept/").content.decode()).split())
     assert "SLIPWAY_KEEP_SYNCS_DAYS indefinitely 0 none" in shown

@@ -4,12 +4,12 @@ from io import BytesIO
 
 import pytest
 
-from models_registry.file_manifest import ManifestFile
-from models_registry.importing.allowance import Allowance
+from model_store.allowance import Allowance
+from model_store.backends.local import LocalStore
+from model_store.file_manifest import ManifestFile
+from model_store.processes.job import Job
+from model_store.upload_buffer import Spool
 from models_registry.importing.upload import UploadSource
-from models_registry.processes.job import Job
-from models_registry.store import LocalStore
-from models_registry.store.spool import Spool
 from tests.models_registry import builders as b
 from tests.models_registry.builders import sha256
 from tests.patience import eventually
@@ -38,7 +38,7 @@ def test_a_job_reaches_its_process_as_it_was_meant(store: LocalStore, spool: Spo
     one = job(store, spool)
     assert Job.from_json(one.as_json(), UploadSource) == one
     spec = one.spec("key", "owner")
-    assert spec.argv[2] == "models_registry.processes.upload_import"
+    assert spec.argv[2] == "models_registry.importing.upload_import"
     assert (spec.limits.network, spec.environment) == (False, ())
 
 

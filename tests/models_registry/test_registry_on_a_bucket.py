@@ -9,18 +9,22 @@ from django.test import Client
 
 from common.jobs.runners.base import JobRunner
 from common.jobs.runners.subprocess import environment_of, local_runner
-from models_registry import blob_store, files, services
-from models_registry.errors import NotFetched, OnItsWay, StoreUnavailable
-from models_registry.file_manifest import Manifest
-from models_registry.models import Finding, Version
-from models_registry.processes import node_prefetch
-from models_registry.processes.job import Job, WholeStore
-from models_registry.store import Store, opened_at
+from model_store import blob_store
+from model_store.backends import opened_at
+from model_store.backends.base import Store
+from model_store.errors import StoreUnavailable
+from model_store.file_manifest import Manifest
+from model_store.models import Finding
+from model_store.processes import node_prefetch
+from model_store.processes.job import Job, WholeStore
+from models_registry import files, services
+from models_registry.errors import NotFetched, OnItsWay
+from models_registry.models import Version
 from tests import cast
 from tests.contracts.store_rigs import BucketRig
+from tests.model_store.test_checking import checked, weights_of
 from tests.models_registry import builders as b
 from tests.models_registry.conftest import Library
-from tests.models_registry.test_checking import checked, weights_of
 from tests.patience import eventually
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]

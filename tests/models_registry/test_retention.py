@@ -12,8 +12,9 @@ from accounts.errors import NotAllowed
 from common.errors import Invalid
 from common.models import AuditRecord
 from common.reconcile import Operation
-from models_registry import retention, selectors, services, uses
-from models_registry.errors import Busy, Unseen, WrongState
+from model_store.errors import Busy
+from models_registry import references, retention, selectors, services
+from models_registry.errors import Unseen, WrongState
 from models_registry.models import RetentionRule, Version
 from models_registry.reconcilers.retention import Retain, RetentionReconciler
 from tests import cast
@@ -120,8 +121,8 @@ def test_an_applied_rule_deletes_what_was_seen_with_an_audit_row_each(library, a
 
 def test_what_an_alias_a_service_or_a_way_back_needs_stays(library, actor, model, rule, versions) -> None:
     services.set_alias(actor=actor, model=model, alias="production", version=versions[0])
-    uses.register_uses(used_by(versions[1], "service chat (stable)"))
-    uses.register_fallback_check(lambda: {versions[2].pk: ["the way back of service chat"]})
+    references.register_uses(used_by(versions[1], "service chat (stable)"))
+    references.register_fallback_check(lambda: {versions[2].pk: ["the way back of service chat"]})
     preview = selectors.retention_preview(rule, timezone.now())
     assert not preview.going
     assert [one.reasons for one in preview.verdicts][2:] == [

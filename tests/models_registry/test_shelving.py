@@ -6,7 +6,7 @@ from accounts.actors import of_user
 from accounts.errors import NotAllowed
 from common.errors import Invalid
 from common.models import AuditRecord
-from models_registry import files, selectors, services, uses
+from models_registry import files, references, selectors, services
 from models_registry.errors import InUse, InvalidName, WrongState
 from models_registry.filters import ModelFilter
 from models_registry.models import Model, Version
@@ -56,7 +56,7 @@ def test_what_is_aliased_or_served_is_not_archived(actor, model, version) -> Non
     with pytest.raises(InUse, match="is production"):
         services.archive_version(actor=actor, version=version)
     services.delete_alias(actor=actor, alias=alias)
-    uses.register_uses(used_by(version, "service chat"))
+    references.register_uses(used_by(version, "service chat"))
     with pytest.raises(InUse, match="service chat"):
         services.archive_version(actor=actor, version=version)
     assert Version.objects.get().state == "ready"

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from models_registry.errors import Refused, SourceChanged, SourceUnreadable
+from model_store.errors import Refused, SourceChanged
+from models_registry.errors import SourceUnreadable
 from models_registry.importing import source_tree
 from tests.models_registry import builders as b
 from tests.models_registry.hostile.entries import put_symlink

@@ -12,10 +12,11 @@ from django.utils import timezone
 
 from common.actor import Actor
 from common.models import Intent
-from models_registry import blob_store, files, services
+from model_store import blob_store
+from model_store.backends.local import LocalStore
+from models_registry import files, services
 from models_registry.importing.upload import UploadSource, take_upload
 from models_registry.models import Upload, UploadContent, Version
-from models_registry.store import LocalStore
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die, dies
 from tests.models_registry import builders as b
 from tests.models_registry.builders import sha256

@@ -4,8 +4,9 @@ import pytest
 from django.test import Client
 
 from common.models import AuditRecord
+from model_store.models import StorageQuota
 from models_registry import services
-from models_registry.models import StorageQuota, Upload
+from models_registry.models import Upload
 from tests import cast
 from tests.models_registry import builders as b
 from tests.models_registry.test_uploads import Uploader

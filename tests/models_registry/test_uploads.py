@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from model_store.errors import UnknownUpload
 from models_registry import files, services
-from models_registry.errors import UnknownModel, UnknownUpload
+from models_registry.errors import UnknownModel
 from models_registry.models import Upload, Version
 from models_registry.states import UploadState
 from tests import cast
@@ -154,7 +155,7 @@ def test_a_content_that_is_not_what_was_announced_begins_anew(library, uploader)
 def test_a_lie_that_only_the_import_finds_keeps_all_else_that_came(
     library, uploader, api, monkeypatch
 ) -> None:
-    monkeypatch.setattr("models_registry.store.spool.CHECKED_AT_ONCE_BYTES", -1)
+    monkeypatch.setattr("model_store.upload_buffer.CHECKED_AT_ONCE_BYTES", -1)
     content = sha256(b.model_files()["model.safetensors"])
     assert uploader.put(content, 0, b"x" * PART).status_code == 200
     uploader.send_all()

@@ -9,8 +9,8 @@ from common.jobs.runners.subprocess import local_runner
 from common.jobs.steps import owner
 from models_registry import files, selectors, services
 from models_registry.errors import Frozen
+from models_registry.importing.facts_backfill import read_facts
 from models_registry.models import Version
-from models_registry.processes.facts_backfill import read_facts
 from models_registry.reconcilers.versions import VersionReconciler
 from tests import cast
 from tests.crash.harness import Checkpoints, crashes, die, dies, run_until_rest, worker

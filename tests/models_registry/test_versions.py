@@ -11,18 +11,11 @@ from accounts.actors import of_user
 from common import audit
 from common.errors import Invalid, NotAllowed
 from common.models import AuditRecord
+from model_store.backends.local_staging import LocalIntake
 from models_registry import files, services
-from models_registry.errors import (
-    Frozen,
-    InvalidName,
-    NameTaken,
-    SourceNotAllowed,
-    UnknownModel,
-    WrongState,
-)
+from models_registry.errors import Frozen, InvalidName, NameTaken, SourceNotAllowed, UnknownModel, WrongState
 from models_registry.models import Version, VersionFile, VersionMove
 from models_registry.states import VersionState
-from models_registry.store.local_intake import LocalIntake
 from tests import cast
 from tests.models_registry import builders as b
 

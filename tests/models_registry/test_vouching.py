@@ -2,27 +2,28 @@
 
 import json
 import re
-from importlib import import_module
 from pathlib import Path
 
 import model_signing
 import pytest
-from django.apps import apps
 
 from accounts.errors import NotAllowed
 from common import audit
 from common.errors import Invalid
 from common.models import AuditRecord
-from models_registry import files, services, vouching
-from models_registry.errors import NameTaken, SignatureNotTrusted, WrongState
-from models_registry.models import TrustedKey, Version, VersionSignature
-from models_registry.signing import bundles
-from models_registry.signing.keys import PrivateKey
-from models_registry.vouching import check_signature, standing_of
+from models_registry import files, services, signature_verification
+from models_registry.errors import SignatureNotTrusted
+from models_registry.models import Version, VersionSignature
+from models_registry.signature_verification import check_signature, standing_of
 from tests import cast
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, die, dies
 from tests.models_registry import builders as b
-from tests.models_registry.test_signing import manifest_in, new_key, pem_of, written
+from tests.trust.test_signing import manifest_in, new_key, pem_of, written
+from trust import services as trust_services
+from trust.errors import NameTaken, WrongState
+from trust.models import TrustedKey
+from trust.signing import bundles
+from trust.signing.keys import PrivateKey
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
@@ -41,15 +42,15 @@ def signing(settings, tmp_path: Path, key: PrivateKey) -> PrivateKey:
 
 def trust(admin, key: PrivateKey, name: str = "ci") -> TrustedKey:
     team = cast.team("vision")
-    return services.trust_key(actor=admin, team=team, name=name, pem=key.public_key.pem, reason="known")
+    return trust_services.trust_key(actor=admin, team=team, name=name, pem=key.public_key.pem, reason="known")
 
 
 def demand(admin, what: str) -> None:
-    services.demand_signatures(actor=admin, team=cast.team("vision"), demand=what, reason="policy")
+    trust_services.demand_signatures(actor=admin, team=cast.team("vision"), demand=what, reason="policy")
 
 
 def shown(version: Version) -> dict:
-    found = vouching.signatures_of([version]).get(version.pk, [])
+    found = signature_verification.signatures_of([version]).get(version.pk, [])
     return {row.origin: (row.verdict, row.key.name if row.key else None) for row in found}
 
 
@@ -95,10 +96,15 @@ def test_a_signature_that_comes_with_the_files_counts_when_its_key_is_trusted_ev
     trusted = trust(admin, key)
     library.settle()
     assert shown(version) == {"files": ("valid", "ci")}
-    services.distrust_key(actor=admin, key=trusted, reason="It leaked.")
+    trust_services.distrust_key(actor=admin, key=trusted, reason="It leaked.")
     version.refresh_from_db()
     assert standing_of(version).name == "unknown"
-    assert vouching.shown_standing(vouching.signatures_of([version])[version.pk]).name == "unknown"
+    assert (
+        signature_verification.shown_standing(
+            signature_verification.signatures_of([version])[version.pk]
+        ).name
+        == "unknown"
+    )
 
 
 def test_a_signature_for_other_files_is_found_as_they_enter(library, actor, model, admin, key) -> None:
@@ -138,7 +144,7 @@ def test_what_the_team_demands_is_asked_with_the_keys_that_it_trusts_now(
         check_signature(version)
     key = trust(admin, signing)
     assert check_signature(version) == "Signed by the key ci."
-    services.distrust_key(actor=admin, key=key, reason="It leaked.")
+    trust_services.distrust_key(actor=admin, key=key, reason="It leaked.")
     with pytest.raises(SignatureNotTrusted):
         check_signature(version)
     demand(admin, "off")
@@ -216,17 +222,17 @@ def test_only_an_admin_trusts_distrusts_and_demands_with_a_reason(actor, model, 
     good = {"actor": admin, "team": team, "name": "ci", "pem": key.public_key.pem, "reason": "known"}
     for wrong in ({"reason": " "}, {"name": ""}, {"pem": pem_of(key).decode()}, {"pem": "x"}):
         with pytest.raises(Invalid):
-            services.trust_key(**good | wrong)
-    row = services.trust_key(**good)
+            trust_services.trust_key(**good | wrong)
+    row = trust_services.trust_key(**good)
     with pytest.raises(NameTaken, match="the same key already, as ci"):
-        services.trust_key(**good | {"name": "other"})
+        trust_services.trust_key(**good | {"name": "other"})
     with pytest.raises(NameTaken, match="another key with the name ci"):
-        services.trust_key(**good | {"pem": new_key().public_key.pem})
-    services.distrust_key(actor=admin, key=row, reason="lost")
+        trust_services.trust_key(**good | {"pem": new_key().public_key.pem})
+    trust_services.distrust_key(actor=admin, key=row, reason="lost")
     with pytest.raises(WrongState):
-        services.distrust_key(actor=admin, key=row, reason="lost")
+        trust_services.distrust_key(actor=admin, key=row, reason="lost")
     with pytest.raises(Invalid):
-        services.demand_signatures(actor=admin, team=team, demand="sometimes", reason="x")
+        trust_services.demand_signatures(actor=admin, team=team, demand="sometimes", reason="x")
     demand(admin, "require")
     told = AuditRecord.objects.order_by("seq").values_list("action", "reason")
     assert [one for one in told if one[0].startswith(("key.", "signatures."))] == [
@@ -249,22 +255,6 @@ def test_rest_trusts_keys_and_sets_what_is_demanded(model, key) -> None:
     assert (removed["in_force"], removed["removed_by"]) == (False, "dora")
     refused = api.post("trusted-keys/", body | {"pem": "hello"}).json()
     assert "no public key" in json.dumps(refused["errors"]["pem"])
-
-
-def test_versions_from_before_are_woken_if_they_brought_a_signature(library, actor, model, key) -> None:
-    carrying(library, key, "signed")
-    for name in ("signed", "plain"):
-        directory = library.root / name if name == "signed" else library.directory(name)
-        services.import_version(actor=actor, model=model, source=str(directory), version=name)
-    library.settle()
-    Version.objects.update(vouched_at=None, next_at=None)
-    VersionSignature.objects.all().delete()
-    import_module("models_registry.migrations.0010_trust").look_at_signatures_soon(apps, None)
-    signed, plain = Version.objects.get(name="signed"), Version.objects.get(name="plain")
-    assert (plain.next_at, plain.vouched_at) == (None, plain.ready_at)
-    assert (signed.next_at is None, signed.vouched_at) == (False, None)
-    library.settle()
-    assert (shown(signed), shown(plain)) == ({"files": ("unknown", None)}, {})
 
 
 def test_the_page_of_the_team_trusts_removes_and_demands_and_the_version_says_what_holds(

@@ -1,8 +1,8 @@
 """Somebody above the registry who needs a version."""
 
 from models_registry.models import Version, VersionMove
+from models_registry.references import Uses
 from models_registry.states import VersionState
-from models_registry.uses import Uses
 
 
 def used_by(version: Version, words: str) -> Uses:

@@ -4,10 +4,11 @@ import pytest
 
 from accounts.models import Membership
 from common.errors import Invalid, NotAllowed
-from models_registry.models import HubSource, Model, Version
-from models_registry.onward import onward
-from models_registry.services import change_hub_source, create_hub_source
-from models_registry.services.hubs import hand_on
+from hubs.auto_release import onward
+from hubs.models import HubSource
+from hubs.services import change_hub_source, create_hub_source
+from hubs.services.syncs import hand_on
+from models_registry.models import Model, Version
 from releases.models import Release
 from releases.plans.builtin import builtin_plans
 from tests.releases.world import Scene

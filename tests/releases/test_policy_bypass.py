@@ -14,8 +14,9 @@ from common.actor import Actor
 from common.admin import ReadOnly
 from common.errors import Invalid
 from common.models import AuditRecord
-from models_registry.services import create_hub_source, set_alias
-from models_registry.services.hubs import hand_on
+from hubs.services import create_hub_source
+from hubs.services.syncs import hand_on
+from models_registry.services import set_alias
 from releases import selectors, services
 from releases.errors import (
     BelowPolicy,

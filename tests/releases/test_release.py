@@ -9,12 +9,13 @@ from django.http import QueryDict
 from accounts.errors import NotAllowed
 from common import audit
 from common.actor import Actor
+from model_store.models import Check, Finding
 from models_registry import selectors as registry
 from models_registry.errors import InUse
 from models_registry.filters import ModelFilter, VersionFilter
-from models_registry.models import AliasMove, Check, Finding, Model, Version, VersionFile
+from models_registry.models import AliasMove, Model, Version, VersionFile
+from models_registry.references import uses
 from models_registry.services import archive_version, restore_version
-from models_registry.uses import uses
 from releases import pruning, selectors, services
 from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable, NotWaiting, SeparationOfDuties
 from releases.models import Approval, EvidencePoint, Release, Service

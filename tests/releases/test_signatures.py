@@ -3,12 +3,12 @@
 import pytest
 
 from clusters.models import Deployment
-from models_registry.services import demand_signatures
 from releases import services
 from releases.models import ReleaseStep
 from releases.states import ReleaseState
 from tests.cast import SYSTEM
 from tests.releases.world import SWIFT, Scene
+from trust.services import demand_signatures
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 

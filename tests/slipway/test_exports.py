@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from models_registry.models import Export
+from hubs.models import Export
 from tests.cast import token_of
+from tests.hubs.outward import REPO, Outward, bo, outward
 from tests.models_registry.conftest import actor, ada, library, model
-from tests.models_registry.outward import REPO, Outward, bo, outward
 from tests.slipway.conftest import Terminal
 
 JSON = ("--output", "json")

@@ -136,7 +136,7 @@ def test_a_remembered_hash_that_only_the_import_finds_wrong_is_not_believed_agai
     pushing: Terminal, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slipway.hashing.REMEMBERED_FROM_BYTES", 1)
-    monkeypatch.setattr("models_registry.store.spool.CHECKED_AT_ONCE_BYTES", -1)
+    monkeypatch.setattr("model_store.upload_buffer.CHECKED_AT_ONCE_BYTES", -1)
     big = directory / "big.safetensors"
     before = big.stat()
     HashMemory.of_user().remember(listed(directory, ignore=())[2], "0" * 64)

@@ -3,7 +3,7 @@
 import pytest
 
 from accounts.states import Role
-from models_registry.models import StorageQuota
+from model_store.models import StorageQuota
 from tests.cast import person, token_of
 from tests.slipway.conftest import Terminal
 

@@ -6,14 +6,14 @@ import pytest
 
 from accounts.states import Role
 from common.models import AuditRecord
+from model_store.reconcilers.collections import CollectionReconciler
 from models_registry import services
 from models_registry.models import CodeExemption, Evaluation, RetentionRule, Version
-from models_registry.reconcilers.collections import CollectionReconciler
 from tests.cast import person, token_of
 from tests.crash.harness import worker
+from tests.model_store.test_checking import damage, kernel_of
 from tests.models_registry import builders as b
 from tests.models_registry.conftest import Library, actor, ada, library, model
-from tests.models_registry.test_checking import damage, kernel_of
 from tests.slipway.conftest import Terminal
 
 JSON = ("--output", "json")

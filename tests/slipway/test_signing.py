@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from accounts.states import Role
-from models_registry.models import SignaturePolicy, TrustedKey
-from models_registry.signing.keys import PrivateKey
 from tests.cast import person, token_of
-from tests.models_registry.test_signing import key, pem_of, written
 from tests.slipway.conftest import Terminal
+from tests.trust.test_signing import key, pem_of, written
+from trust.models import SignaturePolicy, TrustedKey
+from trust.signing.keys import PrivateKey
 
 JSON = ("--output", "json")
 WHY = ("--reason", "It is ours.")

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from accounts.states import Role
-from models_registry import services
-from models_registry.models import HubSource, HubSync, Model, Version
+from hubs import services
+from hubs.models import HubSource, HubSync
+from models_registry.models import Model, Version
 from tests.cast import SYSTEM, person, team, token_of
 from tests.models_registry.conftest import REPO, Chat, Hubs, chat, hubs, library
 from tests.slipway.conftest import Terminal

@@ -5,13 +5,13 @@ from django.utils import timezone
 
 from accounts.states import Role
 from common.models import Intent
-from models_registry.models import HubSource
+from hubs.models import HubSource
 from tests.accounts.rights_matrix import Scene
 from tests.cast import token_of
 from tests.slipway.conftest import Terminal
 
 pytestmark = pytest.mark.django_db
-KIND = "models_registry.hubsource"
+KIND = "hubs.hubsource"
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import httpx2
 import pytest
 
 from accounts.states import Role
-from models_registry.models import HubSource, HubSync, Model, Version
+from hubs.models import HubSource, HubSync
+from models_registry.models import Model, Version
 from tests.cast import person, team, token_of
 from tests.models_registry import builders as b
 from tests.models_registry.conftest import REPO, Hubs, hubs, library

@@ -16,7 +16,19 @@ from django.conf import settings
 from django.template.base import Lexer, TokenType
 from django.utils.translation import trim_whitespace
 
-ROOMS = ("accounts", "clusters", "common", "controlplane", "gateway", "images", "models_registry", "releases")
+ROOMS = (
+    "accounts",
+    "clusters",
+    "common",
+    "controlplane",
+    "gateway",
+    "images",
+    "hubs",
+    "model_store",
+    "models_registry",
+    "trust",
+    "releases",
+)
 PROJECT = Path(settings.BASE_DIR)
 PYTHON_KEYWORDS: dict[str, Any] = {
     "_": None,

@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from accounts.states import Right
 from common.models import Intent
-from models_registry.models import HubSource
+from hubs.models import HubSource
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.cast import PASSWORD
 
@@ -37,7 +37,7 @@ def _delivery(scene: Scene) -> Mapping[str, Any]:
 def _stuck(scene: Scene) -> Mapping[str, Any]:
     now = timezone.now()
     HubSource.objects.filter(pk=scene.hub_source.pk).update(stuck_at=now, failed_since=now)
-    return {"kind": "models_registry.hubsource", "id": scene.hub_source.pk}
+    return {"kind": "hubs.hubsource", "id": scene.hub_source.pk}
 
 
 def _in_doubt(scene: Scene) -> Mapping[str, Any]:

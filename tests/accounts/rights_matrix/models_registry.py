@@ -8,10 +8,11 @@ from django.conf import settings
 from django.utils import timezone
 
 from accounts.states import Right
-from models_registry.models import Check, Collection, Finding, Upload, VersionFile
+from model_store.backends.local import LocalStore
+from model_store.models import Check, Collection, Finding
+from models_registry.models import Upload, VersionFile
 from models_registry.selectors import retention_preview
 from models_registry.services import begin_upload, take_parts
-from models_registry.store.local import LocalStore
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.cast import SYSTEM
 

@@ -19,24 +19,11 @@ from accounts.states import DeliveryState, Right, Role
 from clusters.backends import backend_of
 from clusters.backends.base import DeploymentSpec, Fence, ModelVersion
 from clusters.models import Cluster, Deployment, Node, Worker
+from hubs.models import Export, HubSource, HubSync
 from images.models import RuntimeImage
 from images.services import deprecate_image
-from models_registry.models import (
-    Alias,
-    CodeExemption,
-    Export,
-    HubSource,
-    HubSync,
-    Model,
-    RetentionRule,
-    SignaturePolicy,
-    TrustedKey,
-    Version,
-    VersionSignature,
-)
-from models_registry.services import demand_signatures, trust_key
-from models_registry.signing.keys import PrivateKey
-from models_registry.sources import allowed_directory
+from models_registry.importing.sources import allowed_directory
+from models_registry.models import Alias, CodeExemption, Model, RetentionRule, Version, VersionSignature
 from releases.models import Plan, Release, Service, TeamPolicy
 from releases.plans import plan_hash
 from releases.plans.builtin import builtin_plan
@@ -44,6 +31,9 @@ from releases.services import set_team_policy
 from tests.cast import SYSTEM, Api, person, team, token_of
 from tests.clusters.world import version_of
 from tests.images.builders import image
+from trust.models import SignaturePolicy, TrustedKey
+from trust.services import demand_signatures, trust_key
+from trust.signing.keys import PrivateKey
 
 CANARY = builtin_plan("canary")
 

@@ -4,23 +4,25 @@ from pathlib import Path
 
 import pytest
 
+from hubs.backends.base import HubError
+from hubs.backends.connection import Connection
+from hubs.import_source import check_endpoint
+from model_store.backends.local import LocalStore
+from model_store.errors import Refused
+from model_store.file_manifest import ManifestFile, manifest_of
+from model_store.paths import check_file_path
+from model_store.reading import InMemory
 from models_registry import services
-from models_registry.contents import InMemory, check_together, identify
-from models_registry.errors import FilesRefused, Refused, SourceNotAllowed
-from models_registry.file_manifest import ManifestFile, manifest_of
-from models_registry.hub.base import HubError
-from models_registry.hub.connection import Connection
-from models_registry.hub_sources import check_endpoint
+from models_registry.errors import FilesRefused, SourceNotAllowed
 from models_registry.importing.directory import DirectorySource, import_directory
 from models_registry.models import Upload
-from models_registry.paths import check_file_path
-from models_registry.store import LocalStore
+from tests.hubs.test_hub_fetching import fetch, hub
 from tests.models_registry import builders as b
 from tests.models_registry.hostile.addresses import ENDPOINTS, INWARD, REDIRECTS
 from tests.models_registry.hostile.entries import ENTRIES
 from tests.models_registry.hostile.files import FILES
 from tests.models_registry.hostile.paths import COLLISIONS, PATHS
-from tests.models_registry.test_hub_fetching import fetch, hub
+from trust.formats import check_together, identify
 
 __all__ = ["hub"]
 

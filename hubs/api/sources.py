@@ -1,0 +1,316 @@
+"""Sources on hubs, and the syncs of them."""
+
+from typing import Any, ClassVar
+from zlib import crc32
+
+import django_filters
+from django.db.models import QuerySet
+from django.http.response import HttpResponseBase
+from django.urls import reverse
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.api.shared import events_of
+from common.api.examples import example
+from common.api.rows import EVENTS, ProgressSerializer, ReasonSerializer, Shown, StuckField
+from common.api.streams import ServerEvent
+from common.api.views import Changed, Created, Deleted, Listed, Read
+from common.errors import Invalid
+from hubs import selectors, services
+from hubs.api import examples
+from hubs.models import HubSource, HubSync
+from hubs.selectors import HubSourceCard
+from hubs.services.checks import MAX_TOKEN
+from hubs.states import Cause, HubKind, SyncState
+from models_registry import selectors as registry
+from models_registry.errors import UnknownModel
+from models_registry.services.checks import MAX_PATTERNS
+
+PATTERNS = "Shell patterns over whole paths, such as `*.safetensors`."
+
+
+class CauseField(serializers.ChoiceField):
+    """Why a sync failed, for programs."""
+
+    def __init__(self) -> None:
+        told = "Machine-readable cause of a failed sync; else empty."
+        super().__init__(choices=Cause.choices, allow_blank=True, read_only=True, help_text=told)
+
+
+class LastSyncSerializer(serializers.ModelSerializer[HubSync]):
+    state = serializers.ChoiceField(choices=SyncState.choices)
+    cause = CauseField()
+    reason = serializers.CharField(source="why", read_only=True)
+    version = serializers.CharField(source="version.name", default=None, allow_null=True)
+
+    class Meta:
+        model = HubSync
+        fields = ("id", "state", "cause", "reason", "commit", "version", "began_at", "ended_at")
+
+
+@example(examples.HUB_SOURCE)
+class HubSourceSerializer(serializers.Serializer[HubSourceCard]):
+    id = serializers.IntegerField(source="source.pk")
+    model = serializers.CharField(source="source.model.name")
+    endpoint = serializers.CharField(source="source.endpoint")
+    kind = serializers.ChoiceField(
+        choices=HubKind.choices, source="source.kind", help_text="API of the endpoint."
+    )
+    repo_id = serializers.CharField(source="source.repo_id")
+    revision = serializers.CharField(source="source.ref", help_text="The branch, tag or commit.")
+    has_token = serializers.BooleanField(
+        source="source.has_token", help_text="Whether a token is stored; it is never shown."
+    )
+    allow_patterns = serializers.ListField(child=serializers.CharField(), source="source.allow_patterns")
+    ignore_patterns = serializers.ListField(child=serializers.CharField(), source="source.ignore_patterns")
+    every = serializers.IntegerField(
+        source="source.every_seconds",
+        allow_null=True,
+        help_text="Check interval in seconds; null: only on request.",
+    )
+    due_at = serializers.DateTimeField(source="source.due_at", allow_null=True, help_text="Next check.")
+    takes_notices = serializers.BooleanField(
+        source="source.takes_notices", help_text="Whether the hub's webhook is set up; see `notice-secret/`."
+    )
+    release_to = serializers.CharField(
+        source="source.release_to", help_text="Service to which every new version is released; empty: none."
+    )
+    release_plan = serializers.CharField(source="source.release_plan", help_text="Empty: the service's.")
+    stuck = StuckField(source="source", help_text="Reason why its schedule is stuck; empty: it is not.")
+    last_sync = LastSyncSerializer(allow_null=True)
+    created_at = serializers.DateTimeField(source="source.created_at")
+    created_by = serializers.CharField(source="source.created_by_name")
+
+
+def patterns_field() -> serializers.ListField:
+    return serializers.ListField(
+        child=serializers.CharField(max_length=200),
+        max_length=MAX_PATTERNS,
+        required=False,
+        help_text=PATTERNS,
+    )
+
+
+@example(examples.HUB_SOURCE_CHANGE)
+class HubSourceChangeSerializer(serializers.Serializer[Any]):
+    revision = serializers.CharField(
+        max_length=200, required=False, help_text="Branch, tag or commit to follow."
+    )
+    token = serializers.CharField(
+        max_length=MAX_TOKEN,
+        required=False,
+        allow_blank=True,
+        write_only=True,
+        help_text="Token for private and gated repositories. Stored encrypted; empty: none.",
+    )
+    allow_patterns = patterns_field()
+    ignore_patterns = patterns_field()
+    every = serializers.IntegerField(
+        required=False, allow_null=True, help_text="Check interval in seconds; null: only on request."
+    )
+    release_to = serializers.CharField(
+        max_length=50,
+        required=False,
+        allow_blank=True,
+        help_text="Service to which every new version is released, in your name; empty: none.",
+    )
+    release_plan = serializers.CharField(
+        max_length=60,
+        required=False,
+        allow_blank=True,
+        help_text="Plan of those releases; default: the service's.",
+    )
+
+
+@example(examples.NEW_HUB_SOURCE)
+class NewHubSourceSerializer(HubSourceChangeSerializer):
+    model = serializers.CharField(max_length=95, help_text="Model of the imported versions.")
+    repo_id = serializers.CharField(max_length=200, help_text="`org/name`.")
+    endpoint = serializers.CharField(
+        max_length=200,
+        required=False,
+        allow_blank=True,
+        help_text="One of the configured hubs; default: the server's default hub.",
+    )
+    kind = serializers.ChoiceField(
+        choices=HubKind.choices,
+        required=False,
+        help_text="API of the endpoint, default `huggingface`. Without a revision its default branch "
+        "(`main`, on ModelScope `master`) is followed.",
+    )
+
+
+@example(examples.HUB_SYNC)
+class HubSyncSerializer(serializers.ModelSerializer[HubSync]):
+    source = serializers.IntegerField(source="source_id")  # type: ignore[assignment]
+    model = serializers.CharField(source="source.model.name")
+    repository = serializers.CharField(source="source", help_text="`org/name@revision`.")
+    state = serializers.ChoiceField(choices=SyncState.choices)
+    cause = CauseField()
+    reason = serializers.CharField(
+        source="why", help_text="Reason for its state; while fetching, what it waits for."
+    )
+    stuck = StuckField()
+    commit = serializers.CharField(help_text="Commit that the revision resolved to; empty until then.")
+    version = serializers.CharField(
+        source="version.name", default=None, allow_null=True, help_text="Version created from the commit."
+    )
+    progress = ProgressSerializer(
+        source="version", allow_null=True, help_text="Progress of the import; null until there is a version."
+    )
+
+    class Meta:
+        model = HubSync
+        fields = (
+            "id",
+            "source",
+            "model",
+            "repository",
+            "state",
+            "cause",
+            "reason",
+            "stuck",
+            "commit",
+            "version",
+            "progress",
+            "is_scheduled",
+            "author_name",
+            "created_at",
+            "began_at",
+            "ended_at",
+        )
+
+
+@example(examples.NOTICE_SECRET)
+class NoticeSecretSerializer(serializers.Serializer[Any]):
+    address = serializers.CharField(help_text="URL for the hub's webhook.")
+    secret = serializers.CharField(
+        help_text="Secret of the hub's webhook (`X-Webhook-Secret`); shown only once."
+    )
+
+
+class HubSourceFilter(django_filters.FilterSet):  # type: ignore[misc]
+    model = django_filters.CharFilter("model__name")
+
+
+class HubSources(Shown, Listed, Created, Read, Changed, Deleted):
+    """Repositories on hubs that versions of a model come from."""
+
+    queryset = HubSource.objects.all()
+    cards: ClassVar = {HubSource: selectors.hub_source_card}
+    serializer_class = HubSourceSerializer
+    inputs = {"create": NewHubSourceSerializer, "partial_update": HubSourceChangeSerializer}
+    outputs: ClassVar = {"sync": HubSyncSerializer}
+    secret_answers = frozenset({"notice_secret"})
+    filterset_class = HubSourceFilter
+    search_fields = ("repo_id", "model__name")
+    lookup_field = "id"
+    lookup_value_converter = "int"
+    sort = ("-created_at", "repo_id")
+
+    def visible(self, rows: QuerySet[HubSource]) -> QuerySet[HubSource]:
+        return selectors.hub_sources(self.actor)
+
+    def shown(self, page: Any) -> Any:
+        return self.get_serializer(selectors.hub_source_cards(page), many=True).data
+
+    def create_one(self, given: dict[str, Any]) -> HubSource:
+        try:
+            model = registry.model_named(self.actor, given.pop("model"))
+        except UnknownModel as error:
+            raise Invalid(fields={"model": [str(error)]}) from None
+        return services.create_hub_source(actor=self.actor, model=model, **given)
+
+    def change_one(self, instance: HubSource, given: dict[str, Any], expected: int | None) -> HubSource:
+        return services.change_hub_source(actor=self.actor, source=instance, expected=expected, **given)
+
+    def delete_one(self, instance: HubSource, expected: int | None, reason: str) -> None:
+        services.delete_hub_source(actor=self.actor, source=instance, expected=expected, reason=reason)
+
+    @extend_schema(responses={202: HubSyncSerializer})
+    @action(detail=True, methods=["post"])
+    def sync(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Sync now: a new commit becomes a version of the model."""
+        return self.answer(services.start_sync(actor=self.actor, source=self.get_object()), status=202)
+
+    @extend_schema(responses=NoticeSecretSerializer)
+    @action(detail=True, methods=["post"], url_path="notice-secret")
+    def notice_secret(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Create the secret of the hub's webhook that triggers syncs; the previous one stops working."""
+        source = self.get_object()
+        secret = services.new_notice_secret(actor=self.actor, source=source)
+        address = request.build_absolute_uri(reverse("hub-notice", args=[source.pk]))
+        return Response(NoticeSecretSerializer({"address": address, "secret": secret}).data)
+
+
+class HubSyncFilter(django_filters.FilterSet):  # type: ignore[misc]
+    source = django_filters.NumberFilter("source")
+    model = django_filters.CharFilter("source__model__name")
+    state = django_filters.MultipleChoiceFilter(choices=SyncState.choices)
+
+
+class HubSyncs(Listed, Read):
+    """Syncs of sources: which commit each found, how far it is, and what became of it."""
+
+    queryset = HubSync.objects.all()
+    serializer_class = HubSyncSerializer
+    inputs: ClassVar = dict.fromkeys(("pause", "resume", "cancel", "retry"), ReasonSerializer)
+    filterset_class = HubSyncFilter
+    lookup_field = "id"
+    lookup_value_converter = "int"
+    sort = ("-created_at",)
+
+    def visible(self, rows: QuerySet[HubSync]) -> QuerySet[HubSync]:
+        return selectors.hub_syncs(self.actor)
+
+    @extend_schema(responses={202: HubSyncSerializer})
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Pause; downloaded files are kept."""
+        return self._wish(services.pause_sync)
+
+    @extend_schema(responses={202: HubSyncSerializer})
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Resume a paused or interrupted sync."""
+        return self._wish(services.resume_sync)
+
+    @extend_schema(responses={202: HubSyncSerializer})
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Cancel and delete the downloaded files."""
+        return self._wish(services.cancel_sync)
+
+    @extend_schema(responses={202: HubSyncSerializer})
+    @action(detail=True, methods=["post"])
+    def retry(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Retry a failed, refused or cancelled sync."""
+        return self._wish(services.retry_sync)
+
+    @extend_schema(responses=EVENTS)
+    @action(detail=True)
+    def events(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Follow a sync: a server-sent event at every change until it ends."""
+        return events_of(self.get_object(), self, read=_sync_events)
+
+    def _wish(self, service: Any) -> Response:
+        sync = service(actor=self.actor, sync=self.get_object(), **self.given())
+        return self.answer(sync, status=202)
+
+
+def _sync_events(sync_id: int, after: str) -> list[ServerEvent]:
+    """One event, the sync as it is now, when it is not what the client saw last."""
+    sync = HubSync.objects.select_related("source__model", "version").get(pk=sync_id)
+    version = sync.version
+    done = (version.bytes_done, version.files_done) if version else (0, 0)
+    waits = crc32(sync.why.encode())
+    place = ".".join(
+        str(part) for part in (sync.state, int(sync.began_at.timestamp()), *done, bool(sync.stuck_at), waits)
+    )
+    if place == after:
+        return []
+    shown = HubSyncSerializer(sync).data
+    return [ServerEvent(place, "sync", shown, last=not sync.is_open)]

@@ -1,0 +1,11 @@
+"""What has happened between versions and hubs: told after the commit, ids only."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class VersionExported:
+    """It is held elsewhere by now."""
+
+    version_id: int
+    export_id: int

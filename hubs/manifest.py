@@ -1,0 +1,69 @@
+"""What sources on hubs, syncs and exports add to the whole."""
+
+from functools import partial
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from common.declared import Manifest
+from common.pages.subjects import Subject
+from common.webhooks.catalogue import WebhookEvent
+from hubs import events
+from hubs.badges import BADGES
+from hubs.blob_references import EXPORTS
+from hubs.import_source import Repositories
+from hubs.panels import export_panel, sync_panel
+from hubs.pruning import RULES
+from hubs.reconcilers.exports import ExportReconciler
+from hubs.reconcilers.syncs import HubSourceReconciler, HubSyncReconciler
+from model_store.references import register_references
+from models_registry.importing.sources import register_source_kind
+from models_registry.panels import register_panel
+from models_registry.webhook_events import version_payload
+
+SUBJECTS = (
+    Subject("hubs.hubsource", _("Hub source"), "/models/{model__name}/+hub/{pk}/"),
+    Subject(
+        "hubs.hubsync",
+        _("Sync"),
+        "/models/{source__model__name}/+syncs/{pk}/",
+        title=_("Sync of %(source__repo_id)s@%(source__ref)s"),
+        badges="sync",
+    ),
+    Subject(
+        "hubs.export",
+        _("Export"),
+        "/models/{version__model__name}/+exports/{pk}/",
+        title=_("Export of %(version__model__name)s:%(version__name)s"),
+        badges="export",
+    ),
+)
+WEBHOOK_EVENTS = (
+    WebhookEvent(
+        "version.exported",
+        _("A version was exported to a hub or another Slipway."),
+        version_payload,
+        events.VersionExported,
+    ),
+)
+MANIFEST = Manifest(
+    reconcilers=(
+        HubSourceReconciler(),
+        HubSyncReconciler(),
+        ExportReconciler(),
+    ),
+    subjects=SUBJECTS,
+    badges=BADGES,
+    nouns={
+        "exports": lambda count: ngettext("export", "exports", count),
+        "syncs": lambda count: ngettext("sync", "syncs", count),
+    },
+    webhook_events=WEBHOOK_EVENTS,
+    pruning=RULES,
+    hooks=(
+        partial(register_source_kind, Repositories()),
+        partial(register_panel, sync_panel),
+        partial(register_panel, export_panel),
+        partial(register_references, EXPORTS),
+    ),
+)

@@ -1,0 +1,371 @@
+"""Sources on hubs, and the syncs of them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from accounts.services import require
+from accounts.states import Right
+from common import audit, texts
+from common.actor import Actor
+from common.errors import Invalid, SlipwayError
+from common.reconcile import kernel
+from hubs.auto_release import onward
+from hubs.errors import SourceTaken
+from hubs.import_source import HUB_VARIABLE, PURPOSE, check_endpoint
+from hubs.models import FORGOTTEN, HubSource, HubSync
+from hubs.services import checks
+from hubs.states import DEFAULT_BRANCHES, SYNC_MOVES, Cause, HubKind, SyncState
+from models_registry import names
+from models_registry.errors import InUse, SourceNotAllowed, WrongState
+from models_registry.models import Model, Version
+from models_registry.services import checks as registry
+from models_registry.services import imports, versions
+from models_registry.states import VersionState
+
+OF_THE_TOKEN = (Cause.BAD_TOKEN, Cause.NO_REPOSITORY, Cause.GATED)
+"""What another token may mend."""
+SHORTEST_EVERY_SECONDS, LONGEST_EVERY_SECONDS = 300, 90 * 86_400
+
+
+def create_hub_source(
+    *,
+    actor: Actor,
+    model: Model,
+    repo_id: str,
+    revision: str = "",
+    endpoint: str = "",
+    kind: str = HubKind.HUGGINGFACE,
+    token: str = "",
+    allow_patterns: Sequence[str] = (),
+    ignore_patterns: Sequence[str] = (),
+    every: int | None = None,
+    release_to: str = "",
+    release_plan: str = "",
+) -> HubSource:
+    """Follow a repository; with `every` (seconds) at once and then so often.
+
+    `kind` is the protocol that the endpoint speaks; its default branch is followed unless a revision is
+    given.
+    New versions are registered, and with `release_to` (a service) released as well, in the actor's name.
+    Raises NotAllowed, Invalid, SourceNotAllowed (the endpoint), SourceTaken, UnknownModel.
+    """
+    require(actor, Right.MODELS_WRITE, model.team)
+    protocol = _kind(kind)
+    source = HubSource(
+        model=model,
+        created_by_name=actor.name,
+        endpoint=_endpoint(endpoint),
+        kind=protocol,
+        repo_id=checks.repo_id(repo_id),
+        ref=_ref(revision or DEFAULT_BRANCHES[protocol]),
+        sealed_token=checks.sealed_token(token, purpose=PURPOSE),
+        allow_patterns=registry.patterns("allow_patterns", allow_patterns),
+        ignore_patterns=registry.patterns("ignore_patterns", ignore_patterns),
+        every_seconds=_every(every),
+        due_at=timezone.now() if every else None,
+        **_onward(actor, model, release_to, release_plan),
+    )
+    try:
+        with transaction.atomic():
+            versions.hold(model)
+            source.save(force_insert=True)
+            audit.record(
+                actor, "hub-source.create", subject=source, detail=_told(source), team_id=model.team_id
+            )
+            kernel.wake(source)
+    except IntegrityError:
+        raise SourceTaken(
+            _("%(model)s follows %(source)s on %(endpoint)s already.")
+            % {"model": model, "source": source, "endpoint": source.endpoint}
+        ) from None
+    return source
+
+
+def change_hub_source(
+    *, actor: Actor, source: HubSource, expected: int | None = None, **given: Any
+) -> HubSource:
+    """Change what is given, in the words of `create_hub_source`; an empty token removes the stored one.
+
+    Releases are begun in the name of the actor who changes where to or by which plan. Raises NotAllowed,
+    Invalid, SourceTaken, Stale.
+    """
+    require(actor, Right.MODELS_WRITE, source.model.team)
+    changes: dict[str, Any] = {}
+    if "revision" in given:
+        changes["ref"] = _ref(given["revision"])
+    if "token" in given:
+        changes["sealed_token"] = checks.sealed_token(given["token"], purpose=PURPOSE)
+    for field in ("allow_patterns", "ignore_patterns"):
+        if field in given:
+            changes[field] = registry.patterns(field, given[field])
+    to, plan = (given.get(field, getattr(source, field)) for field in ("release_to", "release_plan"))
+    if (to, plan) != (source.release_to, source.release_plan):
+        changes |= _onward(actor, source.model, to, plan)
+    if "every" in given and _every(given["every"]) != source.every_seconds:
+        changes["every_seconds"] = given["every"]
+        if given["every"]:
+            changes |= {"due_at": timezone.now(), "is_noticed": False}
+        elif not source.is_noticed:
+            changes["due_at"] = None
+    try:
+        with transaction.atomic():
+            source.change(expected=expected, **changes)
+            audit.record(
+                actor,
+                "hub-source.change",
+                subject=source,
+                detail=_told(source) | {"changed": sorted(given)},
+                team_id=source.model.team_id,
+            )
+            # Wakes a source that is stuck, too.
+            kernel.interrupt(source)
+            if given.get("token"):
+                _go_on_with_token(source, actor=actor)
+    except IntegrityError:
+        raise SourceTaken(_("%(model)s follows that revision already.") % {"model": source.model}) from None
+    return source
+
+
+def delete_hub_source(
+    *, actor: Actor, source: HubSource, reason: str = "", expected: int | None = None
+) -> None:
+    """Follow it no longer; its token is forgotten, its versions stay. Raises NotAllowed, InUse, Stale."""
+    require(actor, Right.MODELS_WRITE, source.model.team)
+    why = texts.reason(reason)
+    with transaction.atomic():
+        # Locks the row, as the beginning of a sync does.
+        source.change(expected=expected, deleted_at=timezone.now(), **FORGOTTEN)
+        if HubSync.objects.open().filter(source=source).exists():
+            raise InUse(_("%(source)s is being synced. Cancel that first.") % {"source": source})
+        # What is stuck waits for nobody any more.
+        kernel.wake(source)
+        audit.record(actor, "hub-source.delete", subject=source, reason=why, team_id=source.model.team_id)
+
+
+def forget_hub_sources(model_id: int) -> None:
+    """Nothing of a model that is deleted is followed. Inside the transaction that deletes it."""
+    for source in HubSource.objects.live().filter(model=model_id):
+        kernel.wake(source, deleted_at=timezone.now(), **FORGOTTEN)
+
+
+def start_sync(*, actor: Actor, source: HubSource) -> HubSync:
+    """Look at the repository now; it goes on after the answer. Raises NotAllowed, SourceTaken, WrongState."""
+    require(actor, Right.MODELS_WRITE, source.model.team)
+    check_endpoint(source.endpoint)
+    with transaction.atomic():
+        kernel.try_again(source, actor=actor, reason="")
+        return begin_sync(source, actor=actor)
+
+
+def begin_sync(source: HubSource, *, actor: Actor, is_scheduled: bool = False) -> HubSync:
+    """A sync of the source, awake. Raises SourceTaken while another one is open, WrongState."""
+    sync = HubSync(source=source, is_scheduled=is_scheduled, author_id=actor.user_id, author_name=actor.name)
+    try:
+        with transaction.atomic():
+            # Locks the row: see `delete_hub_source`.
+            if not HubSource.objects.live().filter(pk=source.pk).update(deleted_at=None):
+                raise WrongState(_("%(source)s is followed no longer.") % {"source": source})
+            sync.save(force_insert=True)
+            _record(actor, sync, "start")
+            kernel.wake(sync)
+    except IntegrityError:
+        raise SourceTaken(_("%(source)s is being synced already.") % {"source": source}) from None
+    return sync
+
+
+def pause_sync(*, actor: Actor, sync: HubSync, reason: str = "") -> HubSync:
+    """Stop fetching and keep what has come. Raises NotAllowed, WrongState."""
+    require(actor, Right.MODELS_WRITE, sync.source.model.team)
+    with transaction.atomic():
+        _move(sync, SyncState.PAUSED, actor=actor, wish="pause", reason=reason)
+        imports.pause(_version_of(sync))
+    return _read_again(sync)
+
+
+def resume_sync(*, actor: Actor, sync: HubSync, reason: str = "") -> HubSync:
+    """Go on with what has come. Raises NotAllowed, WrongState, SourceNotAllowed."""
+    require(actor, Right.MODELS_WRITE, sync.source.model.team)
+    check_endpoint(sync.source.endpoint)
+    with transaction.atomic():
+        go_on(sync, actor=actor, reason=reason)
+    return _read_again(sync)
+
+
+def go_on(sync: HubSync, *, actor: Actor, reason: str = "") -> None:
+    """Resume a paused or interrupted sync, inside the caller's transaction. Raises WrongState."""
+    if sync.state not in (SyncState.PAUSED, SyncState.INTERRUPTED):
+        raise WrongState(
+            _("The sync is %(state)s; only a paused or interrupted one can go on.")
+            % {"state": sync.get_state_display().lower()}
+        )
+    _move(sync, SyncState.FETCHING, actor=actor, wish="resume", reason=reason, cause="")
+    imports.resume(_version_of(sync))
+
+
+def _go_on_with_token(source: HubSource, *, actor: Actor) -> None:
+    """Resume the sync that the old token interrupted, if there is one."""
+    refused = HubSync.objects.filter(source=source, state=SyncState.INTERRUPTED, cause__in=OF_THE_TOKEN)
+    for sync in refused.select_related("source__model", "version__model"):
+        go_on(sync, actor=actor, reason="The source has a new token.")
+
+
+def cancel_sync(*, actor: Actor, sync: HubSync, reason: str = "") -> HubSync:
+    """Stop, and remove what has come. Raises NotAllowed, WrongState."""
+    require(actor, Right.MODELS_WRITE, sync.source.model.team)
+    with transaction.atomic():
+        _move(sync, SyncState.CANCELLED, actor=actor, wish="cancel", reason=reason, ended_at=timezone.now())
+        if sync.version and sync.version.state == VersionState.IMPORTING:
+            imports.stop(sync.version, actor=actor, reason=reason)
+    return _read_again(sync)
+
+
+def retry_sync(*, actor: Actor, sync: HubSync, reason: str = "") -> HubSync:
+    """Begin a failed, refused or cancelled sync again. Raises NotAllowed, WrongState, SourceTaken."""
+    require(actor, Right.MODELS_WRITE, sync.source.model.team)
+    check_endpoint(sync.source.endpoint)
+    if sync.source.deleted_at:
+        raise WrongState(_("%(source)s is followed no longer.") % {"source": sync.source})
+    try:
+        with transaction.atomic():
+            _move(
+                sync,
+                SyncState.RESOLVING,
+                actor=actor,
+                wish="retry",
+                reason=reason,
+                is_scheduled=False,
+                author_id=actor.user_id,
+                author_name=actor.name,
+                began_at=timezone.now(),
+                ended_at=None,
+                version=None,
+                commit="",
+                cause="",
+            )
+    except IntegrityError:
+        raise SourceTaken(_("%(source)s is being synced already.") % {"source": sync.source}) from None
+    return _read_again(sync)
+
+
+def _move(sync: HubSync, to: SyncState, *, actor: Actor, wish: str, reason: str, **columns: Any) -> None:
+    """Take the row away from whoever works on it, if it still is what was read. In a transaction."""
+    why = texts.reason(reason)
+    if not SYNC_MOVES.allows(SyncState(sync.state), to):
+        raise WrongState(
+            _("The sync is %(state)s; this cannot be done now.") % {"state": sync.get_state_display().lower()}
+        )
+    by = f"By {actor.name}. {why}".strip()  # untranslated
+    sentence = "" if to in (SyncState.RESOLVING, SyncState.FETCHING) else by
+    if not kernel.interrupt(sync, where={"state": sync.state}, state=to, reason=sentence, **columns):
+        raise WrongState(_("The sync has just changed its state. Look again."))
+    _record(actor, sync, wish, reason=why)
+
+
+def _version_of(sync: HubSync) -> Version:
+    if sync.version is None:
+        raise WrongState(_("The sync has no version yet."))
+    return sync.version
+
+
+def _record(actor: Actor, sync: HubSync, wish: str, *, reason: str = "") -> None:
+    detail = {"source": str(sync.source), "endpoint": sync.source.endpoint}
+    audit.record(
+        actor,
+        f"hub-sync.{wish}",
+        subject=sync,
+        reason=reason,
+        detail=detail,
+        team_id=sync.source.model.team_id,
+    )
+
+
+def _read_again(sync: HubSync) -> HubSync:
+    return HubSync.objects.select_related("source__model__team", "version__model").get(pk=sync.pk)
+
+
+def _told(source: HubSource) -> dict[str, Any]:
+    """For the audit: all but the token."""
+    fields = ("endpoint", "kind", "repo_id", "ref", "allow_patterns", "ignore_patterns", "every_seconds",
+              "release_to", "release_plan")  # fmt: skip
+    return {**{field: getattr(source, field) for field in fields}, "has_token": source.has_token}
+
+
+def hand_on(source: HubSource, version: Version) -> str:
+    """Release a version that has just become ready, if its source asks for that; what came of it, in words.
+
+    Inside the caller's transaction.
+    """
+    if not source.release_to:
+        return ""
+    person = source.released_by
+    if person is None:
+        return f"It was not released to {source.release_to}: whoever asked for that is gone."  # untranslated
+    try:
+        with transaction.atomic():
+            begun = onward().release(
+                Actor(name=person.username, user_id=person.pk, via="system"),
+                version,
+                service=source.release_to,
+                plan=source.release_plan,
+                reason=f"New commit {version.source['commit'][:12]} of {source}.",  # untranslated
+            )
+    except SlipwayError as error:
+        return f"It was not released to {source.release_to}: {error}"  # untranslated
+    return f"It goes on by {begun}."  # untranslated
+
+
+def _onward(actor: Actor, model: Model, service: str, plan: str) -> dict[str, Any]:
+    to, by = service.strip(), plan.strip()
+    if not to:
+        return {"release_to": "", "release_plan": "", "released_by_id": None}
+    onward().check(actor, model, service=to, plan=by)
+    return {"release_to": to, "release_plan": by, "released_by_id": actor.user_id}
+
+
+def _endpoint(given: str) -> str:
+    if not settings.SLIPWAY_HUB_ENDPOINTS:
+        raise Invalid(
+            fields={
+                "endpoint": [
+                    _("This server reads from no hub: %(hub_variable)s is empty.")
+                    % {"hub_variable": HUB_VARIABLE}
+                ]
+            }
+        )
+    try:
+        return check_endpoint(given) if given.strip() else str(settings.SLIPWAY_HUB_ENDPOINTS[0])
+    except SourceNotAllowed as error:
+        raise Invalid(fields={"endpoint": error.fields["source"]}) from None
+
+
+def _kind(given: str) -> HubKind:
+    if given not in HubKind:
+        raise Invalid(fields={"kind": [_("A hub speaks %(HubKind)s.") % {"HubKind": " or ".join(HubKind)}]})
+    return HubKind(given)
+
+
+def _ref(given: str) -> str:
+    if not names.REVISION.fullmatch(given.strip()):
+        raise Invalid(fields={"revision": [_("Name a branch, a tag or a commit, such as main.")]})
+    return given.strip()
+
+
+def _every(seconds: int | None) -> int | None:
+    if seconds is not None and not SHORTEST_EVERY_SECONDS <= seconds <= LONGEST_EVERY_SECONDS:
+        raise Invalid(
+            fields={
+                "every": [
+                    _("Between %(shortest_every_seconds)s and %(longest_every_seconds)s seconds, or none.")
+                    % {
+                        "shortest_every_seconds": SHORTEST_EVERY_SECONDS,
+                        "longest_every_seconds": f"{LONGEST_EVERY_SECONDS:,}",
+                    }
+                ]
+            }
+        )
+    return seconds

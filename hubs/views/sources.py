@@ -1,0 +1,194 @@
+"""Where a model's versions come from on hubs: the sources, one of them, and a sync while it runs."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from accounts.actors import of_request
+from common.actor import Actor
+from common.errors import SlipwayError
+from common.languages import Text
+from common.pages.access import or_404, signed_in
+from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
+from common.pages.forms import blame, reason_of
+from common.pages.listing import list_page
+from hubs import selectors, services
+from hubs.auto_release import onward
+from hubs.errors import SourceTaken
+from hubs.forms import HubSourceForm, NewHubSourceForm, every_in_words
+from hubs.models import HubSource, HubSync
+from hubs.states import SyncState
+from models_registry.models import Model
+from models_registry.views.models import frame, visible_model
+
+SORTS = {"began": "began_at", "state": "state"}
+MOVING = {SyncState.RESOLVING, SyncState.FETCHING}
+
+
+@require_safe
+@signed_in
+def hub_page(request: HttpRequest, name: str) -> HttpResponse:
+    """Its sources and their syncs; asks again every second while one of them runs."""
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    sources = selectors.hub_source_cards(list(selectors.hub_sources(actor, model)))
+    listing = list_page(
+        request, selectors.hub_syncs(actor, model), sorts=SORTS, default_sort="-began", size=20
+    )
+    context = frame(actor, model) | {
+        "sources": [(card, every_in_words(card.source.every_seconds)) for card in sources],
+        "listing": listing,
+        "is_moving": any(card.last_sync and _is_moving(card.last_sync) for card in sources),
+    }
+    return page(request, "hubs/hub.html", context, parts=("listing",))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def new_source(request: HttpRequest, name: str) -> HttpResponse:
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    form = NewHubSourceForm(request.POST if request.method == "POST" else None, **_offered(actor, model))
+    if form.is_bound and form.is_valid():
+        try:
+            source = services.create_hub_source(actor=actor, model=model, **form.wishes())
+            with suppress(SourceTaken):  # Its schedule was faster.
+                services.start_sync(actor=actor, source=source)
+        except (SlipwayError, ValidationError) as error:
+            blame(form, error)
+        else:
+            return done(
+                request, _("%(source)s is followed, and synced now.") % {"source": source}, to=url_of(model)
+            )
+    context = frame(actor, model) | {"form": form}
+    status = UNPROCESSABLE if form.is_bound else 200
+    return page(request, "hubs/new_hub_source.html", context, status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def source_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    source = or_404(selectors.hub_source_of, model, pk)
+    given = request.POST if request.method == "POST" else None
+    form = HubSourceForm(given, source=source, **_offered(actor, model))
+    if form.is_bound and form.is_valid():
+        try:
+            services.change_hub_source(actor=actor, source=source, **form.wishes())
+        except (SlipwayError, ValidationError) as error:
+            blame(form, error)
+        else:
+            return done(request, _("Saved."), to=url_of(model))
+    context = frame(actor, model) | {
+        "form": form,
+        "source": source,
+        "notice_address": _notice_address(request, source),
+    }
+    status = UNPROCESSABLE if form.is_bound else 200
+    return page(request, "hubs/hub_source.html", context, parts=("now",), status=status)
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def start_sync(request: HttpRequest, name: str, pk: int) -> HttpResponse:
+    actor = of_request(request)
+    source = or_404(selectors.hub_source_of, visible_model(actor, name), pk)
+    services.start_sync(actor=actor, source=source)
+    return done(request, _("%(source)s is being synced.") % {"source": source})
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def new_secret(request: HttpRequest, name: str, pk: int) -> HttpResponse:
+    """Its answer is the one place where the secret is shown."""
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    source = or_404(selectors.hub_source_of, model, pk)
+    context = frame(actor, model) | {
+        "source": source,
+        "secret": services.new_notice_secret(actor=actor, source=source),
+        "address": _notice_address(request, source),
+    }
+    answer = page(request, "hubs/hub_notice_secret.html", context, status=201)
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def delete_source(request: HttpRequest, name: str, pk: int) -> HttpResponse:
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    source = or_404(selectors.hub_source_of, model, pk)
+    services.delete_hub_source(actor=actor, source=source, reason=reason_of(request))
+    return done(
+        request,
+        _("%(source)s is followed no longer; its versions stay.") % {"source": source},
+        to=url_of(model),
+    )
+
+
+@require_safe
+@signed_in
+def sync_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
+    actor = of_request(request)
+    model = visible_model(actor, name)
+    sync = or_404(selectors.hub_sync_of, model, pk)
+    context = frame(actor, model) | {
+        "sync": sync,
+        "source": sync.source,
+        "version": sync.version,
+        "is_moving": _is_moving(sync),
+        "every": every_in_words(sync.source.every_seconds),
+    }
+    return page(request, "hubs/hub_sync.html", context, parts=("now",))
+
+
+Wish = Callable[..., Any]
+WISHES: dict[str, tuple[Wish, Text]] = {
+    "pause": (services.pause_sync, gettext_lazy("Paused: what has come is kept.")),
+    "resume": (services.resume_sync, gettext_lazy("It goes on.")),
+    "cancel": (services.cancel_sync, gettext_lazy("Cancelled: what has come is removed.")),
+    "retry": (services.retry_sync, gettext_lazy("It begins again.")),
+}
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def act(request: HttpRequest, name: str, pk: int, wish: str) -> HttpResponse:
+    if wish not in WISHES:
+        raise Http404
+    actor = of_request(request)
+    sync = or_404(selectors.hub_sync_of, visible_model(actor, name), pk)
+    service, words = WISHES[wish]
+    service(actor=actor, sync=sync, reason=reason_of(request, is_demanded=False))
+    return done(request, words)
+
+
+def _offered(actor: Actor, model: Model) -> dict[str, Sequence[str]]:
+    """Where new versions may be released to, and how."""
+    return {"services": onward().services(actor, model), "plans": onward().plans(actor, model)}
+
+
+def _is_moving(sync: HubSync) -> bool:
+    return sync.state in MOVING and sync.stuck_at is None
+
+
+def _notice_address(request: HttpRequest, source: HubSource) -> str:
+    return request.build_absolute_uri(reverse("hub-notice", args=[source.pk]))
+
+
+def url_of(model: Model) -> str:
+    return reverse("model-hub", args=[model.name])

@@ -1,0 +1,36 @@
+"""Where the bytes of versions live: content-addressed, each content once, published whole or not at all.
+
+No Django in here: the importer, which reads what nobody trusts, runs without it.
+"""
+
+from pathlib import Path
+
+from model_store.backends.base import PARTS, Flaw, Intake, Look, Reclaimed, Store, Taken
+from model_store.backends.local import LocalStore
+from model_store.backends.location import Place
+
+__all__ = [
+    "BUCKET",
+    "PARTS",
+    "Flaw",
+    "Intake",
+    "LocalStore",
+    "Look",
+    "Reclaimed",
+    "Store",
+    "Taken",
+    "opened_at",
+]
+
+BUCKET = "s3://"
+"""How addresses of stores in buckets begin."""
+
+
+def opened_at(address: str) -> Store:
+    """The store that has this `Store.address`."""
+    if address.startswith(BUCKET):
+        # Half a second and 40 MB that a store in a directory has no use for.
+        from model_store.backends.bucket.store import BucketStore
+
+        return BucketStore(Place.from_address(address))
+    return LocalStore(Path(address))

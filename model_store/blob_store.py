@@ -1,0 +1,85 @@
+"""The store of this installation, and which of its blobs are needed."""
+
+import re
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from django.conf import settings
+from django.db.models import Q
+
+from model_store import references
+from model_store.backends import BUCKET, opened_at
+from model_store.backends.base import Store
+from model_store.backends.location import Place
+from model_store.errors import BlobMissing, IntakeBusy
+from model_store.file_manifest import Manifest, ManifestFile
+from model_store.models import Check, Finding, UnreferencedBlob
+from model_store.states import FindingState
+
+_AT_ONCE = 500
+_ROWS_KEY = re.compile(r"(?:[a-z]+-)?\d+")
+"""Of the intakes that belong to rows."""
+
+
+def store() -> Store:
+    """The store of this installation."""
+    node = Path(settings.SLIPWAY_STORE_DIR)
+    if not settings.SLIPWAY_STORE:
+        return opened_at(str(node))
+    bucket, _, prefix = settings.SLIPWAY_STORE.removeprefix(BUCKET).partition("/")
+    place = Place(
+        bucket,
+        node,
+        settings.SLIPWAY_STORE_CACHE_BYTES,
+        prefix=prefix,
+        endpoint=settings.SLIPWAY_STORE_ENDPOINT,
+        region=settings.SLIPWAY_STORE_REGION,
+        path_style=settings.SLIPWAY_STORE_PATH_STYLE,
+    )
+    return opened_at(place.address)
+
+
+def needed(blobs: Collection[str]) -> set[str]:
+    """Those that a row needs, or needed until lately: when these go, collections decide."""
+    return references.referenced(blobs) | references.named_in(UnreferencedBlob.objects.all(), blobs)
+
+
+def begin_grace(blobs: Iterable[tuple[str, int]], *, since: datetime) -> None:
+    """From now on it counts how long nothing has needed these (sha256, bytes)."""
+    UnreferencedBlob.objects.bulk_create(
+        (UnreferencedBlob(sha256=sha256, size=size, since=since) for sha256, size in blobs),
+        batch_size=_AT_ONCE,
+        update_conflicts=True,
+        unique_fields=["sha256"],
+        update_fields=["since"],
+    )
+
+
+def keep_unreferenced(key: str, *, since: datetime) -> None:
+    """Publish what an intake holds though nothing needs it; collections delete it after the grace time."""
+    held = store().held(key)
+    manifest = Manifest(tuple(ManifestFile(sha256, size, sha256) for sha256, size in held.items()))
+    # Noted before it is published, or the intake would take it along when it is discarded.
+    unneeded = held.keys() - references.referenced(held)
+    UnreferencedBlob.objects.bulk_create(
+        (UnreferencedBlob(sha256=sha256, size=held[sha256], since=since) for sha256 in unneeded),
+        batch_size=_AT_ONCE,
+        ignore_conflicts=True,
+    )
+    with suppress(BlobMissing):
+        store().publish(key, manifest)
+
+
+def forget_orphans() -> None:
+    """What no row knows of, as after a database was restored from a backup: intakes, and beside the store."""
+    found = {key for key in store().intakes() if _ROWS_KEY.fullmatch(key)}
+    known = references.known_keys(found) if found else set[str]()
+    if found - known:
+        at_work = Finding.objects.filter(Q(is_held=True) | Q(state=FindingState.ASIDE))
+        known |= {row.intake_key for row in (*Check.objects.running(), *at_work)}
+    for key in found - known:
+        with suppress(IntakeBusy):
+            store().discard(key, is_referenced=needed)
+    references.tidy()

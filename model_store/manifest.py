@@ -1,0 +1,95 @@
+"""What the store adds to the whole."""
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from common.alert_rules import AlertRule
+from common.declared import Manifest
+from common.pages.inbox import InboxSource
+from common.pages.search import Destination
+from common.pages.subjects import Subject
+from model_store import metrics
+from model_store.badges import BADGES
+from model_store.inbox import disk_room, lost_files
+from model_store.pruning import RULES
+from model_store.reconcilers.checks import CheckReconciler
+from model_store.reconcilers.collections import CollectionReconciler
+from model_store.reconcilers.corrupt_blobs import FindingReconciler
+from model_store.reconcilers.maintenance import StoreKeeperReconciler
+from model_store.states import FindingState
+
+SUBJECTS = (
+    Subject(
+        "model_store.storekeeper",
+        _("Store maintenance"),
+        "/models/+store/",
+        title=_("Store maintenance"),
+    ),
+    Subject(
+        "model_store.collection",
+        _("Garbage collection"),
+        "/models/+store/",
+        title=_("Garbage collection %(pk)s"),
+        badges="run",
+    ),
+    Subject(
+        "model_store.check",
+        _("Integrity check"),
+        "/models/+store/",
+        title=_("Integrity check %(pk)s"),
+        badges="run",
+    ),
+    Subject(
+        "model_store.finding",
+        _("Damaged file"),
+        "/models/+store/",
+        title=_("Damaged file %(sha256)s"),
+        badges="finding",
+    ),
+    # The store's page shows it: who offers the page names it.
+    Subject(
+        "common.pruning",
+        _("Deletion of old records"),
+        "/models/+store/",
+        title=_("Deletion of old records"),
+    ),
+    Subject("model_store.storagequota", _("Storage limit"), "/settings/teams/{team__name}/storage/"),
+)
+DESTINATIONS = (
+    Destination(
+        title=_("Store"),
+        url="/models/+store/",
+        icon="database",
+        words="disk garbage collection integrity",
+        is_for_admins=True,
+    ),
+)
+ALERT_RULES = (
+    AlertRule(
+        name="SlipwayFilesLost",
+        expr='slipway_store_findings{state="lost"} > 0',
+        severity="critical",
+        summary="{{ $value }} files of the model store are lost.",
+    ),
+)
+MANIFEST = Manifest(
+    reconcilers=(
+        StoreKeeperReconciler(),
+        CollectionReconciler(),
+        CheckReconciler(),
+        FindingReconciler(),
+    ),
+    subjects=SUBJECTS,
+    badges=BADGES,
+    inbox=(
+        InboxSource(find=lost_files, tells=(("model_store.finding", FindingState.LOST),)),
+        InboxSource(find=disk_room),
+    ),
+    destinations=DESTINATIONS,
+    nouns={
+        "collections": lambda count: ngettext("collection", "collections", count),
+    },
+    metrics=(metrics.store_findings,),
+    alert_rules=ALERT_RULES,
+    pruning=RULES,
+)

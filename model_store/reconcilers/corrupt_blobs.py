@@ -1,0 +1,79 @@
+"""What becomes of a blob that a check has found damaged or missing: it is fetched again, or is lost."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from common import audit, events
+from common.actor import Actor
+from common.jobs.rows import NEVER_LAUNCHED
+from common.jobs.steps import JobReconciler, check_fence
+from common.reconcile import Effect, Operation, Outcome, Step
+from common.reconcile.endings import moved
+from model_store import blob_store, references
+from model_store.events import BlobRepaired
+from model_store.models import Finding, UnreferencedBlob
+from model_store.reconcilers.staging_jobs import LetGo
+from model_store.repairs import repair_of
+from model_store.states import FINDING_MOVES, OPEN_FINDINGS, FindingState
+
+ACTOR = Actor.system("store check")
+_moved = partial(moved, OPEN_FINDINGS, is_held=True)
+
+
+class SetAside(Step[Finding]):
+    """The damaged file is moved out of the way, also of workers that start; they are told that it is gone."""
+
+    name = "set aside"
+    effect = Effect.ABSOLUTE
+
+    def act(self, row: Finding, operation: Operation) -> None:
+        check_fence(row, operation)
+        if row.mark:
+            blob_store.store().quarantine(row.sha256, mark=row.mark)
+            _remove_directories(row)
+
+    def settle(self, row: Finding, seen: None, now: datetime) -> Outcome:
+        return _moved(FindingState.ASIDE, now, is_held=False)
+
+
+class LetGoOfRepair(LetGo[Finding]):
+    """And directories that still show the damaged file."""
+
+    def let_go_of_directories(self, row: Finding) -> None:
+        if row.state == FindingState.REPAIRED:
+            _remove_directories(row)
+
+    def tell(self, row: Finding) -> None:
+        if row.state == FindingState.REPAIRED:
+            events.publish(BlobRepaired(row.sha256))
+
+
+class FindingReconciler(JobReconciler[Finding]):
+    model = Finding
+    moves = FINDING_MOVES
+
+    def next_step(self, row: Finding, now: datetime) -> Step[Finding] | None:
+        if row.is_held:
+            return LetGoOfRepair(self.runner)
+        if row.state == FindingState.FOUND:
+            return SetAside()
+        if row.state == FindingState.ASIDE:
+            return repair_of(row, self.runner)
+        return None
+
+    def on_move(self, row: Finding, to: str, note: str) -> None:
+        if to == FindingState.ASIDE:
+            # Gone already: a collection must not count it.
+            UnreferencedBlob.objects.filter(sha256=row.sha256).delete()
+        audit.record(ACTOR, f"finding.{to}", subject=row, reason=note)
+
+    def on_revive(self, row: Finding, by: str, reason: str) -> Mapping[str, Any]:
+        return NEVER_LAUNCHED
+
+
+def _remove_directories(row: Finding) -> None:
+    """Of the versions that need it. Workers that run keep what they have opened; the next get whole files."""
+    for owner in references.owners_of(row.sha256):
+        blob_store.store().dematerialise(owner.digest)

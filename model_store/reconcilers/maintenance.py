@@ -1,0 +1,41 @@
+"""How the store is kept: collections every day, checks every so many."""
+
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from common.actor import Actor
+from common.reconcile import Outcome, Recurring, proceed
+from model_store import services
+from model_store.errors import Busy
+from model_store.models import StoreKeeper
+
+KEEPER = Actor.system("store keeper")
+DAILY = timedelta(days=1)
+
+
+class StoreKeeperReconciler(Recurring[StoreKeeper]):
+    """What is missed while nothing runs is made up for once."""
+
+    model = StoreKeeper
+    name = "begin"
+
+    def settle(self, row: StoreKeeper, seen: None, now: datetime) -> Outcome:
+        days = settings.SLIPWAY_STORE_CHECK_DAYS
+        collects, checks = row.collect_at <= now, bool(days) and row.check_at <= now
+        collect_at = now + DAILY if collects else row.collect_at
+        check_at = now + timedelta(days=days) if checks else row.check_at
+        save = {"collect_at": collect_at, "check_at": check_at}
+        after = max(timedelta(0), (min(collect_at, check_at) if days else collect_at) - now)
+
+        def write() -> None:
+            # Each for itself: that one is under way still does not keep the other from beginning.
+            with suppress(Busy):
+                if collects:
+                    services.begin_collection(actor=KEEPER)
+            with suppress(Busy):
+                if checks:
+                    services.begin_check(actor=KEEPER)
+
+        return proceed(save=save, write=write, after=after)

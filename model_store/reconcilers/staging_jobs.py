@@ -1,0 +1,97 @@
+"""The job that works in a row's intake, and what it has left there once nobody needs it."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, ClassVar, TypeVar
+
+from common.jobs.rows import NO_JOB
+from common.jobs.runners.base import JobRunner
+from common.jobs.spec import JobSpec
+from common.jobs.steps import AwaitJob, StartJob, check_fence, owner, remove_jobs, stop_jobs
+from common.reconcile import Effect, Operation, Outcome, Step, proceed, wait
+from model_store import blob_store
+from model_store.allowance import Allowance
+from model_store.errors import IntakeBusy
+from model_store.processes.job import Job, Source
+
+LOOK_EVERY = timedelta(seconds=1)
+InIntake = TypeVar("InIntake", bound=Any)
+"""A `Reconciled` that is `Launched`, too; Python has no name for both."""
+
+
+class StartIntakeJob(StartJob[InIntake]):
+    def is_clear(self, row: InIntake) -> bool:
+        """One that another machine has started ends first."""
+        return not _is_busy(row)
+
+    def job(
+        self,
+        row: InIntake,
+        op_key: str,
+        source: Source,
+        *,
+        secret: str = "",
+        allowance: Allowance | None = None,
+    ) -> JobSpec:
+        one = Job(blob_store.store().address, row.intake_key, source, allowance=allowance, secret=secret)
+        return one.spec(op_key, owner(row))
+
+
+class AwaitIntakeJob(AwaitJob[InIntake]):
+    def is_at_work_there(self, row: InIntake) -> bool:
+        return blob_store.store().is_busy(row.intake_key)
+
+
+def let_go(runner: JobRunner, row: InIntake) -> bool:
+    """Ask whatever works in the row's intake to stop, on any machine; whether nothing does."""
+    return not stop_jobs(runner, row) and not _is_busy(row)
+
+
+def _is_busy(row: InIntake) -> bool:
+    store = blob_store.store()
+    is_busy = store.is_busy(row.intake_key)
+    if is_busy:
+        store.ask_to_stop(row.intake_key)
+    return is_busy
+
+
+class LetGo(Step[InIntake]):
+    """What the store holds for the row alone is removed; blobs are left to the collection."""
+
+    name = "let go"
+    effect = Effect.ABSOLUTE
+    look_every: ClassVar[timedelta] = LOOK_EVERY
+
+    def __init__(self, runner: JobRunner) -> None:
+        self.runner = runner
+
+    def act(self, row: InIntake, operation: Operation) -> None:
+        check_fence(row, operation)
+        if not let_go(self.runner, row):
+            return
+        self.keep(row, operation)
+        with suppress(IntakeBusy):
+            blob_store.store().discard(row.intake_key, is_referenced=blob_store.needed)
+        self.let_go_of_directories(row)
+        remove_jobs(self.runner, row)
+
+    def keep(self, row: InIntake, operation: Operation) -> None:
+        """Give to the store what somebody will want again; the rest goes with the intake."""
+
+    def let_go_of_directories(self, row: InIntake) -> None:
+        """Of versions, as far as these are not to be served as they are."""
+
+    def observe(self, row: InIntake, operation: Operation) -> bool:
+        return row.intake_key in blob_store.store().intakes()
+
+    def settle(self, row: InIntake, seen: bool, now: datetime) -> Outcome:
+        if seen:
+            return wait(self.look_every)
+        return proceed(save=self.LET_GO, write=partial(self.tell, row))
+
+    LET_GO: ClassVar[Mapping[str, Any]] = {"is_held": False, **NO_JOB}
+
+    def tell(self, row: InIntake) -> None:
+        """Publish what others wait for, now that it is gone."""

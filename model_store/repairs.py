@@ -1,0 +1,21 @@
+"""How a blob that is damaged or missing comes back: known to an app above, which the store does not know."""
+
+from collections.abc import Callable
+
+from common.jobs.runners.base import JobRunner
+from common.reconcile import Step
+from model_store.models import Finding
+
+Repair = Callable[[Finding, JobRunner], Step[Finding]]
+"""The next step towards having the blob again, or towards giving it up as lost."""
+
+_registered: list[Repair] = []
+
+
+def register_repair(repair: Repair) -> None:
+    """Let `repair` bring back what is lost; the last one counts."""
+    _registered[:] = [repair]
+
+
+def repair_of(row: Finding, runner: JobRunner) -> Step[Finding]:
+    return _registered[0](row, runner)

@@ -1,0 +1,103 @@
+"""What the store holds, and what checks of it have found."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Count, QuerySet, Sum
+
+from model_store import blob_store, references
+from model_store.backends.base import Look
+from model_store.errors import StoreUnavailable
+from model_store.models import Check, Collection, Finding, UnreferencedBlob
+from model_store.references import Owner
+from model_store.states import OPEN_FINDINGS
+
+
+@dataclass(frozen=True, slots=True)
+class StoreNow:
+    """What the store holds. Sizes in bytes."""
+
+    blobs: int
+    """That are needed, each once."""
+    bytes: int
+    version_bytes: int
+    """Of all versions that need them, each counted in full."""
+    waiting_blobs: int
+    """That nothing needs any more, until the grace time is over."""
+    waiting_bytes: int
+    free_bytes: int | None
+    """None: it has no limit."""
+    look: Look | None
+    problem: str
+    """Why it cannot be reached; empty when it can."""
+    last_collection: Collection | None
+    last_check: Check | None
+    open_findings: int
+
+    @property
+    def dedup_factor(self) -> float | None:
+        """How many times the bytes would be there if every version had files of its own."""
+        return self.version_bytes / self.bytes if self.bytes else None
+
+
+def store_now() -> StoreNow:
+    needed = references.usage()
+    waiting = UnreferencedBlob.objects.aggregate(blobs=Count("*"), bytes=Sum("size"))
+    store, problem = blob_store.store(), ""
+    look: Look | None = None
+    try:
+        look = store.look()
+    except StoreUnavailable as error:
+        problem = str(error)
+    return StoreNow(
+        blobs=needed.blobs,
+        bytes=needed.bytes,
+        version_bytes=needed.all_bytes,
+        waiting_blobs=waiting["blobs"],
+        waiting_bytes=waiting["bytes"] or 0,
+        free_bytes=store.free_bytes(),
+        look=look,
+        problem=problem,
+        last_collection=collections().first(),
+        last_check=checks().first(),
+        open_findings=Finding.objects.open().count(),
+    )
+
+
+def collections() -> QuerySet[Collection]:
+    """Newest first."""
+    return Collection.objects.order_by("-pk")
+
+
+@dataclass(frozen=True, slots=True)
+class FindingCard:
+    """A finding as lists show it, with what it touches, oldest first."""
+
+    finding: Finding
+    owners: tuple[Owner, ...]
+
+
+def finding_cards(findings: Sequence[Finding]) -> list[FindingCard]:
+    """What lists show of these findings, in their order: one query for any number of them."""
+    touched = references.owners({finding.sha256 for finding in findings})
+    return [FindingCard(one, touched.get(one.sha256, ())) for one in findings]
+
+
+def finding_card(finding: Finding) -> FindingCard:
+    return finding_cards([finding])[0]
+
+
+def checks() -> QuerySet[Check]:
+    """Newest first."""
+    return Check.objects.order_by("-pk")
+
+
+def findings() -> QuerySet[Finding]:
+    """Newest first."""
+    return Finding.objects.order_by("-pk")
+
+
+def findings_by_state() -> dict[str, int]:
+    """How many there are in each open state, none included."""
+    counted = Finding.objects.open().order_by().values_list("state").annotate(Count("pk"))
+    return dict.fromkeys(map(str, sorted(OPEN_FINDINGS)), 0) | dict(counted)

@@ -1,0 +1,33 @@
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from models_registry.services.retention import MOST_DAYS, MOST_VERSIONS
+
+
+class RetentionForm(forms.Form):
+    keep_last = forms.IntegerField(
+        label=_("Keep the last"),
+        min_value=1,
+        max_value=MOST_VERSIONS,
+        initial=10,
+        help_text=_("Keep the newest N ready versions."),
+    )
+    keep_days = forms.IntegerField(
+        label=_("Keep for days"),
+        required=False,
+        min_value=0,
+        max_value=MOST_DAYS,
+        help_text=_("What has been ready for less stays too."),
+    )
+
+    def clean_keep_days(self) -> int:
+        return self.cleaned_data["keep_days"] or 0
+
+
+class RetentionApplyForm(forms.Form):
+    preview = forms.CharField(max_length=64, widget=forms.HiddenInput)
+    daily = forms.BooleanField(
+        required=False,
+        label=_("And once a day from now on"),
+        help_text=_("What falls under the rule later goes then."),
+    )

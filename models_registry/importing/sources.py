@@ -1,0 +1,231 @@
+"""What versions are imported from, by kind: directories, uploads, and what apps above have registered."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+
+from model_store.paths import printable
+from models_registry import files
+from models_registry.errors import SourceNotAllowed
+from models_registry.importing.directory import DirectorySource
+from models_registry.importing.upload import UploadSource
+from models_registry.models import Model, Upload, Version
+from models_registry.states import UploadState
+
+VARIABLE = "SLIPWAY_IMPORT_ROOTS"
+MAX_LENGTH = 4_096
+
+
+class SourceKind(Protocol):
+    """One kind of `Version.source`, which is JSON with `kind`, `uri` and whatever else the kind needs."""
+
+    name: str
+    scheme: str
+    """Of the addresses by which people name such a source."""
+
+    def named(self, model: Model, text: str, *, ignore_patterns: Sequence[str]) -> dict[str, Any]:
+        """The source that a person names for a version of the model. Raises SourceNotAllowed."""
+
+    def still_allowed(self, version: Version) -> dict[str, Any]:
+        """The source of a version, if this server still reads it. Raises SourceNotAllowed."""
+
+    def reading(self, source: dict[str, Any], *, admits_runnable: bool) -> Any:
+        """What the importing process is told; see `contents.identify`."""
+
+    def secret(self, source: dict[str, Any]) -> str:
+        """For reading it; empty: none is needed. Raises CannotUnseal."""
+
+
+_kinds: dict[str, SourceKind] = {}
+
+
+def register_source_kind(kind: SourceKind) -> None:
+    """Let versions be imported from sources of that kind."""
+    _kinds[kind.name] = kind
+
+
+def source_named(model: Model, text: str, *, ignore_patterns: Sequence[str]) -> dict[str, Any]:
+    """What a person names: by its scheme, or a directory. Raises SourceNotAllowed."""
+    scheme = text.strip().partition("://")[0].lower()
+    found = next((kind for kind in _kinds.values() if kind.scheme == scheme), _DIRECTORY)
+    return found.named(model, text, ignore_patterns=ignore_patterns)
+
+
+def readable_source(version: Version) -> dict[str, Any]:
+    """The source of a version, if this server still reads it. Raises SourceNotAllowed."""
+    return _kinds[version.source["kind"]].still_allowed(version)
+
+
+def source_of(source: dict[str, Any], *, admits_runnable: bool) -> Any:
+    """What a version's import reads; see `Version.source` and `contents.identify`."""
+    return _kinds[source["kind"]].reading(source, admits_runnable=admits_runnable)
+
+
+def secret_of(source: dict[str, Any]) -> str:
+    """What the importing process needs to read it. Raises CannotUnseal."""
+    return _kinds[source["kind"]].secret(source)
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedDirectory:
+    """A directory inside an import root; `path` is relative to `root`, both without symlinks."""
+
+    root: Path
+    path: str
+
+    def as_json(self, *, ignore_patterns: Sequence[str]) -> dict[str, Any]:
+        return {
+            "kind": "directory",
+            "uri": (self.root / self.path).as_uri(),
+            "root": str(self.root),
+            "path": self.path,
+            "ignore_patterns": list(ignore_patterns),
+        }
+
+
+class _Directories:
+    """Directories of the server, inside its import roots."""
+
+    name = "directory"
+    scheme = "file"
+
+    def named(self, model: Model, text: str, *, ignore_patterns: Sequence[str]) -> dict[str, Any]:
+        found = allowed_directory(
+            text, roots=settings.SLIPWAY_IMPORT_ROOTS, store=Path(settings.SLIPWAY_STORE_DIR)
+        )
+        return found.as_json(ignore_patterns=ignore_patterns)
+
+    def still_allowed(self, version: Version) -> dict[str, Any]:
+        source = version.source
+        return self.named(version.model, source["uri"], ignore_patterns=source["ignore_patterns"])
+
+    def reading(self, source: dict[str, Any], *, admits_runnable: bool) -> DirectorySource:
+        patterns = tuple(source["ignore_patterns"])
+        return DirectorySource(source["root"], source["path"], patterns, admits_runnable)
+
+    def secret(self, source: dict[str, Any]) -> str:
+        return ""
+
+
+class _Uploads:
+    """What somebody has sent, part by part; their completion makes versions of them."""
+
+    name = "upload"
+    scheme = "upload"
+
+    def named(self, model: Model, text: str, *, ignore_patterns: Sequence[str]) -> dict[str, Any]:
+        """Refused: an upload becomes a version when it is completed, see `services.complete_upload`."""
+        return _DIRECTORY.named(model, text, ignore_patterns=ignore_patterns)
+
+    def still_allowed(self, version: Version) -> dict[str, Any]:
+        source: dict[str, Any] = version.source
+        if not open_upload_of(source).exists():
+            raise SourceNotAllowed(
+                _("What was uploaded for %(version)s is gone. Push it again.") % {"version": version}
+            )
+        return source
+
+    def reading(self, source: dict[str, Any], *, admits_runnable: bool) -> UploadSource:
+        upload = Upload.objects.get(pk=source["upload"])
+        return UploadSource(
+            str(files.spool_of(upload).directory), upload.part_bytes, admits_runnable=admits_runnable
+        )
+
+    def secret(self, source: dict[str, Any]) -> str:
+        return ""
+
+
+def open_upload_of(source: Mapping[str, Any]) -> QuerySet[Upload]:
+    """The upload that a version was made of, if what came is still there and nothing is made of it."""
+    return Upload.objects.filter(pk=source["upload"], state=UploadState.OPEN)
+
+
+def upload_named(source: str) -> int | None:
+    """The id in `upload://<id>`; None: it is none. Raises SourceNotAllowed."""
+    if not source.strip().lower().startswith("upload://"):
+        return None
+    number = source.strip()[len("upload://") :]
+    if not re.fullmatch(r"[0-9]{1,18}", number):
+        raise SourceNotAllowed(
+            _("An upload is named upload://<id>, with the id that its beginning answered.")
+        )
+    return int(number)
+
+
+def allowed_directory(source: str, *, roots: Sequence[Path], store: Path) -> AllowedDirectory:
+    """The directory that `source` (an absolute path or a `file:///` address) names.
+
+    It must lie in one of `roots` after all symlinks are resolved, and apart from the `store`. Raises
+    SourceNotAllowed. Links that are put in its way later are not followed: see `source_tree.opened`.
+    """
+    path = _path_of(source)
+    if not roots:
+        raise SourceNotAllowed(
+            _(
+                "This server imports from no directory: %(variable)s is empty. Its operator sets it "
+                "to the directories that imports may read."
+            )
+            % {"variable": VARIABLE}
+        )
+    real = Path(os.path.realpath(path))
+    inside = [root for root in (Path(os.path.realpath(root)) for root in roots) if real.is_relative_to(root)]
+    if not inside:
+        named = ", ".join(str(root) for root in roots)
+        raise SourceNotAllowed(
+            _("%(path)s is not inside an import root (%(variable)s: %(named)s).")
+            % {"path": printable(path), "variable": VARIABLE, "named": named}
+        )
+    home = Path(os.path.realpath(store))
+    if real.is_relative_to(home) or home.is_relative_to(real):
+        raise SourceNotAllowed(_("%(path)s overlaps the model store itself.") % {"path": printable(path)})
+    if not real.is_dir():
+        what = _("is a file, not a directory") if real.exists() else _("is not there")
+        raise SourceNotAllowed(f"{printable(path)} {what}.")
+    root = max(inside, key=lambda root: len(root.parts))
+    return AllowedDirectory(root, real.relative_to(root).as_posix())
+
+
+def _path_of(source: str) -> str:
+    text = source.strip()
+    if not text or len(text) > MAX_LENGTH or "\x00" in text:
+        raise SourceNotAllowed(_("Give the absolute path of a directory on the server."))
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
+    if scheme is None:
+        path = text
+    elif scheme[1].lower() == "file":
+        address = urlsplit(text)
+        if address.netloc not in ("", "localhost") or address.query or address.fragment:
+            raise SourceNotAllowed(_("A file address has the form file:///directory, without host, ? and #."))
+        path = unquote(address.path, errors="strict") if _decodes(address.path) else ""
+    else:
+        raise SourceNotAllowed(
+            _(
+                "This server does not import from %(lower)s:// addresses. Give "
+                "hf://org/name@revision, or the absolute path of a directory on the server."
+            )
+            % {"lower": scheme[1].lower()}
+        )
+    if not path.startswith("/") or "\x00" in path:
+        raise SourceNotAllowed(_("Give an absolute path; it begins with '/'."))
+    return path
+
+
+def _decodes(quoted: str) -> bool:
+    try:
+        unquote(quoted, errors="strict")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+_DIRECTORY = _Directories()
+register_source_kind(_DIRECTORY)
+register_source_kind(_Uploads())

@@ -1,0 +1,23 @@
+"""What can go wrong with keys and signatures."""
+
+from common.errors import Conflict, SlipwayError
+
+
+class BadKey(SlipwayError):
+    """It is no key that can be used here."""
+
+
+class BadSignature(SlipwayError):
+    """A signature does not say what it should."""
+
+
+class CannotSign(SlipwayError):
+    """The key of this installation, or the command that has it, does not sign."""
+
+
+class NameTaken(Conflict):
+    """The team trusts such a key already."""
+
+
+class WrongState(Conflict):
+    """The key's state does not allow this."""
