@@ -7,7 +7,7 @@ from common.actor import Actor
 from models_registry.models import Model, Version
 
 
-class Onward(Protocol):
+class AutoRelease(Protocol):
     def services(self, actor: Actor, model: Model) -> Sequence[str]:
         """Names of the services to which the actor may release versions of the model."""
 
@@ -21,13 +21,13 @@ class Onward(Protocol):
         """Set the version on its way; returns the release in words. Raises SlipwayError."""
 
 
-_registered: list[Onward] = []
+_registered: list[AutoRelease] = []
 
 
-def register_onward(onward: Onward) -> None:
+def register_auto_release(auto_release: AutoRelease) -> None:
     """Let `onward` release what hubs bring; the last one counts."""
-    _registered[:] = [onward]
+    _registered[:] = [auto_release]
 
 
-def onward() -> Onward:
+def auto_release() -> AutoRelease:
     return _registered[0]

@@ -7,7 +7,7 @@ from model_store.references import References
 
 
 def _held(keys: Collection[str]) -> set[str]:
-    return {row.intake_key for row in Export.objects.filter(is_held=True)} & set(keys)
+    return {row.staging_key for row in Export.objects.filter(is_held=True)} & set(keys)
 
 
 EXPORTS = References(keys=_held)

@@ -1,4 +1,4 @@
-"""One sync of a repository into an intake: list, judge, fetch, verify, judge again. No database in here.
+"""One sync of a repository into a staging area: list, judge, fetch, verify, judge again. No database in here.
 
 Nothing that a hub says is believed: names are judged as those of a directory are, sizes and hashes are
 verified over the bytes that came, and what came earlier is hashed again before more is added to it.
@@ -22,10 +22,10 @@ from hubs.backends.base import (
     NameUnresolved,
     RateLimited,
 )
-from hubs.retry import Patience
+from hubs.retry import Retry
 from hubs.source import RepositorySource
 from model_store.allowance import Allowance
-from model_store.backends.base import Intake, Part
+from model_store.backends.base import Part, Staging
 from model_store.errors import QuotaExceeded, Refused, StoreFull, StoreUnavailable
 from model_store.file_manifest import ManifestFile
 from model_store.paths import check_collisions, check_file_path, printable
@@ -56,16 +56,16 @@ _SMALL_BYTES = 16 * 1024 * 1024
 def fetch_repository(
     source: RepositorySource,
     hub: Hub,
-    intake: Intake,
+    staging: Staging,
     *,
     report: Callable[[Progress], None],
     allowance: Allowance | None = None,
 ) -> ImportResult:
-    """Fetch what the intake lacks, if the `allowance` has room for it. What goes wrong is in the result; only
-    bugs raise.
+    """Fetch what the staging area lacks, if the `allowance` has room for it. What goes wrong is in the
+    result; only bugs raise.
     """
     began = time.monotonic()
-    fetch = _Fetch(source, hub, intake, report, allowance)
+    fetch = _Fetch(source, hub, staging, report, allowance)
     try:
         result = fetch.run()
     except Refused as refusal:
@@ -73,7 +73,7 @@ def fetch_repository(
     except StoreUnavailable as error:
         result = ImportResult("interrupted", reason=f"{error} {KEPT}")
     except HubError as error:
-        result = _stopped(error, has_begun=intake.has_begun())
+        result = _stopped(error, has_begun=staging.has_begun())
     except StoreFull as error:
         result = waits_for_room(error)
     except QuotaExceeded as error:
@@ -134,7 +134,7 @@ class _Fetch:
         self,
         source: RepositorySource,
         hub: Hub,
-        intake: Intake,
+        staging: Staging,
         report: Callable[[Progress], None],
         allowance: Allowance | None,
     ) -> None:
@@ -142,10 +142,10 @@ class _Fetch:
         self._allowance = allowance
         self._source = source
         self._hub = hub
-        self._intake = intake
+        self._staging = staging
         self._report = report
         self._meter = Meter(size_bytes=0, files=0, report=report)
-        self._patience = Patience(source.patience_seconds, lambda reason: self._meter.say(reason))
+        self._patience = Retry(source.patience_seconds, lambda reason: self._meter.say(reason))
 
     def run(self) -> ImportResult:
         snapshot = self._patience.keep(
@@ -172,7 +172,7 @@ class _Fetch:
         lacking = {_key(file): file.size for file in missing}
         if self._allowance:
             self._allowance.check(sum(lacking.values()))
-        self._intake.reserve(lacking)
+        self._staging.reserve(lacking)
         # Two names of one content are one file on the way.
         contents = {_key(file): file for file in files}
         names_of = Counter(_key(file) for file in files)
@@ -199,8 +199,8 @@ class _Fetch:
     def _held(self, file: HubFile) -> str | None:
         """The sha256 of a content that the store has already."""
         if not file.sha256:
-            return self._intake.hold_blob_id(file.blob_id, file.size)
-        return file.sha256 if self._intake.hold(file.sha256, file.size) else None
+            return self._staging.hold_blob_id(file.blob_id, file.size)
+        return file.sha256 if self._staging.hold(file.sha256, file.size) else None
 
     def _look(self, file: HubFile) -> Refused | None:
         """Judge by its name, and a large file by its header where it lies, before the whole of it comes."""
@@ -229,11 +229,11 @@ class _Fetch:
         raise HubUnreachable(f"The hub broke off in the middle of {printable(file.path)}.")
 
     def _fetched(self, file: HubFile) -> tuple[str, bool]:
-        """The file's sha256 once the intake holds it, and whether the store held it before."""
+        """The file's sha256 once the staging area holds it, and whether the store held it before."""
         if held := self._held(file):
             self._meter.find(file.size)
             return held, True
-        with self._intake.part(_key(file), file.size) as part:
+        with self._staging.part(_key(file), file.size) as part:
             for is_last in (False, True):
                 verified = _Verified(file)
                 for data in part.read_back():
@@ -241,7 +241,7 @@ class _Fetch:
                 self._meter.find(part.done)
                 self._fill(file, part, verified)
                 if verified.is_genuine:
-                    self._intake.complete(part, verified.sha256)
+                    self._staging.complete(part, verified.sha256)
                     return verified.sha256, False
                 self._meter.find(-file.size)
                 if not is_last:
@@ -287,7 +287,7 @@ class _Fetch:
         copied_bytes = 0 if was_held else file.size
         admits = self._source.admits_runnable
         try:
-            return judged(self._intake, entry, copied_bytes=copied_bytes, admits_runnable=admits)
+            return judged(self._staging, entry, copied_bytes=copied_bytes, admits_runnable=admits)
         except Refused as refusal:
             return refusal
 

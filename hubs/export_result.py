@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 from hubs.backends.base import HubError, HubUnreachable, RateLimited
-from model_store.backends.base import Intake
+from model_store.backends.base import Staging
 from model_store.errors import BlobMissing
 from model_store.file_manifest import ManifestFile
 from model_store.paths import printable
@@ -33,7 +33,7 @@ class ExportResult:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "ExportResult":
-        """Of what any process of an intake may leave; what is not known is left out."""
+        """Of what any process of a staging area may leave; what is not known is left out."""
         known = {field.name for field in fields(cls)}
         return cls(**{name: value for name, value in data.items() if name in known})
 
@@ -52,8 +52,8 @@ def ended(run: Callable[[], ExportResult]) -> ExportResult:
     return replace(result, seconds=round(time.monotonic() - began, 3))
 
 
-def hold(intake: Intake, files: Sequence[ManifestFile]) -> None:
+def hold(staging: Staging, files: Sequence[ManifestFile]) -> None:
     """From here on nobody takes the contents away, whatever becomes of the version. Raises BlobMissing."""
     for file in files:
-        if not intake.hold(file.sha256, file.size):
+        if not staging.hold(file.sha256, file.size):
             raise BlobMissing(f"The store has lost {printable(file.path)}. Check the store, then try again.")

@@ -25,7 +25,7 @@ class Exports(TeamOwned["Export"]):
 class Export(Authored, Transfer, Reconciled):
     """A version on its way to a repository on a hub; as far as it came, and the commit that holds it."""
 
-    INTAKE = "export-"
+    STAGING = "export-"
     MOVING = ExportState.SENDING
 
     version = models.ForeignKey("models_registry.Version", on_delete=models.PROTECT, related_name="+")
@@ -60,7 +60,7 @@ class Export(Authored, Transfer, Reconciled):
     ended_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     is_held = models.BooleanField(default=True, editable=False)
-    """The store may hold an intake for it."""
+    """The store may hold a staging area for it."""
 
     objects = Exports.as_manager()
 

@@ -22,9 +22,9 @@ from hubs.backends.base import (
 )
 from hubs.backends.repository import AddressExpired, Repository, Upload
 from hubs.export_result import CONNECTIONS, ExportResult, ended, hold
-from hubs.retry import Patience
+from hubs.retry import Retry
 from hubs.target import RepositoryTarget
-from model_store.backends.base import Intake
+from model_store.backends.base import Staging
 from model_store.backends.ingest import blob_id_of
 from model_store.file_manifest import ManifestFile
 from model_store.paths import printable
@@ -45,13 +45,13 @@ def push_version(
     target: RepositoryTarget,
     files: Sequence[ManifestFile],
     repository: Repository,
-    intake: Intake,
+    staging: Staging,
     *,
     read_note: ReadNote,
     report: Callable[[Progress], None],
 ) -> ExportResult:
-    """What goes wrong is in the result; only bugs raise. `read_note` reads what the intake keeps."""
-    return ended(_Push(target, files, repository, intake, read_note, report).run)
+    """What goes wrong is in the result; only bugs raise. `read_note` reads what the staging area keeps."""
+    return ended(_Push(target, files, repository, staging, read_note, report).run)
 
 
 class _Push:
@@ -60,23 +60,23 @@ class _Push:
         target: RepositoryTarget,
         files: Sequence[ManifestFile],
         repository: Repository,
-        intake: Intake,
+        staging: Staging,
         read_note: ReadNote,
         report: Callable[[Progress], None],
     ) -> None:
         self._target = target
         self._files = files
         self._repository = repository
-        self._intake = intake
+        self._staging = staging
         self._read_note = read_note
         self._meter = Meter(size_bytes=sum(file.size for file in files), files=len(files), report=report)
-        self._patience = Patience(target.patience_seconds, self._meter.say)
+        self._patience = Retry(target.patience_seconds, self._meter.say)
         self._lock = threading.Lock()
         self._sent_bytes = 0
         self._may_have_arrived = False
 
     def run(self) -> ExportResult:
-        hold(self._intake, self._files)
+        hold(self._staging, self._files)
         self._meter.count(always=True)
         head = self._patience.keep(self._head)
         if head is not None and (commit := self._patience.keep(lambda: self._arrived(head))):
@@ -136,7 +136,7 @@ class _Push:
             return False
         if theirs.sha256:
             return theirs.sha256 == ours.sha256
-        with self._intake.opened(ours.sha256) as content:
+        with self._staging.opened(ours.sha256) as content:
             return blob_id_of(content) == theirs.blob_id
 
     def _large_ones(self) -> set[str]:
@@ -152,7 +152,7 @@ class _Push:
         return large
 
     def _beginning(self, file: ManifestFile) -> bytes:
-        with self._intake.opened(file.sha256) as content:
+        with self._staging.opened(file.sha256) as content:
             return content.read_at(0, min(512, file.size))
 
     def _send(self, files: Sequence[ManifestFile]) -> None:
@@ -211,7 +211,7 @@ class _Push:
                 self._patience.renew()
 
         try:
-            with self._intake.opened(file.sha256) as content:
+            with self._staging.opened(file.sha256) as content:
                 etag = self._repository.put(address, upload.headers, chunks(content), size)
         except HubError:
             self._meter.count(-counted)
@@ -226,7 +226,7 @@ class _Push:
 
     def write_note(self, file: ManifestFile, upload: Upload, etags: Sequence[str]) -> None:
         note = {"upload": asdict(upload), "etags": list(etags)}
-        self._intake.write_note(_note_of(file), json.dumps(note).encode())
+        self._staging.write_note(_note_of(file), json.dumps(note).encode())
 
     def _commit(self, parent: str, large: set[str]) -> str:
         lines = [self._line(file, is_large=file.path in large) for file in self._files]
@@ -251,7 +251,7 @@ class _Push:
         if is_large:
             value = {"path": file.path, "algo": "sha256", "oid": file.sha256, "size": file.size}
             return {"key": "lfsFile", "value": value}
-        with self._intake.opened(file.sha256) as content:
+        with self._staging.opened(file.sha256) as content:
             inside = base64.b64encode(content.read_at(0, file.size)).decode()
         return {"key": "file", "value": {"path": file.path, "content": inside, "encoding": "base64"}}
 

@@ -17,7 +17,7 @@ NAME_SECONDS = 10.0
 T = TypeVar("T")
 
 
-class Patience:
+class Retry:
     """Repeats what a hub fails to do, for all connections together, until it has given nothing for so long.
 
     A limit that the hub states is waited for in full, by all connections.

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hubs.backends.base import HubError, HubMisbehaves, HubUnreachable, NoSuchRepository
-from hubs.backends.slipway_client import Document, ModelElsewhere
+from hubs.backends.slipway_client import Document, SlipwayClient
 from hubs.export_result import CONNECTIONS, ExportResult, ended, hold
-from hubs.retry import Patience
+from hubs.retry import Retry
 from hubs.target import SlipwayTarget
-from model_store.backends.base import Intake
+from model_store.backends.base import Staging
 from model_store.file_manifest import ManifestFile, manifest_of
 from model_store.paths import printable
 from models_registry.importing.transfer import Meter, Progress, side_by_side
@@ -28,16 +28,16 @@ LOOK_EVERY_SECONDS = 1.0
 _WHOLE = ("ready", "archived")
 
 
-def hand_version(
+def export_to_slipway(
     target: SlipwayTarget,
     files: Sequence[ManifestFile],
-    there: ModelElsewhere,
-    intake: Intake,
+    there: SlipwayClient,
+    staging: Staging,
     *,
     report: Callable[[Progress], None],
 ) -> ExportResult:
     """What goes wrong is in the result; only bugs raise."""
-    return ended(_Handing(target, files, there, intake, report).run)
+    return ended(_Handing(target, files, there, staging, report).run)
 
 
 class _Handing:
@@ -45,21 +45,21 @@ class _Handing:
         self,
         target: SlipwayTarget,
         files: Sequence[ManifestFile],
-        there: ModelElsewhere,
-        intake: Intake,
+        there: SlipwayClient,
+        staging: Staging,
         report: Callable[[Progress], None],
     ) -> None:
         self._target = target
         self._files = files
         self._there = there
-        self._intake = intake
+        self._staging = staging
         self._digest = manifest_of(files).digest
         self._meter = Meter(size_bytes=sum(file.size for file in files), files=len(files), report=report)
-        self._patience = Patience(target.patience_seconds, self._meter.say)
+        self._patience = Retry(target.patience_seconds, self._meter.say)
         self._sent_bytes = 0
 
     def run(self) -> ExportResult:
-        hold(self._intake, self._files)
+        hold(self._staging, self._files)
         self._meter.count(always=True)
         self._patience.keep(self._prepare)
         version = self._patience.keep(lambda: self._there.version(self._digest))
@@ -116,7 +116,7 @@ class _Handing:
 
     def _send(self, one: tuple[int, ManifestFile, int, int]) -> None:
         upload_id, file, start, end = one
-        with self._intake.opened(file.sha256) as content:
+        with self._staging.opened(file.sha256) as content:
             part = content.read_at(start, end - start)
         self._patience.keep(lambda: self._there.send(upload_id, file, start=start, part=part))
         self._patience.renew()

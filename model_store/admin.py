@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from common.admin import ReadOnly
-from model_store.models import Check, Collection, Finding, StorageQuota
+from model_store.models import Check, Collection, CorruptBlob, StorageQuota
 
 
 @admin.register(Collection)
@@ -26,7 +26,7 @@ class CheckRows(ReadOnly):
     list_filter = ("state",)
 
 
-@admin.register(Finding)
+@admin.register(CorruptBlob)
 class FindingRows(ReadOnly):
     list_display = ("found_at", "sha256", "size", "state", "detail", "reason", "stuck_at")
     list_filter = ("state",)

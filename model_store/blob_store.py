@@ -12,15 +12,15 @@ from django.db.models import Q
 from model_store import references
 from model_store.backends import BUCKET, opened_at
 from model_store.backends.base import Store
-from model_store.backends.location import Place
-from model_store.errors import BlobMissing, IntakeBusy
+from model_store.backends.location import BucketLocation
+from model_store.errors import BlobMissing, StagingBusy
 from model_store.file_manifest import Manifest, ManifestFile
-from model_store.models import Check, Finding, UnreferencedBlob
-from model_store.states import FindingState
+from model_store.models import Check, CorruptBlob, UnreferencedBlob
+from model_store.states import CorruptBlobState
 
 _AT_ONCE = 500
 _ROWS_KEY = re.compile(r"(?:[a-z]+-)?\d+")
-"""Of the intakes that belong to rows."""
+"""Of the staging areas that belong to rows."""
 
 
 def store() -> Store:
@@ -29,7 +29,7 @@ def store() -> Store:
     if not settings.SLIPWAY_STORE:
         return opened_at(str(node))
     bucket, _, prefix = settings.SLIPWAY_STORE.removeprefix(BUCKET).partition("/")
-    place = Place(
+    place = BucketLocation(
         bucket,
         node,
         settings.SLIPWAY_STORE_CACHE_BYTES,
@@ -58,10 +58,12 @@ def begin_grace(blobs: Iterable[tuple[str, int]], *, since: datetime) -> None:
 
 
 def keep_unreferenced(key: str, *, since: datetime) -> None:
-    """Publish what an intake holds though nothing needs it; collections delete it after the grace time."""
+    """Publish what a staging area holds though nothing needs it; collections delete it after the grace
+    time.
+    """
     held = store().held(key)
     manifest = Manifest(tuple(ManifestFile(sha256, size, sha256) for sha256, size in held.items()))
-    # Noted before it is published, or the intake would take it along when it is discarded.
+    # Noted before it is published, or the staging area would take it along when it is discarded.
     unneeded = held.keys() - references.referenced(held)
     UnreferencedBlob.objects.bulk_create(
         (UnreferencedBlob(sha256=sha256, size=held[sha256], since=since) for sha256 in unneeded),
@@ -73,13 +75,15 @@ def keep_unreferenced(key: str, *, since: datetime) -> None:
 
 
 def forget_orphans() -> None:
-    """What no row knows of, as after a database was restored from a backup: intakes, and beside the store."""
-    found = {key for key in store().intakes() if _ROWS_KEY.fullmatch(key)}
+    """What no row knows of, as after a database was restored from a backup: staging areas, and beside the
+    store.
+    """
+    found = {key for key in store().staging_keys() if _ROWS_KEY.fullmatch(key)}
     known = references.known_keys(found) if found else set[str]()
     if found - known:
-        at_work = Finding.objects.filter(Q(is_held=True) | Q(state=FindingState.ASIDE))
-        known |= {row.intake_key for row in (*Check.objects.running(), *at_work)}
+        at_work = CorruptBlob.objects.filter(Q(is_held=True) | Q(state=CorruptBlobState.ASIDE))
+        known |= {row.staging_key for row in (*Check.objects.running(), *at_work)}
     for key in found - known:
-        with suppress(IntakeBusy):
+        with suppress(StagingBusy):
             store().discard(key, is_referenced=needed)
     references.tidy()

@@ -76,8 +76,8 @@ class CheckFailed(SlipwayError):
     """The process that reads the store does not come to its end."""
 
 
-class IntakeBusy(SlipwayError):
-    """Another process is writing this intake right now."""
+class StagingBusy(SlipwayError):
+    """Another process is writing this staging area right now."""
 
 
 class WrongState(Conflict):

@@ -14,7 +14,7 @@ from common.disk_watch import changed_at
 from common.pages.disk_notice import words
 from common.pages.inbox import InboxEntry
 from model_store import selectors
-from model_store.states import FindingState
+from model_store.states import CorruptBlobState
 
 LOST_SHOWN = 20
 
@@ -23,10 +23,10 @@ def lost_files(actor: Actor) -> Iterator[InboxEntry]:
     """Files that are gone for good, for those who look after the store."""
     if not may_everywhere(actor, Right.FLEET_OPERATE):
         return
-    lost = selectors.findings().filter(state=FindingState.LOST, stuck_at__isnull=True)
+    lost = selectors.corrupt_blobs().filter(state=CorruptBlobState.LOST, stuck_at__isnull=True)
     for row in lost[:LOST_SHOWN]:
         yield InboxEntry(
-            badge=("finding", FindingState.LOST),
+            badge=("finding", CorruptBlobState.LOST),
             title=_("Lost file %(sha256)s") % {"sha256": row.sha256[:12]},
             url=reverse("store-page"),
             since=row.found_at,

@@ -14,13 +14,13 @@ from model_store.inbox import disk_room, lost_files
 from model_store.pruning import RULES
 from model_store.reconcilers.checks import CheckReconciler
 from model_store.reconcilers.collections import CollectionReconciler
-from model_store.reconcilers.corrupt_blobs import FindingReconciler
-from model_store.reconcilers.maintenance import StoreKeeperReconciler
-from model_store.states import FindingState
+from model_store.reconcilers.corrupt_blobs import CorruptBlobReconciler
+from model_store.reconcilers.maintenance import StoreScheduleReconciler
+from model_store.states import CorruptBlobState
 
 SUBJECTS = (
     Subject(
-        "model_store.storekeeper",
+        "model_store.storeschedule",
         _("Store maintenance"),
         "/models/+store/",
         title=_("Store maintenance"),
@@ -40,7 +40,7 @@ SUBJECTS = (
         badges="run",
     ),
     Subject(
-        "model_store.finding",
+        "model_store.corruptblob",
         _("Damaged file"),
         "/models/+store/",
         title=_("Damaged file %(sha256)s"),
@@ -74,15 +74,15 @@ ALERT_RULES = (
 )
 MANIFEST = Manifest(
     reconcilers=(
-        StoreKeeperReconciler(),
+        StoreScheduleReconciler(),
         CollectionReconciler(),
         CheckReconciler(),
-        FindingReconciler(),
+        CorruptBlobReconciler(),
     ),
     subjects=SUBJECTS,
     badges=BADGES,
     inbox=(
-        InboxSource(find=lost_files, tells=(("model_store.finding", FindingState.LOST),)),
+        InboxSource(find=lost_files, tells=(("model_store.corruptblob", CorruptBlobState.LOST),)),
         InboxSource(find=disk_room),
     ),
     destinations=DESTINATIONS,

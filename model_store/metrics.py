@@ -9,6 +9,6 @@ from model_store import selectors
 
 
 def store_findings() -> Iterator[Metric]:
-    counts = selectors.findings_by_state()
+    counts = selectors.corrupt_blobs_by_state()
     samples = [((state,), float(number)) for state, number in counts.items()]
     yield gauge("store_findings", "Damaged or missing files of the model store.", ("state",), samples)

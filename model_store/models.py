@@ -12,7 +12,7 @@ from django.utils import timezone
 from common.reconcile import Reconciled, Singleton
 from common.revisions import Revised
 from model_store.staged import Launched
-from model_store.states import OPEN_FINDINGS, FindingState, RunState
+from model_store.states import OPEN_CORRUPT_BLOBS, CorruptBlobState, RunState
 
 
 class StorageQuota(Revised):
@@ -36,7 +36,7 @@ class StorageQuota(Revised):
         return f"storage of {self.team.name}"
 
 
-class StoreKeeper(Singleton):
+class StoreSchedule(Singleton):
     """Begins what the store needs from time to time."""
 
     collect_at = models.DateTimeField(default=timezone.now, editable=False)
@@ -121,7 +121,7 @@ class UnreferencedBlob(models.Model):
 class Check(StoreRun, Launched):
     """One reading of the whole store that compares every blob with its name, and with what versions need."""
 
-    INTAKE = "check-"
+    STAGING = "check-"
 
     bytes_per_second = models.BigIntegerField(editable=False)
     """It reads no faster."""
@@ -140,21 +140,21 @@ class Check(StoreRun, Launched):
         return f"check {self.pk}"
 
 
-class Findings(models.QuerySet["Finding"]):
+class CorruptBlobs(models.QuerySet["CorruptBlob"]):
     def open(self) -> Self:
-        return self.filter(state__in=OPEN_FINDINGS)
+        return self.filter(state__in=OPEN_CORRUPT_BLOBS)
 
     def about(self, files: models.QuerySet[Any]) -> Self:
         """Those of the blobs that the `files` name by `sha256`."""
         return self.filter(Exists(files.filter(sha256=OuterRef("sha256")))).order_by("pk")
 
 
-class Finding(Launched, Reconciled):
+class CorruptBlob(Launched, Reconciled):
     """A blob that is damaged or missing, and what is done about it."""
 
-    INTAKE = "repair-"
+    STAGING = "repair-"
 
-    found_by = models.ForeignKey(Check, on_delete=models.PROTECT, related_name="findings")
+    found_by = models.ForeignKey(Check, on_delete=models.PROTECT, related_name="corrupt_blobs")
     sha256 = models.CharField(max_length=64, db_index=True)
     """What its content should be."""
     size = models.BigIntegerField()
@@ -164,25 +164,27 @@ class Finding(Launched, Reconciled):
     detail = models.TextField()
     """What is wrong with it, as a sentence."""
     state = models.CharField(
-        max_length=10, choices=FindingState.choices, default=FindingState.FOUND, editable=False
+        max_length=10, choices=CorruptBlobState.choices, default=CorruptBlobState.FOUND, editable=False
     )
     reason = models.TextField(blank=True, editable=False)
     """Why it is where it is, as a sentence."""
     tried = models.JSONField(default=list, editable=False)
     """Ids of the versions from whose sources it was not to be had."""
     is_held = models.BooleanField(default=False, editable=False)
-    """The store may hold an intake for it."""
+    """The store may hold a staging area for it."""
     found_at = models.DateTimeField(default=timezone.now, editable=False)
     ended_at = models.DateTimeField(null=True, blank=True, editable=False)
 
-    objects = Findings.as_manager()
+    objects = CorruptBlobs.as_manager()
 
     class Meta(Reconciled.Meta):
         constraints: ClassVar = [
             models.UniqueConstraint(
-                fields=["sha256"], condition=Q(state__in=sorted(OPEN_FINDINGS)), name="finding_one_open"
+                fields=["sha256"], condition=Q(state__in=sorted(OPEN_CORRUPT_BLOBS)), name="finding_one_open"
             ),
-            models.CheckConstraint(condition=Q(state__in=FindingState.values), name="finding_state_known"),
+            models.CheckConstraint(
+                condition=Q(state__in=CorruptBlobState.values), name="finding_state_known"
+            ),
         ]
 
     def __str__(self) -> str:

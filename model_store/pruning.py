@@ -6,20 +6,20 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from common.reconcile.pruning import Rule, at_rest
-from model_store.models import Check, Collection, Finding
-from model_store.states import OPEN_FINDINGS, RunState
+from model_store.models import Check, Collection, CorruptBlob
+from model_store.states import OPEN_CORRUPT_BLOBS, RunState
 
 
-def _findings(before: datetime) -> QuerySet[Finding]:
-    rows = Finding.objects.filter(ended_at__lt=before, is_held=False)
-    return at_rest(rows.exclude(state__in=OPEN_FINDINGS)).order_by("pk")
+def _corrupt_blobs(before: datetime) -> QuerySet[CorruptBlob]:
+    rows = CorruptBlob.objects.filter(ended_at__lt=before, is_held=False)
+    return at_rest(rows.exclude(state__in=OPEN_CORRUPT_BLOBS)).order_by("pk")
 
 
 def _checks(before: datetime) -> QuerySet[Check]:
-    """But for the last, and those whose findings are still there."""
+    """But for the last, and those whose corrupt blobs are still there."""
     rows = Check.objects.filter(ended_at__lt=before).exclude(state=RunState.RUNNING)
     later = Exists(Check.objects.filter(pk__gt=OuterRef("pk")))
-    found = Exists(Finding.objects.filter(found_by=OuterRef("pk")))
+    found = Exists(CorruptBlob.objects.filter(found_by=OuterRef("pk")))
     return at_rest(rows.filter(later).exclude(found)).order_by("pk")
 
 
@@ -31,10 +31,10 @@ def _collections(before: datetime) -> QuerySet[Collection]:
 
 RULES = (
     Rule(
-        Finding,
+        CorruptBlob,
         _("Findings of checks"),
         "SLIPWAY_KEEP_STORE_RUNS_DAYS",
-        _findings,
+        _corrupt_blobs,
         kept=_("Files that are damaged or missing stay."),
     ),
     Rule(

@@ -54,7 +54,7 @@ class References:
     laid_out: Callable[[Collection[str]], set[str]] = _none
     """Those of the digests whose directories may stay on a node."""
     keys: Callable[[Collection[str]], set[str]] = _none
-    """Those of the intakes' keys that a row knows as its own."""
+    """Those of the staging areas' keys that a row knows as its own."""
     tidy: Callable[[], None] = lambda: None
     """Remove what lies beside the store and belongs to no row any more."""
 
@@ -135,7 +135,7 @@ def laid_out(digests: Collection[str]) -> set[str]:
 
 
 def known_keys(keys: Collection[str]) -> set[str]:
-    """Those of the intakes' keys that a row knows as its own."""
+    """Those of the staging areas' keys that a row knows as its own."""
     return set[str]().union(*(one.keys(keys) for one in _registered))
 
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from common.jobs.runners.base import JobRunner
 from common.reconcile import Step
-from model_store.models import Finding
+from model_store.models import CorruptBlob
 
-Repair = Callable[[Finding, JobRunner], Step[Finding]]
+Repair = Callable[[CorruptBlob, JobRunner], Step[CorruptBlob]]
 """The next step towards having the blob again, or towards giving it up as lost."""
 
 _registered: list[Repair] = []
@@ -17,5 +17,5 @@ def register_repair(repair: Repair) -> None:
     _registered[:] = [repair]
 
 
-def repair_of(row: Finding, runner: JobRunner) -> Step[Finding]:
+def repair_of(row: CorruptBlob, runner: JobRunner) -> Step[CorruptBlob]:
     return _registered[0](row, runner)

@@ -8,9 +8,9 @@ from django.db.models import Count, QuerySet, Sum
 from model_store import blob_store, references
 from model_store.backends.base import Look
 from model_store.errors import StoreUnavailable
-from model_store.models import Check, Collection, Finding, UnreferencedBlob
+from model_store.models import Check, Collection, CorruptBlob, UnreferencedBlob
 from model_store.references import Owner
-from model_store.states import OPEN_FINDINGS
+from model_store.states import OPEN_CORRUPT_BLOBS
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def store_now() -> StoreNow:
         problem=problem,
         last_collection=collections().first(),
         last_check=checks().first(),
-        open_findings=Finding.objects.open().count(),
+        open_findings=CorruptBlob.objects.open().count(),
     )
 
 
@@ -70,21 +70,21 @@ def collections() -> QuerySet[Collection]:
 
 
 @dataclass(frozen=True, slots=True)
-class FindingCard:
-    """A finding as lists show it, with what it touches, oldest first."""
+class CorruptBlobCard:
+    """A corrupt blob as lists show it, with what it touches, oldest first."""
 
-    finding: Finding
+    corrupt_blob: CorruptBlob
     owners: tuple[Owner, ...]
 
 
-def finding_cards(findings: Sequence[Finding]) -> list[FindingCard]:
-    """What lists show of these findings, in their order: one query for any number of them."""
-    touched = references.owners({finding.sha256 for finding in findings})
-    return [FindingCard(one, touched.get(one.sha256, ())) for one in findings]
+def corrupt_blob_cards(corrupt_blobs: Sequence[CorruptBlob]) -> list[CorruptBlobCard]:
+    """What lists show of these corrupt blobs, in their order: one query for any number of them."""
+    touched = references.owners({corrupt_blob.sha256 for corrupt_blob in corrupt_blobs})
+    return [CorruptBlobCard(one, touched.get(one.sha256, ())) for one in corrupt_blobs]
 
 
-def finding_card(finding: Finding) -> FindingCard:
-    return finding_cards([finding])[0]
+def corrupt_blob_card(corrupt_blob: CorruptBlob) -> CorruptBlobCard:
+    return corrupt_blob_cards([corrupt_blob])[0]
 
 
 def checks() -> QuerySet[Check]:
@@ -92,12 +92,12 @@ def checks() -> QuerySet[Check]:
     return Check.objects.order_by("-pk")
 
 
-def findings() -> QuerySet[Finding]:
+def corrupt_blobs() -> QuerySet[CorruptBlob]:
     """Newest first."""
-    return Finding.objects.order_by("-pk")
+    return CorruptBlob.objects.order_by("-pk")
 
 
-def findings_by_state() -> dict[str, int]:
+def corrupt_blobs_by_state() -> dict[str, int]:
     """How many there are in each open state, none included."""
-    counted = Finding.objects.open().order_by().values_list("state").annotate(Count("pk"))
-    return dict.fromkeys(map(str, sorted(OPEN_FINDINGS)), 0) | dict(counted)
+    counted = CorruptBlob.objects.open().order_by().values_list("state").annotate(Count("pk"))
+    return dict.fromkeys(map(str, sorted(OPEN_CORRUPT_BLOBS)), 0) | dict(counted)

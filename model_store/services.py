@@ -17,8 +17,8 @@ from common.errors import Invalid
 from common.jobs.rows import NEVER_LAUNCHED
 from common.reconcile import kernel
 from model_store.errors import Busy, WrongState
-from model_store.models import Check, Collection, Finding, StorageQuota
-from model_store.states import FindingState
+from model_store.models import Check, Collection, CorruptBlob, StorageQuota
+from model_store.states import CorruptBlobState
 
 MOST_BYTES = 2**62
 
@@ -133,7 +133,7 @@ def _busy(kind: type[Collection | Check]) -> Busy:
     return Busy(_("A %(verbose_name)s is under way already.") % {"verbose_name": kind._meta.verbose_name})
 
 
-def retry_repair(*, actor: Actor, finding: Finding, reason: str = "") -> Finding:
+def retry_repair(*, actor: Actor, corrupt_blob: CorruptBlob, reason: str = "") -> CorruptBlob:
     """Ask the sources of a blob that is lost, or whose repair is stuck, once more.
 
     Raises NotAdministrator, WrongState.
@@ -141,22 +141,22 @@ def retry_repair(*, actor: Actor, finding: Finding, reason: str = "") -> Finding
     require_everywhere(actor, Right.FLEET_OPERATE)
     why = texts.reason(reason)
     with transaction.atomic():
-        if not look_again(finding) and not kernel.try_again(finding, actor=actor, reason=why):
+        if not look_again(corrupt_blob) and not kernel.try_again(corrupt_blob, actor=actor, reason=why):
             raise WrongState(
                 _("The finding is %(state)s; only what is lost can be looked for again.")
-                % {"state": finding.get_state_display().lower()}
+                % {"state": corrupt_blob.get_state_display().lower()}
             )
-        audit.record(actor, "finding.retry", subject=finding, reason=why)
-    return Finding.objects.get(pk=finding.pk)
+        audit.record(actor, "finding.retry", subject=corrupt_blob, reason=why)
+    return CorruptBlob.objects.get(pk=corrupt_blob.pk)
 
 
 def look_for_what_was_lost(brought: QuerySet[Any, Any]) -> None:
     """The blobs of these sha256s are in the store now, and lost no more. Inside the caller's transaction."""
-    for finding in Finding.objects.filter(state=FindingState.LOST, sha256__in=brought):
-        look_again(finding)
+    for corrupt_blob in CorruptBlob.objects.filter(state=CorruptBlobState.LOST, sha256__in=brought):
+        look_again(corrupt_blob)
 
 
-def look_again(finding: Finding, **seen: Any) -> bool:
+def look_again(corrupt_blob: CorruptBlob, **seen: Any) -> bool:
     """Whether it was lost, and is looked for again. `seen`: what was there. Inside a transaction."""
-    aside = {"state": FindingState.ASIDE, "reason": "", "tried": [], **NEVER_LAUNCHED, **seen}
-    return kernel.interrupt(finding, where={"state": FindingState.LOST}, **aside)
+    aside = {"state": CorruptBlobState.ASIDE, "reason": "", "tried": [], **NEVER_LAUNCHED, **seen}
+    return kernel.interrupt(corrupt_blob, where={"state": CorruptBlobState.LOST}, **aside)

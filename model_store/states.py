@@ -6,7 +6,7 @@ from django.utils.translation import gettext_lazy as _
 from common.transitions import Machine
 
 
-class FindingState(TextChoices):
+class CorruptBlobState(TextChoices):
     FOUND = "found", _("Found")
     """A damaged file still lies among the blobs."""
     ASIDE = "aside", _("Aside")
@@ -18,10 +18,10 @@ class FindingState(TextChoices):
     """No version needs it."""
 
 
-_F = FindingState
+_F = CorruptBlobState
 
 
-FINDING_MOVES: Machine[FindingState] = Machine(
+CORRUPT_BLOB_MOVES: Machine[CorruptBlobState] = Machine(
     {
         _F.FOUND: {_F.ASIDE},
         _F.ASIDE: {_F.LOST, _F.REPAIRED, _F.UNNEEDED},
@@ -33,7 +33,7 @@ FINDING_MOVES: Machine[FindingState] = Machine(
 )
 
 
-OPEN_FINDINGS = frozenset({FindingState.FOUND, FindingState.ASIDE, FindingState.LOST})
+OPEN_CORRUPT_BLOBS = frozenset({CorruptBlobState.FOUND, CorruptBlobState.ASIDE, CorruptBlobState.LOST})
 """In these the versions that need the file cannot be released."""
 
 

@@ -41,8 +41,8 @@ class Body(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-class Spool:
-    """The spool of one upload. `part_bytes` is the size of all parts but the last of each content."""
+class UploadBuffer:
+    """The upload buffer of one upload. `part_bytes` is the size of all parts but the last of each content."""
 
     def __init__(self, directory: Path, *, part_bytes: int) -> None:
         self.directory = directory
@@ -121,8 +121,8 @@ class Spool:
         content need not come.
 
         `parts` are their indexes, `digest` is the sha256 of the body, where the client says it. The last part
-        that was missing closes the content. Raises PartRefused, ContentDiffers, UnknownUpload when the spool
-        is gone, OSError.
+        that was missing closes the content. Raises PartRefused, ContentDiffers, UnknownUpload when the upload
+        buffer is gone, OSError.
         """
         is_new = False
         try:

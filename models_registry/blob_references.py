@@ -5,7 +5,7 @@ from collections.abc import Collection
 from django.db.models import Q
 
 from model_store.references import Owner, References, Reserved
-from models_registry.files import forget_orphaned_spools
+from models_registry.files import forget_orphaned_buffers
 from models_registry.models import Upload, UploadContent, Version, VersionFile
 from models_registry.selectors.catalogue import without_json
 from models_registry.states import HOLDS_BLOBS, LIVE_UPLOADS, WHOLE
@@ -50,5 +50,5 @@ UPLOADS = References(
         "new_bytes",
         "model__team",
     ),
-    tidy=forget_orphaned_spools,
+    tidy=forget_orphaned_buffers,
 )

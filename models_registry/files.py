@@ -14,24 +14,24 @@ from model_store import blob_store
 from model_store.backends.base import Store
 from model_store.errors import BlobMissing
 from model_store.file_manifest import Manifest, ManifestFile
-from model_store.models import Finding
+from model_store.models import CorruptBlob
 from model_store.processes import node_prefetch
-from model_store.states import FindingState
-from model_store.upload_buffer import Spool
+from model_store.states import CorruptBlobState
+from model_store.upload_buffer import UploadBuffer
 from models_registry import references
 from models_registry.errors import NotFetched, OnItsWay, WrongState
 from models_registry.models import Upload, Version, VersionFile
 from models_registry.states import VersionState
 
 _BEING_MADE = timedelta(hours=1)
-"""A spool that is younger may belong to a row that is not committed yet."""
+"""An upload buffer that is younger may belong to a row that is not committed yet."""
 
 
-def spool_of(upload: Upload) -> Spool:
-    return Spool(_spools() / upload.key.hex, part_bytes=upload.part_bytes)
+def buffer_of(upload: Upload) -> UploadBuffer:
+    return UploadBuffer(_buffers() / upload.key.hex, part_bytes=upload.part_bytes)
 
 
-def _spools() -> Path:
+def _buffers() -> Path:
     return Path(settings.SLIPWAY_STORE_DIR) / "uploads"
 
 
@@ -42,9 +42,9 @@ def manifest_of(version: Version) -> Manifest:
     return Manifest(tuple(sorted(files, key=lambda file: file.path.encode())))
 
 
-def damages(version: Version) -> QuerySet[Finding]:
-    """The open findings about files of the version: while there are any it cannot be released."""
-    return Finding.objects.open().about(VersionFile.objects.filter(version=version))
+def damages(version: Version) -> QuerySet[CorruptBlob]:
+    """The open corrupt blobs about files of the version: while there are any it cannot be released."""
+    return CorruptBlob.objects.open().about(VersionFile.objects.filter(version=version))
 
 
 def materialise(version: Version) -> Path:
@@ -91,7 +91,7 @@ def _refuse_damaged(version: Version) -> None:
         file = VersionFile.objects.filter(version=version, sha256=wrong.sha256).first()
         what_now = (
             _("It could not be fetched again: see the findings of the model store.")
-            if wrong.state == FindingState.LOST
+            if wrong.state == CorruptBlobState.LOST
             else _("It is being fetched again.")
         )
         raise BlobMissing(
@@ -116,11 +116,11 @@ def _let_go_of_unused(place: Store, wanted: Manifest) -> None:
         place.dematerialise(digest)
 
 
-def forget_orphaned_spools() -> None:
+def forget_orphaned_buffers() -> None:
     """Those whose upload does not know of them, as after a database was restored from a backup."""
     before = time.time() - _BEING_MADE.total_seconds()
     with suppress(FileNotFoundError):
-        old = {path.name: path for path in _spools().iterdir() if path.stat().st_mtime < before}
+        old = {path.name: path for path in _buffers().iterdir() if path.stat().st_mtime < before}
         known = {key.hex for key in Upload.objects.filter(is_held=True).values_list("key", flat=True)}
         for name in old.keys() - known:
-            Spool(old[name], part_bytes=1).discard()
+            UploadBuffer(old[name], part_bytes=1).discard()

@@ -14,14 +14,14 @@ from common.pages.search import Destination, Search
 from common.pages.shell import NavItem, Tab
 from common.pages.subjects import Subject
 from common.webhooks.catalogue import WebhookEvent
-from hubs.auto_release import register_onward
+from hubs.auto_release import register_auto_release
 from models_registry.history import register_history
 from models_registry.references import register_fallback_check, register_uses
 from releases import consumers, events, home, inbox, metrics, search, steps
+from releases.auto_release import ReleaseOnward
 from releases.badges import BADGES
 from releases.bake import warm_deployments
 from releases.history import releases_of
-from releases.onward import ReleaseOnward
 from releases.pruning import RULES
 from releases.reconcilers.release import ReleaseReconciler
 from releases.selectors import CANDIDATES, STABLE_VERSIONS, ways_back
@@ -147,7 +147,7 @@ MANIFEST = Manifest(
         partial(register_uses, STABLE_VERSIONS),
         partial(register_uses, CANDIDATES),
         partial(register_fallback_check, ways_back),
-        partial(register_onward, ReleaseOnward()),
+        partial(register_auto_release, ReleaseOnward()),
         partial(register_history, releases_of),
         partial(register_deployment_notes, warm_deployments),
     ),

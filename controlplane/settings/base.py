@@ -320,7 +320,7 @@ SPECTACULAR_SETTINGS = {
         "ExportKind": "hubs.states.ExportKind",
         "ExportState": "hubs.states.ExportState",
         "RunState": "model_store.states.RunState",
-        "FindingState": "model_store.states.FindingState",
+        "FindingState": "model_store.states.CorruptBlobState",
         "EngineEnum": "serving.protocol.ENGINES",
         "ImageEngine": "images.states.ENGINES",
         "ImageState": "images.states.ImageState",

@@ -30,7 +30,7 @@ _JSON = {"Content-Type": "application/json", "Accept": "application/json"}
 Document = dict[str, Any]
 
 
-class ModelElsewhere:
+class SlipwayClient:
     """Every method raises HubError. Safe from several threads."""
 
     def __init__(self, endpoint: str, model: str, *, token: str, trusted_hosts: Collection[str]) -> None:

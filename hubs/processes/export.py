@@ -1,6 +1,6 @@
 """The job that exports a version; see `job_runner`.
 
-What it is to send is in a note of its intake; the token of the hub comes through its standard input.
+What it is to send is in a note of its staging area; the token of the hub comes through its standard input.
 """
 
 import json
@@ -8,23 +8,23 @@ import sys
 from collections.abc import Callable
 
 from hubs.backends.repository import Repository
-from hubs.backends.slipway_client import ModelElsewhere
+from hubs.backends.slipway_client import SlipwayClient
 from hubs.export_result import ExportResult
 from hubs.push import push_version
-from hubs.slipway_export import hand_version
+from hubs.slipway_export import export_to_slipway
 from hubs.target import RepositoryTarget, SlipwayTarget
 from model_store.backends import opened_at
-from model_store.backends.base import Intake
+from model_store.backends.base import Staging
 from model_store.file_manifest import ManifestFile
 from model_store.processes.job import Job
 from model_store.processes.job_runner import work
 from models_registry.importing.transfer import Progress
 
 FILES = "files"
-"""Note of the intake: `[path, size, sha256]` of every file that is to be sent."""
+"""Note of the staging area: `[path, size, sha256]` of every file that is to be sent."""
 
 
-def push_job(job: Job, intake: Intake, report: Callable[[Progress], None]) -> ExportResult:
+def push_job(job: Job, staging: Staging, report: Callable[[Progress], None]) -> ExportResult:
     target = job.source
     assert isinstance(target, RepositoryTarget | SlipwayTarget)  # noqa: S101
     store = opened_at(job.store)
@@ -34,8 +34,8 @@ def push_job(job: Job, intake: Intake, report: Callable[[Progress], None]) -> Ex
     files = [ManifestFile(path, size, sha256) for path, size, sha256 in json.loads(listed)]
     hosts = target.trusted_hosts
     if isinstance(target, SlipwayTarget):
-        there = ModelElsewhere(target.endpoint, target.model, token=job.secret, trusted_hosts=hosts)
-        return hand_version(target, files, there, intake, report=report)
+        there = SlipwayClient(target.endpoint, target.model, token=job.secret, trusted_hosts=hosts)
+        return export_to_slipway(target, files, there, staging, report=report)
     repository = Repository(
         target.endpoint, target.repo_id, target.branch, token=job.secret, trusted_hosts=hosts
     )
@@ -43,7 +43,7 @@ def push_job(job: Job, intake: Intake, report: Callable[[Progress], None]) -> Ex
         target,
         files,
         repository,
-        intake,
+        staging,
         read_note=lambda name: store.read_note(job.key, name),
         report=report,
     )

@@ -9,18 +9,18 @@ from collections.abc import Callable
 from hubs.backends.kinds import hub_at
 from hubs.download import fetch_repository
 from hubs.source import RepositorySource
-from model_store.backends.base import Intake
+from model_store.backends.base import Staging
 from model_store.processes.job import Job
 from model_store.processes.job_runner import work
 from models_registry.importing.results import ImportResult
 from models_registry.importing.transfer import Progress
 
 
-def fetch_job(job: Job, intake: Intake, report: Callable[[Progress], None]) -> ImportResult:
+def fetch_job(job: Job, staging: Staging, report: Callable[[Progress], None]) -> ImportResult:
     source = job.source
     assert isinstance(source, RepositorySource)  # noqa: S101
     hub = hub_at(source.endpoint, kind=source.kind, token=job.secret, trusted_hosts=source.trusted_hosts)
-    return fetch_repository(source, hub, intake, report=report, allowance=job.allowance)
+    return fetch_repository(source, hub, staging, report=report, allowance=job.allowance)
 
 
 def main(arguments: list[str]) -> int:

@@ -23,8 +23,14 @@ from hubs.processes.export import FILES
 from hubs.services import exports
 from hubs.states import EXPORT_MOVES, OPEN_EXPORTS, ExportState
 from model_store import blob_store
-from model_store.errors import IntakeBusy
-from model_store.reconcilers.staging_jobs import LOOK_EVERY, AwaitIntakeJob, LetGo, StartIntakeJob, let_go
+from model_store.errors import StagingBusy
+from model_store.reconcilers.staging_jobs import (
+    LOOK_EVERY,
+    AwaitStagingJob,
+    CleanupStaging,
+    StartStagingJob,
+    let_go,
+)
 from models_registry import files
 from models_registry.errors import SourceNotAllowed
 from models_registry.patterns import matching
@@ -33,11 +39,11 @@ ACTOR = Actor.system("exporter")
 _moved = partial(moved, OPEN_EXPORTS, bytes_per_second=0)
 
 
-class StartExport(StartIntakeJob[Export]):
+class StartExport(StartStagingJob[Export]):
     name = "start export"
 
     def act(self, row: Export, operation: Operation) -> None:
-        if blob_store.store().read_note(row.intake_key, FILES) is None:
+        if blob_store.store().read_note(row.staging_key, FILES) is None:
             check_fence(row, operation)
             self._list_files(row)
         super().act(row, operation)
@@ -51,18 +57,18 @@ class StartExport(StartIntakeJob[Export]):
 
     @staticmethod
     def _list_files(row: Export) -> None:
-        """Too many for a command line, they go ahead into the intake."""
+        """Too many for a command line, they go ahead into the staging area."""
         held = {file.path: file for file in files.manifest_of(row.version).files}
         wanted = matching(held, allow=row.allow_patterns, ignore=row.ignore_patterns)
         listed = [(file.path, file.size, file.sha256) for file in map(held.__getitem__, wanted)]
-        with suppress(IntakeBusy), blob_store.store().intake(row.intake_key) as mine:
+        with suppress(StagingBusy), blob_store.store().staging(row.staging_key) as mine:
             mine.write_note(FILES, json.dumps(listed).encode())
 
     def refused(self, row: Export, why: str, now: datetime) -> Outcome:
         return _moved(ExportState.FAILED, now, reason=why)
 
 
-class AwaitExport(AwaitIntakeJob[Export]):
+class AwaitExport(AwaitStagingJob[Export]):
     name = "await export"
 
     def underway(self, row: Export, seen: JobObservation) -> Mapping[str, Any]:
@@ -126,7 +132,7 @@ class ExportReconciler(JobReconciler[Export]):
             return PauseExport(self.runner)
         if row.state == ExportState.SENDING:
             return AwaitExport(self.runner) if row.job else StartExport(self.runner)
-        return LetGo[Export](self.runner) if row.is_held and row.state not in OPEN_EXPORTS else None
+        return CleanupStaging[Export](self.runner) if row.is_held and row.state not in OPEN_EXPORTS else None
 
     def on_move(self, row: Export, to: str, note: str) -> None:
         if to == ExportState.DONE:

@@ -208,7 +208,7 @@ def _done(row: HubSync, version: Version, now: datetime) -> Outcome:
     ready = f"{version} is ready."
 
     def write() -> None:
-        if told := syncs.hand_on(row.source, version):
+        if told := syncs.trigger_release(row.source, version):
             HubSync.objects.filter(pk=row.pk).update(reason=f"{ready} {told}")
 
     return _moved(SyncState.DONE, now, reason=ready, write=write)

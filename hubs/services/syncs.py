@@ -14,7 +14,7 @@ from common import audit, texts
 from common.actor import Actor
 from common.errors import Invalid, SlipwayError
 from common.reconcile import kernel
-from hubs.auto_release import onward
+from hubs.auto_release import auto_release
 from hubs.errors import SourceTaken
 from hubs.import_source import HUB_VARIABLE, PURPOSE, check_endpoint
 from hubs.models import FORGOTTEN, HubSource, HubSync
@@ -68,7 +68,7 @@ def create_hub_source(
         ignore_patterns=registry.patterns("ignore_patterns", ignore_patterns),
         every_seconds=_every(every),
         due_at=timezone.now() if every else None,
-        **_onward(actor, model, release_to, release_plan),
+        **_auto_release(actor, model, release_to, release_plan),
     )
     try:
         with transaction.atomic():
@@ -105,7 +105,7 @@ def change_hub_source(
             changes[field] = registry.patterns(field, given[field])
     to, plan = (given.get(field, getattr(source, field)) for field in ("release_to", "release_plan"))
     if (to, plan) != (source.release_to, source.release_plan):
-        changes |= _onward(actor, source.model, to, plan)
+        changes |= _auto_release(actor, source.model, to, plan)
     if "every" in given and _every(given["every"]) != source.every_seconds:
         changes["every_seconds"] = given["every"]
         if given["every"]:
@@ -295,7 +295,7 @@ def _told(source: HubSource) -> dict[str, Any]:
     return {**{field: getattr(source, field) for field in fields}, "has_token": source.has_token}
 
 
-def hand_on(source: HubSource, version: Version) -> str:
+def trigger_release(source: HubSource, version: Version) -> str:
     """Release a version that has just become ready, if its source asks for that; what came of it, in words.
 
     Inside the caller's transaction.
@@ -307,7 +307,7 @@ def hand_on(source: HubSource, version: Version) -> str:
         return f"It was not released to {source.release_to}: whoever asked for that is gone."  # untranslated
     try:
         with transaction.atomic():
-            begun = onward().release(
+            begun = auto_release().release(
                 Actor(name=person.username, user_id=person.pk, via="system"),
                 version,
                 service=source.release_to,
@@ -319,11 +319,11 @@ def hand_on(source: HubSource, version: Version) -> str:
     return f"It goes on by {begun}."  # untranslated
 
 
-def _onward(actor: Actor, model: Model, service: str, plan: str) -> dict[str, Any]:
+def _auto_release(actor: Actor, model: Model, service: str, plan: str) -> dict[str, Any]:
     to, by = service.strip(), plan.strip()
     if not to:
         return {"release_to": "", "release_plan": "", "released_by_id": None}
-    onward().check(actor, model, service=to, plan=by)
+    auto_release().check(actor, model, service=to, plan=by)
     return {"release_to": to, "release_plan": by, "released_by_id": actor.user_id}
 
 

@@ -20,7 +20,7 @@ from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
 from hubs import selectors, services
-from hubs.auto_release import onward
+from hubs.auto_release import auto_release
 from hubs.errors import SourceTaken
 from hubs.forms import HubSourceForm, NewHubSourceForm, every_in_words
 from hubs.models import HubSource, HubSync
@@ -179,7 +179,7 @@ def act(request: HttpRequest, name: str, pk: int, wish: str) -> HttpResponse:
 
 def _offered(actor: Actor, model: Model) -> dict[str, Sequence[str]]:
     """Where new versions may be released to, and how."""
-    return {"services": onward().services(actor, model), "plans": onward().plans(actor, model)}
+    return {"services": auto_release().services(actor, model), "plans": auto_release().plans(actor, model)}
 
 
 def _is_moving(sync: HubSync) -> bool:

@@ -19,10 +19,10 @@ from common.audit import MAX_REASON
 from model_store import selectors, services
 from model_store.api import examples
 from model_store.backends.base import PARTS
-from model_store.models import Check, Collection, Finding
-from model_store.selectors import FindingCard
+from model_store.models import Check, Collection, CorruptBlob
+from model_store.selectors import CorruptBlobCard
 from model_store.services import MOST_GRACE_HOURS
-from model_store.states import FindingState, RunState
+from model_store.states import CorruptBlobState, RunState
 
 
 @example(examples.COLLECTION)
@@ -69,22 +69,22 @@ class CheckSerializer(serializers.Serializer[Check]):
 
 
 @example(examples.FINDING)
-class FindingSerializer(serializers.Serializer[FindingCard]):
-    id = serializers.IntegerField(source="finding.pk")
-    state = serializers.ChoiceField(source="finding.state", choices=FindingState.choices)
-    reason = serializers.CharField(source="finding.reason", help_text="Reason for its state.")
-    stuck = StuckField(source="finding")
-    sha256 = serializers.CharField(source="finding.sha256", help_text="Expected sha256.")
-    bytes = serializers.IntegerField(source="finding.size")
-    detail = serializers.CharField(source="finding.detail", help_text="Description of the damage.")
+class FindingSerializer(serializers.Serializer[CorruptBlobCard]):
+    id = serializers.IntegerField(source="corrupt_blob.pk")
+    state = serializers.ChoiceField(source="corrupt_blob.state", choices=CorruptBlobState.choices)
+    reason = serializers.CharField(source="corrupt_blob.reason", help_text="Reason for its state.")
+    stuck = StuckField(source="corrupt_blob")
+    sha256 = serializers.CharField(source="corrupt_blob.sha256", help_text="Expected sha256.")
+    bytes = serializers.IntegerField(source="corrupt_blob.size")
+    detail = serializers.CharField(source="corrupt_blob.detail", help_text="Description of the damage.")
     versions = serializers.SerializerMethodField(
         help_text="Affected versions; none can be released while it is open."
     )
-    check = serializers.IntegerField(source="finding.found_by_id")
-    found_at = serializers.DateTimeField(source="finding.found_at")
-    ended_at = serializers.DateTimeField(source="finding.ended_at", allow_null=True)
+    check = serializers.IntegerField(source="corrupt_blob.found_by_id")
+    found_at = serializers.DateTimeField(source="corrupt_blob.found_at")
+    ended_at = serializers.DateTimeField(source="corrupt_blob.ended_at", allow_null=True)
 
-    def get_versions(self, card: FindingCard) -> list[str]:
+    def get_versions(self, card: CorruptBlobCard) -> list[str]:
         return [owner.name for owner in card.owners]
 
 
@@ -188,21 +188,21 @@ class Checks(OfStore, Listed, Created, Read):
 class Findings(Shown, OfStore, Listed, Read):
     """Blobs that checks found damaged or missing, the versions that need them, and their repair."""
 
-    queryset = Finding.objects.all()
-    cards: ClassVar = {Finding: selectors.finding_card}
+    queryset = CorruptBlob.objects.all()
+    cards: ClassVar = {CorruptBlob: selectors.corrupt_blob_card}
     serializer_class = FindingSerializer
     inputs = {"retry": ReasonSerializer}
     filterset_fields = ("state",)
 
-    def visible(self, rows: QuerySet[Finding]) -> QuerySet[Finding]:
-        return selectors.findings()
+    def visible(self, rows: QuerySet[CorruptBlob]) -> QuerySet[CorruptBlob]:
+        return selectors.corrupt_blobs()
 
     def shown(self, page: Any) -> Any:
-        return self.get_serializer(selectors.finding_cards(page), many=True).data
+        return self.get_serializer(selectors.corrupt_blob_cards(page), many=True).data
 
     @extend_schema(responses={202: FindingSerializer})
     @action(detail=True, methods=["post"])
     def retry(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Retry the repair of a lost blob from its sources."""
-        finding = services.retry_repair(actor=self.actor, finding=self.get_object(), **self.given())
-        return self.answer(finding, status=202)
+        corrupt_blob = services.retry_repair(actor=self.actor, corrupt_blob=self.get_object(), **self.given())
+        return self.answer(corrupt_blob, status=202)

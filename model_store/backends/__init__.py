@@ -5,20 +5,20 @@ No Django in here: the importer, which reads what nobody trusts, runs without it
 
 from pathlib import Path
 
-from model_store.backends.base import PARTS, Flaw, Intake, Look, Reclaimed, Store, Taken
+from model_store.backends.base import PARTS, Flaw, Ingested, Look, Reclaimed, Staging, Store
 from model_store.backends.local import LocalStore
-from model_store.backends.location import Place
+from model_store.backends.location import BucketLocation
 
 __all__ = [
     "BUCKET",
     "PARTS",
     "Flaw",
-    "Intake",
+    "Ingested",
     "LocalStore",
     "Look",
     "Reclaimed",
+    "Staging",
     "Store",
-    "Taken",
     "opened_at",
 ]
 
@@ -32,5 +32,5 @@ def opened_at(address: str) -> Store:
         # Half a second and 40 MB that a store in a directory has no use for.
         from model_store.backends.bucket.store import BucketStore
 
-        return BucketStore(Place.from_address(address))
+        return BucketStore(BucketLocation.from_address(address))
     return LocalStore(Path(address))

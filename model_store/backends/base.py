@@ -18,8 +18,8 @@ Counted = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """A file that an intake holds. `copied_bytes` is 0 when the store held the content before."""
+class Ingested:
+    """A file that a staging area holds. `copied_bytes` is 0 when the store held the content before."""
 
     sha256: str
     size: int
@@ -69,7 +69,7 @@ class Part(Protocol):
         """Forget what has come."""
 
 
-class Intake(Protocol):
+class Staging(Protocol):
     """The private holding area of one import: nothing in it is visible to anybody until it is published."""
 
     def probably_held(self, content: Content) -> bool:
@@ -78,7 +78,7 @@ class Intake(Protocol):
     def check_space(self, new_bytes: int) -> None:
         """StoreFull unless so many bytes more fit."""
 
-    def take(self, descriptor: int, size: int, *, counted: Counted) -> Taken:
+    def take(self, descriptor: int, size: int, *, counted: Counted) -> Ingested:
         """Hold the `size` bytes of an open file, hashed as they are read; each content is copied at most
         once.
 
@@ -115,10 +115,10 @@ class Intake(Protocol):
         """A held file, for reading."""
 
     def is_unwanted(self) -> bool:
-        """Whether somebody has asked to stop since the intake was opened."""
+        """Whether somebody has asked to stop since the staging area was opened."""
 
     def leave(self) -> None:
-        """Let others write the intake: this process is about to end, wherever its threads are."""
+        """Let others write the staging area: this process is about to end, wherever its threads are."""
 
     def write_note(self, name: str, data: bytes) -> None:
         """Keep a small file beside the held ones, whole or not at all."""
@@ -131,32 +131,34 @@ class Store(Protocol):
     def address(self) -> str:
         """What `opened_at` makes the same store of, in another process. No secret is in it."""
 
-    def intake(self, key: str) -> AbstractContextManager[Intake]:
+    def staging(self, key: str) -> AbstractContextManager[Staging]:
         """The holding area `key`, made or continued; what an earlier process completed in it is still held.
 
-        One process at a time: raises IntakeBusy.
+        One process at a time: raises StagingBusy.
         """
 
     def is_busy(self, key: str) -> bool:
-        """Whether a process writes the intake right now, on any machine that shares the store."""
+        """Whether a process writes the staging area right now, on any machine that shares the store."""
 
     def ask_to_stop(self, key: str) -> None:
-        """Tell the process that writes the intake, if there is one, that nobody wants it any more."""
+        """Tell the process that writes the staging area, if there is one, that nobody wants it any more."""
 
     def read_note(self, key: str, name: str) -> bytes | None: ...
 
-    def intakes(self) -> list[str]: ...
+    def staging_keys(self) -> list[str]: ...
 
     def held(self, key: str) -> dict[str, int]:
-        """What an intake holds: sizes in bytes by sha256."""
+        """What a staging area holds: sizes in bytes by sha256."""
 
     def publish(self, key: str, manifest: Manifest) -> None:
-        """Make the intake's files blobs of the store. Doing it again is no error. Raises BlobMissing."""
+        """Make the staging area's files blobs of the store. Doing it again is no error. Raises
+        BlobMissing.
+        """
 
     def discard(self, key: str, *, is_referenced: Callable[[Collection[str]], set[str]]) -> Reclaimed:
-        """Forget the intake, and those of its blobs that were published but that nothing refers to.
+        """Forget the staging area, and those of its blobs that were published but that nothing refers to.
 
-        `is_referenced` gets sha256s and returns those that a version needs. Raises IntakeBusy.
+        `is_referenced` gets sha256s and returns those that a version needs. Raises StagingBusy.
         """
 
     def reclaim(
@@ -169,8 +171,8 @@ class Store(Protocol):
 
     def clear_quarantine(self, *, older_than: timedelta, keep: Collection[str]) -> Reclaimed:
         """Delete what was set aside longer ago than that, by the store's clock, but for the sha256s to `keep`
-        and what an intake or a version's directory still links to. Where each deletion takes its time, some
-        hundreds go; the next call takes the rest.
+        and what a staging area or a version's directory still links to. Where each deletion takes its time,
+        some hundreds go; the next call takes the rest.
         """
 
     def walk(self, first: int = 0) -> Iterator[tuple[int, dict[str, int]]]:

@@ -1,4 +1,4 @@
-"""How an intake takes files, wherever it keeps them: hashed as they are read, moved only when new."""
+"""How a staging area takes files, wherever it keeps them: hashed as they are read, moved only when new."""
 
 import hashlib
 import os
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
-from model_store.backends.base import Counted, Taken
+from model_store.backends.base import Counted, Ingested
 from model_store.errors import SourceChanged
 from model_store.reading import Content, OpenFile
 
@@ -21,33 +21,33 @@ Read = Callable[[Write], str]
 """Hands all of a content to what it is called with; the sha256."""
 
 
-class Taking(ABC):
-    """What all intakes have in common; see `Intake`."""
+class Ingest(ABC):
+    """What all staging areas have in common; see `Staging`."""
 
     def probably_held(self, content: Content) -> bool:
         return content.size > SMALL_BYTES and self._has_likely_twin(content)
 
-    def take(self, descriptor: int, size: int, *, counted: Counted) -> Taken:
+    def take(self, descriptor: int, size: int, *, counted: Counted) -> Ingested:
         if size <= SMALL_BYTES:
             return self._take_small(descriptor, size, counted=counted)
         if self._has_likely_twin(OpenFile(descriptor, size)):
             sha256 = read_through(descriptor, size, counted=counted)
             if self.hold(sha256, size):
-                return Taken(sha256, size, copied_bytes=0)
+                return Ingested(sha256, size, copied_bytes=0)
             # A twin in every sample that still differs is read again: what was counted is taken back.
             counted(-size)
         return self._take_new(
             size, lambda write: read_through(descriptor, size, counted=counted, write=write)
         )
 
-    def _take_small(self, descriptor: int, size: int, *, counted: Counted) -> Taken:
+    def _take_small(self, descriptor: int, size: int, *, counted: Counted) -> Ingested:
         data = OpenFile(descriptor, size + 1).read_at(0, size + 1)
         if len(data) != size:
             raise SourceChanged(CHANGED)
         sha256 = hashlib.sha256(data).hexdigest()
         counted(size)
         if self.hold(sha256, size):
-            return Taken(sha256, size, copied_bytes=0)
+            return Ingested(sha256, size, copied_bytes=0)
 
         def read(write: Write) -> str:
             write(memoryview(data))
@@ -83,14 +83,14 @@ class Taking(ABC):
 
     @abstractmethod
     def _of_size(self, size: int) -> list[str]:
-        """sha256s of the contents of that size that the store or this intake may hold."""
+        """sha256s of the contents of that size that the store or this staging area may hold."""
 
     @abstractmethod
     def _agrees(self, sha256: str, size: int, wanted: list[bytes]) -> bool:
         """Whether the samples of a content are `wanted`; False where it is gone."""
 
     @abstractmethod
-    def _take_new(self, size: int, read: Read) -> Taken:
+    def _take_new(self, size: int, read: Read) -> Ingested:
         """Hold what is read, unless it turns out to be held meanwhile."""
 
 

@@ -7,8 +7,8 @@
     locks/
 
 A file becomes visible by one rename or link of a complete, synced file, so a crash leaves a `.part-*`, an
-intake or a `.making-*`, each of which the next process on its lock removes. An intake holds a link of its own
-to every blob that it needs: deleting blobs can never take away what an import has already seen.
+staging area or a `.making-*`, each of which the next process on its lock removes. A staging area holds a link
+of its own to every blob that it needs: deleting blobs can never take away what an import has already seen.
 """
 
 import errno
@@ -27,7 +27,7 @@ from model_store.backends import locks
 from model_store.backends.base import PARTS, Counted, Flaw, Look, Reclaimed
 from model_store.backends.directories import VersionDirectories, size_of, sync_directory
 from model_store.backends.ingest import CHUNK_BYTES
-from model_store.backends.local_staging import PART, STOP, LocalIntake
+from model_store.backends.local_staging import PART, STOP, LocalStaging
 from model_store.errors import BlobMissing
 from model_store.file_manifest import Manifest
 from model_store.reading import Content, OpenFile
@@ -73,19 +73,19 @@ class LocalStore:
         return self._locks / "blobs"
 
     @contextmanager
-    def intake(self, key: str) -> Iterator[LocalIntake]:
+    def staging(self, key: str) -> Iterator[LocalStaging]:
         self._make()
         with locks.held(self._intake_lock(key), wait=False):
             directory = self._incoming / key
             directory.mkdir(exist_ok=True)
             for left_over in (*directory.glob(PART + "*"), directory / STOP):
                 left_over.unlink(missing_ok=True)
-            yield LocalIntake(directory, self.blob_path, self._sizes(directory), self.free_bytes)
+            yield LocalStaging(directory, self.blob_path, self._sizes(directory), self.free_bytes)
 
-    def _sizes(self, intake: Path) -> dict[int, set[str]]:
-        """sha256s by size, of all blobs and of what the intake holds: 100,000 entries take a second."""
+    def _sizes(self, staging: Path) -> dict[int, set[str]]:
+        """sha256s by size, of all blobs and of what the staging area holds: 100,000 entries take a second."""
         found: dict[int, set[str]] = {}
-        directories = [intake, *(Path(entry.path) for entry in os.scandir(self._blobs))]
+        directories = [staging, *(Path(entry.path) for entry in os.scandir(self._blobs))]
         for directory in directories:
             with os.scandir(directory) as entries:
                 for entry in entries:
@@ -106,7 +106,7 @@ class LocalStore:
         except FileNotFoundError:
             return None
 
-    def intakes(self) -> list[str]:
+    def staging_keys(self) -> list[str]:
         self._make()
         return sorted(
             entry.name for entry in os.scandir(self._incoming) if entry.is_dir(follow_symlinks=False)
@@ -153,7 +153,7 @@ class LocalStore:
             if not directory.is_dir():
                 return Reclaimed(0, 0)
             names = [entry.name for entry in os.scandir(directory) if not entry.name.startswith(".")]
-            # Blobs first: after a crash in between, the intake still tells which ones to look at.
+            # Blobs first: after a crash in between, the staging area still tells which ones to look at.
             reclaimed = self.reclaim(names, is_referenced=is_referenced)
             shutil.rmtree(directory)
             return reclaimed

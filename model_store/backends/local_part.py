@@ -1,4 +1,4 @@
-"""A file of an intake that comes in pieces, from several processes one after the other."""
+"""A file of a staging area that comes in pieces, from several processes one after the other."""
 
 import ctypes
 import errno
@@ -17,7 +17,7 @@ _NOT_SUPPORTED = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 
 
 class LocalPart:
-    """See `Part`. The descriptor is closed by the intake."""
+    """See `Part`. The descriptor is closed by the staging area."""
 
     def __init__(self, path: Path, size: int) -> None:
         self.path = path

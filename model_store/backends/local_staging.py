@@ -1,4 +1,4 @@
-"""Taking files into the local store: hashed while they are copied, copied only when they are new."""
+"""Ingest files into the local store: hashed while they are copied, copied only when they are new."""
 
 import errno
 import operator
@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-from model_store.backends.base import Counted, Part, Taken
+from model_store.backends.base import Counted, Ingested, Part
 from model_store.backends.directories import sync_directory
-from model_store.backends.ingest import Read, Taking, read_through, samples
+from model_store.backends.ingest import Ingest, Read, read_through, samples
 from model_store.backends.local_part import PREFIX, LocalPart, taken_bytes
 from model_store.errors import StoreFull
 from model_store.reading import Content, OpenFile
@@ -28,8 +28,8 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class LocalIntake(Taking):
-    """See `Intake`. `sizes` is what the store held when the intake was opened: sha256s by size."""
+class LocalStaging(Ingest):
+    """See `Staging`. `sizes` is what the store held when the staging area was opened: sha256s by size."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class LocalIntake(Taking):
                 return True
         return False
 
-    def _take_new(self, size: int, read: Read) -> Taken:
+    def _take_new(self, size: int, read: Read) -> Ingested:
         self.check_space(size)
         part = self._new_part()
         target = os.open(part, _CREATE, 0o600)
@@ -157,7 +157,7 @@ class LocalIntake(Taking):
             finally:
                 os.close(target)
             if self.hold(sha256, size):
-                return Taken(sha256, size, copied_bytes=0)
+                return Ingested(sha256, size, copied_bytes=0)
             part.replace(self._directory / sha256)
         except OSError as error:
             part.unlink(missing_ok=True)
@@ -167,7 +167,7 @@ class LocalIntake(Taking):
             part.unlink(missing_ok=True)
         with self._lock:
             self._sizes.setdefault(size, set()).add(sha256)
-        return Taken(sha256, size, copied_bytes=size)
+        return Ingested(sha256, size, copied_bytes=size)
 
     def _raise_if_full(self, error: OSError, size: int) -> None:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

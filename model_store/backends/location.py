@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BucketLocation:
     """The bucket, and where this node keeps what it has read of it.
 
     `prefix`: empty, or ends with a slash. `endpoint`, `region`: empty for boto3's own choice.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from model_store.errors import IntakeBusy
+from model_store.errors import StagingBusy
 
 PATIENCE_SECONDS = 1.0
 """`is_held` takes the lock for a moment to see; whoever does not wait must outlast such a look."""
@@ -15,7 +15,7 @@ PATIENCE_SECONDS = 1.0
 
 @contextmanager
 def held(path: Path, *, exclusive: bool = True, wait: bool = True, remove: bool = False) -> Iterator[None]:
-    """Hold the lock file `path`, making it if needed. Raises IntakeBusy when `wait` is false and another
+    """Hold the lock file `path`, making it if needed. Raises StagingBusy when `wait` is false and another
     holds it.
 
     `remove` deletes the file at the end, while the lock is still held; whoever waited for it notices and
@@ -30,7 +30,7 @@ def held(path: Path, *, exclusive: bool = True, wait: bool = True, remove: bool 
         except BlockingIOError:
             os.close(descriptor)
             if time.monotonic() > deadline:
-                raise IntakeBusy(f"Another process is at work on {path.name}.") from None
+                raise StagingBusy(f"Another process is at work on {path.name}.") from None
             time.sleep(0.02)
             continue
         if _still_there(descriptor, path):

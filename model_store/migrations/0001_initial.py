@@ -96,7 +96,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name='StoreKeeper',
+            name='StoreSchedule',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('next_at', models.DateTimeField(blank=True, editable=False, null=True)),
@@ -114,11 +114,11 @@ class Migration(migrations.Migration):
             ],
             options={
                 'abstract': False,
-                'indexes': [models.Index(condition=models.Q(('stuck_at', None)), fields=['next_at'], name='model_store.storekeeper')],
+                'indexes': [models.Index(condition=models.Q(('stuck_at', None)), fields=['next_at'], name='model_store.storeschedule')],
             },
         ),
         migrations.CreateModel(
-            name='Finding',
+            name='CorruptBlob',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('next_at', models.DateTimeField(blank=True, editable=False, null=True)),
@@ -145,11 +145,11 @@ class Migration(migrations.Migration):
                 ('is_held', models.BooleanField(default=False, editable=False)),
                 ('found_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
                 ('ended_at', models.DateTimeField(blank=True, editable=False, null=True)),
-                ('found_by', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='findings', to='model_store.check')),
+                ('found_by', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='corrupt_blobs', to='model_store.check')),
             ],
             options={
                 'abstract': False,
-                'indexes': [models.Index(condition=models.Q(('stuck_at', None)), fields=['next_at'], name='model_store.finding')],
+                'indexes': [models.Index(condition=models.Q(('stuck_at', None)), fields=['next_at'], name='model_store.corruptblob')],
                 'constraints': [models.UniqueConstraint(condition=models.Q(('state__in', ['aside', 'found', 'lost'])), fields=('sha256',), name='finding_one_open'), models.CheckConstraint(condition=models.Q(('state__in', ['found', 'aside', 'lost', 'repaired', 'unneeded'])), name='finding_state_known')],
             },
         ),

@@ -39,7 +39,7 @@ class WholeStore:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Work in the intake `key` of a store."""
+    """Work in the staging area `key` of a store."""
 
     store: str
     key: str

@@ -1,9 +1,9 @@
-"""The frame of every job that works in an intake.
+"""The frame of every job that works in a staging area.
 
-It reads what nobody trusts, so it has no database, no settings and no secrets; it writes into its intake
-only. One per intake: a second one finds the lock taken and ends. It ends at once, wherever it is, when it is
-stopped or when somebody asks for that through the store, from another machine; whoever comes next on the
-intake cleans up and continues.
+It reads what nobody trusts, so it has no database, no settings and no secrets; it writes into its staging
+area only. One per staging area: a second one finds the lock taken and ends. It ends at once, wherever it is,
+when it is stopped or when somebody asks for that through the store, from another machine; whoever comes next
+on the staging area cleans up and continues.
 """
 
 import threading
@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 from common.jobs.run import EXIT_BUSY, Running, run
 from model_store.backends import opened_at
-from model_store.backends.base import Intake
-from model_store.errors import IntakeBusy
+from model_store.backends.base import Staging
+from model_store.errors import StagingBusy
 from model_store.processes.job import Job
 
 LOOK_EVERY_SECONDS = 0.5
@@ -27,25 +27,25 @@ class Result(Protocol):
 
 Report = Callable[[Any], None]
 """Told dataclasses."""
-Work = Callable[[Job, Intake, Report], Result]
+Work = Callable[[Job, Staging, Report], Result]
 
 
 def work(job: Job, do: Work) -> int:
-    """Do a job inside its intake and tell how it ends; the exit status of the process."""
+    """Do a job inside its staging area and tell how it ends; the exit status of the process."""
 
     def inside(running: Running) -> Mapping[str, Any]:
-        with opened_at(job.store).intake(job.key) as intake:
-            running.at_stop(intake.leave)
-            threading.Thread(target=_watch, args=(intake, running), daemon=True).start()
-            return do(job, intake, lambda progress: running.report(asdict(progress))).as_json()
+        with opened_at(job.store).staging(job.key) as staging:
+            running.at_stop(staging.leave)
+            threading.Thread(target=_watch, args=(staging, running), daemon=True).start()
+            return do(job, staging, lambda progress: running.report(asdict(progress))).as_json()
 
     try:
         return run(inside)
-    except IntakeBusy:
+    except StagingBusy:
         return EXIT_BUSY
 
 
-def _watch(intake: Intake, running: Running) -> None:
-    while not intake.is_unwanted():
+def _watch(staging: Staging, running: Running) -> None:
+    while not staging.is_unwanted():
         time.sleep(LOOK_EVERY_SECONDS)
     running.stop()

@@ -12,13 +12,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from model_store.backends import opened_at
-from model_store.backends.base import PARTS, Intake, Store
+from model_store.backends.base import PARTS, Staging, Store
 from model_store.processes.job import Job, WholeStore
 from model_store.processes.job_runner import work
 
 REPORT_EVERY_SECONDS = 1.0
 PLACE = "place"
-"""Note of the intake: how far it is, for the next one to go on from."""
+"""Note of the staging area: how far it is, for the next one to go on from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +102,12 @@ class Checker:
             self._sleep(ahead)
 
 
-def check_job(job: Job, intake: Intake, report: Callable[[CheckProgress], None]) -> CheckProgress:
+def check_job(job: Job, staging: Staging, report: Callable[[CheckProgress], None]) -> CheckProgress:
     assert isinstance(job.source, WholeStore)  # noqa: S101
     store = opened_at(job.store)
 
     def note(progress: CheckProgress) -> None:
-        intake.write_note(PLACE, json.dumps(progress.as_json()).encode())
+        staging.write_note(PLACE, json.dumps(progress.as_json()).encode())
         report(progress)
 
     checker = Checker(store, bytes_per_second=job.source.bytes_per_second, report=note)

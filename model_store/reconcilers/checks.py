@@ -14,25 +14,25 @@ from common.jobs.spec import JobObservation, JobSpec
 from common.jobs.steps import JobReconciler, remove_jobs
 from common.reconcile import Effect, Operation, Outcome, Step, move, proceed
 from model_store import blob_store, references
-from model_store.errors import CheckFailed, IntakeBusy
-from model_store.models import Check, Finding
+from model_store.errors import CheckFailed, StagingBusy
+from model_store.models import Check, CorruptBlob
 from model_store.processes.job import WholeStore
 from model_store.processes.store_scrub import CheckProgress
-from model_store.reconcilers.staging_jobs import AwaitIntakeJob, StartIntakeJob
+from model_store.reconcilers.staging_jobs import AwaitStagingJob, StartStagingJob
 from model_store.services import look_again
-from model_store.states import RUN_MOVES, FindingState, RunState
+from model_store.states import RUN_MOVES, CorruptBlobState, RunState
 
 ACTOR = Actor.system("store check")
 
 
-class StartCheck(StartIntakeJob[Check]):
+class StartCheck(StartStagingJob[Check]):
     name = "start check"
 
     def spec(self, row: Check, op_key: str) -> JobSpec:
         return self.job(row, op_key, WholeStore(row.bytes_per_second))
 
 
-class AwaitCheck(AwaitIntakeJob[Check]):
+class AwaitCheck(AwaitStagingJob[Check]):
     name = "await check"
 
     def underway(self, row: Check, seen: JobObservation) -> Mapping[str, Any]:
@@ -46,11 +46,11 @@ class AwaitCheck(AwaitIntakeJob[Check]):
 
         def write() -> None:
             for damage in result.damages:
-                if known := Finding.objects.open().filter(sha256=damage.sha256).first():
+                if known := CorruptBlob.objects.open().filter(sha256=damage.sha256).first():
                     # It was lost, and what has come since is damaged as well.
-                    look_again(known, state=FindingState.FOUND, mark=damage.mark, detail=damage.detail)
+                    look_again(known, state=CorruptBlobState.FOUND, mark=damage.mark, detail=damage.detail)
                 else:
-                    _record(Finding(found_by=row, found_at=now, **asdict(damage)))
+                    _record(CorruptBlob(found_by=row, found_at=now, **asdict(damage)))
 
         return proceed(save={**_figures(result), "has_read": True}, write=write)
 
@@ -76,15 +76,15 @@ class LookForMissing(Step[Check]):
 
     def act(self, row: Check, operation: Operation) -> None:
         """What the job has left is not needed any more."""
-        with suppress(IntakeBusy):
-            blob_store.store().discard(row.intake_key, is_referenced=blob_store.needed)
+        with suppress(StagingBusy):
+            blob_store.store().discard(row.staging_key, is_referenced=blob_store.needed)
         remove_jobs(self.runner, row)
 
     def observe(self, row: Check, operation: Operation) -> dict[str, int]:
         # Before the store is looked at: what becomes ready meanwhile is not missed.
         lacking = references.whole()
         # Those count as damaged.
-        for sha256 in Finding.objects.open().filter(found_by=row).values_list("sha256", flat=True):
+        for sha256 in CorruptBlob.objects.open().filter(found_by=row).values_list("sha256", flat=True):
             lacking.pop(sha256, None)
         for _, blobs in blob_store.store().walk():
             for sha256 in blobs:
@@ -93,29 +93,29 @@ class LookForMissing(Step[Check]):
 
     def settle(self, row: Check, seen: dict[str, int], now: datetime) -> Outcome:
         def write() -> None:
-            known = set(Finding.objects.open().values_list("sha256", flat=True))
+            known = set(CorruptBlob.objects.open().values_list("sha256", flat=True))
             for sha256, size in seen.items():
                 if sha256 not in known:
                     why = "It is not in the store."
-                    _record(Finding(found_by=row, found_at=now, sha256=sha256, size=size, detail=why))
+                    _record(CorruptBlob(found_by=row, found_at=now, sha256=sha256, size=size, detail=why))
             # What was lost and is no longer missing is back, or nothing needs it any more.
-            for finding in Finding.objects.filter(state=FindingState.LOST):
-                if finding.sha256 not in seen and finding.found_by_id != row.pk:
-                    look_again(finding)
+            for corrupt_blob in CorruptBlob.objects.filter(state=CorruptBlobState.LOST):
+                if corrupt_blob.sha256 not in seen and corrupt_blob.found_by_id != row.pk:
+                    look_again(corrupt_blob)
 
         return move(RunState.DONE, save={"missing": len(seen), "ended_at": now, **NO_JOB}, write=write)
 
 
-def _record(finding: Finding) -> None:
-    size = references.size_of(finding.sha256)
-    if size is not None and finding.size != size:
-        finding.detail += f" It has {finding.size:,} bytes instead of {size:,}."
-        finding.size = size
-    finding.next_at = finding.found_at
-    finding.save(force_insert=True)
-    named = [owner.name for owner in references.owners_of(finding.sha256)]
-    detail = {"sha256": finding.sha256, "versions": named[:100]}
-    audit.record(ACTOR, "finding.found", subject=finding, reason=finding.detail, detail=detail)
+def _record(corrupt_blob: CorruptBlob) -> None:
+    size = references.size_of(corrupt_blob.sha256)
+    if size is not None and corrupt_blob.size != size:
+        corrupt_blob.detail += f" It has {corrupt_blob.size:,} bytes instead of {size:,}."
+        corrupt_blob.size = size
+    corrupt_blob.next_at = corrupt_blob.found_at
+    corrupt_blob.save(force_insert=True)
+    named = [owner.name for owner in references.owners_of(corrupt_blob.sha256)]
+    detail = {"sha256": corrupt_blob.sha256, "versions": named[:100]}
+    audit.record(ACTOR, "finding.found", subject=corrupt_blob, reason=corrupt_blob.detail, detail=detail)
 
 
 class CheckReconciler(JobReconciler[Check]):

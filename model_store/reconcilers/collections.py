@@ -15,7 +15,7 @@ from common.jobs.steps import check_fence
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, move, wait
 from model_store import blob_store, references
 from model_store.backends.base import PARTS, Reclaimed
-from model_store.models import Collection, Finding, UnreferencedBlob
+from model_store.models import Collection, CorruptBlob, UnreferencedBlob
 from model_store.states import RUN_MOVES, RunState
 
 ACTOR = Actor.system("collector")
@@ -114,7 +114,9 @@ class CollectParts(Step[Collection]):
 
 
 class Tidy(Step[Collection]):
-    """Directories of versions that are gone, intakes that nobody knows, and what was set aside long ago."""
+    """Directories of versions that are gone, staging areas that nobody knows, and what was set aside long
+    ago.
+    """
 
     name = "tidy"
     effect = Effect.ABSOLUTE
@@ -133,7 +135,7 @@ class Tidy(Step[Collection]):
         blob_store.forget_orphans()
         if days := settings.SLIPWAY_STORE_QUARANTINE_DAYS:
             # Of what is lost, the damaged file is all there is.
-            keep = set(Finding.objects.open().values_list("sha256", flat=True))
+            keep = set(CorruptBlob.objects.open().values_list("sha256", flat=True))
             self._cleared = store.clear_quarantine(older_than=timedelta(days=days), keep=keep)
 
     def settle(self, row: Collection, seen: None, now: datetime) -> Outcome:

@@ -13,67 +13,67 @@ from common.reconcile import Effect, Operation, Outcome, Step
 from common.reconcile.endings import moved
 from model_store import blob_store, references
 from model_store.events import BlobRepaired
-from model_store.models import Finding, UnreferencedBlob
-from model_store.reconcilers.staging_jobs import LetGo
+from model_store.models import CorruptBlob, UnreferencedBlob
+from model_store.reconcilers.staging_jobs import CleanupStaging
 from model_store.repairs import repair_of
-from model_store.states import FINDING_MOVES, OPEN_FINDINGS, FindingState
+from model_store.states import CORRUPT_BLOB_MOVES, OPEN_CORRUPT_BLOBS, CorruptBlobState
 
 ACTOR = Actor.system("store check")
-_moved = partial(moved, OPEN_FINDINGS, is_held=True)
+_moved = partial(moved, OPEN_CORRUPT_BLOBS, is_held=True)
 
 
-class SetAside(Step[Finding]):
+class Quarantine(Step[CorruptBlob]):
     """The damaged file is moved out of the way, also of workers that start; they are told that it is gone."""
 
     name = "set aside"
     effect = Effect.ABSOLUTE
 
-    def act(self, row: Finding, operation: Operation) -> None:
+    def act(self, row: CorruptBlob, operation: Operation) -> None:
         check_fence(row, operation)
         if row.mark:
             blob_store.store().quarantine(row.sha256, mark=row.mark)
             _remove_directories(row)
 
-    def settle(self, row: Finding, seen: None, now: datetime) -> Outcome:
-        return _moved(FindingState.ASIDE, now, is_held=False)
+    def settle(self, row: CorruptBlob, seen: None, now: datetime) -> Outcome:
+        return _moved(CorruptBlobState.ASIDE, now, is_held=False)
 
 
-class LetGoOfRepair(LetGo[Finding]):
+class CleanupRepair(CleanupStaging[CorruptBlob]):
     """And directories that still show the damaged file."""
 
-    def let_go_of_directories(self, row: Finding) -> None:
-        if row.state == FindingState.REPAIRED:
+    def let_go_of_directories(self, row: CorruptBlob) -> None:
+        if row.state == CorruptBlobState.REPAIRED:
             _remove_directories(row)
 
-    def tell(self, row: Finding) -> None:
-        if row.state == FindingState.REPAIRED:
+    def tell(self, row: CorruptBlob) -> None:
+        if row.state == CorruptBlobState.REPAIRED:
             events.publish(BlobRepaired(row.sha256))
 
 
-class FindingReconciler(JobReconciler[Finding]):
-    model = Finding
-    moves = FINDING_MOVES
+class CorruptBlobReconciler(JobReconciler[CorruptBlob]):
+    model = CorruptBlob
+    moves = CORRUPT_BLOB_MOVES
 
-    def next_step(self, row: Finding, now: datetime) -> Step[Finding] | None:
+    def next_step(self, row: CorruptBlob, now: datetime) -> Step[CorruptBlob] | None:
         if row.is_held:
-            return LetGoOfRepair(self.runner)
-        if row.state == FindingState.FOUND:
-            return SetAside()
-        if row.state == FindingState.ASIDE:
+            return CleanupRepair(self.runner)
+        if row.state == CorruptBlobState.FOUND:
+            return Quarantine()
+        if row.state == CorruptBlobState.ASIDE:
             return repair_of(row, self.runner)
         return None
 
-    def on_move(self, row: Finding, to: str, note: str) -> None:
-        if to == FindingState.ASIDE:
+    def on_move(self, row: CorruptBlob, to: str, note: str) -> None:
+        if to == CorruptBlobState.ASIDE:
             # Gone already: a collection must not count it.
             UnreferencedBlob.objects.filter(sha256=row.sha256).delete()
         audit.record(ACTOR, f"finding.{to}", subject=row, reason=note)
 
-    def on_revive(self, row: Finding, by: str, reason: str) -> Mapping[str, Any]:
+    def on_revive(self, row: CorruptBlob, by: str, reason: str) -> Mapping[str, Any]:
         return NEVER_LAUNCHED
 
 
-def _remove_directories(row: Finding) -> None:
+def _remove_directories(row: CorruptBlob) -> None:
     """Of the versions that need it. Workers that run keep what they have opened; the next get whole files."""
     for owner in references.owners_of(row.sha256):
         blob_store.store().dematerialise(owner.digest)

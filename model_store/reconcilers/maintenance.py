@@ -9,19 +9,19 @@ from common.actor import Actor
 from common.reconcile import Outcome, Recurring, proceed
 from model_store import services
 from model_store.errors import Busy
-from model_store.models import StoreKeeper
+from model_store.models import StoreSchedule
 
-KEEPER = Actor.system("store keeper")
+MAINTENANCE = Actor.system("store keeper")
 DAILY = timedelta(days=1)
 
 
-class StoreKeeperReconciler(Recurring[StoreKeeper]):
+class StoreScheduleReconciler(Recurring[StoreSchedule]):
     """What is missed while nothing runs is made up for once."""
 
-    model = StoreKeeper
+    model = StoreSchedule
     name = "begin"
 
-    def settle(self, row: StoreKeeper, seen: None, now: datetime) -> Outcome:
+    def settle(self, row: StoreSchedule, seen: None, now: datetime) -> Outcome:
         days = settings.SLIPWAY_STORE_CHECK_DAYS
         collects, checks = row.collect_at <= now, bool(days) and row.check_at <= now
         collect_at = now + DAILY if collects else row.collect_at
@@ -33,9 +33,9 @@ class StoreKeeperReconciler(Recurring[StoreKeeper]):
             # Each for itself: that one is under way still does not keep the other from beginning.
             with suppress(Busy):
                 if collects:
-                    services.begin_collection(actor=KEEPER)
+                    services.begin_collection(actor=MAINTENANCE)
             with suppress(Busy):
                 if checks:
-                    services.begin_check(actor=KEEPER)
+                    services.begin_check(actor=MAINTENANCE)
 
         return proceed(save=save, write=write, after=after)

@@ -1,4 +1,4 @@
-"""The job that works in a row's intake, and what it has left there once nobody needs it."""
+"""The job that works in a row's staging area, and what it has left there once nobody needs it."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,51 +13,51 @@ from common.jobs.steps import AwaitJob, StartJob, check_fence, owner, remove_job
 from common.reconcile import Effect, Operation, Outcome, Step, proceed, wait
 from model_store import blob_store
 from model_store.allowance import Allowance
-from model_store.errors import IntakeBusy
+from model_store.errors import StagingBusy
 from model_store.processes.job import Job, Source
 
 LOOK_EVERY = timedelta(seconds=1)
-InIntake = TypeVar("InIntake", bound=Any)
+Staged = TypeVar("Staged", bound=Any)
 """A `Reconciled` that is `Launched`, too; Python has no name for both."""
 
 
-class StartIntakeJob(StartJob[InIntake]):
-    def is_clear(self, row: InIntake) -> bool:
+class StartStagingJob(StartJob[Staged]):
+    def is_clear(self, row: Staged) -> bool:
         """One that another machine has started ends first."""
         return not _is_busy(row)
 
     def job(
         self,
-        row: InIntake,
+        row: Staged,
         op_key: str,
         source: Source,
         *,
         secret: str = "",
         allowance: Allowance | None = None,
     ) -> JobSpec:
-        one = Job(blob_store.store().address, row.intake_key, source, allowance=allowance, secret=secret)
+        one = Job(blob_store.store().address, row.staging_key, source, allowance=allowance, secret=secret)
         return one.spec(op_key, owner(row))
 
 
-class AwaitIntakeJob(AwaitJob[InIntake]):
-    def is_at_work_there(self, row: InIntake) -> bool:
-        return blob_store.store().is_busy(row.intake_key)
+class AwaitStagingJob(AwaitJob[Staged]):
+    def is_at_work_there(self, row: Staged) -> bool:
+        return blob_store.store().is_busy(row.staging_key)
 
 
-def let_go(runner: JobRunner, row: InIntake) -> bool:
-    """Ask whatever works in the row's intake to stop, on any machine; whether nothing does."""
+def let_go(runner: JobRunner, row: Staged) -> bool:
+    """Ask whatever works in the row's staging area to stop, on any machine; whether nothing does."""
     return not stop_jobs(runner, row) and not _is_busy(row)
 
 
-def _is_busy(row: InIntake) -> bool:
+def _is_busy(row: Staged) -> bool:
     store = blob_store.store()
-    is_busy = store.is_busy(row.intake_key)
+    is_busy = store.is_busy(row.staging_key)
     if is_busy:
-        store.ask_to_stop(row.intake_key)
+        store.ask_to_stop(row.staging_key)
     return is_busy
 
 
-class LetGo(Step[InIntake]):
+class CleanupStaging(Step[Staged]):
     """What the store holds for the row alone is removed; blobs are left to the collection."""
 
     name = "let go"
@@ -67,31 +67,31 @@ class LetGo(Step[InIntake]):
     def __init__(self, runner: JobRunner) -> None:
         self.runner = runner
 
-    def act(self, row: InIntake, operation: Operation) -> None:
+    def act(self, row: Staged, operation: Operation) -> None:
         check_fence(row, operation)
         if not let_go(self.runner, row):
             return
         self.keep(row, operation)
-        with suppress(IntakeBusy):
-            blob_store.store().discard(row.intake_key, is_referenced=blob_store.needed)
+        with suppress(StagingBusy):
+            blob_store.store().discard(row.staging_key, is_referenced=blob_store.needed)
         self.let_go_of_directories(row)
         remove_jobs(self.runner, row)
 
-    def keep(self, row: InIntake, operation: Operation) -> None:
-        """Give to the store what somebody will want again; the rest goes with the intake."""
+    def keep(self, row: Staged, operation: Operation) -> None:
+        """Give to the store what somebody will want again; the rest goes with the staging area."""
 
-    def let_go_of_directories(self, row: InIntake) -> None:
+    def let_go_of_directories(self, row: Staged) -> None:
         """Of versions, as far as these are not to be served as they are."""
 
-    def observe(self, row: InIntake, operation: Operation) -> bool:
-        return row.intake_key in blob_store.store().intakes()
+    def observe(self, row: Staged, operation: Operation) -> bool:
+        return row.staging_key in blob_store.store().staging_keys()
 
-    def settle(self, row: InIntake, seen: bool, now: datetime) -> Outcome:
+    def settle(self, row: Staged, seen: bool, now: datetime) -> Outcome:
         if seen:
             return wait(self.look_every)
         return proceed(save=self.LET_GO, write=partial(self.tell, row))
 
     LET_GO: ClassVar[Mapping[str, Any]] = {"is_held": False, **NO_JOB}
 
-    def tell(self, row: InIntake) -> None:
+    def tell(self, row: Staged) -> None:
         """Publish what others wait for, now that it is gone."""

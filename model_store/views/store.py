@@ -16,8 +16,8 @@ from common.pages.listing import list_page
 from common.reconcile import pruning
 from model_store import selectors, services
 from model_store.forms import CollectionForm
-from model_store.models import Finding
-from model_store.states import FindingState
+from model_store.models import CorruptBlob
+from model_store.states import CorruptBlobState
 
 FINDINGS_SHOWN = 50
 SORTS = {"began": "began_at", "deleted": "deleted_bytes"}
@@ -30,9 +30,9 @@ def store_page(request: HttpRequest) -> HttpResponse:
         return page(request, "model_store/store_closed.html", status=403)
     grace_hours = settings.SLIPWAY_STORE_GRACE_SECONDS // 3600
     now = selectors.store_now()
-    findings = list(selectors.findings()[:FINDINGS_SHOWN])
+    corrupt_blobs = list(selectors.corrupt_blobs()[:FINDINGS_SHOWN])
     context = {
-        "findings": selectors.finding_cards(findings),
+        "findings": selectors.corrupt_blob_cards(corrupt_blobs),
         "last_check": now.last_check,
         "check_days": settings.SLIPWAY_STORE_CHECK_DAYS,
         "store": now,
@@ -40,7 +40,7 @@ def store_page(request: HttpRequest) -> HttpResponse:
         "grace_hours": grace_hours,
         "collection_form": CollectionForm(initial={"grace_hours": grace_hours}, auto_id="collect_%s"),
         "is_moving": any(run and run.is_running for run in (now.last_collection, now.last_check))
-        or any(one.state in (FindingState.FOUND, FindingState.ASIDE) for one in findings),
+        or any(one.state in (CorruptBlobState.FOUND, CorruptBlobState.ASIDE) for one in corrupt_blobs),
     }
     return page(request, "model_store/store.html", context, parts=("now",))
 
@@ -77,6 +77,6 @@ def check(request: HttpRequest) -> HttpResponse:
 @refusals_at_the_form
 def repair(request: HttpRequest, pk: int) -> HttpResponse:
     why = reason_of(request, is_demanded=False)
-    finding = get_object_or_404(Finding, pk=pk)
-    services.retry_repair(actor=of_request(request), finding=finding, reason=why)
+    corrupt_blob = get_object_or_404(CorruptBlob, pk=pk)
+    services.retry_repair(actor=of_request(request), corrupt_blob=corrupt_blob, reason=why)
     return done(request, _("Its sources are asked once more."), to="/models/+store/")

@@ -1,7 +1,7 @@
 """One import from beginning to end: list, judge, copy, judge the copy. No database and no Django in here.
 
 Everything is judged twice. First where it lies, so that a refusal comes in seconds and names all that is
-wrong, not after 100 GB have been copied; then in the intake, where nobody can change it any more: that
+wrong, not after 100 GB have been copied; then in the staging area, where nobody can change it any more: that
 judgement counts.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from model_store.allowance import Allowance
-from model_store.backends.base import Intake
+from model_store.backends.base import Staging
 from model_store.errors import QuotaExceeded, Refused, SourceChanged, StoreFull, StoreUnavailable
 from model_store.file_manifest import ManifestFile
 from model_store.reading import OpenFile
@@ -37,17 +37,17 @@ class DirectorySource:
     path: str
     ignore_patterns: tuple[str, ...] = ()
     admits_runnable: bool = False
-    """See `contents.identify`."""
+    """See `trust.formats.identify`."""
 
 
 def import_directory(
     source: DirectorySource,
-    intake: Intake,
+    staging: Staging,
     *,
     report: Callable[[Progress], None],
     allowance: Allowance | None = None,
 ) -> ImportResult:
-    """Judge and copy a directory into `intake`, if the `allowance` has room for what the store lacks.
+    """Judge and copy a directory into `staging`, if the `allowance` has room for what the store lacks.
 
     What goes wrong is in the result; only bugs raise.
     """
@@ -56,7 +56,7 @@ def import_directory(
         with source_tree.opened(Path(source.root), source.path) as directory:
             listing = source_tree.list_files(directory, ignore_patterns=source.ignore_patterns)
             importing = _Import(
-                intake,
+                staging,
                 directory,
                 listing,
                 report,
@@ -78,7 +78,7 @@ def import_directory(
 class _Import:
     def __init__(
         self,
-        intake: Intake,
+        staging: Staging,
         directory: int,
         listing: source_tree.Listing,
         report: Callable[[Progress], None],
@@ -86,7 +86,7 @@ class _Import:
         admits_runnable: bool,
         allowance: Allowance | None,
     ) -> None:
-        self._intake = intake
+        self._staging = staging
         self._admits_runnable = admits_runnable
         self._allowance = allowance
         self._directory = directory
@@ -108,7 +108,7 @@ class _Import:
         if self._allowance:
             # Of small files it is not known yet whether they are new; all are judged when they are hashed.
             self._allowance.check(sum(size for size in new_bytes if size > SMALL_BYTES))
-        self._intake.check_space(sum(new_bytes))
+        self._staging.check_space(sum(new_bytes))
         self._meter.count(always=True)
         copied = side_by_side(self._copy, files, threads=THREADS)
         self._meter.count(always=True)
@@ -124,14 +124,14 @@ class _Import:
                 )
             except Refused as refusal:
                 return refusal, 0
-            return found, 0 if self._intake.probably_held(content) else file.size
+            return found, 0 if self._staging.probably_held(content) else file.size
 
     def _copy(self, file: source_tree.SourceFile) -> Copied:
         with source_tree.open_file(self._directory, file) as descriptor:
-            taken = self._intake.take(descriptor, file.size, counted=self._meter.count)
+            taken = self._staging.take(descriptor, file.size, counted=self._meter.count)
         entry = ManifestFile(file.path, taken.size, taken.sha256)
         copied = judged(
-            self._intake, entry, copied_bytes=taken.copied_bytes, admits_runnable=self._admits_runnable
+            self._staging, entry, copied_bytes=taken.copied_bytes, admits_runnable=self._admits_runnable
         )
         self._meter.count(files=1)
         return copied

@@ -1,9 +1,9 @@
-"""What the files are that an intake holds, one by one and together: this judgement counts."""
+"""What the files are that a staging area holds, one by one and together: this judgement counts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from model_store.backends.base import Intake
+from model_store.backends.base import Staging
 from model_store.file_manifest import ManifestFile, manifest_of
 from models_registry.importing.results import WHAT_TO_DO, ImportResult, refused
 from trust.formats import Identified, check_together, code, identify, runnable
@@ -17,7 +17,9 @@ MAX_WARNINGS = 200
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """A file that the intake holds, and what it is; `copied_bytes` is 0 when the store held it before."""
+    """A file that the staging area holds, and what it is; `copied_bytes` is 0 when the store held it
+    before.
+    """
 
     file: ManifestFile
     identified: Identified
@@ -26,9 +28,9 @@ class Copied:
     advice: Advice | None = None
 
 
-def judged(intake: Intake, entry: ManifestFile, *, copied_bytes: int, admits_runnable: bool) -> Copied:
-    """What a file is that the intake holds; nobody can change it any more. Raises Refused."""
-    with intake.opened(entry.sha256) as content:
+def judged(staging: Staging, entry: ManifestFile, *, copied_bytes: int, admits_runnable: bool) -> Copied:
+    """What a file is that the staging area holds; nobody can change it any more. Raises Refused."""
+    with staging.opened(entry.sha256) as content:
         identified = identify(entry.path, content, admits_runnable=admits_runnable)
         warnings = warnings_of(entry.path, identified.format, content)
         advice = advice_on(entry.path, identified.format, content)

@@ -24,9 +24,9 @@ KEPT = "What has been fetched is kept."
 class ImportResult:
     """How an import ended.
 
-    `accepted`: the intake holds `files`. `refused`: `refusals` say what must not enter. `failed`: `reason`
-    says what stood in the way; the same import may succeed later. `interrupted`: so it does, and what the
-    intake holds by then need not come again.
+    `accepted`: the staging area holds `files`. `refused`: `refusals` say what must not enter. `failed`:
+    `reason` says what stood in the way; the same import may succeed later. `interrupted`: so it does, and
+    what the staging area holds by then need not come again.
     """
 
     outcome: Literal["accepted", "refused", "failed", "interrupted"]

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from model_store.backends.base import Intake
+from model_store.backends.base import Staging
 from model_store.errors import Refused, StoreFull
 from model_store.file_manifest import ManifestFile
-from model_store.upload_buffer import Spool
+from model_store.upload_buffer import UploadBuffer
 from models_registry.importing.judging import Copied, judged, judged_together
 from models_registry.importing.results import ImportResult, refused, stopped_by_the_system, waits_for_room
 from models_registry.importing.transfer import THREADS, Meter, Progress, side_by_side
@@ -19,25 +19,30 @@ NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class UploadSource:
-    """All contents have come to the spool in the directory `spool`, but for those that the store holds."""
+    """All contents have come to the upload buffer in the directory `buffer`, but for those that the store
+    holds.
+    """
 
     PROGRAM: ClassVar[str] = "models_registry.importing.upload_import"
     NEEDS_NETWORK: ClassVar[bool] = False
 
-    spool: str
+    buffer: str
     part_bytes: int
     admits_runnable: bool = False
-    """See `contents.identify`."""
+    """See `trust.formats.identify`."""
 
 
-def take_upload(source: UploadSource, intake: Intake, *, report: Callable[[Progress], None]) -> ImportResult:
+def take_upload(
+    source: UploadSource, staging: Staging, *, report: Callable[[Progress], None]
+) -> ImportResult:
     """Verify and judge an upload. What goes wrong is in the result; only bugs raise.
 
-    Contents that are not what was announced begin anew in the spool; the rest stays there till the end.
+    Contents that are not what was announced begin anew in the upload buffer; the rest stays there till the
+    end.
     """
     began = time.monotonic()
     try:
-        result = _Taking(source, intake, report).run()
+        result = _Ingest(source, staging, report).run()
     except Refused as refusal:
         result = refused([refusal])
     except FileNotFoundError:
@@ -49,12 +54,12 @@ def take_upload(source: UploadSource, intake: Intake, *, report: Callable[[Progr
     return replace(result, seconds=round(time.monotonic() - began, 3))
 
 
-class _Taking:
-    def __init__(self, source: UploadSource, intake: Intake, report: Callable[[Progress], None]) -> None:
-        self._spool = Spool(Path(source.spool), part_bytes=source.part_bytes)
+class _Ingest:
+    def __init__(self, source: UploadSource, staging: Staging, report: Callable[[Progress], None]) -> None:
+        self._buffer = UploadBuffer(Path(source.buffer), part_bytes=source.part_bytes)
         self._admits_runnable = source.admits_runnable
-        self._intake = intake
-        self._files, self._known = self._spool.manifest()
+        self._staging = staging
+        self._files, self._known = self._buffer.manifest()
         size_bytes = sum(file.size for file in self._files)
         self._meter = Meter(size_bytes=size_bytes, files=len(self._files), report=report)
 
@@ -80,25 +85,27 @@ class _Taking:
 
     def _take(self, file: ManifestFile) -> str:
         """Hold the content of a file; its path when that has to come again, else nothing."""
-        if self._spool.is_missing(file.sha256):
+        if self._buffer.is_missing(file.sha256):
             return file.path
-        path = self._spool.path(file.sha256)
+        path = self._buffer.path(file.sha256)
         if not path.exists() and file.sha256 in self._known:
-            if self._intake.hold(file.sha256, file.size):
+            if self._staging.hold(file.sha256, file.size):
                 self._meter.find(file.size)
                 return ""
             # The store held it when the upload began.
-            self._spool.open_anew(file.sha256, file.size)
+            self._buffer.open_anew(file.sha256, file.size)
             return file.path
-        if self._intake.take_over(path, file.sha256, file.size, counted=self._meter.count):
+        if self._staging.take_over(path, file.sha256, file.size, counted=self._meter.count):
             return ""
-        self._spool.restart(file.sha256)
+        self._buffer.restart(file.sha256)
         return file.path
 
     def _judged(self, file: ManifestFile) -> Copied | Refused:
         try:
             # Counted as copied whatever the store holds: else it would tell what other teams have.
-            copied = judged(self._intake, file, copied_bytes=file.size, admits_runnable=self._admits_runnable)
+            copied = judged(
+                self._staging, file, copied_bytes=file.size, admits_runnable=self._admits_runnable
+            )
         except Refused as refusal:
             return refusal
         self._meter.count(files=1)

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from model_store.backends.base import Intake
+from model_store.backends.base import Staging
 from model_store.processes.job import Job
 from model_store.processes.job_runner import work
 from models_registry.importing.results import ImportResult
@@ -11,9 +11,9 @@ from models_registry.importing.transfer import Progress
 from models_registry.importing.upload import UploadSource, take_upload
 
 
-def receive_job(job: Job, intake: Intake, report: Callable[[Progress], None]) -> ImportResult:
+def receive_job(job: Job, staging: Staging, report: Callable[[Progress], None]) -> ImportResult:
     assert isinstance(job.source, UploadSource)  # noqa: S101
-    return take_upload(job.source, intake, report=report)
+    return take_upload(job.source, staging, report=report)
 
 
 def main(arguments: list[str]) -> int:

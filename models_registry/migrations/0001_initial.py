@@ -87,7 +87,7 @@ class Migration(migrations.Migration):
                 ('config', models.JSONField(blank=True, default=dict, editable=False)),
                 ('facts', models.JSONField(blank=True, editable=False, null=True)),
                 ('scan', models.JSONField(blank=True, default=dict, editable=False)),
-                ('vouched_at', models.DateTimeField(editable=False, null=True)),
+                ('signatures_checked_at', models.DateTimeField(editable=False, null=True)),
                 ('lineage', models.JSONField(blank=True, default=dict)),
                 ('is_paused', models.BooleanField(default=False, editable=False)),
                 ('is_held', models.BooleanField(default=True, editable=False)),

@@ -40,7 +40,9 @@ class Model(Revised):
         related_name="+",
         editable=False,
     )
-    """The newest ready version: what lists show. Kept by `moves`, and with it what they ask for below."""
+    """The newest ready version: what lists show. Kept by `transitions`, and with it what they ask for
+    below.
+    """
     architecture = models.CharField(max_length=200, blank=True, editable=False)
     """Of the newest ready version, as are `weights` and `parameters`: searched without a look at it."""
     weights = models.CharField(max_length=20, blank=True, editable=False)

@@ -25,12 +25,12 @@ class Uploads(TeamOwned["Upload"]):
 class Upload(Authored, Reconciled):
     """Files on their way from somebody's machine, and the version that is made of them once all have come.
 
-    What has come lies in a `spool.Spool`, which alone knows how much that is.
+    What has come lies in a `UploadBuffer`, which alone knows how much that is.
     """
 
     model = models.ForeignKey("models_registry.Model", on_delete=models.PROTECT, related_name="+")
     key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
-    """Name of its spool: an id may be given out again after a creation that was rolled back."""
+    """Name of its upload buffer: an id may be given out again after a creation that was rolled back."""
     state = models.CharField(
         max_length=10, choices=UploadState.choices, default=UploadState.OPEN, editable=False
     )
@@ -56,7 +56,7 @@ class Upload(Authored, Reconciled):
     """When somebody last sent something."""
     ended_at = models.DateTimeField(null=True, blank=True, editable=False)
     is_held = models.BooleanField(default=True, editable=False)
-    """Its spool may still be there."""
+    """Its upload buffer may still be there."""
     bytes_done = models.BigIntegerField(default=0, editable=False)
     """What had come when that was last looked at, `rate_at`; `bytes_per_second` is since the look before."""
     bytes_per_second = models.BigIntegerField(default=0, editable=False)

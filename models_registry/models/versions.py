@@ -48,10 +48,10 @@ class Versions(TeamOwned["Version"]):
 class Version(Authored, Transfer, Reconciled):
     """One version of a model: a list of files that never changes once it is ready, and where it came from.
 
-    The row is also the long-lived thing that imports it; see `reconcilers.versions`.
+    The row is also the long-lived thing that imports it; see `reconcilers.imports`.
     """
 
-    INTAKE = ""
+    STAGING = ""
     MOVING = VersionState.IMPORTING
 
     model = models.ForeignKey("models_registry.Model", on_delete=models.PROTECT, related_name="versions")
@@ -65,7 +65,9 @@ class Version(Authored, Transfer, Reconciled):
     reason = models.TextField(blank=True, editable=False)
     """Why it failed, was refused or deleted."""
     source = models.JSONField(default=dict, editable=False)
-    """What `sources.AllowedDirectory.as_json` or `sources.AllowedRepository.as_json` makes."""
+    """What `importing.sources.AllowedDirectory.as_json` or `hubs.import_source.AllowedRepository.as_json`
+    makes.
+    """
     message = models.TextField(blank=True, max_length=4_000)
     ready_at = models.DateTimeField(null=True, blank=True, editable=False)
 
@@ -82,9 +84,11 @@ class Version(Authored, Transfer, Reconciled):
     facts = models.JSONField(null=True, blank=True, editable=False)
     """What `facts.summary.details_of` makes; None: its files have not been read for it yet."""
     scan = models.JSONField(default=dict, blank=True, editable=False)
-    """What the judgement of its files found; see `reconcilers.versions`."""
-    vouched_at = models.DateTimeField(null=True, editable=False)
-    """When its signatures were last looked at, and made; None: that is to be done. See `vouching`."""
+    """What the judgement of its files found; see `reconcilers.imports`."""
+    signatures_checked_at = models.DateTimeField(null=True, editable=False)
+    """When its signatures were last looked at, and made; None: that is to be done. See
+    `signature_verification`.
+    """
     lineage = models.JSONField(default=dict, blank=True)
     """What its author says about how it came to be, such as `base_model`, `trained_by`, `data`."""
     parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="+")
@@ -92,7 +96,7 @@ class Version(Authored, Transfer, Reconciled):
     is_paused = models.BooleanField(default=False, editable=False)
     """No process is to work on the import; what it holds is kept."""
     is_held = models.BooleanField(default=True, editable=False)
-    """The store may still hold an intake, or blobs to let go of: the row is not at rest yet."""
+    """The store may still hold a staging area, or blobs to let go of: the row is not at rest yet."""
 
     objects = Versions.as_manager()
 

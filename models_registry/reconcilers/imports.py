@@ -154,7 +154,7 @@ class Publish(Step[Version]):
 
     def act(self, row: Version, operation: Operation) -> None:
         with suppress(BlobMissing):
-            blob_store.store().publish(row.intake_key, files.manifest_of(row))
+            blob_store.store().publish(row.staging_key, files.manifest_of(row))
 
     def observe(self, row: Version, operation: Operation) -> Published | BlobMissing:
         manifest = files.manifest_of(row)
@@ -179,7 +179,7 @@ class Publish(Step[Version]):
             },
             digest=seen.digest,
             ready_at=now,
-            vouched_at=signature_verification.done_at(row, seen.signatures, now),
+            signatures_checked_at=signature_verification.done_at(row, seen.signatures, now),
         )
 
         def write_all() -> None:

@@ -14,16 +14,16 @@ from common.sealed import CannotUnseal
 from model_store import blob_store
 from model_store.errors import BlobMissing
 from model_store.file_manifest import Manifest
-from model_store.models import Finding
-from model_store.reconcilers.staging_jobs import AwaitIntakeJob, StartIntakeJob
-from model_store.states import OPEN_FINDINGS, FindingState
+from model_store.models import CorruptBlob
+from model_store.reconcilers.staging_jobs import AwaitStagingJob, StartStagingJob
+from model_store.states import OPEN_CORRUPT_BLOBS, CorruptBlobState
 from models_registry import files, selectors
 from models_registry.errors import SourceNotAllowed
 from models_registry.importing.results import KEPT, ImportResult
 from models_registry.importing.sources import readable_source, secret_of, source_of
 from models_registry.models import Version
 
-_moved = partial(moved, OPEN_FINDINGS, is_held=True)
+_moved = partial(moved, OPEN_CORRUPT_BLOBS, is_held=True)
 
 
 class _Repair:
@@ -33,38 +33,38 @@ class _Repair:
     _is_over: bool
     _is_fetched = False
 
-    def look(self, row: Finding) -> bool:
+    def look(self, row: CorruptBlob) -> bool:
         """Find the next version to be tried; whether there is one, and the blob is not back."""
         self._version = selectors.versions_needing(row.sha256).exclude(pk__in=row.tried).first()
         self._is_over = self._version is None or _is_back(row, self._version)
         return not self._is_over
 
-    def ended(self, row: Finding, now: datetime) -> Outcome:
+    def ended(self, row: CorruptBlob, now: datetime) -> Outcome:
         if self._version is not None:
             is_fetched = self._is_fetched or row.launches
             reason = f"From the source of {self._version}." if is_fetched else "Another import brought it."
-            return _moved(FindingState.REPAIRED, now, reason=reason)
+            return _moved(CorruptBlobState.REPAIRED, now, reason=reason)
         if not selectors.versions_needing(row.sha256).exists():
-            return _moved(FindingState.UNNEEDED, now, reason="No version needs it any more.")
+            return _moved(CorruptBlobState.UNNEEDED, now, reason="No version needs it any more.")
         reason = row.reason or "No source of its versions can be read any more."
-        return _moved(FindingState.LOST, now, reason=reason)
+        return _moved(CorruptBlobState.LOST, now, reason=reason)
 
-    def next(self, row: Finding, why: str) -> Outcome:
-        """The next version's source is tried, in an intake of its own."""
+    def next(self, row: CorruptBlob, why: str) -> Outcome:
+        """The next version's source is tried, in a staging area of its own."""
         assert self._version is not None  # noqa: S101
         words = f"Not from the source of {self._version}: {why}"
         tried = {"tried": [*row.tried, self._version.pk], **NEVER_LAUNCHED, "reason": words}
         return proceed(save={**tried, "is_held": True})
 
 
-class StartRepair(_Repair, StartIntakeJob[Finding]):
+class StartRepair(_Repair, StartStagingJob[CorruptBlob]):
     name = "start repair"
 
-    def act(self, row: Finding, operation: Operation) -> None:
+    def act(self, row: CorruptBlob, operation: Operation) -> None:
         if self.look(row):
             super().act(row, operation)
 
-    def spec(self, row: Finding, op_key: str) -> JobSpec:
+    def spec(self, row: CorruptBlob, op_key: str) -> JobSpec:
         assert self._version is not None  # noqa: S101
         try:
             # What was let in once may come back, whatever holds by now.
@@ -73,20 +73,20 @@ class StartRepair(_Repair, StartIntakeJob[Finding]):
         except (SourceNotAllowed, CannotUnseal) as error:
             raise CannotStart(str(error)) from None
 
-    def settle(self, row: Finding, seen: None, now: datetime) -> Outcome:
+    def settle(self, row: CorruptBlob, seen: None, now: datetime) -> Outcome:
         return self.ended(row, now) if self._is_over else super().settle(row, seen, now)
 
-    def refused(self, row: Finding, why: str, now: datetime) -> Outcome:
+    def refused(self, row: CorruptBlob, why: str, now: datetime) -> Outcome:
         return self.next(row, why)
 
 
-class AwaitRepair(_Repair, AwaitIntakeJob[Finding]):
+class AwaitRepair(_Repair, AwaitStagingJob[CorruptBlob]):
     """And take the one blob out of what it has fetched."""
 
     name = "await repair"
     effect = Effect.ABSOLUTE
 
-    def act(self, row: Finding, operation: Operation) -> None:
+    def act(self, row: CorruptBlob, operation: Operation) -> None:
         self._seen = super().observe(row, operation)
         if not self.look(row) or self._seen.result is None:
             return
@@ -96,26 +96,26 @@ class AwaitRepair(_Repair, AwaitIntakeJob[Finding]):
         if found:
             check_fence(row, operation)
             with suppress(BlobMissing):
-                blob_store.store().publish(row.intake_key, Manifest((found[0],)))
+                blob_store.store().publish(row.staging_key, Manifest((found[0],)))
             assert self._version is not None  # noqa: S101
             self._is_over = _is_back(row, self._version)
 
-    def observe(self, row: Finding, operation: Operation) -> JobObservation:
+    def observe(self, row: CorruptBlob, operation: Operation) -> JobObservation:
         """As `act` has seen it: what comes later waits for the next look."""
         return self._seen
 
-    def settle(self, row: Finding, seen: JobObservation, now: datetime) -> Outcome:
+    def settle(self, row: CorruptBlob, seen: JobObservation, now: datetime) -> Outcome:
         return self.ended(row, now) if self._is_over else super().settle(row, seen, now)
 
-    def succeeded(self, row: Finding, seen: JobObservation, now: datetime) -> Outcome:
+    def succeeded(self, row: CorruptBlob, seen: JobObservation, now: datetime) -> Outcome:
         reason = str((seen.result or {})["reason"]).removesuffix(KEPT).strip()
         return self.next(row, reason or "It holds other content by now.")
 
-    def failed(self, row: Finding, seen: JobObservation, now: datetime) -> Outcome:
+    def failed(self, row: CorruptBlob, seen: JobObservation, now: datetime) -> Outcome:
         return self.next(row, "The process that fetched it died too often.")
 
 
-def _is_back(row: Finding, version: Version) -> bool:
+def _is_back(row: CorruptBlob, version: Version) -> bool:
     needed = [file for file in files.manifest_of(version).files if file.sha256 == row.sha256]
     try:
         blob_store.store().check(Manifest(tuple(needed)))
@@ -124,5 +124,5 @@ def _is_back(row: Finding, version: Version) -> bool:
     return True
 
 
-def repair(row: Finding, runner: JobRunner) -> Step[Finding]:
+def repair(row: CorruptBlob, runner: JobRunner) -> Step[CorruptBlob]:
     return AwaitRepair(runner) if row.job else StartRepair(runner)

@@ -57,7 +57,7 @@ class Follow(Step[Upload]):
         return _moved(UploadState.DONE, now, reason=f"{seen} is {seen.state}.")
 
 
-class LetGo(Step[Upload]):
+class CleanupUpload(Step[Upload]):
     """What has come is removed; the version's files are its own by now."""
 
     name = "let go"
@@ -65,10 +65,10 @@ class LetGo(Step[Upload]):
 
     def act(self, row: Upload, operation: Operation) -> None:
         check_fence(row, operation)
-        files.spool_of(row).discard()
+        files.buffer_of(row).discard()
 
     def observe(self, row: Upload, operation: Operation) -> bool:
-        return files.spool_of(row).directory.exists()
+        return files.buffer_of(row).directory.exists()
 
     def settle(self, row: Upload, seen: bool, now: datetime) -> Outcome:
         if seen:
@@ -90,7 +90,7 @@ class UploadReconciler(Reconciler[Upload]):
             return Expire()
         if row.state == UploadState.IMPORTING:
             return Follow()
-        return LetGo() if row.is_held else None
+        return CleanupUpload() if row.is_held else None
 
     def on_move(self, row: Upload, to: str, note: str) -> None:
         audit.record(ACTOR, f"upload.{to}", subject=row, reason=note, team_id=row.model.team_id)

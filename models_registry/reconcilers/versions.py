@@ -14,7 +14,13 @@ from common.jobs.steps import AwaitJob, CollectJob, JobReconciler, StartJob, che
 from common.reconcile import Effect, Operation, Outcome, Step, proceed, rest, wait
 from model_store import blob_store, quotas
 from model_store.errors import StoreFull
-from model_store.reconcilers.staging_jobs import LOOK_EVERY, AwaitIntakeJob, LetGo, StartIntakeJob, let_go
+from model_store.reconcilers.staging_jobs import (
+    LOOK_EVERY,
+    AwaitStagingJob,
+    CleanupStaging,
+    StartStagingJob,
+    let_go,
+)
 from models_registry import files, signature_verification
 from models_registry.exemptions import admits_runnable
 from models_registry.importing import facts_backfill
@@ -46,7 +52,7 @@ SIGN_AGAIN_AFTER = timedelta(minutes=1)
 TIDY_EVERY = timedelta(milliseconds=500)
 
 
-class StartImport(StartIntakeJob[Version]):
+class StartImport(StartStagingJob[Version]):
     name = "start import"
 
     def act(self, row: Version, operation: Operation) -> None:
@@ -65,7 +71,7 @@ class StartImport(StartIntakeJob[Version]):
         return {"reason": ""} if row.reason == NO_ROOM else {}
 
 
-class AwaitImport(AwaitIntakeJob[Version]):
+class AwaitImport(AwaitStagingJob[Version]):
     name = "await import"
 
     def __init__(self, runner: JobRunner) -> None:
@@ -120,14 +126,14 @@ class PauseImport(AwaitImport):
         return _paused({**halted, "reason": row.reason})
 
 
-class LetGoOfVersion(LetGo[Version]):
+class CleanupVersion(CleanupStaging[Version]):
     look_every = TIDY_EVERY
 
     def keep(self, row: Version, operation: Operation) -> None:
         """What was verified of a failed sync: the next one need not fetch it again."""
         is_failed = row.state == VersionState.FAILED and row.scan.get("verdict") == NOT_FINISHED
         if is_failed and row.source["kind"] == "hub":
-            blob_store.keep_unreferenced(row.intake_key, since=operation.at)
+            blob_store.keep_unreferenced(row.staging_key, since=operation.at)
 
     def let_go_of_directories(self, row: Version) -> None:
         others = Version.objects.ready().filter(digest=row.digest)
@@ -135,7 +141,7 @@ class LetGoOfVersion(LetGo[Version]):
             blob_store.store().dematerialise(row.digest)
 
     def settle(self, row: Version, seen: bool, now: datetime) -> Outcome:
-        if seen or (row.state == VersionState.READY and row.vouched_at is None):
+        if seen or (row.state == VersionState.READY and row.signatures_checked_at is None):
             return super().settle(row, seen, now)
         return rest(save=self.LET_GO)
 
@@ -174,7 +180,7 @@ class AwaitFacts(AwaitJob[Version]):
         return proceed(save=NO_JOB, after=READ_AGAIN_AFTER)
 
 
-class Vouch(Step[Version]):
+class VerifySignatures(Step[Version]):
     """Look at the signatures of a version again: a key is trusted since, or ours could not be made before."""
 
     name = "vouch"
@@ -189,7 +195,7 @@ class Vouch(Step[Version]):
         done_at = signature_verification.done_at(row, seen, now)
         if done_at is None:
             return wait(SIGN_AGAIN_AFTER, write=write)
-        return proceed(save={"vouched_at": done_at}, write=write)
+        return proceed(save={"signatures_checked_at": done_at}, write=write)
 
 
 class VersionReconciler(JobReconciler[Version]):
@@ -200,9 +206,9 @@ class VersionReconciler(JobReconciler[Version]):
         if row.state == VersionState.IMPORTING:
             return Publish() if row.file_count else self._import(row)
         if row.is_held:
-            return LetGoOfVersion(self.runner)
-        if row.state == VersionState.READY and row.vouched_at is None:
-            return Vouch()
+            return CleanupVersion(self.runner)
+        if row.state == VersionState.READY and row.signatures_checked_at is None:
+            return VerifySignatures()
         if row.state == VersionState.READY and row.facts is None:
             return AwaitFacts(self.runner) if row.job else StartFacts(self.runner)
         return CollectJob(self.runner) if row.job else None

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from common.actor import Actor
 from model_store.errors import UnknownUpload
-from model_store.models import Finding
+from model_store.models import CorruptBlob
 from models_registry import files
 from models_registry.models import Model, Upload, UploadContent, Version, VersionFile
 from models_registry.states import WHOLE
@@ -60,7 +60,7 @@ def seen_contents(actor: Actor, contents: Mapping[str, int]) -> set[str]:
     listed = list(contents)
     seen = VersionFile.objects.for_actor(actor).filter(version__state__in=WHOLE)
     seen = seen.filter(version__model__deleted_at=None).order_by()
-    seen = seen.exclude(sha256__in=Finding.objects.open().values("sha256"))
+    seen = seen.exclude(sha256__in=CorruptBlob.objects.open().values("sha256"))
     for start in range(0, len(listed), _AT_ONCE):
         rows = seen.filter(sha256__in=listed[start : start + _AT_ONCE])
         for sha256, size in rows.values_list("sha256", "size").distinct():
@@ -101,10 +101,10 @@ def upload_cards(uploads: Sequence[Upload]) -> list[UploadCard]:
 def _card(upload: Upload, contents: Mapping[str, int]) -> UploadCard:
     if not upload.is_live:
         return UploadCard(upload, 0, 0)
-    spool = files.spool_of(upload)
-    lacking = spool.missing()
+    buffer = files.buffer_of(upload)
+    lacking = buffer.missing()
     missing = tuple(
-        ContentCard(sha256, size, tuple(spool.received(sha256, size)))
+        ContentCard(sha256, size, tuple(buffer.received(sha256, size)))
         for sha256, size in contents.items()
         if sha256 in lacking
     )
@@ -122,5 +122,5 @@ def content_card(upload: Upload, sha256: str) -> ContentCard:
     content = UploadContent.objects.filter(upload=upload, sha256=sha256).first()
     if content is None or not upload.is_live:
         raise UnknownUpload(_("The %(upload)s has no such content, or not any more.") % {"upload": upload})
-    received = files.spool_of(upload).received(sha256, content.size)
+    received = files.buffer_of(upload).received(sha256, content.size)
     return ContentCard(sha256, content.size, tuple(received))

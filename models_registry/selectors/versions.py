@@ -12,7 +12,7 @@ from common.reconcile import KERNEL_COLUMNS
 from common.words import MAX_WORDS, occurs_in
 from model_store.errors import BlobMissing
 from model_store.file_manifest import ManifestFile
-from model_store.models import Finding
+from model_store.models import CorruptBlob
 from models_registry import files, names
 from models_registry.errors import UnknownVersion
 from models_registry.facts import readme
@@ -37,7 +37,7 @@ from trust.signature_policy import Standing
 
 _UNLISTED = (
     *KERNEL_COLUMNS, "config", "facts", "lineage", "author", "job", "job_host", "launches", "launched_at",
-    "attempt", "is_held", "vouched_at",
+    "attempt", "is_held", "signatures_checked_at",
 )  # fmt: skip
 
 
@@ -266,8 +266,8 @@ def versions_needing(sha256: str) -> QuerySet[Version]:
     return found.defer("config", "scan").order_by("pk")
 
 
-def damages(version: Version) -> list[Finding]:
-    """The open findings about files of the version: while there are any it cannot be released."""
+def damages(version: Version) -> list[CorruptBlob]:
+    """The open corrupt blobs about files of the version: while there are any it cannot be released."""
     return list(files.damages(version))
 
 

@@ -22,7 +22,7 @@ def verify_by(key: TrustedKey) -> None:
     maybe = Q(verdict=SignatureVerdict.UNKNOWN, fingerprint__in=(key.fingerprint, ""))
     again = rows.filter(maybe | Q(key__fingerprint=key.fingerprint)).values("version")
     for version in Version.objects.live().filter(pk__in=again).only("pk"):
-        kernel.wake(version, vouched_at=None)
+        kernel.wake(version, signatures_checked_at=None)
 
 
 def verify_signatures(*, actor: Actor, version: Version, reason: str = "") -> Version:
@@ -33,7 +33,7 @@ def verify_signatures(*, actor: Actor, version: Version, reason: str = "") -> Ve
     require(actor, Right.MODELS_WRITE, version.model.team)
     why = texts.reason(reason)
     with transaction.atomic():
-        if not kernel.wake(version, where={"state": VersionState.READY}, vouched_at=None):
+        if not kernel.wake(version, where={"state": VersionState.READY}, signatures_checked_at=None):
             raise WrongState(
                 _("%(version)s is %(state)s; only a ready version is signed and verified.")
                 % {"version": version, "state": version.get_state_display().lower()}

@@ -19,11 +19,11 @@ from common.reconcile import kernel
 from model_store import quotas
 from model_store.errors import Busy, PartRefused, Refused, StoreFull, UnknownUpload
 from model_store.file_manifest import Manifest, ManifestFile, manifest_of
-from model_store.upload_buffer import Body, Spool
+from model_store.upload_buffer import Body, UploadBuffer
 from models_registry import selectors
 from models_registry.errors import FilesRefused, NameTaken, WrongState
 from models_registry.exemptions import admits_runnable
-from models_registry.files import spool_of
+from models_registry.files import buffer_of
 from models_registry.importing.results import MAX_REFUSALS
 from models_registry.importing.skipped import why_skipped
 from models_registry.importing.source_tree import MAX_FILES
@@ -76,14 +76,14 @@ def begin_upload(
         bytes_done=sum(contents[sha256] for sha256 in known),
     )
     missing = {sha256: size for sha256, size in contents.items() if sha256 not in known}
-    spool = spool_of(row)
+    buffer = buffer_of(row)
     try:
         with transaction.atomic():
             _insert(row, actor, contents, known)
-            spool.begin(manifest.files, missing)
+            buffer.begin(manifest.files, missing)
             kernel.wake(row)
     except BaseException:
-        spool.discard()
+        buffer.discard()
         raise
     return row
 
@@ -195,26 +195,26 @@ def take_parts(
         raise UnknownUpload(
             _("The upload has no content with the sha256 %(sha256)s.") % {"sha256": sha256[:64]}
         )
-    spool = spool_of(upload)
-    parts = _parts_named(upload, spool, content, content_range)
+    buffer = buffer_of(upload)
+    parts = _parts_named(upload, buffer, content, content_range)
     if upload.state != UploadState.OPEN:
-        if not spool.is_missing(sha256):
+        if not buffer.is_missing(sha256):
             return content
         raise closed
     try:
-        spool.write(sha256, content.size, parts=parts, body=body, digest=digest)
+        buffer.write(sha256, content.size, parts=parts, body=body, digest=digest)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise StoreFull(needed_bytes=content.size, free_bytes=0) from None
     finally:
-        _touch(upload, spool)
+        _touch(upload, buffer)
     return content
 
 
-def _parts_named(upload: Upload, spool: Spool, content: UploadContent, content_range: str) -> range:
+def _parts_named(upload: Upload, buffer: UploadBuffer, content: UploadContent, content_range: str) -> range:
     """The indexes of the parts. Raises PartRefused."""
-    last = max(0, spool.part_count(content.size) - 1)
+    last = max(0, buffer.part_count(content.size) - 1)
     if not content_range:
         if last:
             raise PartRefused(
@@ -230,7 +230,7 @@ def _parts_named(upload: Upload, spool: Spool, content: UploadContent, content_r
             _("It has %(size)s bytes as announced, not %(size_2)s.")
             % {"size": f"{content.size:,}", "size_2": f"{size:,}"}
         )
-    indexes = range(start // upload.part_bytes, spool.part_count(min(stop, size)))
+    indexes = range(start // upload.part_bytes, buffer.part_count(min(stop, size)))
     begins = start == indexes.start * upload.part_bytes
     if not (indexes and begins and stop == min(indexes.stop * upload.part_bytes, size)):
         if last:
@@ -253,14 +253,14 @@ def _parts_named(upload: Upload, spool: Spool, content: UploadContent, content_r
     return indexes
 
 
-def _touch(upload: Upload, spool: Spool) -> None:
+def _touch(upload: Upload, buffer: UploadBuffer) -> None:
     """It lives on; now and then it is seen how fast it comes."""
     now = timezone.now()
     columns: dict[str, Any] = {"touched_at": now}
     since = upload.rate_at or upload.created_at
     if now - since >= LOOK_EVERY:
         contents = dict(upload.contents.values_list("sha256", "size"))
-        done = spool.received_bytes(contents)
+        done = buffer.received_bytes(contents)
         # After a pause the mean would tell of the pause.
         is_going_on = now - upload.touched_at < 2 * LOOK_EVERY
         rate = (done - upload.bytes_done) / (now - since).total_seconds() if is_going_on else 0
@@ -318,14 +318,14 @@ def _made_of(upload: Upload) -> Version | None:
 
 def _check_whole(upload: Upload) -> None:
     """Raises WrongState."""
-    spool = spool_of(upload)
-    if not spool.directory.exists():
+    buffer = buffer_of(upload)
+    if not buffer.directory.exists():
         raise WrongState(_("What has come of the upload is gone. Begin another one."))
-    for sha256 in spool.missing():
-        spool.close(sha256)
-    if missing := spool.missing():
+    for sha256 in buffer.missing():
+        buffer.close(sha256)
+    if missing := buffer.missing():
         contents = dict(upload.contents.values_list("sha256", "size"))
-        lacking = sum(contents.values()) - spool.received_bytes(contents)
+        lacking = sum(contents.values()) - buffer.received_bytes(contents)
         if len(missing) > 1:
             sentence = _(
                 "%(lacking)s bytes of %(files)s files have not come yet, such as %(named)s. Send them, then "

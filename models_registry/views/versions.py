@@ -20,7 +20,7 @@ from common.languages import Text
 from common.pages.access import or_404, signed_in
 from common.pages.answers import UNPROCESSABLE, dialog_fields, done, page, refusals_at_the_form
 from common.pages.forms import blame, filled, reason_of
-from model_store.states import FindingState
+from model_store.states import CorruptBlobState
 from models_registry import exemptions, selectors, services
 from models_registry.facts import comparison, lineage
 from models_registry.facts.figures import Figure
@@ -116,7 +116,7 @@ class Damage:
 
 def _damage(version: Version) -> Damage | None:
     found = selectors.damages(version)
-    given_up = [one for one in found if one.state == FindingState.LOST or one.stuck_at]
+    given_up = [one for one in found if one.state == CorruptBlobState.LOST or one.stuck_at]
     return Damage(bool(given_up), is_fetched=len(given_up) < len(found)) if found else None
 
 

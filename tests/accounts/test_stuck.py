@@ -16,7 +16,7 @@ from common.pages import subjects
 from common.reconcile import Reconciled, kernel
 from hubs.models import HubSource
 from hubs.services import delete_hub_source
-from model_store.models import Check, StoreKeeper
+from model_store.models import Check, StoreSchedule
 from tests.accounts.rights_matrix import Scene
 from tests.cast import SYSTEM, Api, client_of, person, token_of
 from tests.toys.models import Parcel
@@ -117,7 +117,7 @@ def test_who_may_only_look_sees_it_and_may_not_retry_and_other_teams_know_nothin
 
 
 def test_what_belongs_to_no_team_is_for_those_who_operate_the_installation() -> None:
-    cleaning = StoreKeeper.objects.get()
+    cleaning = StoreSchedule.objects.get()
     stick(cleaning, "The disk is gone.")
     path = f"stuck/model_store.storekeeper/{cleaning.pk}/retry/"
     ada = Api(token_of(person("ada", ours=Role.ADMIN)))

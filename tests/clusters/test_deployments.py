@@ -15,9 +15,9 @@ from common import events
 from common.actor import Actor
 from common.models import AuditRecord
 from model_store.events import BlobRepaired
-from model_store.models import Finding
+from model_store.models import CorruptBlob
 from model_store.services import begin_check
-from model_store.states import FindingState
+from model_store.states import CorruptBlobState
 from models_registry.models import VersionFile
 from tests.clusters.world import Scene, version_of
 
@@ -285,13 +285,13 @@ def test_a_version_with_another_damaged_file_is_left_as_it_is(scene, blob) -> No
     other = "c" * 64
     VersionFile.objects.bulk_create([VersionFile(version=scene.version, path="more", size=1, sha256=other)])
     check = begin_check(actor=Actor.system("test"))
-    finding = Finding.objects.create(found_by=check, sha256=other, size=1, detail="It is gone.")
+    corrupt_blob = CorruptBlob.objects.create(found_by=check, sha256=other, size=1, detail="It is gone.")
     scene.files_error = CannotRun("The stored content of more is gone.")
     events.publish(BlobRepaired(blob))
     scene.pass_(2)
     assert status(scene).state == DeploymentState.READY
     scene.files_error, made = None, scene.brought
-    Finding.objects.filter(pk=finding.pk).update(state=FindingState.REPAIRED)
+    CorruptBlob.objects.filter(pk=corrupt_blob.pk).update(state=CorruptBlobState.REPAIRED)
     events.publish(BlobRepaired(other))
     scene.pass_(2)
     row.refresh_from_db()

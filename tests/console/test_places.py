@@ -24,7 +24,7 @@ KINDS = {
     "images.ImageState": "image",
     "images.Outcome": "trial",
     "hubs.ExportState": "export",
-    "model_store.FindingState": "finding",
+    "model_store.CorruptBlobState": "finding",
     "model_store.RunState": "run",
     "hubs.SyncState": "sync",
     "models_registry.UploadState": "upload",

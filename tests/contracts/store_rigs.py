@@ -7,10 +7,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from model_store.backends.base import Intake, Store, Taken
+from model_store.backends.base import Ingested, Staging, Store
 from model_store.backends.bucket.store import BucketStore
 from model_store.backends.local import LocalStore
-from model_store.backends.location import Place
+from model_store.backends.location import BucketLocation
 from model_store.file_manifest import Manifest, ManifestFile, manifest_of
 from tests.models_registry.builders import sha256
 
@@ -59,7 +59,9 @@ class BucketRig:
         BucketRig._made += 1
         self.server = server
         self.bucket = f"models-{os.getpid()}-{BucketRig._made}"
-        self.place = Place(self.bucket, node, 0, prefix="slipway/", endpoint=server.url, path_style=True)
+        self.place = BucketLocation(
+            self.bucket, node, 0, prefix="slipway/", endpoint=server.url, path_style=True
+        )
         self._lease_seconds = lease_seconds
         server.client.create_bucket(Bucket=self.bucket)
         self.store = self.again()
@@ -91,20 +93,20 @@ def everything(blobs: Collection[str]) -> set[str]:
     return set(blobs)
 
 
-def take(intake: Intake, tmp_path: Path, content: bytes, *, size: int | None = None) -> Taken:
+def take(staging: Staging, tmp_path: Path, content: bytes, *, size: int | None = None) -> Ingested:
     source = tmp_path / "source"
     source.write_bytes(content)
     descriptor = os.open(source, os.O_RDONLY)
     try:
-        return intake.take(descriptor, len(content) if size is None else size, counted=lambda _: None)
+        return staging.take(descriptor, len(content) if size is None else size, counted=lambda _: None)
     finally:
         os.close(descriptor)
 
 
 def published(store: Store, tmp_path: Path, files: dict[str, bytes], key: str = "1") -> Manifest:
-    with store.intake(key) as intake:
+    with store.staging(key) as staging:
         manifest = manifest_of(
-            ManifestFile(path, len(content), take(intake, tmp_path, content).sha256)
+            ManifestFile(path, len(content), take(staging, tmp_path, content).sha256)
             for path, content in files.items()
         )
     store.publish(key, manifest)

@@ -69,8 +69,8 @@ def test_what_was_set_aside_goes_when_it_is_old_and_neither_wanted_nor_held(rig,
 
 def test_an_import_has_lost_what_was_set_aside_since_it_took_hold_of_it(rig, store, tmp_path) -> None:
     manifest = published(store, tmp_path, {"w": b"content"})
-    with store.intake("2") as intake:
-        assert intake.hold(sha256(b"content"), 7)
+    with store.staging("2") as staging:
+        assert staging.hold(sha256(b"content"), 7)
     rig.spoil(sha256(b"content"), b"CONTENT")
     flaw = store.verify(sha256(b"content"), counted=lambda _: None)
     assert flaw is not None

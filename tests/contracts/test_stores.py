@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_store.backends.base import Taken
-from model_store.errors import BlobMissing, IntakeBusy, SourceChanged
+from model_store.backends.base import Ingested
+from model_store.errors import BlobMissing, SourceChanged, StagingBusy
 from model_store.file_manifest import ManifestFile, manifest_of
 from tests.contracts.store_rigs import (
     BucketRig,
@@ -33,11 +33,11 @@ def test_a_file_is_hashed_while_it_is_copied_and_read_back_as_it_was(store, tmp_
     counted: list[int] = []
     source = tmp_path / "source"
     source.write_bytes(content)
-    with store.intake("1") as intake, source.open("rb") as file:
-        taken = intake.take(file.fileno(), BIG, counted=counted.append)
-        assert taken == Taken(sha256(content), BIG, copied_bytes=BIG)
+    with store.staging("1") as staging, source.open("rb") as file:
+        taken = staging.take(file.fileno(), BIG, counted=counted.append)
+        assert taken == Ingested(sha256(content), BIG, copied_bytes=BIG)
         assert sum(counted) == BIG
-        with intake.opened(taken.sha256) as held:
+        with staging.opened(taken.sha256) as held:
             assert held.read_at(5, 10) == content[5:15]
             assert held.read_at(0, BIG + 1) == content
     store.publish("1", manifest_of([ManifestFile("w", BIG, taken.sha256)]))
@@ -45,8 +45,8 @@ def test_a_file_is_hashed_while_it_is_copied_and_read_back_as_it_was(store, tmp_
 
 
 def test_nothing_is_visible_before_it_is_published(store, tmp_path) -> None:
-    with store.intake("1") as intake:
-        taken = take(intake, tmp_path, b"content")
+    with store.staging("1") as staging:
+        taken = take(staging, tmp_path, b"content")
     manifest = manifest_of([ManifestFile("a", 7, taken.sha256)])
     with pytest.raises(BlobMissing):
         store.check(manifest)
@@ -66,9 +66,9 @@ def test_nothing_is_visible_before_it_is_published(store, tmp_path) -> None:
 def test_content_seen_before_is_not_copied(store, tmp_path, size: int) -> None:
     content = os.urandom(size)
     manifest = published(store, tmp_path, {"a": content})
-    with store.intake("2") as intake:
-        assert take(intake, tmp_path, content) == Taken(sha256(content), size, copied_bytes=0)
-        with intake.opened(sha256(content)) as held:
+    with store.staging("2") as staging:
+        assert take(staging, tmp_path, content) == Ingested(sha256(content), size, copied_bytes=0)
+        with staging.opened(sha256(content)) as held:
             assert held.read_at(0, size) == content
     store.publish("2", manifest)
     store.check(manifest)
@@ -76,9 +76,9 @@ def test_content_seen_before_is_not_copied(store, tmp_path, size: int) -> None:
 
 def test_the_same_content_twice_in_one_import_is_kept_once(store, tmp_path) -> None:
     content = os.urandom(BIG)
-    with store.intake("1") as intake:
-        assert take(intake, tmp_path, content).copied_bytes == BIG
-        assert take(intake, tmp_path, content).copied_bytes == 0
+    with store.staging("1") as staging:
+        assert take(staging, tmp_path, content).copied_bytes == BIG
+        assert take(staging, tmp_path, content).copied_bytes == 0
 
 
 def test_content_that_differs_only_between_the_samples_is_still_kept_as_itself(store, tmp_path) -> None:
@@ -88,37 +88,37 @@ def test_content_that_differs_only_between_the_samples_is_still_kept_as_itself(s
     counted: list[int] = []
     source = tmp_path / "source"
     source.write_bytes(content)
-    with store.intake("2") as intake, source.open("rb") as file:
-        taken = intake.take(file.fileno(), BIG, counted=counted.append)
-        assert taken == Taken(sha256(bytes(content)), BIG, copied_bytes=BIG)
+    with store.staging("2") as staging, source.open("rb") as file:
+        taken = staging.take(file.fileno(), BIG, counted=counted.append)
+        assert taken == Ingested(sha256(bytes(content)), BIG, copied_bytes=BIG)
     assert sum(counted) == BIG
 
 
 def test_a_file_that_is_longer_or_shorter_than_listed_is_not_kept(rig, store, tmp_path) -> None:
-    with store.intake("1") as intake:
+    with store.staging("1") as staging:
         for content, size in [(b"12345", 4), (b"123", 4), (b"1" * BIG, BIG - 1), (b"1" * BIG, BIG + 1)]:
             with pytest.raises(SourceChanged):
-                take(intake, tmp_path, content, size=size)
+                take(staging, tmp_path, content, size=size)
     assert rig.stored() == set()
 
 
 def test_what_an_earlier_process_has_completed_is_held_by_the_next(store, tmp_path) -> None:
-    with store.intake("1") as intake:
-        taken = take(intake, tmp_path, b"content")
+    with store.staging("1") as staging:
+        taken = take(staging, tmp_path, b"content")
     store.ask_to_stop("1")
-    with store.intake("1") as intake:
-        assert not intake.is_unwanted()
-        with intake.opened(taken.sha256) as held:
+    with store.staging("1") as staging:
+        assert not staging.is_unwanted()
+        with staging.opened(taken.sha256) as held:
             assert held.read_at(0, 10) == b"content"
-        assert take(intake, tmp_path, b"content").copied_bytes == 0
+        assert take(staging, tmp_path, b"content").copied_bytes == 0
 
 
 def test_what_an_intake_holds_can_be_published_by_whoever_knows_only_its_key(store, tmp_path) -> None:
     assert store.held("1") == {}
-    with store.intake("1") as intake:
-        assert not intake.has_begun()
-        taken = take(intake, tmp_path, b"content")
-        assert intake.has_begun()
+    with store.staging("1") as staging:
+        assert not staging.has_begun()
+        taken = take(staging, tmp_path, b"content")
+        assert staging.has_begun()
     assert store.held("1") == {taken.sha256: 7}
     store.publish("1", manifest_of([ManifestFile("a", 7, taken.sha256)]))
     assert read(store, taken.sha256) == b"content"
@@ -126,19 +126,19 @@ def test_what_an_intake_holds_can_be_published_by_whoever_knows_only_its_key(sto
 
 def test_whoever_writes_an_intake_can_be_asked_to_stop(store) -> None:
     store.ask_to_stop("1")
-    assert store.intakes() == []
-    with store.intake("1") as intake:
+    assert store.staging_keys() == []
+    with store.staging("1") as staging:
         store.ask_to_stop("1")
-        assert intake.is_unwanted()
+        assert staging.is_unwanted()
 
 
 def test_one_intake_has_one_writer(rig, store) -> None:
     other = rig.again()
-    with store.intake("1"):
+    with store.staging("1"):
         assert other.is_busy("1")
-        with pytest.raises(IntakeBusy), other.intake("1"):
+        with pytest.raises(StagingBusy), other.staging("1"):
             pass
-        with pytest.raises(IntakeBusy):
+        with pytest.raises(StagingBusy):
             other.discard("1", is_referenced=nothing)
         assert not other.is_busy("2")
     assert not other.is_busy("1")
@@ -146,31 +146,31 @@ def test_one_intake_has_one_writer(rig, store) -> None:
 
 def test_notes_are_whole_and_go_with_the_intake(store) -> None:
     assert store.read_note("1", "result") is None
-    with store.intake("1") as intake:
-        intake.write_note("result", b"one")
-        intake.write_note("result", b"two")
+    with store.staging("1") as staging:
+        staging.write_note("result", b"one")
+        staging.write_note("result", b"two")
     assert store.read_note("1", "result") == b"two"
-    assert store.intakes() == ["1"]
+    assert store.staging_keys() == ["1"]
     store.discard("1", is_referenced=nothing)
     assert store.read_note("1", "result") is None
-    assert store.intakes() == []
+    assert store.staging_keys() == []
 
 
 def test_a_file_that_comes_in_pieces_goes_on_in_the_next_process(rig) -> None:
     content = os.urandom(BIG)
-    with rig.store.intake("1") as intake, intake.part("w", BIG) as part:
+    with rig.store.staging("1") as staging, staging.part("w", BIG) as part:
         for start in range(0, BIG // 2, 100_000):
             part.append(content[start : start + 100_000])
-    with rig.again().intake("1") as intake:
-        with intake.part("w", BIG) as part:
+    with rig.again().staging("1") as staging:
+        with staging.part("w", BIG) as part:
             assert BIG // 3 < part.done < BIG
             assert b"".join(part.read_back()) == content[: part.done]
             part.append(content[part.done :])
             assert part.done == BIG
-            intake.complete(part, sha256(content))
-        with intake.opened(sha256(content)) as held:
+            staging.complete(part, sha256(content))
+        with staging.opened(sha256(content)) as held:
             assert held.read_at(0, BIG) == content
-        with intake.part("again", BIG) as part:
+        with staging.part("again", BIG) as part:
             part.append(b"1" * BIG)
             part.restart()
             assert part.done == 0
@@ -182,19 +182,19 @@ def test_a_file_that_comes_in_pieces_goes_on_in_the_next_process(rig) -> None:
 
 def test_what_is_held_already_is_found_by_what_git_calls_it(store, tmp_path) -> None:
     published(store, tmp_path, {"a": b"hello\n", "b": b"world\n"})
-    with store.intake("2") as intake:
-        assert intake.hold_blob_id("ce013625030ba8dba906f756967f9e9ca394464a", 6) == sha256(b"hello\n")
-        assert intake.hold_blob_id("0" * 40, 6) is None
-        assert not intake.hold("0" * 64, 6)
+    with store.staging("2") as staging:
+        assert staging.hold_blob_id("ce013625030ba8dba906f756967f9e9ca394464a", 6) == sha256(b"hello\n")
+        assert staging.hold_blob_id("0" * 40, 6) is None
+        assert not staging.hold("0" * 64, 6)
 
 
 def test_discarding_takes_back_what_was_published_but_that_nothing_refers_to(rig, store, tmp_path) -> None:
     kept = published(store, tmp_path, {"kept": b"kept"})
-    with store.intake("2") as intake:
+    with store.staging("2") as staging:
         files = [
-            ManifestFile(name, 4, take(intake, tmp_path, name.encode()).sha256) for name in ("kept", "lost")
+            ManifestFile(name, 4, take(staging, tmp_path, name.encode()).sha256) for name in ("kept", "lost")
         ]
-        take(intake, tmp_path, b"never published")
+        take(staging, tmp_path, b"never published")
     store.publish("2", manifest_of(files))
     reclaimed = store.discard("2", is_referenced=lambda blobs: {sha256(b"kept")} & set(blobs))
     assert (reclaimed.blobs, reclaimed.bytes) == (1, 4)
@@ -206,8 +206,8 @@ def test_discarding_takes_back_what_was_published_but_that_nothing_refers_to(rig
 def test_deleting_a_blob_takes_nothing_from_an_import_that_has_seen_it(rig, store, tmp_path) -> None:
     content = os.urandom(BIG)
     published(store, tmp_path, {"a": content})
-    with store.intake("2") as intake:
-        taken = take(intake, tmp_path, content)
+    with store.staging("2") as staging:
+        taken = take(staging, tmp_path, content)
     store.reclaim([taken.sha256], is_referenced=nothing)
     manifest = manifest_of([ManifestFile("a", BIG, taken.sha256)])
     store.publish("2", manifest)
@@ -219,8 +219,8 @@ def test_deleting_a_blob_takes_nothing_from_an_import_that_has_seen_it(rig, stor
 
 def test_a_publication_while_references_are_asked_for_is_not_deleted(rig, store, tmp_path) -> None:
     published(store, tmp_path, {"a": b"same"})
-    with store.intake("2") as intake:
-        taken = take(intake, tmp_path, b"same")
+    with store.staging("2") as staging:
+        taken = take(staging, tmp_path, b"same")
     manifest = manifest_of([ManifestFile("a", 4, taken.sha256)])
     publisher = threading.Thread(target=rig.again().publish, args=("2", manifest))
 
@@ -231,14 +231,14 @@ def test_a_publication_while_references_are_asked_for_is_not_deleted(rig, store,
 
     store.reclaim([taken.sha256], is_referenced=asked)
     if publisher.ident is None:
-        # A store that keeps what an intake holds has not even asked.
+        # A store that keeps what a staging area holds has not even asked.
         publisher.start()
     publisher.join(60)
     store.check(manifest)
 
 
 def test_publishing_what_the_intake_lacks_is_told(store) -> None:
-    with store.intake("1"):
+    with store.staging("1"):
         pass
     with pytest.raises(BlobMissing, match="retry"):
         store.publish("1", manifest_of([ManifestFile("a", 1, "0" * 64)]))
@@ -317,9 +317,9 @@ def test_the_store_holds_exactly_what_the_published_versions_need(
     rig = LocalRig(root) if kind == "directory" else BucketRig(request.getfixturevalue("s3"), root)
     store, needed = rig.store, set[str]()
     for number, (files, is_kept) in enumerate(imports):
-        with store.intake(str(number)) as intake:
+        with store.staging(str(number)) as staging:
             manifest = manifest_of(
-                ManifestFile(path, len(content), take(intake, root, content).sha256)
+                ManifestFile(path, len(content), take(staging, root, content).sha256)
                 for path, content in files.items()
             )
         store.publish(str(number), manifest)

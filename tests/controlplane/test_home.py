@@ -17,7 +17,7 @@ from common.live.board import PUBLIC
 from common.reconcile import Reconciled
 from controlplane.home.consumers import HomeTopic
 from controlplane.home.inbox import inbox
-from model_store.models import Check, Collection, Finding
+from model_store.models import Check, Collection, CorruptBlob
 from releases.home import ReleasesCard
 from releases.models import Release
 from tests.accounts.rights_matrix import Scene
@@ -104,7 +104,7 @@ def test_a_stuck_rule_waits_for_its_team_and_the_store_for_administrators(scene:
     stick(Collection.objects.create(asked_by_name="ada", grace_seconds=0), "It is read-only.", minutes=1)
     check = Check.objects.create(asked_by_name="ada", bytes_per_second=1, state="done")
     lost = {"sha256": "d" * 64, "size": 1, "detail": "Gone.", "state": "lost", "reason": "No source has it."}
-    Finding.objects.create(found_by=check, **lost)
+    CorruptBlob.objects.create(found_by=check, **lost)
 
     assert [(task.why, task.url) for task in inbox(actor_of(scene))] == [
         ("No answer.", f"/models/{scene.model.name}/+retention/")

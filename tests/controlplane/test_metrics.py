@@ -16,7 +16,7 @@ from common.actor import Actor
 from common.reconcile import kernel
 from controlplane import health
 from controlplane.health import Probe, Unhealthy
-from model_store.models import Finding
+from model_store.models import CorruptBlob
 from model_store.services import begin_check
 from releases import selectors
 from releases.models import Release
@@ -158,7 +158,7 @@ def test_files_of_the_store_that_are_damaged_are_counted(client: Client) -> None
     check = begin_check(actor=Actor.system("test"))
     for number, state in enumerate(("lost", "lost", "repaired")):
         sha256 = f"{number:064x}"
-        Finding.objects.create(found_by=check, sha256=sha256, size=1, detail="It is gone.", state=state)
+        CorruptBlob.objects.create(found_by=check, sha256=sha256, size=1, detail="It is gone.", state=state)
     read = Reading(client)
     assert read("store_findings", state="lost") == 2
     assert read("store_findings", state="aside") == 0

@@ -38,7 +38,7 @@ def test_a_version_becomes_one_commit_that_names_it(outward, library) -> None:
     assert title == f"tiny:v1 (sha256:{digest[:12]})"
     assert told == f"Version: tiny:v1\nDigest: sha256:{digest}\nSlipway-Export: {export.key}"
     assert (export.bytes_done, export.files_done) == (outward.version.size_bytes, 5)
-    assert library.store.intakes() == []
+    assert library.store.staging_keys() == []
     again = outward.done(outward.start())
     assert (again.state, again.commit) == ("done", export.commit)
     assert "held it already" in again.reason
@@ -143,7 +143,7 @@ def test_a_paused_export_rests_and_a_cancelled_one_is_over(outward, library) -> 
     hubs.cancel_export(actor=outward.actor, export=Export.objects.get(pk=second.pk))
     over = outward.done(second)
     assert (over.state, over.sealed_token, over.is_held) == ("cancelled", "", False)
-    assert library.store.intakes() == []
+    assert library.store.staging_keys() == []
 
 
 def test_patterns_say_what_leaves(outward) -> None:
@@ -170,7 +170,7 @@ def crashed_at(outward, library, point: int) -> int:
     assert (export.state, export.stuck_at, export.is_held) == ("done", None, False), export.reason
     assert outward.server.writing.calls["commit"] <= before + 1
     assert outward.server.repository(REPO).branches[f"b{point}"] == export.commit
-    assert library.store.intakes() == []
+    assert library.store.staging_keys() == []
     return checkpoints.passed
 
 

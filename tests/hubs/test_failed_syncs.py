@@ -39,7 +39,7 @@ def test_one_damaged_file_costs_that_file_again_and_no_other(hubs, server, actor
     sync = hubs.synced(source, actor)
     assert (sync.state, sync.cause) == ("failed", "misbehaves")
     assert "model-3.safetensors does not have the content" in sync.reason
-    assert hubs.library.store.intakes() == []
+    assert hubs.library.store.staging_keys() == []
     server.faults.turned = ""
     hubs_services.retry_sync(actor=actor, sync=sync)
     hubs.settle()

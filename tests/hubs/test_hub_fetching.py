@@ -1,4 +1,4 @@
-"""Fetching a repository into an intake, from hubs that behave and hubs that do not."""
+"""Fetching a repository into a staging area, from hubs that behave and hubs that do not."""
 
 import socket
 from collections.abc import Iterator
@@ -49,8 +49,8 @@ def fetch(
     wanted = source(hub, **changes)
     client = HuggingFace(wanted.endpoint, token=token, trusted_hosts=wanted.trusted_hosts)
     report = (told if told is not None else []).append
-    with store.intake("7") as intake:
-        return fetch_repository(wanted, client, intake, report=report)
+    with store.staging("7") as staging:
+        return fetch_repository(wanted, client, staging, report=report)
 
 
 def test_it_makes_what_an_import_of_the_same_files_makes(hub, store, tmp_path) -> None:
@@ -59,9 +59,9 @@ def test_it_makes_what_an_import_of_the_same_files_makes(hub, store, tmp_path) -
     assert result.outcome == "accepted", result.reason
     assert result.commit == hub.repository(REPO).branches["main"]
     b.write(tmp_path / "roots/model", files())
-    with store.intake("8") as intake:
+    with store.staging("8") as staging:
         same = import_directory(
-            DirectorySource(str(tmp_path / "roots"), "model"), intake, report=lambda _: None
+            DirectorySource(str(tmp_path / "roots"), "model"), staging, report=lambda _: None
         )
     assert result.manifest == same.manifest
     assert result.facts == same.facts
@@ -144,7 +144,7 @@ def test_what_was_left_over_damaged_is_fetched_again(hub, store) -> None:
         file.write(b"\xff" * 10)
     result = fetch(hub, store)
     assert result.outcome == "accepted", result.reason
-    with store.intake("7") as intake, intake.opened(result.files[3].sha256) as held:
+    with store.staging("7") as staging, staging.opened(result.files[3].sha256) as held:
         assert held.read_at(0, held.size) == content
 
 

@@ -10,9 +10,9 @@ from hubs.models import HubSource
 from hubs.states import HubKind
 from model_store import blob_store
 from model_store import services as model_store
-from model_store.models import Finding
+from model_store.models import CorruptBlob
 from model_store.reconcilers.checks import CheckReconciler
-from model_store.reconcilers.corrupt_blobs import FindingReconciler
+from model_store.reconcilers.corrupt_blobs import CorruptBlobReconciler
 from model_store.services import begin_check
 from models_registry import files
 from models_registry.models import Version
@@ -54,7 +54,7 @@ def lose(hubs, version: Version, path: str) -> str:
 
 def settle(hubs) -> None:
     runner = hubs.library.runner
-    kernel = worker([CheckReconciler(runner), FindingReconciler(runner)], hubs.library.clock)
+    kernel = worker([CheckReconciler(runner), CorruptBlobReconciler(runner)], hubs.library.clock)
     run_until_rest(kernel, hubs.library.clock, tick=timedelta(seconds=4))
 
 
@@ -62,12 +62,12 @@ def settle(hubs) -> None:
 @pytest.mark.parametrize("path", ["model.safetensors", "config.json"])
 def test_a_damaged_file_comes_back_from_the_commit_that_it_came_from(hubs, version, path) -> None:
     lose(hubs, version, path)
-    finding = Finding.objects.get()
-    assert (finding.state, finding.reason) == ("repaired", "From the source of tiny:v1.")
+    corrupt_blob = CorruptBlob.objects.get()
+    assert (corrupt_blob.state, corrupt_blob.reason) == ("repaired", "From the source of tiny:v1.")
     blob_store.store().check(files.manifest_of(version))
-    with blob_store.store().opened(finding.sha256) as content:
+    with blob_store.store().opened(corrupt_blob.sha256) as content:
         assert content.read_at(0, content.size) == b.model_files()[path]
-    assert hubs.library.store.intakes() == []
+    assert hubs.library.store.staging_keys() == []
     # What the store still has does not come again.
     assert set(hubs.server.sent) == {path}
 
@@ -98,21 +98,21 @@ def test_a_hub_that_gives_it_no_more_is_named_and_may_be_asked_again(
     kept, commits = dict(server.repositories), dict(server.repository(REPO).commits)
     prepare(server)
     lose(hubs, version, "model.safetensors")
-    finding = Finding.objects.get()
-    assert finding.state == "lost"
-    assert finding.reason.startswith("Not from the source of tiny:v2: ")
-    assert words in finding.reason
-    assert "is kept" not in finding.reason
-    assert hubs.library.store.intakes() == []
+    corrupt_blob = CorruptBlob.objects.get()
+    assert corrupt_blob.state == "lost"
+    assert corrupt_blob.reason.startswith("Not from the source of tiny:v2: ")
+    assert words in corrupt_blob.reason
+    assert "is kept" not in corrupt_blob.reason
+    assert hubs.library.store.staging_keys() == []
     server.repositories, server.faults = kept, type(server.faults)()
     server.repository(REPO).commits = commits
-    model_store.retry_repair(actor=Actor.system("test"), finding=finding)
+    model_store.retry_repair(actor=Actor.system("test"), corrupt_blob=corrupt_blob)
     settle(hubs)
-    assert Finding.objects.get().state == "repaired"
+    assert CorruptBlob.objects.get().state == "repaired"
 
 
 def test_a_source_that_is_followed_no_longer_has_no_token_to_give(hubs, actor, version) -> None:
     services.delete_hub_source(actor=actor, source=HubSource.objects.get())
     lose(hubs, version, "model.safetensors")
-    assert Finding.objects.get().state == "lost"
-    assert "it needs a token" in Finding.objects.get().reason
+    assert CorruptBlob.objects.get().state == "lost"
+    assert "it needs a token" in CorruptBlob.objects.get().reason

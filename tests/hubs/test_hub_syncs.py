@@ -214,7 +214,7 @@ def test_a_paused_sync_keeps_what_came_and_a_cancelled_one_does_not(hubs, librar
     second = hubs_services.cancel_sync(actor=actor, sync=HubSync.objects.get(pk=second.pk), reason="")
     hubs.settle()
     assert (second.state, Version.objects.get(name="v2").state) == ("cancelled", "failed")
-    assert library.store.intakes() == []
+    assert library.store.staging_keys() == []
     with pytest.raises(WrongState):
         hubs_services.resume_sync(actor=actor, sync=second)
 
@@ -293,7 +293,7 @@ def test_a_sync_survives_a_crash_at_any_point(hubs, library, actor, model, sourc
         sync = HubSync.objects.get(pk=sync.pk)
         assert sync.state == "done", sync.reason
         assert sync.version.number == Version.objects.count() == point
-        assert library.store.intakes() == []
+        assert library.store.staging_keys() == []
         assert all(version.stuck_at is None for version in Version.objects.all())
         if checkpoints.passed < point:
             break

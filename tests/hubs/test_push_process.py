@@ -26,12 +26,12 @@ def test_killed_again_and_again_it_sends_what_is_left_and_commits_once(tmp_path:
     store = LocalStore(tmp_path / "store")
     large = {"model.safetensors": b.weights(SIZE // 4)}
     b.write(tmp_path / "roots/model", b.model_files() | large)
-    with store.intake("1") as intake:
-        made = import_directory(DirectorySource(str(tmp_path / "roots"), "model"), intake, report=print)
+    with store.staging("1") as staging:
+        made = import_directory(DirectorySource(str(tmp_path / "roots"), "model"), staging, report=print)
     store.publish("1", made.manifest)
-    with store.intake(KEY) as intake:
+    with store.staging(KEY) as staging:
         listed = [(file.path, file.size, file.sha256) for file in made.manifest.files]
-        intake.write_note(FILES, json.dumps(listed).encode())
+        staging.write_note(FILES, json.dumps(listed).encode())
     with hub_server() as hub:
         hub.repository(REPO).commit({".gitattributes": b""})
         hub.tokens[REPO] = {TOKEN}

@@ -41,8 +41,8 @@ class Sender:
     def __init__(self, root: Path, hub: HubServer) -> None:
         self.hub, self.store, self.token = hub, LocalStore(root / "store"), "hf_write"
         b.write(root / "roots/model", FILES)
-        with self.store.intake("1") as intake:
-            result = import_directory(DirectorySource(str(root / "roots"), "model"), intake, report=print)
+        with self.store.staging("1") as staging:
+            result = import_directory(DirectorySource(str(root / "roots"), "model"), staging, report=print)
         self.files: tuple[ManifestFile, ...] = result.manifest.files
         self.store.publish("1", result.manifest)
         self.target = RepositoryTarget(
@@ -62,12 +62,12 @@ class Sender:
         repository = Repository(
             target.endpoint, target.repo_id, target.branch, token=self.token, trusted_hosts=hosts
         )
-        with self.store.intake("export-1") as intake:
+        with self.store.staging("export-1") as staging:
             return push_version(
                 target,
                 self.files,
                 repository,
-                intake,
+                staging,
                 read_note=lambda name: self.store.read_note("export-1", name),
                 report=(told if told is not None else []).append,
             )

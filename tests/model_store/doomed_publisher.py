@@ -1,8 +1,8 @@
 """What a step does with the store once an import was accepted: `python -m ... ADDRESS KEY NEEDED RESULT`.
 
-It publishes the version, brings it to this node, lets go of the intake and reclaims whatever is not `NEEDED`,
-a JSON list of sha256s. `RESULT`: a file with that of the import. Nothing in it waits for a database: it can
-be killed anywhere.
+It publishes the version, brings it to this node, lets go of the staging area and reclaims whatever is not
+`NEEDED`, a JSON list of sha256s. `RESULT`: a file with that of the import. Nothing in it waits for a
+database: it can be killed anywhere.
 """
 
 import json

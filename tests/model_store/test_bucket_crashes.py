@@ -8,7 +8,7 @@ import pytest
 
 from model_store.backends.bucket.client import Bucket
 from model_store.backends.bucket.store import BucketStore
-from model_store.backends.location import Place
+from model_store.backends.location import BucketLocation
 from model_store.file_manifest import Manifest, ManifestFile, manifest_of
 from tests.contracts.store_rigs import PART_BYTES, BucketRig, everything, published, read, take
 from tests.model_store.test_bucket_store import BIG, rig
@@ -26,7 +26,7 @@ class Death(BaseException):
 class Mortal(Bucket):
     """Reaches the bucket so many times, then never again."""
 
-    def __init__(self, place: Place, calls: int) -> None:
+    def __init__(self, place: BucketLocation, calls: int) -> None:
         super().__init__(place)
         self.calls = calls
 
@@ -54,13 +54,13 @@ FILES = {"kept": b"kept", "small": b"small", "big": BIG}
 def import_all(store: BucketStore, tmp_path: Path) -> Manifest:
     """A file that the store has, a small one, a large one, one that comes in pieces; published, let go."""
     pieces = BIG[::-1]
-    with store.intake("7") as intake:
-        found = {name: take(intake, tmp_path, content).sha256 for name, content in FILES.items()}
-        if not intake.hold(sha256(pieces), len(pieces)):
-            with intake.part("x", len(pieces)) as part:
+    with store.staging("7") as staging:
+        found = {name: take(staging, tmp_path, content).sha256 for name, content in FILES.items()}
+        if not staging.hold(sha256(pieces), len(pieces)):
+            with staging.part("x", len(pieces)) as part:
                 part.append(pieces[part.done :])
-                intake.complete(part, sha256(pieces))
-        intake.write_note("result", b"{}")
+                staging.complete(part, sha256(pieces))
+        staging.write_note("result", b"{}")
     files = [ManifestFile(name, len(FILES[name]), found[name]) for name in FILES]
     manifest = manifest_of([*files, ManifestFile("pieces", len(pieces), sha256(pieces))])
     store.publish("7", manifest)
@@ -103,7 +103,7 @@ def test_an_import_that_dies_at_any_call_leaves_nothing_or_all_of_it(rig, tmp_pa
         if calls // every % 2:
             store.check(import_all(store, tmp_path))
             assert rig.stored() == whole
-        for key in store.intakes():
+        for key in store.staging_keys():
             store.discard(key, is_referenced=everything)
         store.reclaim(whole, is_referenced=lambda blobs: {sha256(b"kept")} & set(blobs))
         assert rig.stored() == {sha256(b"kept")}

@@ -13,8 +13,8 @@ from model_store.backends import opened_at
 from model_store.backends.bucket import client
 from model_store.backends.bucket.client import Bucket
 from model_store.backends.bucket.store import BucketStore
-from model_store.backends.location import Place
-from model_store.errors import BlobMissing, IntakeBusy, StoreUnavailable
+from model_store.backends.location import BucketLocation
+from model_store.errors import BlobMissing, StagingBusy, StoreUnavailable
 from model_store.file_manifest import ManifestFile, manifest_of
 from tests.contracts.store_rigs import (
     PART_BYTES,
@@ -97,23 +97,23 @@ def test_a_server_that_is_overloaded_or_breaks_off_is_asked_again(rig, tmp_path,
 def test_a_file_is_taken_over_when_it_is_what_was_vouched_for(rig, tmp_path) -> None:
     path, counted = tmp_path / "w", []
     path.write_bytes(BIG)
-    with rig.store.intake("1") as intake:
-        assert not intake.take_over(path, sha256(b"other"), len(BIG), counted=counted.append)
-        assert not intake.take_over(path, sha256(BIG), 5, counted=counted.append)
-        assert rig.stored() == {"intakes/1/lease"}
+    with rig.store.staging("1") as staging:
+        assert not staging.take_over(path, sha256(b"other"), len(BIG), counted=counted.append)
+        assert not staging.take_over(path, sha256(BIG), 5, counted=counted.append)
+        assert rig.stored() == {"staging/1/lease"}
         assert sum(counted) == 0
-        assert intake.take_over(path, sha256(BIG), len(BIG), counted=counted.append)
+        assert staging.take_over(path, sha256(BIG), len(BIG), counted=counted.append)
         assert sum(counted) == len(BIG)
-        with intake.opened(sha256(BIG)) as held:
+        with staging.opened(sha256(BIG)) as held:
             assert held.read_at(0, len(BIG)) == BIG
         path.write_bytes(BIG[::-1])
-        assert not intake.take_over(path, sha256(BIG), len(BIG), counted=counted.append)
+        assert not staging.take_over(path, sha256(BIG), len(BIG), counted=counted.append)
         assert sum(counted) == len(BIG)
 
 
 def test_a_publication_moves_no_bytes(rig, tmp_path) -> None:
-    with rig.store.intake("1") as intake:
-        taken = take(intake, tmp_path, BIG)
+    with rig.store.staging("1") as staging:
+        taken = take(staging, tmp_path, BIG)
     rig.server.requests.clear()
     rig.store.publish("1", manifest_of([ManifestFile("w", len(BIG), taken.sha256)]))
     assert [one.split()[0] for one in rig.server.requests] == ["GET", "GET", "HEAD", "GET", "PUT"]
@@ -121,8 +121,8 @@ def test_a_publication_moves_no_bytes(rig, tmp_path) -> None:
 
 def test_what_an_import_holds_is_deleted_when_it_has_let_go(rig, tmp_path) -> None:
     published(rig.store, tmp_path, {"w": BIG})
-    with rig.store.intake("2") as intake:
-        assert intake.hold(sha256(BIG), len(BIG))
+    with rig.store.staging("2") as staging:
+        assert staging.hold(sha256(BIG), len(BIG))
     assert rig.store.reclaim([sha256(BIG)], is_referenced=nothing).blobs == 0
     rig.store.discard("2", is_referenced=everything)
     assert rig.store.reclaim([sha256(BIG)], is_referenced=nothing).blobs == 1
@@ -144,7 +144,7 @@ def test_a_publication_after_references_were_asked_for_saves_the_blob(rig, tmp_p
 class Overtaken(Bucket):
     """Somebody else does this first, once it has read a record and before it writes it."""
 
-    def __init__(self, place: Place, first: Callable[[], object]) -> None:
+    def __init__(self, place: BucketLocation, first: Callable[[], object]) -> None:
         super().__init__(place)
         self._first = [first]
 
@@ -157,17 +157,17 @@ class Overtaken(Bucket):
 def test_what_is_deleted_while_it_is_taken_hold_of_is_held_by_nobody(rig, tmp_path) -> None:
     published(rig.store, tmp_path, {"w": b"content"})
     overtaken = Overtaken(rig.place, lambda: rig.again().reclaim([sha256(b"content")], is_referenced=nothing))
-    with BucketStore(rig.place, part_bytes=PART_BYTES, bucket=overtaken).intake("2") as intake:
-        assert not intake.hold(sha256(b"content"), 7)
+    with BucketStore(rig.place, part_bytes=PART_BYTES, bucket=overtaken).staging("2") as staging:
+        assert not staging.hold(sha256(b"content"), 7)
     rig.store.discard("2", is_referenced=nothing)
     assert rig.stored() == set()
 
 
 def test_of_two_who_take_hold_of_a_content_at_once_both_hold_it(rig, tmp_path) -> None:
     published(rig.store, tmp_path, {"w": b"content"})
-    with rig.again().intake("2") as theirs:
+    with rig.again().staging("2") as theirs:
         overtaken = Overtaken(rig.place, lambda: theirs.hold(sha256(b"content"), 7))
-        with BucketStore(rig.place, part_bytes=PART_BYTES, bucket=overtaken).intake("3") as ours:
+        with BucketStore(rig.place, part_bytes=PART_BYTES, bucket=overtaken).staging("3") as ours:
             assert ours.hold(sha256(b"content"), 7)
     rig.store.discard("3", is_referenced=everything)
     assert rig.store.reclaim([sha256(b"content")], is_referenced=nothing).blobs == 0
@@ -180,22 +180,22 @@ def test_a_writer_that_sleeps_past_its_lease_finds_that_it_is_too_late(rig, tmp_
     def sleep_past_the_lease(read_bytes: int) -> None:
         if read_bytes and not taken_over:
             taken_over.append(True)
-            rig.server.client.delete_object(Bucket=rig.bucket, Key="slipway/intakes/1/lease")
-            with rig.again().intake("1") as successor:
+            rig.server.client.delete_object(Bucket=rig.bucket, Key="slipway/staging/1/lease")
+            with rig.again().staging("1") as successor:
                 assert take(successor, tmp_path / "other", b"theirs").copied_bytes == 6
 
     taken_over: list[bool] = []
     (tmp_path / "other").mkdir()
     (tmp_path / "w").write_bytes(content)
     with (
-        pytest.raises(IntakeBusy, match="taken over"),
-        rig.store.intake("1") as intake,
+        pytest.raises(StagingBusy, match="taken over"),
+        rig.store.staging("1") as staging,
         (tmp_path / "w").open("rb") as file,
     ):
-        intake.take(file.fileno(), len(content), counted=sleep_past_the_lease)
-    with rig.again().intake("1") as intake:
-        assert intake.hold(sha256(b"theirs"), 6)
-        assert not intake.hold(sha256(content), len(content))
+        staging.take(file.fileno(), len(content), counted=sleep_past_the_lease)
+    with rig.again().staging("1") as staging:
+        assert staging.hold(sha256(b"theirs"), 6)
+        assert not staging.hold(sha256(content), len(content))
     rig.store.discard("1", is_referenced=nothing)
     assert rig.stored() == set()
 
@@ -214,8 +214,8 @@ def test_imports_and_deletions_of_one_content_at_once_lose_nothing(rig, tmp_path
         try:
             for _ in range(rounds):
                 store = rig.again()
-                with store.intake(key) as intake:
-                    taken = take(intake, place, content)
+                with store.staging(key) as staging:
+                    taken = take(staging, place, content)
                 manifest = manifest_of([ManifestFile("a", taken.size, taken.sha256)])
                 needed_by.add(key)
                 store.publish(key, manifest)
@@ -245,11 +245,11 @@ def test_imports_and_deletions_of_one_content_at_once_lose_nothing(rig, tmp_path
 
 
 def test_a_writer_that_was_asked_to_stop_leaves_the_intake_to_the_next(rig) -> None:
-    with rig.store.intake("1") as intake:
+    with rig.store.staging("1") as staging:
         rig.again().ask_to_stop("1")
-        assert intake.is_unwanted()
-        intake.leave()
-        with rig.again().intake("1"):
+        assert staging.is_unwanted()
+        staging.leave()
+        with rig.again().staging("1"):
             assert rig.again().is_busy("1")
 
 

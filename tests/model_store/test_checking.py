@@ -17,10 +17,10 @@ from model_store import services as model_store
 from model_store.backends import local
 from model_store.errors import BlobMissing, Busy, WrongState
 from model_store.events import BlobRepaired
-from model_store.models import Check, Finding
+from model_store.models import Check, CorruptBlob
 from model_store.processes import store_scrub
 from model_store.reconcilers.checks import CheckReconciler
-from model_store.reconcilers.corrupt_blobs import FindingReconciler
+from model_store.reconcilers.corrupt_blobs import CorruptBlobReconciler
 from model_store.services import begin_check
 from models_registry import files, selectors, services
 from models_registry.models import Version
@@ -36,7 +36,7 @@ DAY = 86_400
 
 def kernel_of(library: Library, checkpoints: Checkpoints | None = None):
     runner = library.runner
-    return worker([CheckReconciler(runner), FindingReconciler(runner)], library.clock, checkpoints)
+    return worker([CheckReconciler(runner), CorruptBlobReconciler(runner)], library.clock, checkpoints)
 
 
 def settled(library: Library) -> None:
@@ -68,8 +68,8 @@ def test_a_whole_store_has_no_findings(library, version) -> None:
     assert (check.state, check.damaged, check.missing) == ("done", 0, 0)
     assert (check.blobs_done, check.blobs_total) == (5, 5)
     assert check.bytes_done == check.bytes_total == version.size_bytes
-    assert not Finding.objects.exists()
-    assert library.store.intakes() == []
+    assert not CorruptBlob.objects.exists()
+    assert library.store.staging_keys() == []
 
 
 def test_a_damaged_blob_is_moved_aside_and_comes_back_from_the_source(library, version) -> None:
@@ -77,10 +77,10 @@ def test_a_damaged_blob_is_moved_aside_and_comes_back_from_the_source(library, v
     blob = damage(library, version)
     broken = blob.read_bytes()
     check = checked(library)
-    finding = Finding.objects.get()
-    assert (check.damaged, finding.state) == (1, "repaired")
-    assert finding.reason == "From the source of tiny:v1."
-    assert "Its content has another sha256" in finding.detail
+    corrupt_blob = CorruptBlob.objects.get()
+    assert (check.damaged, corrupt_blob.state) == (1, "repaired")
+    assert corrupt_blob.reason == "From the source of tiny:v1."
+    assert "Its content has another sha256" in corrupt_blob.detail
     aside = list((library.store.root / "quarantine").iterdir())
     assert [path.read_bytes() for path in aside] == [broken]
     library.store.check(files.manifest_of(version))
@@ -96,9 +96,9 @@ def test_what_was_cut_short_shows_what_it_has_and_what_it_should_have(library, v
     blob = damage(library, version)
     os.truncate(blob, 10)
     checked(library)
-    finding = Finding.objects.get()
-    assert (finding.state, finding.size) == ("repaired", size)
-    assert finding.detail.endswith(f"It has 10 bytes instead of {size:,}.")
+    corrupt_blob = CorruptBlob.objects.get()
+    assert (corrupt_blob.state, corrupt_blob.size) == ("repaired", size)
+    assert corrupt_blob.detail.endswith(f"It has 10 bytes instead of {size:,}.")
 
 
 def test_no_worker_that_starts_gets_a_file_that_is_known_to_be_damaged(library, version) -> None:
@@ -106,11 +106,11 @@ def test_no_worker_that_starts_gets_a_file_that_is_known_to_be_damaged(library, 
     damage(library, version)
     (library.root / "model").rename(library.root / "elsewhere")
     checked(library)
-    assert Finding.objects.get().state == "lost"
+    assert CorruptBlob.objects.get().state == "lost"
     assert not directory.exists()
     with pytest.raises(BlobMissing, match=r"safetensors of tiny:v1 is damaged. It could not be fetched"):
         files.materialise(version)
-    Finding.objects.update(state="aside")
+    CorruptBlob.objects.update(state="aside")
     with pytest.raises(BlobMissing, match=r"It is being fetched again\."):
         files.materialise(version)
 
@@ -120,7 +120,7 @@ def test_a_directory_whose_files_are_whole_stays_though_the_store_has_lost_one(l
     library.store.blob_path(weights_of(version)).unlink()
     (library.root / "model").rename(library.root / "elsewhere")
     checked(library)
-    assert Finding.objects.get().state == "lost"
+    assert CorruptBlob.objects.get().state == "lost"
     assert files.materialise(version) == directory
 
 
@@ -149,7 +149,7 @@ def test_what_is_lost_is_not_told_as_repaired(library, version, left) -> None:
     damage(library, version)
     (library.root / "model").rename(library.root / "elsewhere")
     checked(library)
-    assert (Finding.objects.get().state, left) == ("lost", [])
+    assert (CorruptBlob.objects.get().state, left) == ("lost", [])
 
 
 def test_what_no_source_has_any_more_is_lost_and_its_versions_are_damaged(library, model, version) -> None:
@@ -157,19 +157,19 @@ def test_what_no_source_has_any_more_is_lost_and_its_versions_are_damaged(librar
     source = library.root / "model"
     source.rename(library.root / "elsewhere")
     checked(library)
-    finding = Finding.objects.get()
-    assert finding.state == "lost"
-    assert "is not there" in finding.reason
-    assert selectors.damages(version) == [finding]
+    corrupt_blob = CorruptBlob.objects.get()
+    assert corrupt_blob.state == "lost"
+    assert "is not there" in corrupt_blob.reason
+    assert selectors.damages(version) == [corrupt_blob]
     (library.root / "elsewhere").rename(source)
     root = cast.person("root", superuser=True)
-    model_store.retry_repair(actor=of_user(root), finding=finding, reason="It is back.")
+    model_store.retry_repair(actor=of_user(root), corrupt_blob=corrupt_blob, reason="It is back.")
     settled(library)
-    finding.refresh_from_db()
-    assert finding.state == "repaired"
+    corrupt_blob.refresh_from_db()
+    assert corrupt_blob.state == "repaired"
     assert selectors.damages(version) == []
     with pytest.raises(WrongState):
-        model_store.retry_repair(actor=of_user(root), finding=finding)
+        model_store.retry_repair(actor=of_user(root), corrupt_blob=corrupt_blob)
 
 
 def test_what_is_lost_comes_back_when_the_same_files_are_imported_again(
@@ -182,8 +182,8 @@ def test_what_is_lost_comes_back_when_the_same_files_are_imported_again(
     (library.root / "elsewhere").rename(source)
     another = library.ready(actor, model, "model")
     settled(library)
-    finding = Finding.objects.get()
-    assert (finding.state, finding.reason) == ("repaired", "Another import brought it.")
+    corrupt_blob = CorruptBlob.objects.get()
+    assert (corrupt_blob.state, corrupt_blob.reason) == ("repaired", "Another import brought it.")
     assert selectors.damages(version) == selectors.damages(another) == []
 
 
@@ -198,11 +198,11 @@ def test_what_is_lost_stays_missing_in_every_check_until_it_is_back(library, ver
     blob.write_bytes(b"\x07" * version.files.get(path="model.safetensors").size)
     third = checked(library)
     assert (third.damaged, third.missing) == (1, 0)
-    assert Finding.objects.get().state == "lost"
+    assert CorruptBlob.objects.get().state == "lost"
     shutil.copy(library.root / "elsewhere" / "model.safetensors", blob)
     fourth = checked(library)
     assert (fourth.damaged, fourth.missing) == (0, 0)
-    assert Finding.objects.get().state == "repaired"
+    assert CorruptBlob.objects.get().state == "repaired"
 
 
 def test_what_is_damaged_has_to_be_uploaded_again(library, actor, version) -> None:
@@ -218,11 +218,11 @@ def test_a_source_that_holds_something_else_by_now_repairs_nothing(library, vers
     blob = damage(library, version)
     library.directory(fill=b"\x09")
     checked(library)
-    finding = Finding.objects.get()
-    assert finding.state == "lost"
-    assert "other content" in finding.reason
+    corrupt_blob = CorruptBlob.objects.get()
+    assert corrupt_blob.state == "lost"
+    assert "other content" in corrupt_blob.reason
     assert not blob.exists()
-    assert library.store.intakes() == []
+    assert library.store.staging_keys() == []
 
 
 def test_a_missing_blob_comes_back_from_the_source_of_another_version(library, actor, model, version) -> None:
@@ -231,9 +231,9 @@ def test_a_missing_blob_comes_back_from_the_source_of_another_version(library, a
     library.store.blob_path(weights_of(version)).unlink()
     check = checked(library)
     assert (check.damaged, check.missing) == (0, 1)
-    finding = Finding.objects.get()
-    assert (finding.state, finding.tried) == ("repaired", [version.pk])
-    assert finding.reason == f"From the source of {other}."
+    corrupt_blob = CorruptBlob.objects.get()
+    assert (corrupt_blob.state, corrupt_blob.tried) == ("repaired", [version.pk])
+    assert corrupt_blob.reason == f"From the source of {other}."
     library.store.check(files.manifest_of(version))
 
 
@@ -242,7 +242,7 @@ def test_a_damaged_blob_that_no_version_needs_is_only_moved_aside(library, actor
     services.delete_version(actor=actor, version=version)
     library.settle()
     checked(library)
-    assert Finding.objects.get().state == "unneeded"
+    assert CorruptBlob.objects.get().state == "unneeded"
     assert library.collect().deleted_blobs == 4
 
 
@@ -263,10 +263,10 @@ def test_a_check_and_a_repair_survive_a_crash_at_any_point(library, version) -> 
             break
         settled(library)
         assert not Check.objects.running().exists()
-        assert Finding.objects.count() == point
-        assert set(Finding.objects.values_list("state", flat=True)) == {"repaired"}
+        assert CorruptBlob.objects.count() == point
+        assert set(CorruptBlob.objects.values_list("state", flat=True)) == {"repaired"}
         library.store.check(files.manifest_of(version))
-        assert library.store.intakes() == []
+        assert library.store.staging_keys() == []
     assert point > 20
     assert audit.verify().intact
 
@@ -327,11 +327,11 @@ def test_a_file_that_took_the_place_of_a_damaged_one_is_not_moved_aside(library,
 
 def test_a_collection_clears_away_what_checks_and_repairs_of_no_row_have_left(library, version) -> None:
     running = begin_check(actor=SYSTEM)
-    for key in (running.intake_key, "check-99", "repair-99", "99", "somebody-elses"):
-        with library.store.intake(key):
+    for key in (running.staging_key, "check-99", "repair-99", "99", "somebody-elses"):
+        with library.store.staging(key):
             pass
     library.collect()
-    assert library.store.intakes() == [running.intake_key, "somebody-elses"]
+    assert library.store.staging_keys() == [running.staging_key, "somebody-elses"]
 
 
 def test_a_damaged_file_is_kept_for_a_time_and_for_good_while_its_content_is_lost(

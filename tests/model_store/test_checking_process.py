@@ -18,7 +18,7 @@ KEY, BLOBS, SIZE = "check-1", 64, 128 * 1024
 def store(tmp_path: Path) -> LocalStore:
     """Blobs in many of its parts, none of which holds what its name says."""
     store = LocalStore(tmp_path / "store")
-    store.intakes()
+    store.staging_keys()
     for number in range(BLOBS):
         path = store.blob_path(f"{number * 4:02x}" + "0" * 62)
         path.parent.mkdir(parents=True)

@@ -9,9 +9,9 @@ from common import audit
 from common.actor import Actor
 from common.models import AuditRecord
 from model_store.errors import Busy
-from model_store.models import Check, Collection, StoreKeeper, UnreferencedBlob
+from model_store.models import Check, Collection, StoreSchedule, UnreferencedBlob
 from model_store.reconcilers.collections import CollectionReconciler
-from model_store.reconcilers.maintenance import StoreKeeperReconciler
+from model_store.reconcilers.maintenance import StoreScheduleReconciler
 from model_store.services import begin_collection
 from models_registry import files, services
 from models_registry.models import Model, Version
@@ -80,11 +80,11 @@ def test_a_blob_that_is_needed_again_is_no_longer_counted_out(library, actor, mo
 
 def test_a_blob_that_nobody_knows_of_waits_from_the_moment_it_is_found(library, actor, model, kept) -> None:
     """As after a database was restored from a backup."""
-    with library.store.intake("stray") as intake:
+    with library.store.staging("stray") as staging:
         path = library.root / "stray"
         path.write_bytes(b"stray")
         with path.open("rb") as file:
-            taken = intake.take(file.fileno(), 5, counted=lambda _: None)
+            taken = staging.take(file.fileno(), 5, counted=lambda _: None)
     blob = library.store.blob_path(taken.sha256)
     blob.parent.mkdir(exist_ok=True)
     (library.store.root / "incoming/stray" / taken.sha256).rename(blob)
@@ -183,9 +183,9 @@ def test_one_collection_runs_at_a_time(library, actor) -> None:
 
 
 def test_the_keeper_begins_a_collection_every_day(library) -> None:
-    keeper = StoreKeeper.objects.get()
-    StoreKeeper.objects.filter(pk=keeper.pk).update(next_at=library.clock(), collect_at=library.clock())
-    kernel = worker([StoreKeeperReconciler(), CollectionReconciler()], library.clock)
+    keeper = StoreSchedule.objects.get()
+    StoreSchedule.objects.filter(pk=keeper.pk).update(next_at=library.clock(), collect_at=library.clock())
+    kernel = worker([StoreScheduleReconciler(), CollectionReconciler()], library.clock)
     for day in range(1, 4):
         kernel.sweep()
         kernel.sweep()
@@ -196,22 +196,22 @@ def test_the_keeper_begins_a_collection_every_day(library) -> None:
 def test_the_keeper_begins_a_check_every_few_days_if_it_is_told_to(library, settings) -> None:
     settings.SLIPWAY_STORE_CHECK_DAYS = 7
     running = begin_collection(actor=SYSTEM)
-    kernel, now = worker([StoreKeeperReconciler()], library.clock), library.clock()
-    StoreKeeper.objects.update(next_at=now, collect_at=now, check_at=now)
+    kernel, now = worker([StoreScheduleReconciler()], library.clock), library.clock()
+    StoreSchedule.objects.update(next_at=now, collect_at=now, check_at=now)
     kernel.sweep()
     check = Check.objects.get()
     assert (check.is_running, [one.pk for one in Collection.objects.all()]) == (True, [running.pk])
-    assert StoreKeeper.objects.get().check_at == now + timedelta(days=7)
+    assert StoreSchedule.objects.get().check_at == now + timedelta(days=7)
     Check.objects.update(state="done")
     settings.SLIPWAY_STORE_CHECK_DAYS = 0
     library.clock.pass_(timedelta(days=8))
-    StoreKeeper.objects.update(next_at=library.clock())
+    StoreSchedule.objects.update(next_at=library.clock())
     kernel.sweep()
     assert [one.pk for one in Check.objects.all()] == [check.pk]
 
 
 def test_the_keeper_lets_a_collection_that_runs_go_on(library) -> None:
     begun = begin_collection(actor=SYSTEM)
-    StoreKeeper.objects.update(next_at=library.clock(), collect_at=library.clock())
-    worker([StoreKeeperReconciler()], library.clock).sweep()
+    StoreSchedule.objects.update(next_at=library.clock(), collect_at=library.clock())
+    worker([StoreScheduleReconciler()], library.clock).sweep()
     assert [one.pk for one in Collection.objects.all()] == [begun.pk]

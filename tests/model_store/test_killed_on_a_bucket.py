@@ -92,7 +92,7 @@ def test_an_import_killed_at_any_request_shows_nothing_and_the_next_goes_on(
         died += 1
         assert list(rig.store.walk()) == visible
         # The lease of the dead runs out, and the next process comes.
-        with survivor(rig).intake("7"):
+        with survivor(rig).staging("7"):
             pass
     # Each goes on where the one before died, so fewer die than one of them asks requests.
     assert died > 30 / every
@@ -121,7 +121,7 @@ def test_publishing_and_reclaiming_killed_at_any_request_lose_no_blob_and_leak_n
         after = survivor(rig)
         nothing_is_half_visible(after)
         after.check(kept)
-        if moments // every % 2 and "7" in after.intakes():
+        if moments // every % 2 and "7" in after.staging_keys():
             after.publish("7", found)
             after.check(found)
         after.discard("7", is_referenced=needed.intersection)
@@ -134,8 +134,8 @@ def test_publishing_and_reclaiming_killed_at_any_request_lose_no_blob_and_leak_n
 
 
 def imported(rig: BucketRig, root: Path, notes: JobNotes) -> Manifest:
-    """What the intake holds when an import has come to its end."""
-    with rig.store.intake("7") as intake:
-        done = import_job(job(rig, root), intake, lambda progress: None)
+    """What the staging area holds when an import has come to its end."""
+    with rig.store.staging("7") as staging:
+        done = import_job(job(rig, root), staging, lambda progress: None)
     notes.write(RESULT, done.as_json())
     return accepted(notes)

@@ -13,70 +13,70 @@ from hypothesis import strategies as st
 
 from model_store.errors import ContentDiffers, PartRefused, StoreFull, UnknownUpload
 from model_store.file_manifest import ManifestFile
-from model_store.upload_buffer import Spool
+from model_store.upload_buffer import UploadBuffer
 
 PART = 4
 KINDS = ("whole", "cut", "too long", "damaged", "wrong")
 
 
-def spool_of(directory: Path, content: bytes) -> tuple[Spool, str]:
+def buffer_of(directory: Path, content: bytes) -> tuple[UploadBuffer, str]:
     sha256 = hashlib.sha256(content).hexdigest()
-    spool = Spool(directory / "spool", part_bytes=PART)
-    spool.begin([ManifestFile("a", len(content), sha256)], {sha256: len(content)})
-    return spool, sha256
+    buffer = UploadBuffer(directory / "spool", part_bytes=PART)
+    buffer.begin([ManifestFile("a", len(content), sha256)], {sha256: len(content)})
+    return buffer, sha256
 
 
 def send(
-    spool: Spool, sha256: str, content: bytes, index: int, kind: str = "whole", *, count: int = 1
+    buffer: UploadBuffer, sha256: str, content: bytes, index: int, kind: str = "whole", *, count: int = 1
 ) -> None:
     """The part of that index, and the `count` - 1 next ones as far as there are any."""
-    parts = range(index, min(index + count, spool.part_count(len(content))))
+    parts = range(index, min(index + count, buffer.part_count(len(content))))
     good = content[parts.start * PART : parts.stop * PART]
     body = {"cut": good[:-1], "too long": good + b"x", "wrong": bytes(255 - byte for byte in good)}
     digest = hashlib.sha256(b"another").digest() if kind == "damaged" else None
     body_of_kind = BytesIO(body.get(kind, good))
-    spool.write(sha256, len(content), parts=parts, body=body_of_kind, digest=digest)
+    buffer.write(sha256, len(content), parts=parts, body=body_of_kind, digest=digest)
 
 
 @settings(max_examples=80)
 @given(content=st.binary(min_size=1, max_size=40), plays=st.data())
 def test_any_order_any_repetition_and_any_cut_end_in_the_same_bytes(content: bytes, plays) -> None:
     with TemporaryDirectory() as directory:
-        spool, sha256 = spool_of(Path(directory), content)
-        parts = range(spool.part_count(len(content)))
+        buffer, sha256 = buffer_of(Path(directory), content)
+        parts = range(buffer.part_count(len(content)))
         runs = st.tuples(st.sampled_from(parts), st.sampled_from(KINDS), st.integers(1, 5))
         for index, kind, count in plays.draw(st.lists(runs, max_size=30)):
             with suppress(PartRefused, ContentDiffers):
-                send(spool, sha256, content, index, kind, count=count)
+                send(buffer, sha256, content, index, kind, count=count)
         for _ in range(2):
             for index in plays.draw(st.permutations(list(parts))):
                 # All parts together may be wrong ones; then they come once more.
                 with suppress(ContentDiffers):
-                    send(spool, sha256, content, index)
-        assert not spool.is_missing(sha256)
-        assert spool.path(sha256).read_bytes() == content
-        assert spool.received(sha256, len(content)) == [range(len(content))]
+                    send(buffer, sha256, content, index)
+        assert not buffer.is_missing(sha256)
+        assert buffer.path(sha256).read_bytes() == content
+        assert buffer.received(sha256, len(content)) == [range(len(content))]
 
 
 def test_parts_from_many_threads_at_once_end_in_the_same_bytes(tmp_path: Path) -> None:
     content = bytes(range(200))
-    spool, sha256 = spool_of(tmp_path, content)
+    buffer, sha256 = buffer_of(tmp_path, content)
 
     def send_all() -> None:
-        for index in range(spool.part_count(len(content))):
-            send(spool, sha256, content, index)
+        for index in range(buffer.part_count(len(content))):
+            send(buffer, sha256, content, index)
 
     threads = [threading.Thread(target=send_all) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert spool.path(sha256).read_bytes() == content
+    assert buffer.path(sha256).read_bytes() == content
 
 
 def test_what_is_whole_is_changed_by_nobody(tmp_path: Path) -> None:
     content = b"12345678"
-    spool, sha256 = spool_of(tmp_path, content)
+    buffer, sha256 = buffer_of(tmp_path, content)
     late = threading.Event()
 
     class Slow(BytesIO):
@@ -86,11 +86,11 @@ def test_what_is_whole_is_changed_by_nobody(tmp_path: Path) -> None:
             late.wait(60)
             return super().read(size)
 
-    send(spool, sha256, content, 0)
+    send(buffer, sha256, content, 0)
 
     def put(body: BytesIO) -> None:
         with suppress(ContentDiffers):
-            spool.write(sha256, 8, parts=range(1, 2), body=body)
+            buffer.write(sha256, 8, parts=range(1, 2), body=body)
 
     slow = threading.Thread(target=put, args=(Slow(b"9999"),))
     slow.start()
@@ -100,51 +100,51 @@ def test_what_is_whole_is_changed_by_nobody(tmp_path: Path) -> None:
     slow.join()
     other.join()
     # Whoever closed it closed it alone: it is right, or it begins anew.
-    assert spool.is_missing(sha256) or spool.path(sha256).read_bytes() == content
+    assert buffer.is_missing(sha256) or buffer.path(sha256).read_bytes() == content
     for index in (0, 1):
-        send(spool, sha256, content, index)
+        send(buffer, sha256, content, index)
     link = tmp_path / "taken"
-    link.hardlink_to(spool.path(sha256))
-    spool.restart(sha256)
-    assert spool.write(sha256, 8, parts=range(1), body=BytesIO(b"9999")) is False
+    link.hardlink_to(buffer.path(sha256))
+    buffer.restart(sha256)
+    assert buffer.write(sha256, 8, parts=range(1), body=BytesIO(b"9999")) is False
     assert link.read_bytes() == content
 
 
 def test_the_room_is_taken_at_once_or_nothing_is_left(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "spool", part_bytes=1024**3)
+    buffer = UploadBuffer(tmp_path / "spool", part_bytes=1024**3)
     files = [ManifestFile("a", 2**60, "a" * 64)]
     with pytest.raises(StoreFull):
-        spool.begin(files, {"a" * 64: 2**60})
-    assert not spool.directory.exists()
-    spool.begin(files, {"a" * 64: 10_000_000})
-    assert spool._path("a" * 64, ".part").stat().st_blocks * 512 >= 10_000_000
-    spool.discard()
+        buffer.begin(files, {"a" * 64: 2**60})
+    assert not buffer.directory.exists()
+    buffer.begin(files, {"a" * 64: 10_000_000})
+    assert buffer._path("a" * 64, ".part").stat().st_blocks * 512 >= 10_000_000
+    buffer.discard()
     with pytest.raises(UnknownUpload):
-        spool.write("a" * 64, 9, parts=range(1), body=BytesIO(b""))
+        buffer.write("a" * 64, 9, parts=range(1), body=BytesIO(b""))
 
 
 def test_a_process_that_dies_after_its_last_mark_has_its_content_closed_by_the_next_one(
     tmp_path: Path,
 ) -> None:
     content = b"123456"
-    spool, sha256 = spool_of(tmp_path, content)
-    send(spool, sha256, content, 0)
-    with spool._locked(spool._path(sha256, ".part"), 1, flags=1) as descriptor:
+    buffer, sha256 = buffer_of(tmp_path, content)
+    send(buffer, sha256, content, 0)
+    with buffer._locked(buffer._path(sha256, ".part"), 1, flags=1) as descriptor:
         assert descriptor is not None
-        spool._pour(descriptor, range(4, 6), [range(4, 6)], BytesIO(b"56"), None)
-        spool._mark(sha256, [1])
-    assert spool.is_missing(sha256)
-    send(spool, sha256, content, 0)
-    assert not spool.is_missing(sha256)
+        buffer._pour(descriptor, range(4, 6), [range(4, 6)], BytesIO(b"56"), None)
+        buffer._mark(sha256, [1])
+    assert buffer.is_missing(sha256)
+    send(buffer, sha256, content, 0)
+    assert not buffer.is_missing(sha256)
 
 
 def test_a_damaged_run_leaves_what_has_come_as_it_was(tmp_path: Path) -> None:
     content = b"0123456789abcdef"
-    spool, sha256 = spool_of(tmp_path, content)
-    send(spool, sha256, content, 1)
+    buffer, sha256 = buffer_of(tmp_path, content)
+    send(buffer, sha256, content, 1)
     with pytest.raises(PartRefused):
         damaged = BytesIO(b"x" * 16)
-        spool.write(sha256, 16, parts=range(4), body=damaged, digest=hashlib.sha256(content).digest())
-    assert spool.received(sha256, 16) == [range(4, 8)]
-    send(spool, sha256, content, 0, count=4)
-    assert spool.path(sha256).read_bytes() == content
+        buffer.write(sha256, 16, parts=range(4), body=damaged, digest=hashlib.sha256(content).digest())
+    assert buffer.received(sha256, 16) == [range(4, 8)]
+    send(buffer, sha256, content, 0, count=4)
+    assert buffer.path(sha256).read_bytes() == content

@@ -2,7 +2,7 @@
 
 import pytest
 
-from model_store.models import Check, Collection, Finding
+from model_store.models import Check, Collection, CorruptBlob
 from models_registry import services
 from models_registry.models import Version
 from models_registry.reconcilers.retention import RetentionReconciler
@@ -82,7 +82,7 @@ def test_findings_name_the_versions_they_touch_in_one_question(
     check = Check.objects.create(asked_by_name="ada", bytes_per_second=1, state="done")
     for file in versions[1].files.order_by("path"):
         told = {"sha256": file.sha256, "size": file.size, "detail": "Gone.", "state": "lost"}
-        Finding.objects.create(found_by=check, **told)
+        CorruptBlob.objects.create(found_by=check, **told)
     admin.get("store/")
     for limit in (1, 100):
         with django_assert_num_queries(4):

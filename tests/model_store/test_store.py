@@ -10,7 +10,7 @@ import pytest
 
 from model_store.backends import ingest as taking
 from model_store.backends import local, local_staging
-from model_store.backends.base import Taken
+from model_store.backends.base import Ingested
 from model_store.errors import BlobMissing, StoreFull
 from model_store.file_manifest import ManifestFile, manifest_of
 from model_store.reading import OpenFile
@@ -36,9 +36,9 @@ def test_a_published_file_lies_read_only_under_its_hash(store, tmp_path) -> None
 def test_content_seen_before_is_linked_and_not_copied(store, tmp_path, size: int) -> None:
     content = os.urandom(size)
     published(store, tmp_path, {"a": content})
-    with store.intake("2") as intake:
-        taken = take(intake, tmp_path, content)
-        assert taken == Taken(sha256(content), size, copied_bytes=0)
+    with store.staging("2") as staging:
+        taken = take(staging, tmp_path, content)
+        assert taken == Ingested(sha256(content), size, copied_bytes=0)
     held = store.root / "incoming/2" / taken.sha256
     assert held.stat().st_ino == store.blob_path(taken.sha256).stat().st_ino
 
@@ -50,20 +50,20 @@ def test_content_of_the_same_size_is_told_apart_by_samples_and_read_once(
     hashed: list[int] = []
     original = taking.read_through
     monkeypatch.setattr(taking, "read_through", lambda *args, **kw: hashed.append(1) or original(*args, **kw))
-    with store.intake("2") as intake:
-        assert take(intake, tmp_path, os.urandom(BIG)).copied_bytes == BIG
+    with store.staging("2") as staging:
+        assert take(staging, tmp_path, os.urandom(BIG)).copied_bytes == BIG
     assert len(hashed) == 1
 
 
 def test_too_little_space_is_told_before_a_byte_is_copied(store, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(store, "free_bytes", lambda: local_staging.SPARE_BYTES + 10)
-    with store.intake("1") as intake:
-        intake.check_space(10)
+    with store.staging("1") as staging:
+        staging.check_space(10)
         with pytest.raises(StoreFull, match=r"1,234 bytes are missing") as full:
-            intake.check_space(1244)
+            staging.check_space(1244)
         assert full.value.missing_bytes == 1234
         with pytest.raises(StoreFull):
-            take(intake, tmp_path, b"x" * 11)
+            take(staging, tmp_path, b"x" * 11)
     assert all_files(store.root) == []
 
 
@@ -76,10 +76,10 @@ def test_a_disk_that_fills_up_in_mid_copy_leaves_no_partial_file(store, tmp_path
             raise OSError(errno.ENOSPC, "No space left on device")
         return original(descriptor, data)
 
-    with store.intake("1") as intake:
+    with store.staging("1") as staging:
         monkeypatch.setattr(os, "write", full)
         with pytest.raises(StoreFull, match="model store is full"):
-            take(intake, tmp_path, os.urandom(BIG))
+            take(staging, tmp_path, os.urandom(BIG))
         monkeypatch.undo()
         assert all_files(store.root) == []
 
@@ -87,19 +87,19 @@ def test_a_disk_that_fills_up_in_mid_copy_leaves_no_partial_file(store, tmp_path
 def test_left_overs_of_a_dead_import_go_when_the_next_one_begins_and_whole_files_stay(
     store, tmp_path
 ) -> None:
-    with store.intake("1") as intake:
-        taken = take(intake, tmp_path, os.urandom(BIG))
+    with store.staging("1") as staging:
+        taken = take(staging, tmp_path, os.urandom(BIG))
     (store.root / "incoming/1/.part-dead").write_bytes(b"half")
-    with store.intake("1") as intake:
+    with store.staging("1") as staging:
         assert not (store.root / "incoming/1/.part-dead").exists()
-        with intake.opened(taken.sha256) as held:
+        with staging.opened(taken.sha256) as held:
             assert held.size == BIG
 
 
 def test_no_publication_happens_between_asking_for_references_and_deleting(store, tmp_path) -> None:
     published(store, tmp_path, {"a": b"same"})
-    with store.intake("2") as intake:
-        taken = take(intake, tmp_path, b"same")
+    with store.staging("2") as staging:
+        taken = take(staging, tmp_path, b"same")
     manifest = manifest_of([ManifestFile("a", 4, taken.sha256)])
     publisher = threading.Thread(target=store.publish, args=("2", manifest))
 
@@ -174,14 +174,14 @@ def test_a_file_of_our_own_is_taken_over_without_a_copy_if_it_is_what_it_should_
     path.write_bytes(b"content")
     digest = sha256(b"content")
     counted: list[int] = []
-    with store.intake("1") as intake:
-        assert intake.take_over(path, "0" * 64, 7, counted=counted.append) is False
-        assert intake.take_over(path, digest, 8, counted=counted.append) is False
+    with store.staging("1") as staging:
+        assert staging.take_over(path, "0" * 64, 7, counted=counted.append) is False
+        assert staging.take_over(path, digest, 8, counted=counted.append) is False
         assert sum(counted) == 0
         assert path.stat().st_nlink == 1
-        assert intake.take_over(path, digest, 7, counted=counted.append) is True
-        with intake.opened(digest) as content:
+        assert staging.take_over(path, digest, 7, counted=counted.append) is True
+        with staging.opened(digest) as content:
             assert content.read_at(0, 9) == b"content"
         with pytest.raises(FileNotFoundError):
-            intake.take_over(path.with_name("gone"), digest, 7, counted=counted.append)
+            staging.take_over(path.with_name("gone"), digest, 7, counted=counted.append)
     assert (sum(counted), path.stat().st_nlink) == (7, 2)

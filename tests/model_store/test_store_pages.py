@@ -2,7 +2,7 @@
 
 from django.test import Client
 
-from model_store.models import Check, Collection, Finding
+from model_store.models import Check, Collection, CorruptBlob
 from models_registry import services
 from models_registry.models import RetentionRule, Version
 from tests import cast
@@ -65,24 +65,24 @@ def test_a_damaged_version_says_so_and_what_the_store_found(browser, library, ac
     check = Check.objects.create(asked_by_name="ada", bytes_per_second=1, state="done", damaged=1)
     sha256 = version.files.get(path="config.json").sha256
     lost = {"size": 7, "detail": "It is not in the store.", "state": "lost", "reason": "No source has it."}
-    finding = Finding.objects.create(found_by=check, sha256=sha256, **lost)
+    corrupt_blob = CorruptBlob.objects.create(found_by=check, sha256=sha256, **lost)
     shown = text_of(browser.get("/models/tiny/v1/"))
     assert "it cannot be released" in shown
     assert "nothing more is being done about them" in shown
     assert "being fetched again" not in shown
     assert "/models/+store/" not in shown
-    Finding.objects.update(state="aside")
+    CorruptBlob.objects.update(state="aside")
     shown = text_of(browser.get("/models/tiny/v1/"))
     assert "being fetched again" in shown
     assert "nothing more is being done" not in shown
-    Finding.objects.update(state="lost")
+    CorruptBlob.objects.update(state="lost")
     keeper = Client()
     keeper.force_login(cast.person("root", superuser=True))
     assert 'href="/models/+store/"' in text_of(keeper.get("/models/tiny/v1/"))
     shown = text_of(keeper.get("/models/+store/"))
     assert "1 damaged, 0 missing" in shown
     assert 'href="/models/tiny/v1/"' in shown
-    address = f"/models/+store/repair/{finding.pk}/"
+    address = f"/models/+store/repair/{corrupt_blob.pk}/"
     assert keeper.post(address, {"reason": ""}, headers=PART).status_code == 204
     assert "only what is lost" in text_of(keeper.post(address, {"reason": ""}, headers=PART))
     assert keeper.post("/models/+store/check/", {"reason": "Now."}, headers=PART).status_code == 204

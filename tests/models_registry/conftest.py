@@ -67,8 +67,8 @@ WORK: dict[type, Work] = {
 
 def do_here(job: Job) -> dict[str, Any]:
     """What the process of a job does, in this one: its result."""
-    with opened_at(job.store).intake(job.key) as intake:
-        done = WORK[type(job.source)](job, intake, lambda progress: None)
+    with opened_at(job.store).staging(job.key) as staging:
+        done = WORK[type(job.source)](job, staging, lambda progress: None)
     return json.loads(json.dumps(done.as_json()))
 
 

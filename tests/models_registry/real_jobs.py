@@ -1,4 +1,4 @@
-"""Jobs of the registry in real processes, one after the other in the same intake."""
+"""Jobs of the registry in real processes, one after the other in the same staging area."""
 
 from pathlib import Path
 

@@ -164,7 +164,7 @@ def test_a_real_process_imports_a_directory(library, actor, model) -> None:
     version = settle(reconciling(), version)
     assert (version.state, version.launches, version.job) == ("ready", 1, "")
     assert (files.materialise(version) / "config.json").read_bytes() == b.model_files()["config.json"]
-    assert library.store.intakes() == []
+    assert library.store.staging_keys() == []
     assert local_runner().names(owner(version)) == []
 
 

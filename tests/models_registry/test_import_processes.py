@@ -109,12 +109,12 @@ def test_on_a_full_disk_an_import_waits_says_so_and_goes_on_by_itself(
 
 def test_no_process_is_started_while_one_of_another_machine_holds_the_intake(library, actor, model) -> None:
     version = begun(library, actor, model)
-    with library.store.intake(str(version.pk)) as intake:
+    with library.store.staging(str(version.pk)) as staging:
         for _ in range(5):
             library.worker().sweep()
             library.clock.pass_(timedelta(seconds=6))
         assert library.runner.started == []
-        assert intake.is_unwanted()
+        assert staging.is_unwanted()
     library.settle()
     version.refresh_from_db()
     assert version.state == "ready"
@@ -126,7 +126,7 @@ def test_cancelling_stops_the_process_and_removes_what_it_copied(library, actor,
     version = begun(library, actor, model)
     kernel = library.worker()
     kernel.sweep()
-    with library.store.intake(str(version.pk)) as intake:
+    with library.store.staging(str(version.pk)) as staging:
         version = services.cancel_import(actor=actor, version=version, reason="Wrong directory.")
         assert (version.state, version.reason) == ("failed", "Cancelled by ada. Wrong directory.")
         library.clock.pass_(timedelta(seconds=1))
@@ -135,10 +135,10 @@ def test_cancelling_stops_the_process_and_removes_what_it_copied(library, actor,
         runner.die(runner.live[0], Ending.STOPPED)
         library.clock.pass_(timedelta(seconds=1))
         kernel.sweep()
-        assert intake.is_unwanted()
-        assert library.store.intakes() == [str(version.pk)]
+        assert staging.is_unwanted()
+        assert library.store.staging_keys() == [str(version.pk)]
     library.settle()
-    assert library.store.intakes() == []
+    assert library.store.staging_keys() == []
     assert runner.jobs == {}
     assert history(version) == ["importing", "failed"]
     with pytest.raises(WrongState, match="no import to cancel"):
@@ -180,7 +180,7 @@ def test_an_import_whose_copies_are_lost_before_they_are_published_fails_and_a_r
     version.refresh_from_db()
     assert (version.state, version.stuck_at) == ("failed", None)
     assert "is gone. Retry the import." in version.reason
-    assert (version.files.count(), library.store.intakes()) == (0, [])
+    assert (version.files.count(), library.store.staging_keys()) == (0, [])
     monkeypatch.undo()
     version = services.retry_import(actor=actor, version=version)
     library.settle()

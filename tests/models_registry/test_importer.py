@@ -32,7 +32,7 @@ def job(root: Path, store: LocalStore) -> Job:
 
 
 def written(store: LocalStore) -> int:
-    """Bytes that lie in the intake; a file may vanish or get its final name between two looks."""
+    """Bytes that lie in the staging area; a file may vanish or get its final name between two looks."""
     found = 0
     for path in store.root.glob("incoming/7/*"):
         with suppress(FileNotFoundError):
@@ -47,7 +47,7 @@ def big(root: Path, megabytes: int) -> None:
 
 
 def test_a_second_one_on_the_same_intake_ends_without_touching_it(root, store, jobs) -> None:
-    with store.intake("7"):
+    with store.staging("7"):
         jobs.start(job(root, store))
         seen = jobs.ended()
         assert (seen.exit_code, seen.result) == (EXIT_BUSY, None)

@@ -23,9 +23,9 @@ def root(tmp_path: Path) -> Path:
 
 
 def run(root: Path, store: LocalStore, path: str = "model", *, reports: list | None = None, **options):
-    with store.intake("1") as intake:
+    with store.staging("1") as staging:
         report = (reports if reports is not None else []).append
-        return import_directory(DirectorySource(str(root), path, **options), intake, report=report)
+        return import_directory(DirectorySource(str(root), path, **options), staging, report=report)
 
 
 def held(store: LocalStore) -> int:
@@ -97,7 +97,7 @@ def test_a_file_swapped_between_the_first_look_and_the_copy_is_judged_again(root
     target = root / "model/model.safetensors"
     evil = pickle.dumps(b"x" * 200).ljust(target.stat().st_size, b"\0")
     monkeypatch.setattr(source_tree, "_check_unchanged", lambda descriptor, file: None)
-    check_space = local_staging.LocalIntake.check_space
+    check_space = local_staging.LocalStaging.check_space
 
     def swap(self, new_bytes: int) -> None:
         # It is asked for again beside a thread that copies; what that one reads must be whole.
@@ -105,21 +105,21 @@ def test_a_file_swapped_between_the_first_look_and_the_copy_is_judged_again(root
             target.write_bytes(evil)
         check_space(self, new_bytes)
 
-    monkeypatch.setattr(local_staging.LocalIntake, "check_space", swap)
+    monkeypatch.setattr(local_staging.LocalStaging, "check_space", swap)
     result = run(root, store)
     assert result.outcome == "refused"
     assert "Python pickle" in result.reason
 
 
 def test_a_file_that_changes_while_it_is_copied_fails_the_import(root, store, monkeypatch) -> None:
-    take = local_staging.LocalIntake.take
+    take = local_staging.LocalStaging.take
 
     def touched(self, descriptor, size, *, counted):
         taken = take(self, descriptor, size, counted=counted)
         (root / "model/README.md").write_bytes(b"other")
         return taken
 
-    monkeypatch.setattr(local_staging.LocalIntake, "take", touched)
+    monkeypatch.setattr(local_staging.LocalStaging, "take", touched)
     result = run(root, store)
     assert result.outcome == "failed"
     assert "changed while it was being imported" in result.reason

@@ -12,7 +12,7 @@ from common.models import Pruning
 from common.reconcile import pruning
 from hubs.models import Export, HubSource, HubSync
 from hubs.pruning import RULES as HUB_RULES
-from model_store.models import Check, Collection, Finding
+from model_store.models import Check, Collection, CorruptBlob
 from model_store.pruning import RULES as STORE_RULES
 from models_registry.models import Upload
 from models_registry.pruning import RULES
@@ -73,10 +73,10 @@ def test_runs_over_the_store_go_but_for_the_last_and_findings_that_are_open():
     old = ended(Collection, "stopped", grace_seconds=1)
     ended(Collection, "done", grace_seconds=1)
     found = {"size": 1, "detail": "It is damaged."}
-    repaired = ended(Finding, "repaired", found_by_id=first, sha256="a", **found)
-    ended(Finding, "lost", found_by_id=second, sha256="b", **found)
-    assert (go(Collection), go(Finding), go(Check)) == ({old}, {repaired}, set())
-    Finding.objects.filter(pk=repaired).delete()
+    repaired = ended(CorruptBlob, "repaired", found_by_id=first, sha256="a", **found)
+    ended(CorruptBlob, "lost", found_by_id=second, sha256="b", **found)
+    assert (go(Collection), go(CorruptBlob), go(Check)) == ({old}, {repaired}, set())
+    CorruptBlob.objects.filter(pk=repaired).delete()
     assert go(Check) == {first}
     assert last not in go(Check)
 

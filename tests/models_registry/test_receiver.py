@@ -8,7 +8,7 @@ from model_store.allowance import Allowance
 from model_store.backends.local import LocalStore
 from model_store.file_manifest import ManifestFile
 from model_store.processes.job import Job
-from model_store.upload_buffer import Spool
+from model_store.upload_buffer import UploadBuffer
 from models_registry.importing.upload import UploadSource
 from tests.models_registry import builders as b
 from tests.models_registry.builders import sha256
@@ -17,25 +17,25 @@ from tests.patience import eventually
 PART = 64 * 1024 * 1024
 
 
-def job(store: LocalStore, spool: Spool) -> Job:
-    source = UploadSource(str(spool.directory), PART)
+def job(store: LocalStore, buffer: UploadBuffer) -> Job:
+    source = UploadSource(str(buffer.directory), PART)
     return Job(str(store.root), "7", source, allowance=Allowance("vision", 10, 3))
 
 
 @pytest.fixture
-def spool(store: LocalStore) -> Spool:
+def buffer(store: LocalStore) -> UploadBuffer:
     """All has come."""
     contents = b.model_files() | {"big.safetensors": b.weights(5_000_000)}
     files = [ManifestFile(path, len(data), sha256(data)) for path, data in contents.items()]
-    spool = Spool(store.root / "uploads/one", part_bytes=PART)
-    spool.begin(files, {file.sha256: file.size for file in files})
+    buffer = UploadBuffer(store.root / "uploads/one", part_bytes=PART)
+    buffer.begin(files, {file.sha256: file.size for file in files})
     for file in files:
-        assert spool.write(file.sha256, file.size, parts=range(1), body=BytesIO(contents[file.path]))
-    return spool
+        assert buffer.write(file.sha256, file.size, parts=range(1), body=BytesIO(contents[file.path]))
+    return buffer
 
 
-def test_a_job_reaches_its_process_as_it_was_meant(store: LocalStore, spool: Spool) -> None:
-    one = job(store, spool)
+def test_a_job_reaches_its_process_as_it_was_meant(store: LocalStore, buffer: UploadBuffer) -> None:
+    one = job(store, buffer)
     assert Job.from_json(one.as_json(), UploadSource) == one
     spec = one.spec("key", "owner")
     assert spec.argv[2] == "models_registry.importing.upload_import"
@@ -43,11 +43,13 @@ def test_a_job_reaches_its_process_as_it_was_meant(store: LocalStore, spool: Spo
 
 
 @pytest.mark.stack
-def test_what_a_killed_process_has_begun_the_next_one_ends(store: LocalStore, spool: Spool, jobs) -> None:
-    jobs.start(job(store, spool))
-    eventually(lambda: "7" in store.intakes(), every=0.001)
+def test_what_a_killed_process_has_begun_the_next_one_ends(
+    store: LocalStore, buffer: UploadBuffer, jobs
+) -> None:
+    jobs.start(job(store, buffer))
+    eventually(lambda: "7" in store.staging_keys(), every=0.001)
     assert jobs.kill().result is None
-    result = jobs.imports(job(store, spool))
+    result = jobs.imports(job(store, buffer))
     store.publish("7", result.manifest)
     store.check(result.manifest)
     assert store.blob_path(result.files[0].sha256).stat().st_nlink == 3

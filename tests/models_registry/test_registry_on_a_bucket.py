@@ -14,7 +14,7 @@ from model_store.backends import opened_at
 from model_store.backends.base import Store
 from model_store.errors import StoreUnavailable
 from model_store.file_manifest import Manifest
-from model_store.models import Finding
+from model_store.models import CorruptBlob
 from model_store.processes import node_prefetch
 from model_store.processes.job import Job, WholeStore
 from models_registry import files, services
@@ -72,12 +72,12 @@ def test_a_version_is_imported_fetched_checked_repaired_and_reclaimed(rig, libra
 
     rig.spoil(weights_of(version), b"not what it was")
     check = checked(library)
-    finding = Finding.objects.get()
-    assert (check.damaged, finding.state) == (1, "repaired")
-    assert finding.reason == "From the source of tiny:v1."
+    corrupt_blob = CorruptBlob.objects.get()
+    assert (check.damaged, corrupt_blob.state) == (1, "repaired")
+    assert corrupt_blob.reason == "From the source of tiny:v1."
     assert checked(library).damaged == 0
     aside = [key for key in rig.server.keys(rig.bucket) if "/quarantine/" in key]
-    assert [key.split("/")[-1][:64] for key in aside] == [finding.sha256]
+    assert [key.split("/")[-1][:64] for key in aside] == [corrupt_blob.sha256]
 
     rig.server.client.delete_object(Bucket=rig.bucket, Key=rig.body_key(weights_of(version)))
     assert checked(library).damaged == 1
@@ -88,7 +88,7 @@ def test_a_version_is_imported_fetched_checked_repaired_and_reclaimed(rig, libra
     collected = library.collect()
     assert (collected.deleted_blobs, collected.deleted_bytes) == (5, version.size_bytes)
     assert list(rig.store.walk()) == []
-    assert rig.store.intakes() == []
+    assert rig.store.staging_keys() == []
     assert rig.store.materialised() == {}
 
 
@@ -137,7 +137,7 @@ def test_the_store_page_says_where_the_store_is_and_that_it_is_out_of_reach(rig,
     assert "There is no bucket nowhere" in shown.content.decode()
     assert api.call("GET", "store/").json()["problem"].startswith("There is no bucket nowhere")
     with pytest.raises(StoreUnavailable):
-        opened_at(blob_store.store().address).intakes()
+        opened_at(blob_store.store().address).staging_keys()
 
 
 def test_the_importing_process_finds_its_way_to_the_bucket_and_learns_no_other_secret(

@@ -89,14 +89,14 @@ def test_a_cancellation_survives_a_crash_at_any_point(library, begun, actor) -> 
 
 
 class Dying:
-    """An intake whose process dies before its `at`-th call, or after it."""
+    """A staging area whose process dies before its `at`-th call, or after it."""
 
-    def __init__(self, intake: Any, at: int, *, after: bool) -> None:
-        self._intake, self._at, self._after = intake, at, after
+    def __init__(self, staging: Any, at: int, *, after: bool) -> None:
+        self._staging, self._at, self._after = staging, at, after
         self.calls = 0
 
     def __getattr__(self, name: str) -> Any:
-        real = getattr(self._intake, name)
+        real = getattr(self._staging, name)
 
         def call(*args: Any, **how: Any) -> Any:
             self.calls += 1
@@ -112,31 +112,31 @@ class Dying:
 
 def test_a_process_that_dies_in_the_midst_is_followed_by_one_that_ends_it(library, begun) -> None:
     upload = begun()
-    source = UploadSource(str(files.spool_of(upload).directory), upload.part_bytes)
+    source = UploadSource(str(files.buffer_of(upload).directory), upload.part_bytes)
     store = LocalStore(library.home / "models")
     for at in itertools.count(1):
         died = 0
         for after in (False, True):
-            with store.intake("99") as intake:
-                dying: Any = Dying(intake, at, after=after)
+            with store.staging("99") as staging:
+                dying: Any = Dying(staging, at, after=after)
                 try:
                     take_upload(source, dying, report=lambda progress: None)
                 except Crash:
                     died += 1
-            with store.intake("99") as intake:
-                result = take_upload(source, intake, report=lambda progress: None)
+            with store.staging("99") as staging:
+                result = take_upload(source, staging, report=lambda progress: None)
             assert result.outcome == "accepted", result.reason
             store.discard("99", is_referenced=lambda blobs: set())
         if not died:
             break
     # How often it notes how far it is depends on the time that it takes.
     assert at > 6
-    assert not files.spool_of(upload).missing()
+    assert not files.buffer_of(upload).missing()
 
 
 def test_what_a_process_left_that_died_before_its_row_was_there_is_removed(library, begun) -> None:
     upload = begun()
-    kept = files.spool_of(upload).directory
+    kept = files.buffer_of(upload).directory
     orphan, young = kept.with_name("a" * 32), kept.with_name("b" * 32)
     for directory in (orphan, young):
         directory.mkdir()

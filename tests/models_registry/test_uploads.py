@@ -250,7 +250,7 @@ def test_what_nobody_touches_for_a_day_is_given_up(library, uploader, actor) -> 
     assert library.stored() == set()
     assert uploader.put(content, 0).status_code == 409
     with pytest.raises(UnknownUpload):
-        files.spool_of(upload).write(content, 9, parts=range(1), body=None)
+        files.buffer_of(upload).write(content, 9, parts=range(1), body=None)
 
 
 def test_the_uploads_to_a_model_end_with_it(library, uploader, model, actor) -> None:

@@ -11,7 +11,7 @@ from accounts.actors import of_user
 from common import audit
 from common.errors import Invalid, NotAllowed
 from common.models import AuditRecord
-from model_store.backends.local_staging import LocalIntake
+from model_store.backends.local_staging import LocalStaging
 from models_registry import files, services
 from models_registry.errors import Frozen, InvalidName, NameTaken, SourceNotAllowed, UnknownModel, WrongState
 from models_registry.models import Version, VersionFile, VersionMove
@@ -80,7 +80,7 @@ def unreadable(*_: object, **__: object) -> None:
 
 
 def test_a_failure_can_be_retried_under_the_same_name(library, actor, model, monkeypatch) -> None:
-    monkeypatch.setattr(LocalIntake, "take", unreadable)
+    monkeypatch.setattr(LocalStaging, "take", unreadable)
     version = begun(library, actor, model)
     library.settle()
     version.refresh_from_db()
@@ -119,7 +119,7 @@ def test_only_failed_and_refused_imports_can_be_retried(library, actor, model) -
 
 
 def test_two_who_retry_at_once_begin_one_attempt(library, actor, model, monkeypatch) -> None:
-    monkeypatch.setattr(LocalIntake, "take", unreadable)
+    monkeypatch.setattr(LocalStaging, "take", unreadable)
     version = begun(library, actor, model)
     library.settle()
     mine, yours = Version.objects.get(pk=version.pk), Version.objects.get(pk=version.pk)
@@ -354,7 +354,7 @@ def test_a_deleted_model_takes_no_more_versions(library, actor, model) -> None:
 
 
 def test_intakes_that_no_row_knows_of_are_removed(library, actor, model) -> None:
-    with library.store.intake("987654") as intake:
-        intake.write_note("result", b"{}")
+    with library.store.staging("987654") as staging:
+        staging.write_note("result", b"{}")
     library.ready(actor, model)
-    assert library.store.intakes() == []
+    assert library.store.staging_keys() == []

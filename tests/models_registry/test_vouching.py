@@ -160,7 +160,7 @@ def test_a_key_that_cannot_sign_is_told_and_tried_again(
         library.worker().sweep()
         library.clock.pass_(LEASE_AND_A_BIT)
     version.refresh_from_db()
-    assert (version.state, version.is_held, version.vouched_at) == ("ready", False, None)
+    assert (version.state, version.is_held, version.signatures_checked_at) == ("ready", False, None)
     assert "No such file" in standing_of(version).reason
     written(tmp_path, "key.pem", pem_of(key))
     trust(admin, key)
@@ -192,7 +192,11 @@ def test_signing_survives_a_crash_at_any_point(library, actor, model, admin, sig
         library.settle()
         assert [*shown(version)] == ["files", "slipway"]
         version.refresh_from_db()
-        assert (version.state, version.vouched_at is None, version.stuck_at) == ("ready", False, None)
+        assert (version.state, version.signatures_checked_at is None, version.stuck_at) == (
+            "ready",
+            False,
+            None,
+        )
         if again:
             assert shown(version)["files"] == ("valid", f"key{point}")
         assert audit.verify().intact

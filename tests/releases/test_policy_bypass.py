@@ -15,7 +15,7 @@ from common.admin import ReadOnly
 from common.errors import Invalid
 from common.models import AuditRecord
 from hubs.services import create_hub_source
-from hubs.services.syncs import hand_on
+from hubs.services.syncs import trigger_release
 from models_registry.services import set_alias
 from releases import selectors, services
 from releases.errors import (
@@ -279,7 +279,7 @@ def test_a_hub_sync_releases_by_no_laxer_plan_whoever_asked_for_it(scene: Scene,
     made = create_hub_source(actor=boss, release_plan="later", **source)
     services.save_plan(actor=boss, team=scene.team, name="later", body=HASTY)
     scene.v2.source = {"commit": "a" * 40}
-    assert "falls short" in hand_on(made, scene.v2)
+    assert "falls short" in trigger_release(made, scene.v2)
     assert nothing_started(scene)
 
 

@@ -9,7 +9,7 @@ from django.http import QueryDict
 from accounts.errors import NotAllowed
 from common import audit
 from common.actor import Actor
-from model_store.models import Check, Finding
+from model_store.models import Check, CorruptBlob
 from models_registry import selectors as registry
 from models_registry.errors import InUse
 from models_registry.filters import ModelFilter, VersionFilter
@@ -267,10 +267,12 @@ def test_a_version_with_a_damaged_file_cannot_be_released(scene: Scene) -> None:
         [VersionFile(version=scene.v2, path="model.gguf", size=1, sha256="d" * 64, format="gguf")]
     )
     check = Check.objects.create(asked_by_name="someone", bytes_per_second=1, state="done")
-    finding = Finding.objects.create(found_by=check, sha256="d" * 64, size=1, detail="Gone.", state="lost")
+    corrupt_blob = CorruptBlob.objects.create(
+        found_by=check, sha256="d" * 64, size=1, detail="Gone.", state="lost"
+    )
     with pytest.raises(NotReleasable, match="1 of its stored files"):
         scene.start()
-    Finding.objects.filter(pk=finding.pk).update(state="repaired")
+    CorruptBlob.objects.filter(pk=corrupt_blob.pk).update(state="repaired")
     scene.start()
 
 

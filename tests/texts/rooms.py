@@ -59,7 +59,7 @@ UNSHOWN = (
     "model_store/errors.py",
     "models_registry/errors.py",
     "trust/errors.py",
-    "releases/onward.py",
+    "releases/auto_release.py",
     "releases/reconcilers/",
     "releases/smoke.py",
     "releases/steps/",

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from model_store.backends.bucket.client import Bucket, Gone, side_by_side
 from model_store.backends.bucket.records import body_key
-from model_store.errors import IntakeBusy, StoreUnavailable
+from model_store.errors import StagingBusy, StoreUnavailable
 from model_store.reading import Windowed
 
 PART_BYTES = 16 * 1024 * 1024
@@ -38,25 +38,25 @@ class Upload:
         self._bucket = bucket
         self._size = size
         self._id = bucket.begin_upload(body_key(self.body))
-        self._begun = f"intakes/{key}/begun/{self.body}"
+        self._begun = f"staging/{key}/begun/{self.body}"
         bucket.put(self._begun, b"")
 
     def part(self, number: int, data: bytes) -> str:
-        """Raises IntakeBusy when a successor on the intake has aborted the upload."""
+        """Raises StagingBusy when a successor on the staging area has aborted the upload."""
         try:
             return self._bucket.upload_part(body_key(self.body), self._id, number, data)
         except Gone:
             raise _taken_over() from None
 
     def copied_part(self, number: int, source: str) -> str:
-        """`source` is a key. Raises IntakeBusy like `part`."""
+        """`source` is a key. Raises StagingBusy like `part`."""
         try:
             return self._bucket.copy_part(body_key(self.body), self._id, number, source)
         except Gone:
             raise _taken_over() from None
 
     def complete(self, etags: list[str]) -> None:
-        """Raises IntakeBusy like `part`."""
+        """Raises StagingBusy like `part`."""
         try:
             self._bucket.complete_upload(body_key(self.body), self._id, etags)
         except Gone:
@@ -112,8 +112,8 @@ class Upload:
         self.complete(etags)
 
 
-def _taken_over() -> IntakeBusy:
-    return IntakeBusy("Another process has taken over the import.")
+def _taken_over() -> StagingBusy:
+    return StagingBusy("Another process has taken over the import.")
 
 
 class Body(Windowed):

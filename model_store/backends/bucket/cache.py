@@ -17,7 +17,7 @@ from model_store.backends import locks
 from model_store.backends.directories import VersionDirectories, size_of, sync_directory
 from model_store.backends.ingest import CHUNK_BYTES
 from model_store.backends.local_staging import SPARE_BYTES
-from model_store.errors import BlobMissing, IntakeBusy, StoreFull
+from model_store.errors import BlobMissing, StagingBusy, StoreFull
 from model_store.file_manifest import Manifest
 
 FILES_AT_ONCE = 4
@@ -136,7 +136,7 @@ class NodeCache:
         """Drop what was linked longest ago and is in no version, until `needed` bytes more fit the limit."""
         if not self._limit_bytes:
             return
-        with suppress(IntakeBusy), locks.held(self._locks / "room", wait=False):
+        with suppress(StagingBusy), locks.held(self._locks / "room", wait=False):
             entries = sorted(self._entries())
             over = sum(size for _, size, _ in entries) + needed - self._limit_bytes
             for _, size, path in entries:

@@ -22,7 +22,7 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 
-from model_store.backends.location import Place
+from model_store.backends.location import BucketLocation
 from model_store.errors import StoreUnavailable
 
 CONNECTIONS = 16
@@ -79,7 +79,7 @@ class Bucket:
     object raise Gone, those with a condition raise Changed.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: BucketLocation) -> None:
         self.place = place
 
     @property

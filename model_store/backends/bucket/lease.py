@@ -1,4 +1,4 @@
-"""Who writes an intake: an object that its writer renews. Its age is told by the server's clock alone.
+"""Who writes a staging area: an object that its writer renews. Its age is told by the server's clock alone.
 
 A writer that sleeps past its lease does no harm when it wakes: what it writes has names of its own, what it
 has begun was aborted by its successor, and its next renewal tells it that it has lost.
@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from uuid import uuid4
 
 from model_store.backends.bucket.client import Bucket, Changed, Gone
-from model_store.errors import IntakeBusy, StoreUnavailable
+from model_store.errors import StagingBusy, StoreUnavailable
 
 LEASE_SECONDS = 30.0
 
@@ -28,13 +28,13 @@ class Lease:
         self.by = uuid4().hex
 
     def check(self) -> None:
-        """Raises IntakeBusy when another has taken over."""
+        """Raises StagingBusy when another has taken over."""
         if self._is_lost.is_set():
             raise _busy(self._key)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Raises IntakeBusy when another holds it."""
+        """Raises StagingBusy when another holds it."""
         self._take()
         renewing = threading.Thread(target=self._renew, daemon=True)
         renewing.start()
@@ -94,13 +94,13 @@ class Lease:
 def is_held(bucket: Bucket, key: str, seconds: float) -> bool:
     try:
         _etag_if_over(bucket, key, seconds)
-    except IntakeBusy:
+    except StagingBusy:
         return True
     return False
 
 
 def _etag_if_over(bucket: Bucket, key: str, seconds: float) -> str | None:
-    """The ETag of a lease that has run out; None: there is none. Raises IntakeBusy."""
+    """The ETag of a lease that has run out; None: there is none. Raises StagingBusy."""
     try:
         head = bucket.head(key)
     except Gone:
@@ -110,5 +110,5 @@ def _etag_if_over(bucket: Bucket, key: str, seconds: float) -> str | None:
     return head.etag
 
 
-def _busy(key: str) -> IntakeBusy:
-    return IntakeBusy(f"Another process is at work on {key.split('/')[1]}.")
+def _busy(key: str) -> StagingBusy:
+    return StagingBusy(f"Another process is at work on {key.split('/')[1]}.")

@@ -1,4 +1,6 @@
-"""A file of an intake that comes in pieces: each full piece is an object, so that any machine can go on."""
+"""A file of a staging area that comes in pieces: each full piece is an object, so that any machine can go
+on.
+"""
 
 from collections.abc import Iterator
 

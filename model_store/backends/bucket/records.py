@@ -25,8 +25,8 @@ TRIES = 20
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """`body`: id of the body. `held_by`: keys of intakes. `is_condemned`: it is no blob any more, and what is
-    left of it is to be removed.
+    """`body`: id of the body. `held_by`: keys of staging areas. `is_condemned`: it is no blob any more, and
+    what is left of it is to be removed.
     """
 
     body: str
@@ -105,7 +105,7 @@ class Records:
             yield part, found
 
     def hold(self, sha256: str, size: int, key: str) -> str | None:
-        """Keep the blob from being deleted as long as the intake `key` exists, which it must: its body.
+        """Keep the blob from being deleted as long as the staging area `key` exists, which it must: its body.
 
         None: there is no such blob.
         """
@@ -133,7 +133,8 @@ class Records:
         raise _too_busy(sha256)
 
     def publish(self, sha256: str, size: int, body: str | None, key: str) -> None:
-        """Make the content a blob, of the body that is there or else of this one, held by the intake `key`.
+        """Make the content a blob, of the body that is there or else of this one, held by the staging area
+        `key`.
 
         Raises BlobMissing.
         """
@@ -165,13 +166,13 @@ class Records:
     def reclaim(
         self, blobs: Collection[str], *, is_referenced: Callable[[Collection[str]], set[str]]
     ) -> Reclaimed:
-        """See `Store.reclaim`. What an intake holds stays, for a later time."""
+        """See `Store.reclaim`. What a staging area holds stays, for a later time."""
         sizes = dict(zip(blobs, side_by_side(self.size_named, blobs), strict=True))
         named = [(sha256, size) for sha256, size in sizes.items() if size is not None]
         found = side_by_side(lambda one: (one, self.find(*one)), named)
         records = {one: seen for one, seen in found if seen is not None}
         keys = {key for record, _ in records.values() for key in record.held_by}
-        living = {key for key in keys if self._bucket.has_any(f"intakes/{key}/")}
+        living = {key for key in keys if self._bucket.has_any(f"staging/{key}/")}
         free = {one: seen for one, seen in records.items() if not seen[0].held_by & living}
         if not free:
             return Reclaimed(0, 0)

@@ -1,4 +1,4 @@
-"""Taking files into the bucket: hashed while they are uploaded, uploaded only when they are new."""
+"""Ingest files into the bucket: hashed while they are uploaded, uploaded only when they are new."""
 
 import operator
 import os
@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from model_store.backends.base import Counted, Part, Taken
+from model_store.backends.base import Counted, Ingested, Part
 from model_store.backends.bucket.bodies import Body, Upload, part_bytes_of
 from model_store.backends.bucket.client import Bucket, Gone, side_by_side
 from model_store.backends.bucket.lease import Lease
 from model_store.backends.bucket.part import BucketPart
 from model_store.backends.bucket.records import Records, body_key
-from model_store.backends.ingest import Read, Taking, read_through, samples
+from model_store.backends.ingest import Ingest, Read, read_through, samples
 from model_store.errors import StoreUnavailable
 from model_store.reading import Content
 
@@ -26,8 +26,8 @@ class _Another(Exception):
     """The content is not the one that was vouched for."""
 
 
-class BucketIntake(Taking):
-    """See `Intake`."""
+class BucketStaging(Ingest):
+    """See `Staging`."""
 
     def __init__(self, bucket: Bucket, records: Records, lease: Lease, key: str, *, part_bytes: int) -> None:
         self._bucket = bucket
@@ -42,7 +42,7 @@ class BucketIntake(Taking):
 
     @property
     def _place(self) -> str:
-        return f"intakes/{self._key}/"
+        return f"staging/{self._key}/"
 
     def begin(self) -> None:
         """Clear away what an earlier process has begun and not ended, and find what it holds."""
@@ -60,7 +60,7 @@ class BucketIntake(Taking):
     def check_space(self, new_bytes: int) -> None:
         """A bucket is never full."""
 
-    def _take_new(self, size: int, read: Read) -> Taken:
+    def _take_new(self, size: int, read: Read) -> Ingested:
         upload = self._begun(size)
         with upload.streaming(part_bytes_of(size, self._part_bytes)) as write:
             sha256 = read(write)
@@ -91,16 +91,16 @@ class BucketIntake(Taking):
         self._lease.check()
         return Upload(self._bucket, self._key, size)
 
-    def _keep(self, body: str, sha256: str, size: int) -> Taken:
+    def _keep(self, body: str, sha256: str, size: int) -> Ingested:
         """Hold a body of our own, unless another thread has brought the same content meanwhile."""
         with self._lock:
             is_first = self._held.setdefault((sha256, size), body) == body
         if not is_first:
             self._bucket.delete(body_key(body))
             self._bucket.delete(f"{self._place}begun/{body}")
-            return Taken(sha256, size, copied_bytes=0)
+            return Ingested(sha256, size, copied_bytes=0)
         self._note_held(sha256, size, body)
-        return Taken(sha256, size, copied_bytes=size)
+        return Ingested(sha256, size, copied_bytes=size)
 
     def _note_held(self, sha256: str, size: int, body: str) -> None:
         self._lease.check()
@@ -110,7 +110,8 @@ class BucketIntake(Taking):
         if (sha256, size) in self._held:
             return True
         self._lease.check()
-        # Held before it is noted: while this process lives the record tells of it, and the intake exists.
+        # Held before it is noted: while this process lives the record tells of it, and the staging area
+        # exists.
         body = self._records.hold(sha256, size, self._key)
         if body is None:
             return False
@@ -185,16 +186,16 @@ class BucketIntake(Taking):
 
 
 def held_key(key: str, sha256: str, size: int, body: str) -> str:
-    return f"intakes/{key}/held/{sha256}.{size}.{body}"
+    return f"staging/{key}/held/{sha256}.{size}.{body}"
 
 
 def held_in(bucket: Bucket, key: str) -> dict[tuple[str, int], str]:
     """Bodies by sha256 and size."""
-    prefix = f"intakes/{key}/held/"
+    prefix = f"staging/{key}/held/"
     found = (listed.key.removeprefix(prefix).split(".", 2) for listed in bucket.listed(prefix))
     return {(sha256, int(size)): body for sha256, size, body in found}
 
 
 def begun_in(bucket: Bucket, key: str) -> set[str]:
-    prefix = f"intakes/{key}/begun/"
+    prefix = f"staging/{key}/begun/"
     return {listed.key.removeprefix(prefix) for listed in bucket.listed(prefix)}

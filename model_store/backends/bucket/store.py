@@ -13,13 +13,13 @@ from model_store.backends.bucket.cache import NodeCache
 from model_store.backends.bucket.client import Bucket, Changed, Gone, side_by_side
 from model_store.backends.bucket.lease import LEASE_SECONDS, Lease
 from model_store.backends.bucket.records import Records, body_key
-from model_store.backends.bucket.staging import BucketIntake, begun_in, held_in, held_key
-from model_store.backends.location import Place
+from model_store.backends.bucket.staging import BucketStaging, begun_in, held_in, held_key
+from model_store.backends.location import BucketLocation
 from model_store.errors import BlobMissing, StoreUnavailable
 from model_store.file_manifest import Manifest
 from model_store.reading import Content
 
-_heeding: set[Place] = set()
+_heeding: set[BucketLocation] = set()
 """Places whose server was found to heed conditions, by this process."""
 
 
@@ -28,7 +28,7 @@ class BucketStore:
 
     def __init__(
         self,
-        place: Place,
+        place: BucketLocation,
         *,
         part_bytes: int = PART_BYTES,
         lease_seconds: float = LEASE_SECONDS,
@@ -46,33 +46,33 @@ class BucketStore:
         return self.place.address
 
     @contextmanager
-    def intake(self, key: str) -> Iterator[BucketIntake]:
+    def staging(self, key: str) -> Iterator[BucketStaging]:
         with self._leased(key) as mine:
-            intake = BucketIntake(self._bucket, self._records, mine, key, part_bytes=self._part_bytes)
-            intake.begin()
-            yield intake
+            staging = BucketStaging(self._bucket, self._records, mine, key, part_bytes=self._part_bytes)
+            staging.begin()
+            yield staging
 
     @contextmanager
     def _leased(self, key: str) -> Iterator[Lease]:
-        mine = Lease(self._bucket, f"intakes/{key}/lease", self._lease_seconds)
+        mine = Lease(self._bucket, f"staging/{key}/lease", self._lease_seconds)
         with mine.held():
             yield mine
 
     def is_busy(self, key: str) -> bool:
-        return lease.is_held(self._bucket, f"intakes/{key}/lease", self._lease_seconds)
+        return lease.is_held(self._bucket, f"staging/{key}/lease", self._lease_seconds)
 
     def ask_to_stop(self, key: str) -> None:
-        if self._bucket.has_any(f"intakes/{key}/"):
-            self._bucket.put(f"intakes/{key}/stop", b"")
+        if self._bucket.has_any(f"staging/{key}/"):
+            self._bucket.put(f"staging/{key}/stop", b"")
 
     def read_note(self, key: str, name: str) -> bytes | None:
         try:
-            return self._bucket.get(f"intakes/{key}/notes/{name}")[0]
+            return self._bucket.get(f"staging/{key}/notes/{name}")[0]
         except Gone:
             return None
 
-    def intakes(self) -> list[str]:
-        return sorted(self._bucket.folders("intakes/"))
+    def staging_keys(self) -> list[str]:
+        return sorted(self._bucket.folders("staging/"))
 
     def held(self, key: str) -> dict[str, int]:
         return dict(held_in(self._bucket, key).keys())
@@ -93,18 +93,18 @@ class BucketStore:
         side_by_side(publish_one, wanted)
 
     def discard(self, key: str, *, is_referenced: Callable[[Collection[str]], set[str]]) -> Reclaimed:
-        if not self._bucket.has_any(f"intakes/{key}/"):
+        if not self._bucket.has_any(f"staging/{key}/"):
             return Reclaimed(0, 0)
         with self._leased(key):
             self._bucket.abort_uploads(body_key(key) + ".")
             held, begun = held_in(self._bucket, key), begun_in(self._bucket, key)
             side_by_side(lambda one: self._records.release(*one, key), list(held))
-            # Blobs first: after a crash in between, the intake still tells which ones to look at.
+            # Blobs first: after a crash in between, the staging area still tells which ones to look at.
             reclaimed = self.reclaim({sha256 for sha256, _ in held}, is_referenced=is_referenced)
             contents = {body: one for one, body in held.items()}
             own = [(body, contents.get(body)) for body in begun]
             side_by_side(lambda one: self._delete_unless_published(*one), own)
-            place = f"intakes/{key}/"
+            place = f"staging/{key}/"
             left = {listed.key for listed in self._bucket.listed(place)} - {place + "lease"}
             self._bucket.delete_all(left)
             return reclaimed

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts.states import Right
 from model_store.backends.local import LocalStore
-from model_store.models import Check, Collection, Finding
+from model_store.models import Check, Collection, CorruptBlob
 from models_registry.models import Upload, VersionFile
 from models_registry.selectors import retention_preview
 from models_registry.services import begin_upload, take_parts
@@ -145,10 +145,10 @@ def _check(scene: Scene) -> Mapping[str, Any]:
     return {"id": Check.objects.create(asked_by_name="someone", bytes_per_second=1, state="done").pk}
 
 
-def _finding(scene: Scene) -> Mapping[str, Any]:
+def _corrupt_blob(scene: Scene) -> Mapping[str, Any]:
     """One that waits for a person."""
     told = {"found_by_id": _check(scene)["id"], "size": 1, "detail": "gone", "state": "lost"}
-    return {"id": Finding.objects.create(sha256=sha256(new_name().encode()).hexdigest(), **told).pk}
+    return {"id": CorruptBlob.objects.create(sha256=sha256(new_name().encode()).hexdigest(), **told).pk}
 
 
 ROUTES = [
@@ -359,12 +359,12 @@ ROUTES = [
     Route("POST", "store/checks/", Access.ADMINISTRATOR, body=lambda scene: {}, status=202, owned=False),
     Route("GET", "store/checks/{id}/", Access.ADMINISTRATOR, fill=_check, owned=False),
     Route("GET", "store/findings/", Access.ADMINISTRATOR, owned=False),
-    Route("GET", "store/findings/{id}/", Access.ADMINISTRATOR, fill=_finding, owned=False),
+    Route("GET", "store/findings/{id}/", Access.ADMINISTRATOR, fill=_corrupt_blob, owned=False),
     Route(
         "POST",
         "store/findings/{id}/retry/",
         Access.ADMINISTRATOR,
-        fill=_finding,
+        fill=_corrupt_blob,
         body=lambda scene: {},
         status=202,
         owned=False,

@@ -46,8 +46,8 @@ def test_an_entry_of_a_directory_refuses_the_import_with_the_reason_and_what_to_
     directory = b.model_directory(tmp_path / "model")
     (tmp_path / "secret").write_text("secret")
     put(directory)
-    with LocalStore(tmp_path / "store").intake("7") as intake:
-        result = import_directory(DirectorySource(str(tmp_path), "model"), intake, report=lambda _: None)
+    with LocalStore(tmp_path / "store").staging("7") as staging:
+        result = import_directory(DirectorySource(str(tmp_path), "model"), staging, report=lambda _: None)
     ((path, reason),) = result.refusals
     assert (result.outcome, result.copied_bytes) == ("refused", 0)
     assert ENTRIES[put] in reason
