@@ -8,7 +8,8 @@ from django.utils.translation import ngettext
 from clusters import events, home, metrics
 from clusters.badges import BADGES
 from clusters.consumers import FleetTopic
-from clusters.reconcilers import ClusterReconciler, DeploymentReconciler
+from clusters.reconcilers.clusters import ClusterReconciler
+from clusters.reconcilers.deployments import DeploymentReconciler
 from clusters.search import find_deployments, find_workers
 from clusters.selectors import VERSIONS_IN_USE, deployments_running
 from clusters.webhook_events import deployment_payload, worker_payload

@@ -8,10 +8,11 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from accounts.actors import of_request
-from clusters import overview, selectors, services
+from clusters import overview, selectors
 from clusters.fleet import DeploymentNow, Fleet, WorkerNow
 from clusters.notes import DeploymentNote, deployment_notes
 from clusters.overview import Machine
+from clusters.services.logs import worker_log
 from clusters.states import WorkerState
 from common.errors import SlipwayError
 from common.pages.access import signed_in
@@ -140,7 +141,7 @@ def worker(request: HttpRequest, name: str) -> HttpResponse:
         raise Http404(_("There is no worker %(name)s, or you may not see it.") % {"name": name})
     log, problem = "", ""
     try:
-        log = services.worker_log(actor=actor, worker=name, lines=LOG_LINES)
+        log = worker_log(actor=actor, worker=name, lines=LOG_LINES)
     except SlipwayError as error:
         problem = str(error)
     nodes = {one.row.pk: one.row.name for cluster in fleet.clusters for one in cluster.nodes}

@@ -6,7 +6,7 @@ from clusters.errors import DeploymentMissing
 from clusters.events import ClusterRegistered, WorkersChanged
 from clusters.models import Cluster
 from clusters.selectors import deployment_name
-from clusters.services import lay_out_again
+from clusters.services.deployments import lay_out_again
 from common import tasks as doorbell
 from common.actor import Actor
 from common.audit import Recorded

@@ -22,7 +22,7 @@ from accounts.errors import BadToken
 from accounts.services import require, use_token
 from accounts.states import Right
 from clusters.api.serializers import HeartbeatsSerializer, ReceiptSerializer
-from clusters.services import accept_heartbeats
+from clusters.services.node_reports import accept_heartbeats
 from common.api import problems
 from common.api.json import TooLarge, dumps
 

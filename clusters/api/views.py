@@ -15,9 +15,11 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from clusters import selectors, services
+from clusters import selectors
 from clusters.api import serializers
 from clusters.models import Cluster, Deployment, Node, Worker
+from clusters.services.clusters import change_cluster
+from clusters.services.logs import MAX_LINES, worker_log
 from common.api.views import Changed, Endpoint, Listed, Read
 
 LOG_LINES = 200
@@ -39,7 +41,7 @@ class Clusters(Listed, Read, Changed):
     parameters = {"busy": ("since",)}
 
     def change_one(self, instance: Cluster, given: dict[str, Any], expected: int | None) -> Cluster:
-        return services.change_cluster(actor=self.actor, cluster=instance, expected=expected, **given)
+        return change_cluster(actor=self.actor, cluster=instance, expected=expected, **given)
 
     @extend_schema(
         parameters=[OpenApiParameter("since", OpenApiTypes.DATETIME, description="Start of the history.")]
@@ -119,7 +121,7 @@ class WorkerLogs(Endpoint):
         """Recent log of a worker."""
         name = self.kwargs["worker"]
         lines = _count(request.query_params.get("lines", str(LOG_LINES)))
-        log = services.worker_log(actor=self.actor, worker=name, lines=lines)
+        log = worker_log(actor=self.actor, worker=name, lines=lines)
         return Response(self.get_serializer({"worker": name, "log": log}).data)
 
 
@@ -136,8 +138,8 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= services.MAX_LINES:
+    if not text.isdecimal() or not 1 <= int(text[:9]) <= MAX_LINES:
         raise ValidationError(
-            {"lines": [_("Give a number from 1 to %(max_lines)s.") % {"max_lines": services.MAX_LINES}]}
+            {"lines": [_("Give a number from 1 to %(max_lines)s.") % {"max_lines": MAX_LINES}]}
         )
     return int(text)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from clusters.backends import backend_of
 from clusters.backends.base import BackendError, ClusterBackend
+from clusters.backends.configured import backend_of
 from clusters.models import Cluster
 from clusters.reconcilers.inventory import ObservedCluster, record_machines
 from common.live.touch import touch

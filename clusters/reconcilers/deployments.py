@@ -12,7 +12,6 @@ from django.db.models import QuerySet
 
 from clusters import heartbeat_records
 from clusters.alerts import alert_named
-from clusters.backends import backend_of
 from clusters.backends.base import (
     WORKER_TOKEN,
     BackendError,
@@ -29,6 +28,7 @@ from clusters.backends.base import (
     Resources,
     StaleFence,
 )
+from clusters.backends.configured import backend_of
 from clusters.events import (
     DeploymentDegraded,
     DeploymentFailing,

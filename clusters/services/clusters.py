@@ -8,8 +8,8 @@ from django.utils.translation import gettext as _
 from accounts.models import Team
 from accounts.services import require_for_owner
 from accounts.states import Right
-from clusters.backends import SECRETS_PURPOSE, connect
 from clusters.backends.base import SECRET_NAME, Misconfigured
+from clusters.backends.configured import SECRETS_PURPOSE, connect
 from clusters.errors import InvalidCluster, NameTaken
 from clusters.events import ClusterRegistered
 from clusters.models import Cluster

@@ -1,7 +1,7 @@
 from django.utils.translation import gettext as _
 
-from clusters.backends import backend_of
 from clusters.backends.base import ClusterUnreachable, Misconfigured, UnknownWorker
+from clusters.backends.configured import backend_of
 from clusters.errors import WorkerMissing
 from clusters.models import Worker
 from common.actor import Actor

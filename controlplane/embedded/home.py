@@ -66,7 +66,7 @@ class Home:
 
     @property
     def programs(self) -> Path:
-        """supervisord's files of the model workers: clusters/backends/embedded.py writes them."""
+        """supervisord's files of the model workers: clusters/backends/embedded writes them."""
         return self.run / "supervisor.d"
 
     @property

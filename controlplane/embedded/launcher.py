@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from clusters.backends.base import ClusterUnreachable
-from clusters.backends.embedded import EmbeddedCluster
+from clusters.backends.embedded.backend import EmbeddedCluster
 from clusters.backends.supervisor_rpc import Supervisor, SupervisorUnreachable
 from common.disk import DiskReserve, DiskState
 from controlplane.embedded import running

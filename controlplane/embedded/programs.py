@@ -14,7 +14,7 @@ from gateway.backends.envoy.bootstrap import command as envoy_command
 from gateway.backends.envoy.layout import Layout
 
 # In each plane started in this order and stopped in the opposite one. The control plane stops first; of the
-# data plane the workers of models (their priority is clusters/backends/embedded.py's), then the gateway that
+# data plane the workers of models (their priority is clusters/backends/embedded's), then the gateway that
 # leads to them.
 BROKER, GATEWAY, PART = 100, 200, 400
 GATEWAY_NAME = "gateway"

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from clusters import services as clusters
+from clusters.services import deployments
 from common import events
 from common.reconcile import Outcome, Step, rest, wait
 from releases import stored
@@ -34,6 +34,6 @@ class EndBake(Step[Release]):
 
 def end_workers(row: Release) -> None:
     """Of the version that the release replaced."""
-    clusters.remove_deployment(
+    deployments.remove_deployment(
         actor=ACTOR, name=row.stable_deployment, reason=f"{row.version} took over in release {row.pk}."
     )

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from clusters import selectors as fleet
-from clusters import services as clusters
 from clusters.errors import DeploymentMissing
+from clusters.services import deployments
 from clusters.states import DeploymentState
 from common.reconcile import Effect, Operation, Outcome, Step, move, wait
 from releases.models import Release
@@ -54,7 +54,7 @@ class StopCandidate(Step[Release]):
 
     def act(self, row: Release, operation: Operation) -> None:
         try:
-            clusters.remove_deployment(actor=ACTOR, name=row.candidate_deployment, reason=row.outcome)
+            deployments.remove_deployment(actor=ACTOR, name=row.candidate_deployment, reason=row.outcome)
         except DeploymentMissing:
             return  # the release gave up before it had one
 

@@ -10,9 +10,9 @@ from django.utils.translation import gettext_noop, ngettext
 from pydantic import Field, model_validator
 
 from clusters import selectors as fleet
-from clusters import services as clusters
 from clusters.errors import NoImageFits
 from clusters.selectors import DeploymentStatus
+from clusters.services import deployments
 from clusters.states import DeploymentState
 from common.reconcile import Effect, Operation, Outcome
 from models_registry.errors import CodeNotAllowed, SignatureNotTrusted
@@ -117,7 +117,7 @@ class DeployExecutor(Executor[Deploy]):
             return  # as many as served before; to have more of them would take as long as a cold start
         service = row.service
         try:
-            clusters.ensure_deployment(
+            deployments.ensure_deployment(
                 name=row.candidate_deployment,
                 cluster=service.cluster,
                 team=service.team,
@@ -136,7 +136,7 @@ class DeployExecutor(Executor[Deploy]):
         except (CodeNotAllowed, SignatureNotTrusted, NoImageFits) as error:
             self._refusal = str(error)
             return
-        clusters.scale_deployment(
+        deployments.scale_deployment(
             actor=ACTOR,
             name=row.candidate_deployment,
             replicas=self._replicas(row),

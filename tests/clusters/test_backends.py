@@ -5,12 +5,14 @@ from collections.abc import Iterator
 import pytest
 from django.conf import settings as django_settings
 
-from clusters import backends, services
-from clusters.backends import backend_of, embedded
+from clusters.backends import configured
 from clusters.backends.base import ClusterConfig, Fence, Misconfigured
+from clusters.backends.configured import backend_of
+from clusters.backends.embedded import configured as embedded
 from clusters.errors import InvalidCluster
 from clusters.models import Cluster
-from clusters.reconcilers import ClusterReconciler
+from clusters.reconcilers.clusters import ClusterReconciler
+from clusters.services.clusters import change_cluster, register_cluster
 from common.actor import Actor
 from common.models import AuditRecord
 from common.reconcile import kernel
@@ -26,12 +28,12 @@ SYSTEM = Actor.system("test")
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Rows of other tests have the same ids."""
-    monkeypatch.setattr(backends, "_connected", {})
+    monkeypatch.setattr(configured, "_connected", {})
     return
 
 
 def cluster(name: str, **fields) -> Cluster:
-    return services.register_cluster(actor=SYSTEM, name=name, kind="embedded", **fields)
+    return register_cluster(actor=SYSTEM, name=name, kind="embedded", **fields)
 
 
 def test_two_clusters_of_a_kind_do_not_see_each_others_workers() -> None:
@@ -51,7 +53,7 @@ def test_a_changed_setting_takes_effect_with_the_next_question() -> None:
     backend_of(other).apply(spec, fence=Fence(1, 1))
     assert backend_of(row).observe(spec.name) == ()
 
-    services.change_cluster(actor=SYSTEM, cluster=row, settings={"world": "west"})
+    change_cluster(actor=SYSTEM, cluster=row, settings={"world": "west"})
 
     assert len(backend_of(Cluster.objects.get(pk=row.pk)).observe(spec.name)) == 1
 
@@ -62,7 +64,7 @@ def test_secrets_are_sealed_reach_the_backend_and_are_never_shown(monkeypatch) -
 
     monkeypatch.setattr(fake, "connect", given.append)
     row = cluster("east", secrets={"token": "s3cret"})
-    services.change_cluster(actor=SYSTEM, cluster=row, secrets={"ca.crt": "PEM"})
+    change_cluster(actor=SYSTEM, cluster=row, secrets={"ca.crt": "PEM"})
     backend_of(Cluster.objects.get(pk=row.pk))
 
     assert given[-1].secrets == {"token": "s3cret", "ca.crt": "PEM"}
@@ -72,7 +74,7 @@ def test_secrets_are_sealed_reach_the_backend_and_are_never_shown(monkeypatch) -
     shown = api(person("ada", vision="viewer")).get("clusters/east/").json()
     assert (sorted(shown["secrets"]), "s3cret" in str(shown)) == (["ca.crt", "token"], False)
 
-    services.change_cluster(actor=SYSTEM, cluster=row, secrets={"token": None})
+    change_cluster(actor=SYSTEM, cluster=row, secrets={"token": None})
     backend_of(Cluster.objects.get(pk=row.pk))
     assert given[-1].secrets == {"ca.crt": "PEM"}
 
@@ -80,9 +82,9 @@ def test_secrets_are_sealed_reach_the_backend_and_are_never_shown(monkeypatch) -
 def test_settings_that_cannot_be_meant_are_refused_at_the_door() -> None:
     row = cluster("east")
     with pytest.raises(InvalidCluster, match="has no setting wrold; it has world"):
-        services.change_cluster(actor=SYSTEM, cluster=row, settings={"wrold": "x"})
+        change_cluster(actor=SYSTEM, cluster=row, settings={"wrold": "x"})
     with pytest.raises(InvalidCluster, match="cannot name a secret"):
-        services.change_cluster(actor=SYSTEM, cluster=row, secrets={"../token": "x"})
+        change_cluster(actor=SYSTEM, cluster=row, secrets={"../token": "x"})
     assert Cluster.objects.get().settings == {}
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from clusters.backends.base import DeploymentSpec, Fence
 from clusters.models import Deployment, Worker
-from clusters.services import remove_deployment, scale_deployment
+from clusters.services.deployments import remove_deployment, scale_deployment
 from clusters.states import DeploymentState
 from common import audit
 from common.models import AuditRecord, Intent

@@ -6,10 +6,11 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from clusters import selectors, services
+from clusters import selectors
 from clusters.backends.base import CannotRun, FilesOnTheWay, ObservedState
 from clusters.events import DeploymentFailing, DeploymentReady, DeploymentRemoved, WorkersChanged
 from clusters.models import Deployment, Worker
+from clusters.services.deployments import remove_deployment, scale_deployment
 from clusters.states import DeploymentState, WorkerState
 from common import events
 from common.actor import Actor
@@ -170,14 +171,13 @@ def test_a_machine_that_was_switched_off_runs_everything_again(scene) -> None:
 
 
 def test_scaling_down_takes_the_surplus_from_the_gateway_while_it_drains(scene, told) -> None:
-    from clusters import services
     from tests.cast import SYSTEM
 
     scene.world.drains_at_once = False
     scene.deployment(replicas=3)
     scene.pass_(1)
     told.clear()
-    services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=1)
+    scale_deployment(actor=SYSTEM, name="chat-v1", replicas=1)
     scene.clock.at = max(scene.clock.at, timezone.now())
     scene.pass_(2)
     assert {worker.state for worker in Worker.objects.exclude(uid="chat-v1-0")} == {WorkerState.DRAINING}
@@ -191,13 +191,12 @@ def test_scaling_down_takes_the_surplus_from_the_gateway_while_it_drains(scene, 
 
 
 def test_scaling_up_starts_only_what_is_missing(scene) -> None:
-    from clusters import services
     from tests.cast import SYSTEM
 
     scene.deployment(replicas=1)
     scene.pass_(1)
     first = scene.world.observe("chat-v1")[0].pid
-    services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=3)
+    scale_deployment(actor=SYSTEM, name="chat-v1", replicas=3)
     scene.clock.at = max(scene.clock.at, timezone.now())
     scene.pass_(1)
     assert [seen.pid == first for seen in scene.world.observe("chat-v1")] == [True, False, False]
@@ -315,7 +314,7 @@ def test_a_deployment_that_lays_out_its_files_in_mid_repair_does_it_once_more(sc
 def test_a_deployment_that_is_to_go_lays_out_nothing(scene, blob) -> None:
     row = scene.deployment()
     scene.pass_(2)
-    services.remove_deployment(actor=Actor.system("test"), name=row.name, reason="")
+    remove_deployment(actor=Actor.system("test"), name=row.name, reason="")
     fence = Deployment.objects.get().fence
     events.publish(BlobRepaired(blob))
     assert Deployment.objects.get().fence == fence

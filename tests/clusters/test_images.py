@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from clusters import services
 from clusters.backends.base import ObservedGpu, ObservedNode
 from clusters.errors import NoImageFits
 from clusters.models import Cluster, Deployment, Gpu
 from clusters.reconcilers.inventory import ObservedCluster, record_machines
+from clusters.services.clusters import change_cluster
+from clusters.services.deployments import ensure_deployment
 from common.errors import Stale
 from images import services as catalogue
 from tests.cast import SYSTEM, team
@@ -24,7 +25,7 @@ def scene() -> Scene:
 
 
 def deploy(scene: Scene, **how: Any) -> Deployment:
-    return services.ensure_deployment(
+    return ensure_deployment(
         **{
             "actor": SYSTEM,
             "name": "chat-v1",
@@ -78,7 +79,7 @@ def test_the_best_image_is_kept_with_its_digest_its_mirror_and_why(scene: Scene)
     image("too-new", least_driver="550", engine_version="0.11")
     best = image("vllm-10", mirrors={"eu": "eu.example.org/vllm"})
     image("theirs", team("speech"), engine_version="1.0")
-    services.change_cluster(actor=SYSTEM, cluster=scene.cluster, region="eu")
+    change_cluster(actor=SYSTEM, cluster=scene.cluster, region="eu")
     row = deploy(scene)
     assert row.image == best
     assert row.image_reference == f"eu.example.org/vllm@{best.digest}"
@@ -138,5 +139,5 @@ def test_a_survey_notes_the_drivers(scene: Scene) -> None:
 
 def test_a_region_is_changed_by_compare_and_set(scene: Scene) -> None:
     with pytest.raises(Stale):
-        services.change_cluster(actor=SYSTEM, cluster=scene.cluster, region="eu", expected=7)
+        change_cluster(actor=SYSTEM, cluster=scene.cluster, region="eu", expected=7)
     assert Cluster.objects.get().region == ""

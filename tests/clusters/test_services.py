@@ -13,7 +13,7 @@ from accounts.models import ApiToken, User
 from accounts.selectors import may
 from accounts.services import use_token
 from accounts.states import Right
-from clusters import selectors, services
+from clusters import selectors
 from clusters.errors import (
     DeploymentGone,
     DeploymentMissing,
@@ -23,6 +23,8 @@ from clusters.errors import (
     StaleScale,
 )
 from clusters.models import Cluster, Deployment
+from clusters.services.clusters import register_cluster
+from clusters.services.deployments import ensure_deployment, remove_deployment, scale_deployment
 from clusters.states import DeploymentState
 from common.actor import Actor
 from common.errors import Missing, NotAllowed
@@ -51,7 +53,7 @@ def ensure(scene: Scene, *, actor: Actor = SYSTEM, **fields: Any) -> Deployment:
         "slots": 4,
         "engine": "echo",
     }
-    return services.ensure_deployment(actor=actor, **given | fields)
+    return ensure_deployment(actor=actor, **given | fields)
 
 
 def test_the_same_operation_makes_one_deployment_however_often_it_asks(scene) -> None:
@@ -69,7 +71,7 @@ def test_another_operation_cannot_take_the_name(scene) -> None:
 
 def test_a_name_is_never_used_again(scene) -> None:
     ensure(scene)
-    services.remove_deployment(actor=SYSTEM, name="chat-v1", reason="old")
+    remove_deployment(actor=SYSTEM, name="chat-v1", reason="old")
     with pytest.raises(DeploymentGone):
         ensure(scene)
 
@@ -109,8 +111,8 @@ def test_who_may_operate_the_fleet_deploys_and_others_do_not(scene) -> None:
 
 def test_a_removal_stops_the_endpoints_at_once_and_twice_is_once(scene) -> None:
     ensure(scene)
-    services.remove_deployment(actor=SYSTEM, name="chat-v1", reason="replaced by v2")
-    services.remove_deployment(actor=SYSTEM, name="chat-v1", reason="again")
+    remove_deployment(actor=SYSTEM, name="chat-v1", reason="replaced by v2")
+    remove_deployment(actor=SYSTEM, name="chat-v1", reason="again")
     row = selectors.deployment("chat-v1")
     assert (row.state, row.reason) == (DeploymentState.REMOVING, "replaced by v2")
     assert selectors.endpoints("chat-v1").addresses == ()
@@ -119,31 +121,31 @@ def test_a_removal_stops_the_endpoints_at_once_and_twice_is_once(scene) -> None:
 
 def test_scaling_is_a_wish_that_is_noted_once(scene) -> None:
     ensure(scene)
-    services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=3)
-    again = services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=3)
+    scale_deployment(actor=SYSTEM, name="chat-v1", replicas=3)
+    again = scale_deployment(actor=SYSTEM, name="chat-v1", replicas=3)
     assert (again.replicas, again.generation) == (3, 2)
     assert AuditRecord.objects.filter(action="deployment.scale").count() == 1
 
 
 def test_whoever_wakes_up_late_does_not_scale_back(scene) -> None:
     ensure(scene)
-    services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=1, fence=4)
-    services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=3, fence=9)
+    scale_deployment(actor=SYSTEM, name="chat-v1", replicas=1, fence=4)
+    scale_deployment(actor=SYSTEM, name="chat-v1", replicas=3, fence=9)
     with pytest.raises(StaleScale):
-        services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=1, fence=4)
-    services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=3, fence=9)
+        scale_deployment(actor=SYSTEM, name="chat-v1", replicas=1, fence=4)
+    scale_deployment(actor=SYSTEM, name="chat-v1", replicas=3, fence=9)
     assert selectors.deployment("chat-v1").replicas == 3
 
 
 def test_what_cannot_be_scaled_says_why(scene) -> None:
     ensure(scene)
     with pytest.raises(InvalidDeployment):
-        services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=1000)
-    services.remove_deployment(actor=SYSTEM, name="chat-v1", reason="")
+        scale_deployment(actor=SYSTEM, name="chat-v1", replicas=1000)
+    remove_deployment(actor=SYSTEM, name="chat-v1", reason="")
     with pytest.raises(DeploymentGone):
-        services.scale_deployment(actor=SYSTEM, name="chat-v1", replicas=1)
+        scale_deployment(actor=SYSTEM, name="chat-v1", replicas=1)
     with pytest.raises(DeploymentMissing):
-        services.scale_deployment(actor=SYSTEM, name="nobody", replicas=1)
+        scale_deployment(actor=SYSTEM, name="nobody", replicas=1)
 
 
 def test_a_version_that_is_deployed_is_in_use_until_the_deployment_is_removed(scene) -> None:
@@ -163,21 +165,21 @@ def test_deployments_of_a_service_leave_out_the_removed_ones(scene) -> None:
 
 def test_the_same_cluster_is_registered_once_and_another_refused() -> None:
     for _ in range(2):
-        services.register_cluster(actor=SYSTEM, name="prod", kind="embedded")
+        register_cluster(actor=SYSTEM, name="prod", kind="embedded")
     assert AuditRecord.objects.filter(action="cluster.register").count() == 1
     with pytest.raises(NameTaken):
-        services.register_cluster(actor=SYSTEM, name="prod", kind="embedded", team=team("vision"))
+        register_cluster(actor=SYSTEM, name="prod", kind="embedded", team=team("vision"))
     with pytest.raises(ValidationError):
-        services.register_cluster(actor=SYSTEM, name="other", kind="mainframe")
+        register_cluster(actor=SYSTEM, name="other", kind="mainframe")
     with pytest.raises(InvalidCluster, match="cannot run clusters of the kind kubernetes"):
-        services.register_cluster(actor=SYSTEM, name="other", kind="kubernetes")
+        register_cluster(actor=SYSTEM, name="other", kind="kubernetes")
 
 
 def test_a_shared_cluster_takes_an_administrator_and_ones_own_an_operator() -> None:
     operator = of_user(person("op", vision="operator"))
     with pytest.raises(NotAllowed):
-        services.register_cluster(actor=operator, name="prod", kind="embedded")
-    services.register_cluster(actor=operator, name="ours", kind="embedded", team=team("vision"))
+        register_cluster(actor=operator, name="prod", kind="embedded")
+    register_cluster(actor=operator, name="ours", kind="embedded", team=team("vision"))
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from clusters.backends.base import (
 )
 from clusters.backends.fake import FakeCluster
 from clusters.models import Cluster, Deployment, Gpu, Node
-from clusters.reconcilers import ClusterReconciler, DeploymentReconciler
-from clusters.reconcilers.deployments import Tools
+from clusters.reconcilers.clusters import ClusterReconciler
+from clusters.reconcilers.deployments import DeploymentReconciler, Tools
 from common.reconcile import Kernel, Reconciler
 from models_registry.models import Model, Version
 from models_registry.states import VersionState

@@ -5,7 +5,7 @@ import pytest
 from accounts.states import Role
 from clusters.events import ClusterRegistered
 from clusters.models import Cluster
-from clusters.services import register_cluster
+from clusters.services.clusters import register_cluster
 from common import events
 from common.actor import Actor
 from common.models import AuditRecord

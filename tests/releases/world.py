@@ -11,8 +11,7 @@ from accounts.models import Membership, Team, User
 from accounts.states import Role
 from clusters.backends.base import ObservedState
 from clusters.models import Cluster, Deployment, Worker
-from clusters.reconcilers import DeploymentReconciler
-from clusters.reconcilers.deployments import Tools
+from clusters.reconcilers.deployments import DeploymentReconciler, Tools
 from common.actor import Actor
 from common.models import Intent
 from common.reconcile import Kernel, Reconciler

@@ -12,7 +12,7 @@ from accounts.models import ApiToken, User
 from accounts.services import create_machine, create_token, revoke_token, use_token
 from accounts.states import Right
 from clusters.errors import NameTaken
-from clusters.services import register_cluster
+from clusters.services.clusters import register_cluster
 from clusters.states import ClusterKind
 from common import files
 from common.actor import Actor

@@ -16,8 +16,8 @@ from django.utils import timezone
 from accounts.models import ApiToken, User, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from accounts.services import create_webhook
 from accounts.states import DeliveryState, Right, Role
-from clusters.backends import backend_of
 from clusters.backends.base import DeploymentSpec, Fence, ModelVersion
+from clusters.backends.configured import backend_of
 from clusters.models import Cluster, Deployment, Node, Worker
 from hubs.models import Export, HubSource, HubSync
 from images.models import RuntimeImage

@@ -1,0 +1,45 @@
+"""The backend of a row. It belongs to the row: two clusters of a kind are two backends."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+from django.conf import settings
+
+from clusters.backends.base import ClusterBackend, ClusterConfig, Misconfigured
+from common.sealed import CannotUnseal, unseal
+
+if TYPE_CHECKING:
+    from clusters.models import Cluster
+
+SECRETS_PURPOSE = "cluster-secret"
+
+_connected: dict[int, tuple[int, ClusterBackend]] = {}
+"""By the row's id: the revision that it was made from, and what was made."""
+
+
+def backend_of(cluster: "Cluster") -> ClusterBackend:
+    """The backend of this row as it is written now: another revision is connected to anew.
+
+    Raises Misconfigured when the row's kind, settings or secrets do not lead anywhere.
+    """
+    held = _connected.get(cluster.pk)
+    if held is not None and held[0] == cluster.revision:
+        return held[1]
+    backend = connect(cluster)
+    _connected[cluster.pk] = (cluster.revision, backend)
+    return backend
+
+
+def connect(cluster: "Cluster") -> ClusterBackend:
+    """A backend made from the row, saved or not; nothing is asked of it yet. Raises Misconfigured."""
+    name = settings.SLIPWAY_CLUSTER_BACKENDS.get(cluster.kind)
+    if name is None:
+        raise Misconfigured(f"This installation cannot run clusters of the kind {cluster.kind}.")
+    try:
+        secrets = {
+            key: unseal(sealed, purpose=SECRETS_PURPOSE) for key, sealed in cluster.sealed_secrets.items()
+        }
+    except CannotUnseal as error:
+        raise Misconfigured(str(error)) from None
+    config = ClusterConfig(name=cluster.name, settings=cluster.settings, secrets=secrets)
+    return cast(ClusterBackend, import_module(name).connect(config))
