@@ -13,7 +13,7 @@ from accounts.pruning import RULES
 from accounts.reconcilers.audit_heads import AuditExportReconciler
 from accounts.reconcilers.webhooks import EndpointReconciler, EventReconciler
 from accounts.search import find_people
-from accounts.services import announce
+from accounts.services.webhooks import announce
 from accounts.states import Right
 from accounts.webhook_events import endpoint_payload
 from common.declared import Manifest

@@ -9,11 +9,12 @@ from django.conf import settings
 from django.contrib.auth import SESSION_KEY, get_user
 from django.http import HttpRequest, parse_cookie
 
-from accounts import actors, services
+from accounts import actors
 from accounts.actors import KnownActor
 from accounts.errors import BadToken
 from accounts.grants import Grants
 from accounts.models import User
+from accounts.services import tokens
 from common.live.credentials import RightGone, SignedOut
 
 Scope = MutableMapping[str, Any]
@@ -39,7 +40,7 @@ class TokenCredentials:
     def actor(self) -> KnownActor:
         if self._actor is None:
             try:
-                self._actor = actors.of_token(services.use_token(self._text), address=self._address)
+                self._actor = actors.of_token(tokens.use_token(self._text), address=self._address)
             except BadToken:
                 raise SignedOut from None
         # The secret was proven; whether the token and its owner still count stands in the rights themselves.

@@ -17,7 +17,7 @@ from common.reconcile import Due
 from controlplane.changes import show_changes
 from gateway import services as gateway
 from gateway.errors import GatewayError
-from hubs import services as registry
+from hubs.services import syncs
 from model_store.events import BlobRepaired
 from models_registry.events import ModelDeleted
 from models_registry.services.signature_verification import verify_by
@@ -74,7 +74,7 @@ def lay_out_repaired(event: BlobRepaired) -> None:
 
 def forget_sources(event: ModelDeleted) -> None:
     """In the same transaction: no secret outlives the model."""
-    registry.forget_hub_sources(event.model_id)
+    syncs.forget_hub_sources(event.model_id)
 
 
 def verify_signatures(event: KeyTrusted) -> None:

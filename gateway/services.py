@@ -14,7 +14,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from accounts.services import require_for_owner
+from accounts.services.rights import require_for_owner
 from accounts.states import Right
 from clusters import selectors as fleet
 from clusters.models import Cluster

@@ -1,7 +1,8 @@
 """What the page of a version tells of hubs: the sync that made it, and its exports; see `panels`."""
 
 from common.actor import Actor
-from hubs import selectors
+from hubs.selectors import exports as export_selectors
+from hubs.selectors import syncs
 from models_registry.models import Version
 from models_registry.panels import Panel, Place
 
@@ -9,12 +10,12 @@ EXPORTS_SHOWN = 5
 
 
 def sync_panel(_actor: Actor, version: Version) -> Panel | None:
-    sync = selectors.hub_sync_behind(version)
+    sync = syncs.hub_sync_behind(version)
     return Panel(Place.SOURCE, "hubs/_sync_of_version.html", {"sync": sync}) if sync else None
 
 
 def export_panel(actor: Actor, version: Version) -> Panel | None:
-    rows = selectors.exports(actor, version.model).filter(version=version)
+    rows = export_selectors.exports(actor, version.model).filter(version=version)
     exports = list(rows[:EXPORTS_SHOWN])
     template = "hubs/_exports_of_version.html"
     return Panel(Place.ASIDE, template, {"exports": exports}) if exports else None

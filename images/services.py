@@ -9,7 +9,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.models import Team
-from accounts.services import require_for_owner
+from accounts.services.rights import require_for_owner
 from accounts.states import Right
 from common import audit
 from common.actor import Actor

@@ -6,9 +6,10 @@ from common.actor import Actor
 from common.errors import Invalid
 from images import rules, selectors, versions
 from images.states import ENGINES
-from models_registry import selectors as registry
 from models_registry.errors import UnknownModel, UnknownVersion
 from models_registry.models import Version
+from models_registry.selectors import catalogue
+from models_registry.selectors import versions as version_selectors
 
 NO_GPU = ("none", "cpu")
 
@@ -52,7 +53,7 @@ def _version(actor: Actor, model: str, version: str) -> Version | None:
             raise Invalid(fields={"model": [_("Say which model the version is of.")]})
         return None
     try:
-        return registry.resolve(actor, f"{model}:{version}") if version else _latest(actor, model)
+        return version_selectors.resolve(actor, f"{model}:{version}") if version else _latest(actor, model)
     except UnknownModel as error:
         raise Invalid(fields={"model": [str(error)]}) from None
     except UnknownVersion as error:
@@ -60,7 +61,7 @@ def _version(actor: Actor, model: str, version: str) -> Version | None:
 
 
 def _latest(actor: Actor, model: str) -> Version:
-    latest = registry.model_named(actor, model).latest
+    latest = catalogue.model_named(actor, model).latest
     if latest is None:
         raise UnknownVersion(_("%(model)s has no ready version yet.") % {"model": model})
     return latest

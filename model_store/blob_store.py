@@ -10,9 +10,9 @@ from django.conf import settings
 from django.db.models import Q
 
 from model_store import references
-from model_store.backends import BUCKET, opened_at
 from model_store.backends.base import Store
 from model_store.backends.location import BucketLocation
+from model_store.backends.opening import BUCKET, opened_at
 from model_store.errors import BlobMissing, StagingBusy
 from model_store.file_manifest import Manifest, ManifestFile
 from model_store.models import Check, CorruptBlob, UnreferencedBlob

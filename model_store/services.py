@@ -9,7 +9,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.models import Team
-from accounts.services import require_everywhere
+from accounts.services.rights import require_everywhere
 from accounts.states import Right
 from common import audit, texts
 from common.actor import Actor

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from accounts.actors import of_user
 from accounts.models import User
 from common.pages.search import Hit, Person
-from models_registry import selectors
 from models_registry.models import Version
 from models_registry.names import DIGEST_PREFIX
+from models_registry.selectors import catalogue
 
 
 def find_models(person: Person, text: str, limit: int) -> Iterator[Hit]:
@@ -22,7 +22,7 @@ def find_models(person: Person, text: str, limit: int) -> Iterator[Hit]:
     elif DIGEST_PREFIX.fullmatch(text):
         versions = versions.filter(digest__startswith=text, model__deleted_at=None)
     else:
-        for model in selectors.models(actor, q=text).order_by("name")[:limit]:
+        for model in catalogue.models(actor, q=text).order_by("name")[:limit]:
             yield Hit(model.name, f"/models/{model.name}/", "box", model.task or model.team.name)
         return
     for version in versions.order_by("-number")[:limit]:

@@ -52,7 +52,8 @@ def prepare(workers: int) -> list[str]:
     from django.utils import timezone
 
     from accounts.models import Team
-    from accounts.services import create_token, create_user
+    from accounts.services.people import create_user
+    from accounts.services.tokens import create_token
     from accounts.states import Right, Role
     from clusters.models import Cluster, Deployment, Node, Worker
     from common.actor import Actor

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from django.utils.translation import gettext as _
 
 from accounts.selectors import may
-from accounts.services import require
+from accounts.services.rights import require
 from accounts.states import Right
 from common.actor import Actor
 from common.errors import Invalid

@@ -5,9 +5,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts import selectors, services
+from accounts import selectors
 from accounts.api import examples
 from accounts.filters import AuditFilter
+from accounts.services import rights
 from accounts.states import Right
 from common import audit
 from common.api.examples import example
@@ -49,7 +50,7 @@ class AuditTrail(Listed):
     sort = ("-seq",)
 
     def visible(self, rows: QuerySet[AuditRecord]) -> QuerySet[AuditRecord]:
-        services.require(self.actor, Right.AUDIT_READ)
+        rights.require(self.actor, Right.AUDIT_READ)
         return selectors.audit_records(self.actor)
 
 
@@ -60,7 +61,7 @@ class AuditVerdict(Endpoint):
 
     def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Recompute the whole chain, verify its signatures, and compare it with the exported heads."""
-        services.require(self.actor, Right.AUDIT_READ)
+        rights.require(self.actor, Right.AUDIT_READ)
         found = audit.verify()
         shown = {
             "intact": found.intact,

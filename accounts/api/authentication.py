@@ -3,9 +3,10 @@ from rest_framework import authentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from accounts import actors, services
+from accounts import actors
 from accounts.errors import BadToken
 from accounts.models import ApiToken, User
+from accounts.services import tokens
 
 
 class TokenAuthentication(authentication.BaseAuthentication):
@@ -16,7 +17,7 @@ class TokenAuthentication(authentication.BaseAuthentication):
         if scheme.lower() != "bearer":
             return None
         try:
-            token = services.use_token(text.strip())
+            token = tokens.use_token(text.strip())
         except BadToken as error:
             raise AuthenticationFailed(str(error)) from None
         address = request.META.get("REMOTE_ADDR", "")

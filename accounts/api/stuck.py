@@ -8,8 +8,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts import services, stuck
+from accounts import stuck
 from accounts.api import examples
+from accounts.services import rights
 from accounts.services import stuck as verbs
 from accounts.states import Right
 from common.api.examples import example
@@ -84,7 +85,7 @@ class StuckRows(Endpoint):
 
     def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Those that you may see, in one answer: at most 500 of each kind."""
-        services.require(self.actor, Right.READ)
+        rights.require(self.actor, Right.READ)
         return Response(self.get_serializer({"results": stuck.everything_stuck(self.actor)}).data)
 
     @extend_schema(parameters=WHERE)

@@ -10,11 +10,14 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts import actors, selectors, services
+from accounts import actors, selectors
 from accounts.api import serializers
 from accounts.api.shared import TEAM
 from accounts.filters import PersonFilter, TokenFilter
 from accounts.models import ApiToken, Membership, Team, User
+from accounts.services import people, tokens
+from accounts.services import rights as rights_services
+from accounts.services import teams as team_services
 from accounts.states import Right
 from accounts.token_presets import PRESETS
 from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Put, Read
@@ -47,16 +50,16 @@ class People(Listed, Created, Read, Changed):
     def create_one(self, given: dict[str, Any]) -> User:
         name = given.pop("team", None)
         team = None if name is None else selectors.team_named(self.actor, name)
-        return services.create_user(actor=self.actor, team=team, **given)
+        return people.create_user(actor=self.actor, team=team, **given)
 
     def change_one(self, instance: User, given: dict[str, Any], expected: int | None) -> User:
-        return services.change_user(actor=self.actor, user=instance, expected=expected, **given)
+        return people.change_user(actor=self.actor, user=instance, expected=expected, **given)
 
     @extend_schema(responses={204: None})
     @action(detail=True, methods=["post"])
     def password(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Set a user's password and end their sessions; for administrators."""
-        services.set_password(actor=self.actor, user=self.get_object(), **self.given())
+        people.set_password(actor=self.actor, user=self.get_object(), **self.given())
         return Response(status=204)
 
 
@@ -76,14 +79,14 @@ class Teams(Listed, Created, Read, Changed, Deleted):
         return selectors.teams_where(self.actor, Right.READ)
 
     def create_one(self, given: dict[str, Any]) -> Team:
-        return services.create_team(actor=self.actor, **given)
+        return team_services.create_team(actor=self.actor, **given)
 
     def change_one(self, instance: Team, given: dict[str, Any], expected: int | None) -> Team:
         given = {"description": instance.description} | given
-        return services.change_team(actor=self.actor, team=instance, expected=expected, **given)
+        return team_services.change_team(actor=self.actor, team=instance, expected=expected, **given)
 
     def delete_one(self, instance: Team, expected: int | None, reason: str) -> None:
-        services.delete_team(actor=self.actor, team=instance, expected=expected, reason=reason)
+        team_services.delete_team(actor=self.actor, team=instance, expected=expected, reason=reason)
 
 
 USERNAME = OpenApiParameter("username", OpenApiTypes.STR, OpenApiParameter.PATH)
@@ -116,15 +119,15 @@ class Members(Listed, Created, Read, Put, Deleted):
         return self._set(self.kwargs["username"], given, expected)
 
     def _set(self, username: str, given: dict[str, Any], expected: int | None) -> Membership:
-        services.require(self.actor, Right.PEOPLE_ADMIN, self.team)
+        rights_services.require(self.actor, Right.PEOPLE_ADMIN, self.team)
         # Whom one adds is no colleague yet: an admin may name anybody who has an account.
         user = User.objects.filter(username=username).first()
         if user is None:
             raise Invalid(fields={"username": [_("There is no such person.")]})
-        return services.set_role(actor=self.actor, user=user, team=self.team, expected=expected, **given)
+        return team_services.set_role(actor=self.actor, user=user, team=self.team, expected=expected, **given)
 
     def delete_one(self, instance: Membership, expected: int | None, reason: str) -> None:
-        services.remove_member(actor=self.actor, membership=instance, expected=expected, reason=reason)
+        team_services.remove_member(actor=self.actor, membership=instance, expected=expected, reason=reason)
 
 
 class Tokens(Listed, Created, Read, Deleted):
@@ -153,13 +156,13 @@ class Tokens(Listed, Created, Read, Deleted):
             if owner is None:
                 raise Invalid(fields={"owner": [_("There is no such person.")]})
             given["owner"] = owner
-        issued = services.create_token(actor=self.actor, **given)
+        issued = tokens.create_token(actor=self.actor, **given)
         # The one answer that holds it; the row keeps only a hash.
         issued.token.token = issued.text  # type: ignore[attr-defined]
         return issued.token
 
     def delete_one(self, instance: ApiToken, expected: int | None, reason: str) -> None:
-        services.revoke_token(actor=self.actor, token=instance, reason=reason)
+        tokens.revoke_token(actor=self.actor, token=instance, reason=reason)
 
 
 class Me(Endpoint):

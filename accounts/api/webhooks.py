@@ -14,11 +14,12 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts import selectors, services
+from accounts import selectors
 from accounts.api import examples
 from accounts.filters import DeliveryFilter
 from accounts.models import WebhookDelivery, WebhookEndpoint
-from accounts.services import IssuedWebhook
+from accounts.services import rights, webhooks
+from accounts.services.webhooks import IssuedWebhook
 from accounts.states import DeliveryState, Right
 from common.api.examples import example
 from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Read
@@ -155,7 +156,7 @@ class Webhooks(Listed, Created, Read, Changed, Deleted):
     filterset_fields = ("enabled",)
 
     def visible(self, rows: QuerySet[WebhookEndpoint]) -> QuerySet[WebhookEndpoint]:
-        services.require(self.actor, Right.WEBHOOKS_WRITE)
+        rights.require(self.actor, Right.WEBHOOKS_WRITE)
         return selectors.webhooks(self.actor)
 
     def get_object(self) -> WebhookEndpoint:
@@ -164,28 +165,28 @@ class Webhooks(Listed, Created, Read, Changed, Deleted):
     def create_one(self, given: dict[str, Any]) -> WebhookEndpoint:
         if "team" in given:
             given["team"] = selectors.team_named(self.actor, given["team"])
-        return _with_secret(services.create_webhook(actor=self.actor, **given))
+        return _with_secret(webhooks.create_webhook(actor=self.actor, **given))
 
     def change_one(
         self, instance: WebhookEndpoint, given: dict[str, Any], expected: int | None
     ) -> WebhookEndpoint:
-        return services.change_webhook(actor=self.actor, endpoint=instance, expected=expected, **given)
+        return webhooks.change_webhook(actor=self.actor, endpoint=instance, expected=expected, **given)
 
     def delete_one(self, instance: WebhookEndpoint, expected: int | None, reason: str) -> None:
-        services.delete_webhook(actor=self.actor, endpoint=instance, expected=expected, reason=reason)
+        webhooks.delete_webhook(actor=self.actor, endpoint=instance, expected=expected, reason=reason)
 
     @extend_schema(responses=IssuedWebhookSerializer)
     @action(detail=True, methods=["post"], url_path="rotate-secret")
     def rotate_secret(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Rotate the signing secret. The previous one stays valid for a day."""
-        issued = services.rotate_webhook_secret(actor=self.actor, endpoint=self.get_object())
+        issued = webhooks.rotate_webhook_secret(actor=self.actor, endpoint=self.get_object())
         return self.answer(_with_secret(issued))
 
     @extend_schema(responses={202: DeliverySerializer})
     @action(detail=True, methods=["post"])
     def test(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Send a `webhook.test` event; see the deliveries for the result."""
-        delivery = services.send_test(actor=self.actor, endpoint=self.get_object())
+        delivery = webhooks.send_test(actor=self.actor, endpoint=self.get_object())
         return self.answer(delivery, status=202)
 
 
@@ -217,14 +218,14 @@ class Deliveries(Listed, Read):
     @action(detail=True, methods=["post"])
     def replay(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Resend: the same body under the same `webhook-id`, signed again."""
-        delivery = services.replay_delivery(actor=self.actor, delivery=self.get_object())
+        delivery = webhooks.replay_delivery(actor=self.actor, delivery=self.get_object())
         return self.answer(delivery, status=202)
 
 
 def _endpoint(view: Endpoint, pk: int) -> WebhookEndpoint:
     """One of a team that the actor is in, if they may see its webhooks there."""
     endpoint = get_object_or_404(selectors.webhooks(view.actor, Right.READ), pk=pk)
-    services.require(view.actor, Right.WEBHOOKS_WRITE, endpoint.team)
+    rights.require(view.actor, Right.WEBHOOKS_WRITE, endpoint.team)
     return endpoint
 
 

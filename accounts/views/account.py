@@ -8,9 +8,10 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from accounts import actors, services
+from accounts import actors
 from accounts.forms import OwnAccountForm
 from accounts.models import Membership, User
+from accounts.services import people
 from accounts.states import RIGHTS, Right, Role
 from common.errors import SlipwayError
 from common.pages.access import signed_in
@@ -26,7 +27,7 @@ def account(request: HttpRequest) -> HttpResponse:
     form = OwnAccountForm(request.POST if request.method == "POST" else None, initial=initial)
     if form.is_bound and form.is_valid():
         try:
-            services.change_user(actor=actors.of_request(request), user=user, **form.cleaned_data)
+            people.change_user(actor=actors.of_request(request), user=user, **form.cleaned_data)
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:

@@ -9,10 +9,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from accounts import actors, selectors, services
+from accounts import actors, selectors
 from accounts.filters import PersonFilter
 from accounts.forms import NewPersonForm, PasswordForm, PersonForm
 from accounts.models import Membership, User
+from accounts.services import people
 from accounts.states import Right
 from accounts.views.new import NewPage
 from common.actor import Actor
@@ -64,7 +65,7 @@ def new_person(request: HttpRequest) -> HttpResponse:
     if form.is_bound and form.is_valid():
         given = form.cleaned_data
         try:
-            user = services.create_user(actor=actor, **given | {"password": given["password"] or None})
+            user = people.create_user(actor=actor, **given | {"password": given["password"] or None})
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
@@ -88,7 +89,7 @@ def person(request: HttpRequest, username: str) -> HttpResponse:
     if form.is_bound and form.is_valid():
         given = dict(form.cleaned_data)
         try:
-            services.change_user(actor=actor, user=shown, expected=given.pop("revision"), **given)
+            people.change_user(actor=actor, user=shown, expected=given.pop("revision"), **given)
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
@@ -109,7 +110,7 @@ def person(request: HttpRequest, username: str) -> HttpResponse:
 def password(request: HttpRequest, username: str) -> HttpResponse:
     actor = actors.of_request(request)
     given = filled(PasswordForm(request.POST)).cleaned_data
-    services.set_password(actor=actor, user=_person(actor, username), **given)
+    people.set_password(actor=actor, user=_person(actor, username), **given)
     said = _("%(name)s has a new password. All of their sessions have ended, and a lockout is lifted.")
     return done(request, said % {"name": username})
 
@@ -122,7 +123,7 @@ def activate(request: HttpRequest, username: str) -> HttpResponse:
     actor = actors.of_request(request)
     is_active = request.POST.get("active") == "yes"
     why = reason_of(request, is_demanded=not is_active)
-    services.change_user(actor=actor, user=_person(actor, username), is_active=is_active, reason=why)
+    people.change_user(actor=actor, user=_person(actor, username), is_active=is_active, reason=why)
     said = (
         _("%(name)s can sign in again.")
         if is_active

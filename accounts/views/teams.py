@@ -7,9 +7,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from accounts import actors, selectors, services
+from accounts import actors, selectors
 from accounts.forms import MemberForm, NewTeamForm, TeamForm
 from accounts.models import Team, User
+from accounts.services import rights, teams
 from accounts.states import RIGHTS, Right, Role
 from accounts.views.new import NewPage
 from common.actor import Actor
@@ -54,7 +55,7 @@ def new_team(request: HttpRequest) -> HttpResponse:
     form = NewTeamForm(request.POST if request.method == "POST" and is_open else None)
     if form.is_bound and form.is_valid():
         try:
-            made = services.create_team(actor=actor, **form.cleaned_data)
+            made = teams.create_team(actor=actor, **form.cleaned_data)
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
@@ -73,7 +74,7 @@ def team(request: HttpRequest, name: str) -> HttpResponse:
     )
     if form.is_bound and form.is_valid():
         try:
-            services.change_team(actor=actor, team=shown, **form.cleaned_data)
+            teams.change_team(actor=actor, team=shown, **form.cleaned_data)
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
@@ -101,13 +102,13 @@ def set_member(request: HttpRequest, name: str) -> HttpResponse:
     actor = actors.of_request(request)
     shown = _team(actor, name)
     given = filled(MemberForm(request.POST)).cleaned_data
-    services.require(actor, Right.PEOPLE_ADMIN, shown)
+    rights.require(actor, Right.PEOPLE_ADMIN, shown)
     # Whom one adds is no colleague yet: an admin may name anybody who has an account.
     user = User.objects.filter(username=given["username"]).first()
     if user is None:
         return refused(request, _("There is no person named %(name)s.") % {"name": given["username"]})
     reason = request.POST.get("reason", "").strip()[:MAX_REASON]
-    services.set_role(actor=actor, user=user, team=shown, role=given["role"], reason=reason)
+    teams.set_role(actor=actor, user=user, team=shown, role=given["role"], reason=reason)
     said = _("%(name)s is now %(role)s of %(team)s.")
     role = str(Role(given["role"]).label).lower()
     return done(request, said % {"name": user, "role": role, "team": shown})
@@ -121,7 +122,7 @@ def remove_member(request: HttpRequest, name: str, username: str) -> HttpRespons
     membership = selectors.members(actor, name).filter(user__username=username).first()
     if membership is None:
         raise Http404(_("There is no such member."))
-    services.remove_member(actor=actor, membership=membership, reason=reason_of(request))
+    teams.remove_member(actor=actor, membership=membership, reason=reason_of(request))
     return done(request, _("%(name)s is no longer in %(team)s.") % {"name": username, "team": name})
 
 
@@ -130,7 +131,7 @@ def remove_member(request: HttpRequest, name: str, username: str) -> HttpRespons
 @refusals_at_the_form
 def delete_team(request: HttpRequest, name: str) -> HttpResponse:
     actor = actors.of_request(request)
-    services.delete_team(actor=actor, team=_team(actor, name))
+    teams.delete_team(actor=actor, team=_team(actor, name))
     return done(request, _("Team %(name)s is deleted.") % {"name": name}, to="/settings/teams/")
 
 

@@ -8,10 +8,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from accounts import actors, selectors, services
+from accounts import actors, selectors
 from accounts.filters import TokenFilter
 from accounts.forms import TokenForm
 from accounts.models import User
+from accounts.services import tokens
 from accounts.states import Right
 from accounts.views.new import NewPage
 from common.errors import SlipwayError
@@ -50,7 +51,7 @@ def new_token(request: HttpRequest) -> HttpResponse:
     form = TokenForm(request.POST if request.method == "POST" else None, actor=actor)
     if form.is_bound and form.is_valid():
         try:
-            issued = services.create_token(actor=actor, owner=cast("User", request.user), **form.wishes())
+            issued = tokens.create_token(actor=actor, owner=cast("User", request.user), **form.wishes())
         except (SlipwayError, ValidationError) as error:
             blame(form, error, {"expires_at": "days"})
         else:
@@ -69,5 +70,5 @@ def revoke(request: HttpRequest, pk: int) -> HttpResponse:
     token = selectors.tokens(actor).filter(pk=pk).first()
     if token is None:
         raise Http404(_("There is no such token, or it is not yours."))
-    services.revoke_token(actor=actor, token=token, reason=reason_of(request, is_demanded=False))
+    tokens.revoke_token(actor=actor, token=token, reason=reason_of(request, is_demanded=False))
     return done(request, _("%(name)s is revoked: it no longer works.") % {"name": token.name})

@@ -9,11 +9,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from accounts import actors, selectors, services
+from accounts import actors, selectors
 from accounts.filters import DeliveryFilter
 from accounts.forms import NewWebhookForm, WebhookForm
 from accounts.models import WebhookDelivery, WebhookEndpoint
-from accounts.services import IssuedWebhook
+from accounts.services import webhooks
+from accounts.services.webhooks import IssuedWebhook
 from accounts.states import Right
 from accounts.views.new import NewPage
 from common.actor import Actor
@@ -53,7 +54,7 @@ def new_webhook(request: HttpRequest) -> HttpResponse:
     form = NewWebhookForm(request.POST if request.method == "POST" else None, actor=actor)
     if form.is_bound and form.is_valid():
         try:
-            issued = services.create_webhook(actor=actor, **form.cleaned_data)
+            issued = webhooks.create_webhook(actor=actor, **form.cleaned_data)
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
@@ -71,7 +72,7 @@ def webhook(request: HttpRequest, pk: int) -> HttpResponse:
     if form.is_bound and form.is_valid():
         given = dict(form.cleaned_data)
         try:
-            services.change_webhook(actor=actor, endpoint=shown, expected=given.pop("revision"), **given)
+            webhooks.change_webhook(actor=actor, endpoint=shown, expected=given.pop("revision"), **given)
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
@@ -104,7 +105,7 @@ def rotate(request: HttpRequest, pk: int) -> HttpResponse:
         return page(request, "accounts/webhook_rotate.html", {"shown": shown})
     reason = request.POST.get("reason", "").strip()[:MAX_REASON]
     return _issued(
-        request, services.rotate_webhook_secret(actor=actor, endpoint=shown, reason=reason), is_first=False
+        request, webhooks.rotate_webhook_secret(actor=actor, endpoint=shown, reason=reason), is_first=False
     )
 
 
@@ -113,7 +114,7 @@ def rotate(request: HttpRequest, pk: int) -> HttpResponse:
 @refusals_at_the_form
 def test(request: HttpRequest, pk: int) -> HttpResponse:
     actor = actors.of_request(request)
-    services.send_test(actor=actor, endpoint=_endpoint(actor, pk))
+    webhooks.send_test(actor=actor, endpoint=_endpoint(actor, pk))
     return done(request, _("A webhook.test is on its way."), tone="idle")
 
 
@@ -126,7 +127,7 @@ def enable(request: HttpRequest, pk: int) -> HttpResponse:
     shown = _endpoint(actor, pk)
     enabled = request.POST.get("enabled") == "yes"
     why = reason_of(request, is_demanded=not enabled)
-    services.change_webhook(actor=actor, endpoint=shown, reason=why, enabled=enabled)
+    webhooks.change_webhook(actor=actor, endpoint=shown, reason=why, enabled=enabled)
     words = _("Enabled: events from now on are sent.") if enabled else _("Disabled: nothing more is sent.")
     return done(request, words, to=f"/settings/webhooks/{pk}/")
 
@@ -137,7 +138,7 @@ def enable(request: HttpRequest, pk: int) -> HttpResponse:
 def delete(request: HttpRequest, pk: int) -> HttpResponse:
     actor = actors.of_request(request)
     shown = _endpoint(actor, pk)
-    services.delete_webhook(actor=actor, endpoint=shown, reason=reason_of(request))
+    webhooks.delete_webhook(actor=actor, endpoint=shown, reason=reason_of(request))
     return done(
         request, _("The webhook to %(place)s is deleted.") % {"place": shown.place}, to="/settings/webhooks/"
     )
@@ -158,7 +159,7 @@ def delivery(request: HttpRequest, pk: int, delivery_pk: int) -> HttpResponse:
 @refusals_at_the_form
 def replay(request: HttpRequest, pk: int, delivery_pk: int) -> HttpResponse:
     actor = actors.of_request(request)
-    shown = services.replay_delivery(actor=actor, delivery=_delivery(actor, pk, delivery_pk))
+    shown = webhooks.replay_delivery(actor=actor, delivery=_delivery(actor, pk, delivery_pk))
     return done(request, _("%(event)s is on its way again.") % {"event": shown.event.type}, tone="idle")
 
 

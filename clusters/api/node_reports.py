@@ -19,7 +19,8 @@ from rest_framework.views import APIView
 
 from accounts.actors import KnownActor, of_token
 from accounts.errors import BadToken
-from accounts.services import require, use_token
+from accounts.services.rights import require
+from accounts.services.tokens import use_token
 from accounts.states import Right
 from clusters.api.serializers import HeartbeatsSerializer, ReceiptSerializer
 from clusters.services.node_reports import accept_heartbeats

@@ -6,7 +6,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from accounts.models import Team
-from accounts.services import require_for_owner
+from accounts.services.rights import require_for_owner
 from accounts.states import Right
 from clusters.backends.base import SECRET_NAME, Misconfigured
 from clusters.backends.configured import SECRETS_PURPOSE, connect

@@ -6,7 +6,7 @@ from django.db.models import F
 from django.utils.translation import gettext as _
 
 from accounts.models import Team
-from accounts.services import require
+from accounts.services.rights import require
 from accounts.states import Right
 from clusters import selectors
 from clusters.errors import DeploymentGone, InvalidDeployment, NameTaken, StaleScale
@@ -20,9 +20,9 @@ from common.errors import Missing
 from common.live.touch import touch
 from common.reconcile import kernel
 from images.models import RuntimeImage
-from models_registry import selectors as registry
 from models_registry.exemptions import check_code
 from models_registry.models import Version
+from models_registry.selectors import versions
 from models_registry.signature_verification import check_signature
 
 
@@ -174,9 +174,9 @@ def lay_out_again(blob: str) -> None:
     Of those that are whole by now: the last repair of a version is the one that counts. Workers that run are
     left alone, for they keep what they have opened.
     """
-    serving = Deployment.objects.filter(version__in=registry.versions_needing(blob).values("pk"))
+    serving = Deployment.objects.filter(version__in=versions.versions_needing(blob).values("pk"))
     for row in serving.filter(removal_asked_at=None).select_related("version"):
-        if not registry.damages(row.version):
+        if not versions.damages(row.version):
             # An `Apply` in mid-step may have seen the old directory: its write must fail.
             kernel.interrupt(row, where={"removal_asked_at__isnull": True}, applied_generation=0)
 

@@ -1,4 +1,7 @@
-"""The record of who did what: an append-only, signed hash chain, written in the transaction of the deed."""
+"""The record of who did what: an append-only, signed hash chain, written in the transaction of the deed.
+
+Every write of every app says `audit.record(...)`; that is why these names stand here.
+"""
 
 from common.audit.chain import Recorded, length, record
 from common.audit.heads import Head

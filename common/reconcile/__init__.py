@@ -2,6 +2,9 @@
 
 A long-lived thing is a `Reconciled` row; its app writes a `Reconciler` that names the next `Step`. Any
 worker may take any row's next step at any time, after any crash: `engine.Kernel` holds the order of things.
+
+What an app needs to have a reconciler is named here, in one place: who writes one need not know how the
+kernel is divided. This and `common.audit` are the two packages that name what their modules define.
 """
 
 from common.reconcile.due import DueRow

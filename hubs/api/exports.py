@@ -18,14 +18,15 @@ from common.api.streams import ServerEvent
 from common.api.views import Created, Listed, Read
 from common.audit import MAX_REASON
 from common.errors import Invalid
-from hubs import selectors, services
 from hubs.api import export_examples as examples
 from hubs.api.sources import patterns_field
 from hubs.models import Export
+from hubs.selectors import exports
+from hubs.services import exports as export_services
 from hubs.services.checks import MAX_TOKEN
 from hubs.states import ExportKind, ExportState
-from models_registry import selectors as registry
 from models_registry.errors import UnknownModel, UnknownVersion
+from models_registry.selectors import versions
 
 
 @example(examples.EXPORT)
@@ -151,41 +152,41 @@ class Exports(Listed, Created, Read):
     sort = ("-created_at",)
 
     def visible(self, rows: QuerySet[Export]) -> QuerySet[Export]:
-        return selectors.exports(self.actor)
+        return exports.exports(self.actor)
 
     def create_one(self, given: dict[str, Any]) -> Export:
         named = f"{given.pop('model')}:{given.pop('version')}"
         try:
-            version = registry.resolve(self.actor, named)
+            version = versions.resolve(self.actor, named)
         except UnknownModel as error:
             raise Invalid(fields={"model": [str(error)]}) from None
         except UnknownVersion as error:
             raise Invalid(fields={"version": [str(error)]}) from None
-        return services.start_export(actor=self.actor, version=version, **given)
+        return export_services.start_export(actor=self.actor, version=version, **given)
 
     @extend_schema(responses={202: ExportSerializer})
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Pause; it can be resumed."""
-        return self._wish(services.pause_export)
+        return self._wish(export_services.pause_export)
 
     @extend_schema(responses={202: ExportSerializer})
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Resume a paused or interrupted export."""
-        return self._wish(services.resume_export)
+        return self._wish(export_services.resume_export)
 
     @extend_schema(responses={202: ExportSerializer})
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Cancel. A commit already sent may still arrive."""
-        return self._wish(services.cancel_export)
+        return self._wish(export_services.cancel_export)
 
     @extend_schema(responses={202: ExportSerializer})
     @action(detail=True, methods=["post"])
     def retry(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Retry a failed export, with another token if one is given."""
-        return self._wish(services.retry_export)
+        return self._wish(export_services.retry_export)
 
     @extend_schema(responses=EVENTS)
     @action(detail=True)

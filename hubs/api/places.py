@@ -8,7 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.services import require
+from accounts.services.rights import require
 from accounts.states import Right
 from common.api.examples import example
 from common.api.views import Endpoint

@@ -19,14 +19,16 @@ from common.api.rows import EVENTS, ProgressSerializer, ReasonSerializer, Shown,
 from common.api.streams import ServerEvent
 from common.api.views import Changed, Created, Deleted, Listed, Read
 from common.errors import Invalid
-from hubs import selectors, services
 from hubs.api import examples
 from hubs.models import HubSource, HubSync
-from hubs.selectors import HubSourceCard
+from hubs.selectors import syncs
+from hubs.selectors.syncs import HubSourceCard
+from hubs.services import notices
+from hubs.services import syncs as sync_services
 from hubs.services.checks import MAX_TOKEN
 from hubs.states import Cause, HubKind, SyncState
-from models_registry import selectors as registry
 from models_registry.errors import UnknownModel
+from models_registry.selectors import catalogue
 from models_registry.services.checks import MAX_PATTERNS
 
 PATTERNS = "Shell patterns over whole paths, such as `*.safetensors`."
@@ -200,7 +202,7 @@ class HubSources(Shown, Listed, Created, Read, Changed, Deleted):
     """Repositories on hubs that versions of a model come from."""
 
     queryset = HubSource.objects.all()
-    cards: ClassVar = {HubSource: selectors.hub_source_card}
+    cards: ClassVar = {HubSource: syncs.hub_source_card}
     serializer_class = HubSourceSerializer
     inputs = {"create": NewHubSourceSerializer, "partial_update": HubSourceChangeSerializer}
     outputs: ClassVar = {"sync": HubSyncSerializer}
@@ -212,36 +214,36 @@ class HubSources(Shown, Listed, Created, Read, Changed, Deleted):
     sort = ("-created_at", "repo_id")
 
     def visible(self, rows: QuerySet[HubSource]) -> QuerySet[HubSource]:
-        return selectors.hub_sources(self.actor)
+        return syncs.hub_sources(self.actor)
 
     def shown(self, page: Any) -> Any:
-        return self.get_serializer(selectors.hub_source_cards(page), many=True).data
+        return self.get_serializer(syncs.hub_source_cards(page), many=True).data
 
     def create_one(self, given: dict[str, Any]) -> HubSource:
         try:
-            model = registry.model_named(self.actor, given.pop("model"))
+            model = catalogue.model_named(self.actor, given.pop("model"))
         except UnknownModel as error:
             raise Invalid(fields={"model": [str(error)]}) from None
-        return services.create_hub_source(actor=self.actor, model=model, **given)
+        return sync_services.create_hub_source(actor=self.actor, model=model, **given)
 
     def change_one(self, instance: HubSource, given: dict[str, Any], expected: int | None) -> HubSource:
-        return services.change_hub_source(actor=self.actor, source=instance, expected=expected, **given)
+        return sync_services.change_hub_source(actor=self.actor, source=instance, expected=expected, **given)
 
     def delete_one(self, instance: HubSource, expected: int | None, reason: str) -> None:
-        services.delete_hub_source(actor=self.actor, source=instance, expected=expected, reason=reason)
+        sync_services.delete_hub_source(actor=self.actor, source=instance, expected=expected, reason=reason)
 
     @extend_schema(responses={202: HubSyncSerializer})
     @action(detail=True, methods=["post"])
     def sync(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Sync now: a new commit becomes a version of the model."""
-        return self.answer(services.start_sync(actor=self.actor, source=self.get_object()), status=202)
+        return self.answer(sync_services.start_sync(actor=self.actor, source=self.get_object()), status=202)
 
     @extend_schema(responses=NoticeSecretSerializer)
     @action(detail=True, methods=["post"], url_path="notice-secret")
     def notice_secret(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Create the secret of the hub's webhook that triggers syncs; the previous one stops working."""
         source = self.get_object()
-        secret = services.new_notice_secret(actor=self.actor, source=source)
+        secret = notices.new_notice_secret(actor=self.actor, source=source)
         address = request.build_absolute_uri(reverse("hub-notice", args=[source.pk]))
         return Response(NoticeSecretSerializer({"address": address, "secret": secret}).data)
 
@@ -264,31 +266,31 @@ class HubSyncs(Listed, Read):
     sort = ("-created_at",)
 
     def visible(self, rows: QuerySet[HubSync]) -> QuerySet[HubSync]:
-        return selectors.hub_syncs(self.actor)
+        return syncs.hub_syncs(self.actor)
 
     @extend_schema(responses={202: HubSyncSerializer})
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Pause; downloaded files are kept."""
-        return self._wish(services.pause_sync)
+        return self._wish(sync_services.pause_sync)
 
     @extend_schema(responses={202: HubSyncSerializer})
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Resume a paused or interrupted sync."""
-        return self._wish(services.resume_sync)
+        return self._wish(sync_services.resume_sync)
 
     @extend_schema(responses={202: HubSyncSerializer})
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Cancel and delete the downloaded files."""
-        return self._wish(services.cancel_sync)
+        return self._wish(sync_services.cancel_sync)
 
     @extend_schema(responses={202: HubSyncSerializer})
     @action(detail=True, methods=["post"])
     def retry(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Retry a failed, refused or cancelled sync."""
-        return self._wish(services.retry_sync)
+        return self._wish(sync_services.retry_sync)
 
     @extend_schema(responses=EVENTS)
     @action(detail=True)

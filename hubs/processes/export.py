@@ -13,8 +13,8 @@ from hubs.export_result import ExportResult
 from hubs.push import push_version
 from hubs.slipway_export import export_to_slipway
 from hubs.target import RepositoryTarget, SlipwayTarget
-from model_store.backends import opened_at
 from model_store.backends.base import Staging
+from model_store.backends.opening import opened_at
 from model_store.file_manifest import ManifestFile
 from model_store.processes.job import Job
 from model_store.processes.job_runner import work

@@ -9,7 +9,7 @@ from django.db.models import F
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from accounts.services import require
+from accounts.services.rights import require
 from accounts.states import Right
 from common import audit, texts
 from common.actor import Actor
@@ -22,10 +22,11 @@ from hubs.models import Export
 from hubs.services import checks
 from hubs.states import EXPORT_MOVES, ExportKind, ExportState
 from model_store.errors import Busy
-from models_registry import names, selectors
+from models_registry import names
 from models_registry.errors import SourceNotAllowed, WrongState
 from models_registry.models import Version, VersionFile
 from models_registry.patterns import matching
+from models_registry.selectors import versions
 from models_registry.services import checks as registry
 from models_registry.states import VersionState
 
@@ -65,7 +66,7 @@ def start_export(
             _("%(version)s is %(state)s; only a ready version is exported.")
             % {"version": version, "state": version.get_state_display().lower()}
         )
-    if selectors.damages(version):
+    if versions.damages(version):
         raise WrongState(
             _("Files of %(version)s are damaged or missing. Repair the store first.") % {"version": version}
         )

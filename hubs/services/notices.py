@@ -8,7 +8,7 @@ from django.db import transaction
 from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext as _
 
-from accounts.services import require
+from accounts.services.rights import require
 from accounts.states import Right
 from common import audit
 from common.actor import Actor

@@ -20,9 +20,10 @@ from common.pages.access import or_404, signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, filled, reason_of
 from common.pages.listing import list_page
-from hubs import selectors, services
 from hubs.forms import ExportForm, NewTokenForm
 from hubs.models import Export
+from hubs.selectors import exports
+from hubs.services import exports as export_services
 from hubs.states import ExportState
 from models_registry.models import Model
 from models_registry.views.models import frame, visible_model
@@ -37,7 +38,7 @@ def export_list(request: HttpRequest, name: str) -> HttpResponse:
     """Asks again every second while one of them runs."""
     actor = of_request(request)
     model = visible_model(actor, name)
-    listing = list_page(request, selectors.exports(actor, model), sorts=SORTS, default_sort="-began", size=20)
+    listing = list_page(request, exports.exports(actor, model), sorts=SORTS, default_sort="-began", size=20)
     context = _frame(actor, model) | {
         "listing": listing,
         "is_moving": any(_is_moving(export) for export in listing.rows),
@@ -54,7 +55,7 @@ def new_export(request: HttpRequest, name: str, version: str) -> HttpResponse:
     form = ExportForm(request.POST if request.method == "POST" else None)
     if form.is_bound and form.is_valid():
         try:
-            export = services.start_export(actor=actor, version=row, **form.cleaned_data)
+            export = export_services.start_export(actor=actor, version=row, **form.cleaned_data)
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
@@ -74,7 +75,7 @@ def new_export(request: HttpRequest, name: str, version: str) -> HttpResponse:
 def export_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
-    export = or_404(selectors.export_of, model, pk)
+    export = or_404(exports.export_of, model, pk)
     context = _frame(actor, model) | {
         "export": export,
         "is_moving": _is_moving(export),
@@ -85,10 +86,10 @@ def export_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 
 Wish = Callable[..., Any]
 WISHES: dict[str, tuple[Wish, Text]] = {
-    "pause": (services.pause_export, "Paused."),
-    "resume": (services.resume_export, gettext_lazy("It goes on.")),
-    "cancel": (services.cancel_export, "Cancelled."),
-    "retry": (services.retry_export, gettext_lazy("It begins again.")),
+    "pause": (export_services.pause_export, "Paused."),
+    "resume": (export_services.resume_export, gettext_lazy("It goes on.")),
+    "cancel": (export_services.cancel_export, "Cancelled."),
+    "retry": (export_services.retry_export, gettext_lazy("It begins again.")),
 }
 
 
@@ -99,7 +100,7 @@ def act(request: HttpRequest, name: str, pk: int, wish: str) -> HttpResponse:
     if wish not in WISHES:
         raise Http404
     actor = of_request(request)
-    export = or_404(selectors.export_of, visible_model(actor, name), pk)
+    export = or_404(exports.export_of, visible_model(actor, name), pk)
     why = reason_of(request, is_demanded=False)
     given = filled(NewTokenForm(request.POST)).cleaned_data if wish == "retry" else {}
     service, words = WISHES[wish]

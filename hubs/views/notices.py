@@ -4,8 +4,8 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
-from hubs import services
 from hubs.errors import UnknownHubSource
+from hubs.services import notices
 
 
 @csrf_exempt
@@ -13,7 +13,7 @@ from hubs.errors import UnknownHubSource
 def hub_notice(request: HttpRequest, pk: int) -> HttpResponse:
     """A webhook of Hugging Face. What it says is not read: the hub itself is asked what is new."""
     try:
-        services.take_notice(source_id=pk, secret=request.headers.get("X-Webhook-Secret", ""))
+        notices.take_notice(source_id=pk, secret=request.headers.get("X-Webhook-Secret", ""))
     except UnknownHubSource as error:
         return HttpResponse(f"{error}\n", status=404, content_type="text/plain; charset=utf-8")
     return HttpResponse(status=202)

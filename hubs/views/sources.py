@@ -19,11 +19,13 @@ from common.pages.access import or_404, signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
-from hubs import selectors, services
 from hubs.auto_release import auto_release
 from hubs.errors import SourceTaken
 from hubs.forms import HubSourceForm, NewHubSourceForm, every_in_words
 from hubs.models import HubSource, HubSync
+from hubs.selectors import syncs
+from hubs.services import notices
+from hubs.services import syncs as sync_services
 from hubs.states import SyncState
 from models_registry.models import Model
 from models_registry.views.models import frame, visible_model
@@ -38,10 +40,8 @@ def hub_page(request: HttpRequest, name: str) -> HttpResponse:
     """Its sources and their syncs; asks again every second while one of them runs."""
     actor = of_request(request)
     model = visible_model(actor, name)
-    sources = selectors.hub_source_cards(list(selectors.hub_sources(actor, model)))
-    listing = list_page(
-        request, selectors.hub_syncs(actor, model), sorts=SORTS, default_sort="-began", size=20
-    )
+    sources = syncs.hub_source_cards(list(syncs.hub_sources(actor, model)))
+    listing = list_page(request, syncs.hub_syncs(actor, model), sorts=SORTS, default_sort="-began", size=20)
     context = frame(actor, model) | {
         "sources": [(card, every_in_words(card.source.every_seconds)) for card in sources],
         "listing": listing,
@@ -58,9 +58,9 @@ def new_source(request: HttpRequest, name: str) -> HttpResponse:
     form = NewHubSourceForm(request.POST if request.method == "POST" else None, **_offered(actor, model))
     if form.is_bound and form.is_valid():
         try:
-            source = services.create_hub_source(actor=actor, model=model, **form.wishes())
+            source = sync_services.create_hub_source(actor=actor, model=model, **form.wishes())
             with suppress(SourceTaken):  # Its schedule was faster.
-                services.start_sync(actor=actor, source=source)
+                sync_services.start_sync(actor=actor, source=source)
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
@@ -77,12 +77,12 @@ def new_source(request: HttpRequest, name: str) -> HttpResponse:
 def source_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
-    source = or_404(selectors.hub_source_of, model, pk)
+    source = or_404(syncs.hub_source_of, model, pk)
     given = request.POST if request.method == "POST" else None
     form = HubSourceForm(given, source=source, **_offered(actor, model))
     if form.is_bound and form.is_valid():
         try:
-            services.change_hub_source(actor=actor, source=source, **form.wishes())
+            sync_services.change_hub_source(actor=actor, source=source, **form.wishes())
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
@@ -101,8 +101,8 @@ def source_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 @refusals_at_the_form
 def start_sync(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     actor = of_request(request)
-    source = or_404(selectors.hub_source_of, visible_model(actor, name), pk)
-    services.start_sync(actor=actor, source=source)
+    source = or_404(syncs.hub_source_of, visible_model(actor, name), pk)
+    sync_services.start_sync(actor=actor, source=source)
     return done(request, _("%(source)s is being synced.") % {"source": source})
 
 
@@ -113,10 +113,10 @@ def new_secret(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     """Its answer is the one place where the secret is shown."""
     actor = of_request(request)
     model = visible_model(actor, name)
-    source = or_404(selectors.hub_source_of, model, pk)
+    source = or_404(syncs.hub_source_of, model, pk)
     context = frame(actor, model) | {
         "source": source,
-        "secret": services.new_notice_secret(actor=actor, source=source),
+        "secret": notices.new_notice_secret(actor=actor, source=source),
         "address": _notice_address(request, source),
     }
     answer = page(request, "hubs/hub_notice_secret.html", context, status=201)
@@ -130,8 +130,8 @@ def new_secret(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 def delete_source(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
-    source = or_404(selectors.hub_source_of, model, pk)
-    services.delete_hub_source(actor=actor, source=source, reason=reason_of(request))
+    source = or_404(syncs.hub_source_of, model, pk)
+    sync_services.delete_hub_source(actor=actor, source=source, reason=reason_of(request))
     return done(
         request,
         _("%(source)s is followed no longer; its versions stay.") % {"source": source},
@@ -144,7 +144,7 @@ def delete_source(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 def sync_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
-    sync = or_404(selectors.hub_sync_of, model, pk)
+    sync = or_404(syncs.hub_sync_of, model, pk)
     context = frame(actor, model) | {
         "sync": sync,
         "source": sync.source,
@@ -157,10 +157,10 @@ def sync_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 
 Wish = Callable[..., Any]
 WISHES: dict[str, tuple[Wish, Text]] = {
-    "pause": (services.pause_sync, gettext_lazy("Paused: what has come is kept.")),
-    "resume": (services.resume_sync, gettext_lazy("It goes on.")),
-    "cancel": (services.cancel_sync, gettext_lazy("Cancelled: what has come is removed.")),
-    "retry": (services.retry_sync, gettext_lazy("It begins again.")),
+    "pause": (sync_services.pause_sync, gettext_lazy("Paused: what has come is kept.")),
+    "resume": (sync_services.resume_sync, gettext_lazy("It goes on.")),
+    "cancel": (sync_services.cancel_sync, gettext_lazy("Cancelled: what has come is removed.")),
+    "retry": (sync_services.retry_sync, gettext_lazy("It begins again.")),
 }
 
 
@@ -171,7 +171,7 @@ def act(request: HttpRequest, name: str, pk: int, wish: str) -> HttpResponse:
     if wish not in WISHES:
         raise Http404
     actor = of_request(request)
-    sync = or_404(selectors.hub_sync_of, visible_model(actor, name), pk)
+    sync = or_404(syncs.hub_sync_of, visible_model(actor, name), pk)
     service, words = WISHES[wish]
     service(actor=actor, sync=sync, reason=reason_of(request, is_demanded=False))
     return done(request, words)

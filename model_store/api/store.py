@@ -10,7 +10,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.services import require_everywhere
+from accounts.services.rights import require_everywhere
 from accounts.states import Right
 from common.api.examples import example
 from common.api.rows import ReasonSerializer, Shown, StuckField

@@ -2,35 +2,3 @@
 
 No Django in here: the importer, which reads what nobody trusts, runs without it.
 """
-
-from pathlib import Path
-
-from model_store.backends.base import PARTS, Flaw, Ingested, Look, Reclaimed, Staging, Store
-from model_store.backends.local import LocalStore
-from model_store.backends.location import BucketLocation
-
-__all__ = [
-    "BUCKET",
-    "PARTS",
-    "Flaw",
-    "Ingested",
-    "LocalStore",
-    "Look",
-    "Reclaimed",
-    "Staging",
-    "Store",
-    "opened_at",
-]
-
-BUCKET = "s3://"
-"""How addresses of stores in buckets begin."""
-
-
-def opened_at(address: str) -> Store:
-    """The store that has this `Store.address`."""
-    if address.startswith(BUCKET):
-        # Half a second and 40 MB that a store in a directory has no use for.
-        from model_store.backends.bucket.store import BucketStore
-
-        return BucketStore(BucketLocation.from_address(address))
-    return LocalStore(Path(address))

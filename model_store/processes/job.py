@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 from common.jobs.spec import JobSpec, Limits
 from model_store.allowance import Allowance
-from model_store.backends import BUCKET
+from model_store.backends.opening import BUCKET
 
 MEMORY_BYTES = 6 * 1024**3
 """Far above what parsing needs; it ends a process that a crafted file makes swell."""

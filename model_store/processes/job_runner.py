@@ -13,8 +13,8 @@ from dataclasses import asdict
 from typing import Any, Protocol
 
 from common.jobs.run import EXIT_BUSY, Running, run
-from model_store.backends import opened_at
 from model_store.backends.base import Staging
+from model_store.backends.opening import opened_at
 from model_store.errors import StagingBusy
 from model_store.processes.job import Job
 

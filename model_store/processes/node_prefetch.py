@@ -15,8 +15,8 @@ from common.errors import SlipwayError
 from common.jobs.run import Running, read_json, run
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import BY_CIRCUMSTANCE, JobObservation, JobState, owner_of
-from model_store.backends import opened_at
 from model_store.backends.base import Store
+from model_store.backends.opening import opened_at
 from model_store.file_manifest import Manifest, ManifestFile
 from model_store.processes.job import job_spec
 

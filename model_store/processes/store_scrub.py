@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from model_store.backends import opened_at
 from model_store.backends.base import PARTS, Staging, Store
+from model_store.backends.opening import opened_at
 from model_store.processes.job import Job, WholeStore
 from model_store.processes.job_runner import work
 

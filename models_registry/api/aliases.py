@@ -8,11 +8,12 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 
 from common.api.views import Deleted, Listed, Put, Read
 from common.errors import Invalid, Missing
-from models_registry import selectors, services
 from models_registry.api import serializers
 from models_registry.api.views import MODEL, OfModel
 from models_registry.filters import AliasMoveFilter, MoveFilter
 from models_registry.models import Alias, AliasMove
+from models_registry.selectors import aliases, versions
+from models_registry.services import aliases as alias_services
 
 
 @extend_schema(parameters=[MODEL])
@@ -28,14 +29,14 @@ class Aliases(OfModel, Listed, Read, Put, Deleted):
     sort = ("name", "-moved_at")
 
     def visible(self, rows: QuerySet[Alias]) -> QuerySet[Alias]:
-        return selectors.aliases(self.model)
+        return aliases.aliases(self.model)
 
     def put_one(self, instance: Alias | None, given: dict[str, Any], expected: int | None) -> Alias:
         try:
-            version = selectors.version_named(self.model, given.pop("version"))
+            version = versions.version_named(self.model, given.pop("version"))
         except Missing as error:
             raise Invalid(fields={"version": [str(error)]}) from None
-        return services.set_alias(
+        return alias_services.set_alias(
             actor=self.actor,
             model=self.model,
             alias=self.kwargs["alias"],
@@ -45,7 +46,7 @@ class Aliases(OfModel, Listed, Read, Put, Deleted):
         )
 
     def delete_one(self, instance: Alias, expected: int | None, reason: str) -> None:
-        services.delete_alias(actor=self.actor, alias=instance, expected=expected, reason=reason)
+        alias_services.delete_alias(actor=self.actor, alias=instance, expected=expected, reason=reason)
 
 
 @extend_schema(parameters=[MODEL])
@@ -58,7 +59,7 @@ class ModelHistory(OfModel, Listed):
     sort = ("-at",)
 
     def visible(self, rows: QuerySet[AliasMove]) -> QuerySet[AliasMove]:
-        return selectors.alias_history(self.model, self.kwargs.get("alias"))
+        return aliases.alias_history(self.model, self.kwargs.get("alias"))
 
 
 @extend_schema(

@@ -8,11 +8,11 @@ from rest_framework import serializers
 
 from common.api.examples import example
 from common.api.views import Read
-from models_registry import selectors
 from models_registry.api import examples
 from models_registry.api.views import MODEL, VERSION, OfModel
 from models_registry.facts.readme import MAX_BYTES, Written, written_of
 from models_registry.models import Version
+from models_registry.selectors import versions
 
 
 @example(examples.CARD)
@@ -34,10 +34,10 @@ class Cards(OfModel, Read):
     pagination_class = None
 
     def visible(self, rows: QuerySet[Version]) -> QuerySet[Version]:
-        return selectors.versions(self.model)
+        return versions.versions(self.model)
 
     def get_object(self) -> Any:
-        return written_of(selectors.version_named(self.model, self.kwargs["version"]))
+        return written_of(versions.version_named(self.model, self.kwargs["version"]))
 
 
 ONE = Cards.as_view({"get": "retrieve"})

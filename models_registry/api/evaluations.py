@@ -11,12 +11,13 @@ from rest_framework.response import Response
 from common.api.examples import example
 from common.api.views import Listed
 from common.audit import MAX_REASON
-from models_registry import selectors, services
 from models_registry.api import comparison_examples as examples
 from models_registry.api.serializers import FigureSerializer
 from models_registry.api.views import MODEL, VERSION, OfModel
 from models_registry.facts.figures import MAX_FIGURES
 from models_registry.models import Evaluation, Version
+from models_registry.selectors import evaluations, versions
+from models_registry.services import evaluations as evaluation_services
 from models_registry.services.evaluations import MAX_DATASET, MAX_LINK, MAX_NAME, MAX_UNIT
 
 
@@ -74,10 +75,10 @@ class Evaluations(OfModel, Listed):
 
     @property
     def version(self) -> Version:
-        return selectors.version_named(self.model, self.kwargs["version"])
+        return versions.version_named(self.model, self.kwargs["version"])
 
     def visible(self, rows: QuerySet[Evaluation]) -> QuerySet[Evaluation]:
-        return selectors.evaluations(self.version)
+        return evaluations.evaluations(self.version)
 
     def show(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Current metrics."""
@@ -86,12 +87,12 @@ class Evaluations(OfModel, Listed):
     def update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Add or update metrics; others are unchanged."""
         version, given = self.version, self.given()
-        figures = [services.Measured(**figure) for figure in given.pop("figures")]
-        services.evaluate_version(actor=self.actor, version=version, figures=figures, **given)
+        figures = [evaluation_services.Measured(**figure) for figure in given.pop("figures")]
+        evaluation_services.evaluate_version(actor=self.actor, version=version, figures=figures, **given)
         return self._shown(version)
 
     def _shown(self, version: Version) -> Response:
-        shown = {"version": str(version), "figures": selectors.figures(version)}
+        shown = {"version": str(version), "figures": evaluations.figures(version)}
         return Response(EvaluationsSerializer(shown).data)
 
 

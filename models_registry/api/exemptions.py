@@ -16,10 +16,12 @@ from common.api.examples import example
 from common.api.views import Created, Listed, Read
 from common.audit import MAX_REASON
 from common.errors import Invalid
-from models_registry import exemptions, selectors, services
+from models_registry import exemptions
 from models_registry.api import exemption_examples as examples
 from models_registry.errors import UnknownModel
 from models_registry.models import CodeExemption
+from models_registry.selectors import catalogue
+from models_registry.services import exemptions as exemption_services
 
 
 @example(examples.CODE_EXEMPTION)
@@ -100,14 +102,14 @@ class CodeExemptions(Listed, Created, Read):
         team = accounts.team_named(self.actor, given.pop("team"))
         name = given.pop("model", None)
         try:
-            model = selectors.model_named(self.actor, name) if name else None
+            model = catalogue.model_named(self.actor, name) if name else None
         except UnknownModel as error:
             raise Invalid(fields={"model": [str(error)]}) from None
-        return services.exempt_code(actor=self.actor, team=team, model=model, **given)
+        return exemption_services.exempt_code(actor=self.actor, team=team, model=model, **given)
 
     @extend_schema(responses={200: CodeExemptionSerializer})
     @action(detail=True, methods=["post"])
     def end(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """End the exemption early. Running workers are not affected; new releases are refused."""
-        row = services.end_exemption(actor=self.actor, exemption=self.get_object(), **self.given())
+        row = exemption_services.end_exemption(actor=self.actor, exemption=self.get_object(), **self.given())
         return self.answer(row)

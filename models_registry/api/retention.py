@@ -14,11 +14,12 @@ from common.api.examples import example
 from common.api.rows import ReasonSerializer, StuckField
 from common.api.views import Deleted, Put, Read
 from common.audit import MAX_REASON
-from models_registry import selectors, services
 from models_registry.api import examples
 from models_registry.api.views import MODEL, OfModel
 from models_registry.errors import UnknownRule
 from models_registry.models import RetentionRule
+from models_registry.selectors import retention
+from models_registry.services import retention as retention_services
 
 
 class LastRunSerializer(serializers.Serializer[RetentionRule]):
@@ -103,7 +104,7 @@ class Retention(OfModel, Read, Put, Deleted):
 
     def get_object(self) -> RetentionRule:
         try:
-            return selectors.retention_rule(self.model)
+            return retention.retention_rule(self.model)
         except UnknownRule:
             if self.action == "update":  # which makes it
                 raise Http404 from None
@@ -112,27 +113,31 @@ class Retention(OfModel, Read, Put, Deleted):
     def put_one(
         self, instance: RetentionRule | None, given: dict[str, Any], expected: int | None
     ) -> RetentionRule:
-        return services.set_retention(actor=self.actor, model=self.model, expected=expected, **given)
+        return retention_services.set_retention(
+            actor=self.actor, model=self.model, expected=expected, **given
+        )
 
     def delete_one(self, instance: RetentionRule, expected: int | None, reason: str) -> None:
-        services.delete_retention(actor=self.actor, rule=instance, expected=expected, reason=reason)
+        retention_services.delete_retention(actor=self.actor, rule=instance, expected=expected, reason=reason)
 
     def preview(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Preview: which versions would be deleted or kept, and why."""
         return Response(
-            self.get_serializer(selectors.retention_preview(self.get_object(), timezone.now())).data
+            self.get_serializer(retention.retention_preview(self.get_object(), timezone.now())).data
         )
 
     @extend_schema(responses={202: RetentionSerializer})
     def apply(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Apply the rule: delete the versions of the preview; refused if the preview is out of date."""
-        rule = services.apply_retention(actor=self.actor, rule=self.get_object(), **self.given())
+        rule = retention_services.apply_retention(actor=self.actor, rule=self.get_object(), **self.given())
         return self.answer(rule, status=202)
 
     @extend_schema(responses={200: RetentionSerializer})
     def stop(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Stop applying the rule; the rule is kept."""
-        return self.answer(services.stop_retention(actor=self.actor, rule=self.get_object(), **self.given()))
+        return self.answer(
+            retention_services.stop_retention(actor=self.actor, rule=self.get_object(), **self.given())
+        )
 
 
 ONE = Retention.as_view({"get": "retrieve", "put": "update", "delete": "destroy"})

@@ -6,11 +6,12 @@ from rest_framework import serializers
 from common.api.examples import example
 from common.api.rows import ProgressSerializer, StuckField
 from common.audit import MAX_REASON
-from models_registry import selectors
 from models_registry.api import examples
 from models_registry.api.facts import FactsSerializer
 from models_registry.models import Alias, AliasMove, Version, VersionSignature
-from models_registry.selectors import ModelCard, VersionCard
+from models_registry.selectors import versions
+from models_registry.selectors.catalogue import ModelCard
+from models_registry.selectors.versions import VersionCard
 from models_registry.states import SignatureOrigin, VersionState
 from trust.signature_policy import STANDINGS
 from trust.states import SignatureVerdict
@@ -253,7 +254,7 @@ class VersionDetailSerializer(VersionSerializer):
 
     @extend_schema_field(FileSerializer(many=True))
     def get_files(self, card: VersionCard) -> Any:
-        return list(selectors.version_files(card.version).values("path", "size", "sha256", "format"))
+        return list(versions.version_files(card.version).values("path", "size", "sha256", "format"))
 
     @extend_schema_field({"type": "object", "additionalProperties": True})
     def get_lineage(self, card: VersionCard) -> Any:
@@ -261,7 +262,7 @@ class VersionDetailSerializer(VersionSerializer):
 
     @extend_schema_field(VersionMoveSerializer(many=True))
     def get_history(self, card: VersionCard) -> Any:
-        moves = selectors.version_moves(card.version)
+        moves = versions.version_moves(card.version)
         return list(moves.values("at", "from_state", "to_state", "by", "reason"))
 
 

@@ -20,13 +20,14 @@ from common.api.json import JSONParser
 from common.api.rows import ReasonSerializer, Shown, StuckField
 from common.api.views import Created, Listed, Read
 from model_store.errors import PartRefused
-from models_registry import selectors, services
 from models_registry.api import upload_examples as examples
 from models_registry.api.serializers import VersionDetailSerializer
 from models_registry.api.views import MODEL, OfModel
 from models_registry.models import Upload, Version
 from models_registry.reconcilers.uploads import EXPIRES_AFTER
-from models_registry.selectors import ContentCard, UploadCard
+from models_registry.selectors import uploads, versions
+from models_registry.selectors.uploads import ContentCard, UploadCard
+from models_registry.services import uploads as upload_services
 from models_registry.services.uploads import MAX_ORIGIN, REQUEST_BYTES
 from models_registry.states import UploadState
 
@@ -140,7 +141,7 @@ class Uploads(Shown, OfModel, Listed, Created, Read):
     """Files on their way from somebody's machine to a model."""
 
     queryset = Upload.objects.all()
-    cards: ClassVar = {Upload: selectors.upload_card, Version: selectors.version_card}
+    cards: ClassVar = {Upload: uploads.upload_card, Version: versions.version_card}
     serializer_class = UploadSerializer
     inputs = {
         "create": NewUploadSerializer,
@@ -159,22 +160,22 @@ class Uploads(Shown, OfModel, Listed, Created, Read):
     sort = ("-pk",)
 
     def visible(self, rows: QuerySet[Upload]) -> QuerySet[Upload]:
-        return selectors.uploads(self.actor, self.model)
+        return uploads.uploads(self.actor, self.model)
 
     def get_object(self) -> Upload:
-        return selectors.upload_of(self.model, self.kwargs["id"])
+        return uploads.upload_of(self.model, self.kwargs["id"])
 
     def shown(self, page: Any) -> Any:
-        return self.get_serializer(selectors.upload_cards(page), many=True).data
+        return self.get_serializer(uploads.upload_cards(page), many=True).data
 
     def create_one(self, given: dict[str, Any]) -> Upload:
-        return services.begin_upload(actor=self.actor, model=self.model, **given)
+        return upload_services.begin_upload(actor=self.actor, model=self.model, **given)
 
     @extend_schema(parameters=[SHA256])
     @action(detail=True, url_path="blobs/<str:sha256>")
     def blob(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Received ranges of a file; `HEAD` returns `X-Received-Bytes`."""
-        card = selectors.content_card(self.get_object(), self.kwargs["sha256"])
+        card = uploads.content_card(self.get_object(), self.kwargs["sha256"])
         headers = {"X-Received-Bytes": str(card.received_bytes)}
         return Response(self.get_serializer(card).data, headers=headers)
 
@@ -206,7 +207,7 @@ class Uploads(Shown, OfModel, Listed, Created, Read):
         is compared with its sha256; on a mismatch all of it has to be uploaded again (409).
         """
         upload = self.get_object()
-        services.take_parts(
+        upload_services.take_parts(
             actor=self.actor,
             upload=upload,
             sha256=self.kwargs["sha256"],
@@ -214,13 +215,13 @@ class Uploads(Shown, OfModel, Listed, Created, Read):
             body=request._request,
             digest=_digest(request.headers.get("Content-Digest", "")),
         )
-        return Response(self.get_serializer(selectors.content_card(upload, self.kwargs["sha256"])).data)
+        return Response(self.get_serializer(uploads.content_card(upload, self.kwargs["sha256"])).data)
 
     @extend_schema(responses={202: VersionDetailSerializer})
     @action(detail=True, methods=["post"])
     def complete(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Complete: create a version from the uploaded files; it is scanned like every import."""
-        version = services.complete_upload(actor=self.actor, upload=self.get_object(), **self.given())
+        version = upload_services.complete_upload(actor=self.actor, upload=self.get_object(), **self.given())
         response = self.answer(version, status=202)
         response["Location"] = f"/api/v1/models/{self.model.name}/versions/{version.name}/"
         return response
@@ -229,23 +230,25 @@ class Uploads(Shown, OfModel, Listed, Created, Read):
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Cancel and delete the received files."""
-        return self.answer(services.cancel_upload(actor=self.actor, upload=self.get_object(), **self.given()))
+        return self.answer(
+            upload_services.cancel_upload(actor=self.actor, upload=self.get_object(), **self.given())
+        )
 
 
 class AnyUploads(Shown, Listed):
     """Files on their way to any model that you may see."""
 
     queryset = Upload.objects.all()
-    cards: ClassVar = {Upload: selectors.upload_card}
+    cards: ClassVar = {Upload: uploads.upload_card}
     serializer_class = UploadSerializer
     filterset_class = UploadFilter
     sort = ("-pk",)
 
     def visible(self, rows: QuerySet[Upload]) -> QuerySet[Upload]:
-        return selectors.uploads(self.actor)
+        return uploads.uploads(self.actor)
 
     def shown(self, page: Any) -> Any:
-        return self.get_serializer(selectors.upload_cards(page), many=True).data
+        return self.get_serializer(uploads.upload_cards(page), many=True).data
 
 
 def _digest(header: str) -> bytes | None:

@@ -17,13 +17,19 @@ from common.api.rows import EVENTS, ReasonSerializer, Shown
 from common.api.streams import ServerEvent
 from common.api.views import Changed, Created, Deleted, Endpoint, Listed, Read
 from common.errors import Invalid, Missing
-from models_registry import selectors, services, signature_verification
+from models_registry import signature_verification
 from models_registry.api import serializers
 from models_registry.api.comparison import ComparisonSerializer, comparison_shown
 from models_registry.errors import SourceNotAllowed
 from models_registry.filters import AnyVersionFilter, ModelFilter, VersionFilter
 from models_registry.importing.sources import upload_named
 from models_registry.models import Model, Version
+from models_registry.selectors import catalogue, uploads, versions
+from models_registry.services import archiving, imports
+from models_registry.services import catalogue as catalogue_services
+from models_registry.services import signature_verification as signature_services
+from models_registry.services import uploads as upload_services
+from models_registry.services import versions as version_services
 from models_registry.states import SignatureOrigin, VersionState
 from trust.signing import bundles
 
@@ -40,7 +46,7 @@ class Models(Shown, Listed, Created, Read, Changed, Deleted):
     """Models: what a team owns and releases, version by version."""
 
     queryset = Model.objects.all()
-    cards: ClassVar = {Model: selectors.card}
+    cards: ClassVar = {Model: catalogue.card}
     serializer_class = serializers.ModelSerializer
     inputs = {
         "create": serializers.NewModelSerializer,
@@ -53,10 +59,10 @@ class Models(Shown, Listed, Created, Read, Changed, Deleted):
     sort = ("name", "-created_at", "task")
 
     def visible(self, rows: QuerySet[Model]) -> QuerySet[Model]:
-        return selectors.models(self.actor)
+        return catalogue.models(self.actor)
 
     def shown(self, page: Any) -> Any:
-        return [serializers.model_shown(card) for card in selectors.cards(page)]
+        return [serializers.model_shown(card) for card in catalogue.cards(page)]
 
     def create_one(self, given: dict[str, Any]) -> Model:
         teams = accounts.teams_where(self.actor, Right.MODELS_WRITE)
@@ -64,16 +70,16 @@ class Models(Shown, Listed, Created, Read, Changed, Deleted):
             teams = accounts.teams_where(self.actor, Right.READ).filter(name=given.pop("team"))
         listed = list(teams.order_by("name")[:20])
         if len(listed) == 1:
-            return services.create_model(actor=self.actor, team=listed[0], **given)
+            return catalogue_services.create_model(actor=self.actor, team=listed[0], **given)
         named = ", ".join(team.name for team in listed)
         sentence = f"Say which team will own it: {named}." if named else "There is no such team of yours."
         raise Invalid(fields={"team": [sentence]})
 
     def change_one(self, instance: Model, given: dict[str, Any], expected: int | None) -> Model:
-        return services.change_model(actor=self.actor, model=instance, expected=expected, **given)
+        return catalogue_services.change_model(actor=self.actor, model=instance, expected=expected, **given)
 
     def delete_one(self, instance: Model, expected: int | None, reason: str) -> None:
-        services.delete_model(actor=self.actor, model=instance, expected=expected, reason=reason)
+        catalogue_services.delete_model(actor=self.actor, model=instance, expected=expected, reason=reason)
 
 
 class OfModel(Endpoint):
@@ -81,7 +87,7 @@ class OfModel(Endpoint):
 
     @cached_property
     def model(self) -> Model:
-        return selectors.model_named(self.actor, self.kwargs["model"])
+        return catalogue.model_named(self.actor, self.kwargs["model"])
 
 
 @extend_schema(parameters=[MODEL, VERSION])
@@ -89,7 +95,7 @@ class VersionActions(Shown, OfModel, Read, Deleted):
     """One version of a model."""
 
     queryset = Version.objects.all()
-    cards: ClassVar = {Version: selectors.version_card}
+    cards: ClassVar = {Version: versions.version_card}
     serializer_class = serializers.VersionDetailSerializer
     inputs = {
         "retry": ReasonSerializer,
@@ -105,26 +111,26 @@ class VersionActions(Shown, OfModel, Read, Deleted):
     parameters: ClassVar = {"signature": ("origin",)}
 
     def get_object(self) -> Version:
-        return selectors.version_named(self.model, self.kwargs["version"])
+        return versions.version_named(self.model, self.kwargs["version"])
 
     def visible(self, rows: QuerySet[Version]) -> QuerySet[Version]:
-        return selectors.versions(self.model).defer("scan")
+        return versions.versions(self.model).defer("scan")
 
     def delete_one(self, instance: Version, expected: int | None, reason: str) -> None:
-        services.delete_version(actor=self.actor, version=instance, reason=reason)
+        version_services.delete_version(actor=self.actor, version=instance, reason=reason)
 
     @extend_schema(responses={202: serializers.VersionDetailSerializer})
     @action(detail=True, methods=["post"])
     def retry(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Retry the import of a failed or refused version."""
-        version = services.retry_import(actor=self.actor, version=self.get_object(), **self.given())
+        version = imports.retry_import(actor=self.actor, version=self.get_object(), **self.given())
         return self.answer(version, status=202)
 
     @extend_schema(responses={202: serializers.VersionDetailSerializer})
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Cancel an import and delete what it copied."""
-        version = services.cancel_import(actor=self.actor, version=self.get_object(), **self.given())
+        version = imports.cancel_import(actor=self.actor, version=self.get_object(), **self.given())
         return self.answer(version, status=202)
 
     @extend_schema(responses={200: serializers.VersionDetailSerializer})
@@ -132,7 +138,7 @@ class VersionActions(Shown, OfModel, Read, Deleted):
     def archive(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Archive a version: it is hidden from lists and cannot be released; its files are kept."""
         return self.answer(
-            services.archive_version(actor=self.actor, version=self.get_object(), **self.given())
+            archiving.archive_version(actor=self.actor, version=self.get_object(), **self.given())
         )
 
     @extend_schema(responses={200: serializers.VersionDetailSerializer})
@@ -140,20 +146,22 @@ class VersionActions(Shown, OfModel, Read, Deleted):
     def restore(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Restore an archived version."""
         return self.answer(
-            services.restore_version(actor=self.actor, version=self.get_object(), **self.given())
+            archiving.restore_version(actor=self.actor, version=self.get_object(), **self.given())
         )
 
     @extend_schema(responses={200: serializers.VersionDetailSerializer})
     @action(detail=True, methods=["post"])
     def tags(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Add and remove tags of a version."""
-        return self.answer(services.tag_version(actor=self.actor, version=self.get_object(), **self.given()))
+        return self.answer(archiving.tag_version(actor=self.actor, version=self.get_object(), **self.given()))
 
     @extend_schema(responses={202: serializers.VersionDetailSerializer})
     @action(detail=True, methods=["post"])
     def verify(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Verify its signatures again; the server signs it if its own signature is missing."""
-        version = services.verify_signatures(actor=self.actor, version=self.get_object(), **self.given())
+        version = signature_services.verify_signatures(
+            actor=self.actor, version=self.get_object(), **self.given()
+        )
         return self.answer(version, status=202)
 
     @extend_schema(
@@ -188,8 +196,8 @@ class VersionActions(Shown, OfModel, Read, Deleted):
     @action(detail=True, url_path="compare/<str:other>")
     def compare(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Compare with another version: files, config, facts, tokenizer, model card, metrics."""
-        before, after = self.get_object(), selectors.version_named(self.model, self.kwargs["other"])
-        return Response(comparison_shown(before, after, selectors.compare_versions(before, after)))
+        before, after = self.get_object(), versions.version_named(self.model, self.kwargs["other"])
+        return Response(comparison_shown(before, after, versions.compare_versions(before, after)))
 
     @extend_schema(responses=EVENTS)
     @action(detail=True)
@@ -208,36 +216,36 @@ class Versions(Listed, Created, VersionActions):
     created_status = 202
 
     def first_rows(self, limit: int) -> list[Version]:
-        return selectors.newest_versions(self.model)[:limit]
+        return versions.newest_versions(self.model)[:limit]
 
     def shown(self, page: Any) -> Any:
-        return [serializers.version_shown(card) for card in selectors.version_cards(page)]
+        return [serializers.version_shown(card) for card in versions.version_cards(page)]
 
     def create_one(self, given: dict[str, Any]) -> Version:
         if (number := upload_named(given["source"])) is not None:
             told = {key: given[key] for key in ("version", "message", "lineage") if key in given}
             try:
-                upload = selectors.upload_of(self.model, number)
+                upload = uploads.upload_of(self.model, number)
             except Missing as error:
                 raise SourceNotAllowed(str(error)) from None
-            return services.complete_upload(actor=self.actor, upload=upload, **told)
-        return services.import_version(actor=self.actor, model=self.model, **given)
+            return upload_services.complete_upload(actor=self.actor, upload=upload, **told)
+        return imports.import_version(actor=self.actor, model=self.model, **given)
 
 
 class AnyVersions(Shown, Listed):
     """The versions of all models that you may see, newest first."""
 
     queryset = Version.objects.all()
-    cards: ClassVar = {Version: selectors.version_card}
+    cards: ClassVar = {Version: versions.version_card}
     serializer_class = serializers.VersionSerializer
     filterset_class = AnyVersionFilter
     sort = ("-pk",)
 
     def visible(self, rows: QuerySet[Version]) -> QuerySet[Version]:
-        return selectors.any_versions(self.actor).defer("scan")
+        return versions.any_versions(self.actor).defer("scan")
 
     def shown(self, page: Any) -> Any:
-        return [serializers.version_shown(card) for card in selectors.version_cards(page)]
+        return [serializers.version_shown(card) for card in versions.version_cards(page)]
 
 
 def _version_events(version_id: int, after: str) -> list[ServerEvent]:
@@ -249,5 +257,5 @@ def _version_events(version_id: int, after: str) -> list[ServerEvent]:
     place = ".".join(str(part) for part in state)
     if place == after:
         return []
-    shown = serializers.VersionSerializer(selectors.version_card(version)).data
+    shown = serializers.VersionSerializer(versions.version_card(version)).data
     return [ServerEvent(place, "version", shown, last=version.state != VersionState.IMPORTING)]

@@ -11,8 +11,8 @@ from typing import Any
 
 from common.jobs.run import Running, read_json, run
 from common.jobs.spec import JobSpec
-from model_store.backends import opened_at
 from model_store.backends.base import Store
+from model_store.backends.opening import opened_at
 from model_store.errors import BlobMissing, Refused
 from model_store.file_manifest import Manifest, ManifestFile
 from model_store.processes.job import job_spec

@@ -17,11 +17,12 @@ from model_store.file_manifest import Manifest
 from model_store.models import CorruptBlob
 from model_store.reconcilers.staging_jobs import AwaitStagingJob, StartStagingJob
 from model_store.states import OPEN_CORRUPT_BLOBS, CorruptBlobState
-from models_registry import files, selectors
+from models_registry import files
 from models_registry.errors import SourceNotAllowed
 from models_registry.importing.results import KEPT, ImportResult
 from models_registry.importing.sources import readable_source, secret_of, source_of
 from models_registry.models import Version
+from models_registry.selectors import versions
 
 _moved = partial(moved, OPEN_CORRUPT_BLOBS, is_held=True)
 
@@ -35,7 +36,7 @@ class _Repair:
 
     def look(self, row: CorruptBlob) -> bool:
         """Find the next version to be tried; whether there is one, and the blob is not back."""
-        self._version = selectors.versions_needing(row.sha256).exclude(pk__in=row.tried).first()
+        self._version = versions.versions_needing(row.sha256).exclude(pk__in=row.tried).first()
         self._is_over = self._version is None or _is_back(row, self._version)
         return not self._is_over
 
@@ -44,7 +45,7 @@ class _Repair:
             is_fetched = self._is_fetched or row.launches
             reason = f"From the source of {self._version}." if is_fetched else "Another import brought it."
             return _moved(CorruptBlobState.REPAIRED, now, reason=reason)
-        if not selectors.versions_needing(row.sha256).exists():
+        if not versions.versions_needing(row.sha256).exists():
             return _moved(CorruptBlobState.UNNEEDED, now, reason="No version needs it any more.")
         reason = row.reason or "No source of its versions can be read any more."
         return _moved(CorruptBlobState.LOST, now, reason=reason)

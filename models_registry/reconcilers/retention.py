@@ -12,9 +12,10 @@ from accounts.states import Right
 from common import audit
 from common.actor import Actor
 from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, proceed, wait
-from models_registry import retention, selectors
+from models_registry import retention
 from models_registry.errors import InUse, WrongState
 from models_registry.models import RetentionRule, Version
+from models_registry.selectors import retention as retention_selectors
 from models_registry.services import versions
 
 RULE = Actor.system("retention rule")
@@ -34,7 +35,7 @@ class Retain(Step[RetentionRule]):
 
     def act(self, row: RetentionRule, operation: Operation) -> None:
         until = monotonic() + AT_MOST_SECONDS
-        for version in selectors.retention_preview(row, operation.at).going:
+        for version in retention_selectors.retention_preview(row, operation.at).going:
             if row.asked is not None and version.pk not in row.asked["versions"]:
                 continue
             if monotonic() > until:

@@ -7,7 +7,7 @@ from django.db.models import F
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from accounts.services import require
+from accounts.services.rights import require
 from accounts.states import Right
 from common import audit, texts
 from common.actor import Actor

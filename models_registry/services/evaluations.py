@@ -9,16 +9,16 @@ from django.db import transaction
 from django.db.models import F
 from django.utils.translation import gettext as _
 
-from accounts.services import require
+from accounts.services.rights import require
 from accounts.states import Right
 from common import audit, texts
 from common.actor import Actor
 from common.errors import Invalid
-from models_registry import selectors
 from models_registry.errors import WrongState
 from models_registry.facts.figures import MAX_FIGURES
 from models_registry.facts.lineage import is_address
 from models_registry.models import Evaluation, Version
+from models_registry.selectors import evaluations
 from models_registry.states import WHOLE
 
 MAX_NAME, MAX_DATASET, MAX_UNIT, MAX_LINK = 100, 200, 20, 1_000
@@ -54,7 +54,7 @@ def evaluate_version(
                 _("%(version)s is neither ready nor archived: nothing is recorded of it.")
                 % {"version": version}
             )
-        held = {(row.dataset, row.name): row for row in selectors.evaluations_in_force(version)}
+        held = {(row.dataset, row.name): row for row in evaluations.evaluations_in_force(version)}
         by = {"recorded_by": actor.name, "user_id": actor.user_id}
         added = []
         for figure in wanted:

@@ -7,17 +7,18 @@ from django.db import transaction
 from django.db.models import F, Max
 from django.utils.translation import gettext as _
 
-from accounts.services import require
+from accounts.services.rights import require
 from accounts.states import Right
 from common import texts
 from common.actor import Actor
 from common.errors import Invalid
 from common.jobs.rows import NEVER_LAUNCHED
 from common.reconcile import kernel
-from models_registry import names, selectors, transitions
+from models_registry import names, transitions
 from models_registry.errors import NameTaken, UnknownModel, UnknownVersion, WrongState
 from models_registry.importing.sources import open_upload_of, readable_source, source_named
 from models_registry.models import Model, Version
+from models_registry.selectors import catalogue, versions
 from models_registry.services import checks
 from models_registry.services.versions import compare_and_set, hold
 from models_registry.states import UploadState, VersionState
@@ -116,8 +117,8 @@ def _parent(actor: Actor, model: Model, named: Any) -> Version | None:
         raise Invalid(fields={"lineage": [_("`parent` names a version: `v2`, or `model:v2`.")]})
     model_name, colon, reference = named.rpartition(":")
     try:
-        of_model = selectors.model_named(actor, model_name) if colon else model
-        return selectors.version_named(of_model, reference)
+        of_model = catalogue.model_named(actor, model_name) if colon else model
+        return versions.version_named(of_model, reference)
     except (UnknownModel, UnknownVersion) as error:
         raise Invalid(fields={"lineage": [_("parent: %(error)s") % {"error": error}]}) from None
 

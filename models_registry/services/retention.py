@@ -6,16 +6,16 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from accounts.services import require
+from accounts.services.rights import require
 from accounts.states import Right
 from common import audit, texts
 from common.actor import Actor
 from common.errors import Invalid
 from common.reconcile import kernel
 from model_store.errors import Busy
-from models_registry import selectors
 from models_registry.errors import Unseen, WrongState
 from models_registry.models import Model, RetentionRule
+from models_registry.selectors import retention
 
 MOST_VERSIONS, MOST_DAYS = 10_000, 3_650
 
@@ -45,7 +45,7 @@ def set_retention(
             with transaction.atomic():
                 rule = RetentionRule.objects.create(model=model, **limits, **told)
         except IntegrityError:
-            rule = selectors.retention_rule(model)
+            rule = retention.retention_rule(model)
             rule.change(expected=expected, **limits, **told)
             kernel.interrupt(rule, asked=None, is_daily=False, due_at=None)
         audit.record(actor, "retention.set", subject=rule, reason=why, detail=limits, team_id=model.team_id)
@@ -65,7 +65,7 @@ def apply_retention(
     why = texts.reason(reason)
     now = timezone.now()
     with transaction.atomic():
-        seen = selectors.retention_preview(rule, now)
+        seen = retention.retention_preview(rule, now)
         if seen.fingerprint != preview:
             raise Unseen(_("What would go has changed since you looked. Look at the preview again."))
         asked = {"versions": [version.pk for version in seen.going], "by": actor.name, "reason": why}

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from accounts.services import require
+from accounts.services.rights import require
 from accounts.states import Right
 from common import audit, texts
 from common.actor import Actor
@@ -20,7 +20,6 @@ from model_store import quotas
 from model_store.errors import Busy, PartRefused, Refused, StoreFull, UnknownUpload
 from model_store.file_manifest import Manifest, ManifestFile, manifest_of
 from model_store.upload_buffer import Body, UploadBuffer
-from models_registry import selectors
 from models_registry.errors import FilesRefused, NameTaken, WrongState
 from models_registry.exemptions import admits_runnable
 from models_registry.files import buffer_of
@@ -28,6 +27,7 @@ from models_registry.importing.results import MAX_REFUSALS
 from models_registry.importing.skipped import why_skipped
 from models_registry.importing.source_tree import MAX_FILES
 from models_registry.models import Model, Upload, UploadContent, Version
+from models_registry.selectors import uploads
 from models_registry.services import imports, versions
 from models_registry.states import UPLOAD_MOVES, UploadState, VersionState
 from trust.formats import check_name, check_size
@@ -58,7 +58,7 @@ def begin_upload(
     require(actor, Right.MODELS_WRITE, model.team)
     manifest = _announced(files, may_run=admits_runnable(model))
     contents = {file.sha256: file.size for file in manifest.files}
-    known = selectors.seen_contents(actor, contents)
+    known = uploads.seen_contents(actor, contents)
     if (same := _same(actor, model, manifest, known)) is not None:
         return same
     row = Upload(
@@ -304,7 +304,7 @@ def complete_upload(
                 raise WrongState(_("The upload has just changed its state. Look again."))
     except (WrongState, NameTaken):
         # The same may have been asked for twice at once.
-        if made := _made_of(selectors.upload_of(upload.model, upload.pk)):
+        if made := _made_of(uploads.upload_of(upload.model, upload.pk)):
             return made
         raise
     return begun

@@ -4,7 +4,7 @@ from typing import Any
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from accounts.services import require
+from accounts.services.rights import require
 from accounts.states import Right
 from common import texts
 from common.actor import Actor

@@ -10,9 +10,9 @@ from accounts.actors import of_request
 from common.errors import Missing, SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import page
-from models_registry import selectors
 from models_registry.facts.comparison import CHANGES, TokenizerChange
 from models_registry.models import Model, Version
+from models_registry.selectors import versions
 from models_registry.states import VersionState
 from models_registry.views.models import frame, visible_model
 
@@ -43,7 +43,7 @@ def compare(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _ready(model: Model, reference: str) -> Version:
-    version = selectors.version_named(model, reference)
+    version = versions.version_named(model, reference)
     if version.state != VersionState.READY:
         raise Missing(
             _("%(version)s is %(state)s, not ready: there is nothing to compare.")
@@ -53,7 +53,7 @@ def _ready(model: Model, reference: str) -> Version:
 
 
 def _compared(before: Version, after: Version) -> dict[str, Any]:
-    found = selectors.compare_versions(before, after)
+    found = versions.compare_versions(before, after)
     kinds = [*CHANGES[2:], *CHANGES[1::-1]]
     return {
         "before": before,

@@ -9,8 +9,8 @@ from common.errors import Invalid
 from common.pages.access import signed_in
 from common.pages.answers import dialog_fields, done, refusals_at_the_form
 from common.pages.forms import filled, reason_of
-from models_registry import services
-from models_registry.forms import EvaluationForm
+from models_registry.forms.evaluations import EvaluationForm
+from models_registry.services import evaluations
 from models_registry.views.models import visible_model
 from models_registry.views.versions import visible_version
 
@@ -26,7 +26,7 @@ def evaluate(request: HttpRequest, name: str, version: str) -> HttpResponse:
         return dialog_fields(request, EvaluationForm(auto_id="evaluation_%s"))
     figure = filled(EvaluationForm(request.POST)).measured()
     why = reason_of(request, is_demanded=False)
-    told = services.evaluate_version(actor=actor, version=row, figures=[figure], reason=why)
+    told = evaluations.evaluate_version(actor=actor, version=row, figures=[figure], reason=why)
     if figure.value is None and not told:
         raise Invalid(
             _("There is no %(figure)s of %(row)s to take back. Give its value.")

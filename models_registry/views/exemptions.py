@@ -16,8 +16,9 @@ from common.pages.access import signed_in
 from common.pages.answers import done, page, refusals_at_the_form
 from common.pages.forms import filled, reason_of
 from common.pages.listing import list_page
-from models_registry import exemptions, services
-from models_registry.forms import ExemptionForm
+from models_registry import exemptions
+from models_registry.forms.exemptions import ExemptionForm
+from models_registry.services import exemptions as exemption_services
 
 SORTS = {"given": "given_at", "until": "until", "model": "model__name"}
 
@@ -45,7 +46,9 @@ def exempt(request: HttpRequest, name: str) -> HttpResponse:
     team = visible_team(actor, name)
     given = filled(ExemptionForm(request.POST, team=team)).cleaned_data
     until = timezone.now() + timedelta(days=given.pop("days"))
-    row = services.exempt_code(actor=actor, team=team, until=until, reason=reason_of(request), **given)
+    row = exemption_services.exempt_code(
+        actor=actor, team=team, until=until, reason=reason_of(request), **given
+    )
     return done(request, _("The %(row)s is exempted.") % {"row": row})
 
 
@@ -57,7 +60,7 @@ def end(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     row = exemptions.exemptions(actor).filter(team=visible_team(actor, name), pk=pk).first()
     if row is None:
         raise Http404(_("There is no such exemption."))
-    services.end_exemption(actor=actor, exemption=row, reason=reason_of(request))
+    exemption_services.end_exemption(actor=actor, exemption=row, reason=reason_of(request))
     if other := exemptions.other_in_force(row):
         until = date_format(other.until, "j F Y")
         return done(

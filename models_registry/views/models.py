@@ -18,11 +18,14 @@ from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
 from common.pages.listing import list_page
 from model_store.errors import BlobMissing, StoreUnavailable
-from models_registry import selectors, services
 from models_registry.facts import readme
 from models_registry.filters import AnyVersionFilter, ModelFilter, VersionFilter
-from models_registry.forms import ModelChangeForm, NewModelForm
+from models_registry.forms.models import ModelChangeForm, NewModelForm
 from models_registry.models import Model, Version
+from models_registry.selectors import aliases, catalogue
+from models_registry.selectors import uploads as upload_selectors
+from models_registry.selectors import versions as version_selectors
+from models_registry.services import catalogue as catalogue_services
 from models_registry.states import VersionState
 
 SORTS = {
@@ -44,7 +47,7 @@ def model_list(request: HttpRequest) -> HttpResponse:
     actor = of_request(request)
     listing = list_page(
         request,
-        selectors.models(actor),
+        catalogue.models(actor),
         sorts=SORTS,
         default_sort="name",
         filters=ModelFilter,
@@ -52,7 +55,7 @@ def model_list(request: HttpRequest) -> HttpResponse:
     )
     context = {
         "listing": listing,
-        "cards": selectors.cards(listing.rows),
+        "cards": catalogue.cards(listing.rows),
         "may_create": may(actor, Right.MODELS_WRITE),
         "may_see_store": may_everywhere(actor, Right.FLEET_OPERATE),
     }
@@ -65,13 +68,13 @@ def version_search(request: HttpRequest) -> HttpResponse:
     """The versions of all models that the person may see."""
     listing = list_page(
         request,
-        selectors.any_versions(of_request(request)),
+        version_selectors.any_versions(of_request(request)),
         sorts=ANY_VERSION_SORTS,
         default_sort="-created",
         filters=AnyVersionFilter,
         size=MODELS_ON_A_PAGE,
     )
-    context = {"listing": listing, "cards": selectors.version_cards(listing.rows)}
+    context = {"listing": listing, "cards": version_selectors.version_cards(listing.rows)}
     return page(request, "models_registry/versions.html", context, parts=("listing",))
 
 
@@ -82,7 +85,7 @@ def new_model(request: HttpRequest) -> HttpResponse:
     form = NewModelForm(request.POST if request.method == "POST" else None, actor=actor)
     if form.is_bound and form.is_valid():
         try:
-            model = services.create_model(actor=actor, **form.cleaned_data)
+            model = catalogue_services.create_model(actor=actor, **form.cleaned_data)
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
@@ -103,22 +106,22 @@ def model_page(request: HttpRequest, name: str) -> HttpResponse:
     model = visible_model(actor, name)
     listing = list_page(
         request,
-        selectors.versions(model),
+        version_selectors.versions(model),
         sorts=VERSION_SORTS,
         default_sort="-number",
         filters=VersionFilter,
         size=VERSIONS_ON_A_PAGE,
     )
     shown = frame(actor, model)
-    cards = selectors.version_cards(listing.rows, aliases=shown["aliases"])
-    uploads = selectors.upload_cards(list(selectors.uploads(actor, model, are_live=True)))
+    cards = version_selectors.version_cards(listing.rows, aliases=shown["aliases"])
+    uploads = upload_selectors.upload_cards(list(upload_selectors.uploads(actor, model, are_live=True)))
     context = shown | {
         "uploads": uploads,
         "push_command": push_command(model),
         "listing": listing,
         "cards": cards,
         "is_moving": bool(uploads) or any(is_moving(card.version) for card in cards),
-        "all_archived": not cards and selectors.versions(model).exists(),
+        "all_archived": not cards and version_selectors.versions(model).exists(),
     }
     return page(request, "models_registry/model.html", context, parts=("listing",))
 
@@ -134,7 +137,7 @@ def frame(actor: Actor, model: Model) -> dict[str, Any]:
     return {
         "model": model,
         "may_write": may(actor, Right.MODELS_WRITE, model.team_id),
-        "aliases": selectors.aliases(model),
+        "aliases": aliases.aliases(model),
     }
 
 
@@ -174,7 +177,7 @@ def model_settings(request: HttpRequest, name: str) -> HttpResponse:
     if form.is_bound and form.is_valid():
         given = form.wishes()
         try:
-            services.change_model(actor=actor, model=model, expected=given.pop("revision"), **given)
+            catalogue_services.change_model(actor=actor, model=model, expected=given.pop("revision"), **given)
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
@@ -190,13 +193,13 @@ def model_settings(request: HttpRequest, name: str) -> HttpResponse:
 def delete_model(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
-    services.delete_model(actor=actor, model=model, reason=reason_of(request))
+    catalogue_services.delete_model(actor=actor, model=model, reason=reason_of(request))
     return done(request, _("%(name)s is deleted.") % {"name": name}, to="/models/")
 
 
 def visible_model(actor: Actor, name: str) -> Model:
     """Raises Http404."""
-    return or_404(selectors.model_named, actor, name)
+    return or_404(catalogue.model_named, actor, name)
 
 
 def url_of(model: Model) -> str:

@@ -16,9 +16,11 @@ from common.languages import Text
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, filled, reason_of
-from models_registry import retention, selectors, services
-from models_registry.forms import RetentionApplyForm, RetentionForm
+from models_registry import retention
+from models_registry.forms.retention import RetentionApplyForm, RetentionForm
 from models_registry.models import Model, RetentionRule
+from models_registry.selectors import retention as retention_selectors
+from models_registry.services import retention as retention_services
 from models_registry.views.models import frame, visible_model
 
 VERSIONS_SHOWN = 500
@@ -38,14 +40,14 @@ def retention_page(request: HttpRequest, name: str) -> HttpResponse:
         draft = RetentionRule(model=model, **form.cleaned_data)
     elif form.is_bound and form.is_valid():
         try:
-            services.set_retention(actor=actor, model=model, **form.cleaned_data)
+            retention_services.set_retention(actor=actor, model=model, **form.cleaned_data)
         except (SlipwayError, ValidationError) as error:
             blame(form, error)
         else:
             return done(request, _("The rule is kept. Nothing goes before you apply it."), to=request.path)
     context = frame(actor, model) | {"form": form, "rule": rule, "draft": draft}
     if shown := draft or rule:
-        preview = selectors.retention_preview(shown, timezone.now())
+        preview = retention_selectors.retention_preview(shown, timezone.now())
         context |= {
             "preview": preview,
             "verdicts": preview.verdicts[:VERSIONS_SHOWN],
@@ -59,9 +61,9 @@ def retention_page(request: HttpRequest, name: str) -> HttpResponse:
 
 Wish = Callable[..., Any]
 WISHES: dict[str, tuple[Wish, Text]] = {
-    "apply": (services.apply_retention, gettext_lazy("The rule is being applied.")),
-    "stop": (services.stop_retention, gettext_lazy("Nothing more goes; the rule stays.")),
-    "delete": (services.delete_retention, gettext_lazy("The rule is gone: every version stays.")),
+    "apply": (retention_services.apply_retention, gettext_lazy("The rule is being applied.")),
+    "stop": (retention_services.stop_retention, gettext_lazy("Nothing more goes; the rule stays.")),
+    "delete": (retention_services.delete_retention, gettext_lazy("The rule is gone: every version stays.")),
 }
 
 
@@ -72,7 +74,7 @@ def act(request: HttpRequest, name: str, wish: str) -> HttpResponse:
     if wish not in WISHES:
         raise Http404
     actor = of_request(request)
-    rule = selectors.retention_rule(visible_model(actor, name))
+    rule = retention_selectors.retention_rule(visible_model(actor, name))
     why = reason_of(request, is_demanded=wish != "delete")
     given = filled(RetentionApplyForm(request.POST)).cleaned_data if wish == "apply" else {}
     service, words = WISHES[wish]
@@ -82,6 +84,6 @@ def act(request: HttpRequest, name: str, wish: str) -> HttpResponse:
 
 def _rule(model: Model) -> RetentionRule | None:
     try:
-        return selectors.retention_rule(model)
+        return retention_selectors.retention_rule(model)
     except Missing:
         return None

@@ -21,14 +21,17 @@ from common.pages.access import or_404, signed_in
 from common.pages.answers import UNPROCESSABLE, dialog_fields, done, page, refusals_at_the_form
 from common.pages.forms import blame, filled, reason_of
 from model_store.states import CorruptBlobState
-from models_registry import exemptions, selectors, services
+from models_registry import exemptions
 from models_registry.facts import comparison, lineage
 from models_registry.facts.figures import Figure
 from models_registry.facts.readme import Card
-from models_registry.forms import ImportForm, TagForm
+from models_registry.forms.versions import ImportForm, TagForm
 from models_registry.history import history
 from models_registry.models import Model, Version
 from models_registry.panels import panels
+from models_registry.selectors import evaluations, versions
+from models_registry.services import archiving, imports, signature_verification
+from models_registry.services import versions as version_services
 from models_registry.states import WHOLE, VersionState
 from models_registry.views.models import card_of, frame, is_moving, push_command, visible_model
 from trust import signature_policy
@@ -48,7 +51,7 @@ def import_version(request: HttpRequest, name: str) -> HttpResponse:
     form = ImportForm(request.POST if request.method == "POST" else None, initial=request.GET.dict())
     if form.is_bound and form.is_valid():
         try:
-            version = services.import_version(actor=actor, model=model, **form.wishes())
+            version = imports.import_version(actor=actor, model=model, **form.wishes())
         except (SlipwayError, ValidationError) as error:
             blame(form, error, {"lineage": "parent"})
         else:
@@ -70,10 +73,10 @@ def import_version(request: HttpRequest, name: str) -> HttpResponse:
 def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
-    row = or_404(selectors.version_named, model, version, or_deleted=True)
+    row = or_404(versions.version_named, model, version, or_deleted=True)
     is_gone = row.state == VersionState.DELETED
-    card = selectors.version_card(row)
-    files = list(selectors.version_files(row)[: FILES_SHOWN + 1])
+    card = versions.version_card(row)
+    files = list(versions.version_files(row)[: FILES_SHOWN + 1])
     context = frame(actor, model) | {
         "version": row,
         "card": card,
@@ -94,12 +97,12 @@ def version_page(request: HttpRequest, name: str, version: str) -> HttpResponse:
         "exemption": exemptions.exemption_of(row) if code else None,
         "readme": (readme := card_of(row) if row.state in WHOLE else {}),
         "figures": _figures(row, readme.get("card")),
-        "evaluations": list(selectors.evaluations(row)[:EVALUATIONS_SHOWN]),
+        "evaluations": list(evaluations.evaluations(row)[:EVALUATIONS_SHOWN]),
         "is_gone": is_gone,
-        "moves": list(selectors.version_moves(row).order_by("-pk")[:MOVES_SHOWN]),
+        "moves": list(versions.version_moves(row).order_by("-pk")[:MOVES_SHOWN]),
         "entries": history(actor, row, limit=MOVES_SHOWN),
         "origins": lineage.origins(row.lineage, hub=next(iter(settings.SLIPWAY_HUB_ENDPOINTS), "")),
-        "children": list(selectors.made_from(actor, row)[:CHILDREN_SHOWN]),
+        "children": list(versions.made_from(actor, row)[:CHILDREN_SHOWN]),
         "told": sorted(comparison.flattened(_told(row)).items()),
         "compare": _side_by_side(row),
     }
@@ -115,7 +118,7 @@ class Damage:
 
 
 def _damage(version: Version) -> Damage | None:
-    found = selectors.damages(version)
+    found = versions.damages(version)
     given_up = [one for one in found if one.state == CorruptBlobState.LOST or one.stuck_at]
     return Damage(bool(given_up), is_fetched=len(given_up) < len(found)) if found else None
 
@@ -136,7 +139,7 @@ def _side_by_side(version: Version) -> dict[str, str] | None:
 
 def _figures(version: Version, card: Card | None) -> list[tuple[Figure, str]]:
     """With the address that each names, if that can be opened."""
-    found = [*selectors.recorded_figures(version), *(card.figures if card else ())]
+    found = [*evaluations.recorded_figures(version), *(card.figures if card else ())]
     return [(one, one.link if lineage.is_address(one.link) else "") for one in found]
 
 
@@ -155,12 +158,15 @@ def _kv_cache_at_full_context(version: Version) -> int | None:
 
 Wish = Callable[..., Any]
 WISHES: dict[str, tuple[Wish, Text]] = {
-    "retry": (services.retry_import, gettext_lazy("{version} is being imported again.")),
-    "cancel": (services.cancel_import, gettext_lazy("The import of {version} is cancelled.")),
-    "archive": (services.archive_version, gettext_lazy("{version} is archived.")),
-    "restore": (services.restore_version, gettext_lazy("{version} is ready again.")),
-    "verify": (services.verify_signatures, gettext_lazy("The signatures of {version} are being looked at.")),
-    "delete": (services.delete_version, gettext_lazy("{version} is deleted.")),
+    "retry": (imports.retry_import, gettext_lazy("{version} is being imported again.")),
+    "cancel": (imports.cancel_import, gettext_lazy("The import of {version} is cancelled.")),
+    "archive": (archiving.archive_version, gettext_lazy("{version} is archived.")),
+    "restore": (archiving.restore_version, gettext_lazy("{version} is ready again.")),
+    "verify": (
+        signature_verification.verify_signatures,
+        gettext_lazy("The signatures of {version} are being looked at."),
+    ),
+    "delete": (version_services.delete_version, gettext_lazy("{version} is deleted.")),
 }
 
 
@@ -190,10 +196,10 @@ def tag_version(request: HttpRequest, name: str, version: str) -> HttpResponse:
     actor = of_request(request)
     row = visible_version(visible_model(actor, name), version)
     if request.method != "POST":
-        shown = " ".join(sorted(selectors.version_card(row).tags))
+        shown = " ".join(sorted(versions.version_card(row).tags))
         return dialog_fields(request, TagForm(initial={"before": shown, "tags": shown}, auto_id="tag_%s"))
     given = filled(TagForm(request.POST)).cleaned_data
-    services.tag_version(
+    archiving.tag_version(
         actor=actor,
         version=row,
         add=sorted(given["tags"] - given["before"]),
@@ -205,7 +211,7 @@ def tag_version(request: HttpRequest, name: str, version: str) -> HttpResponse:
 
 def visible_version(model: Model, reference: str) -> Version:
     """Raises Http404."""
-    return or_404(selectors.version_named, model, reference)
+    return or_404(versions.version_named, model, reference)
 
 
 def url_of(version: Version) -> str:

@@ -4,15 +4,15 @@ from django.utils.translation import gettext as _
 
 from accounts import selectors as accounts
 from accounts.models import Team
-from accounts.services import require
+from accounts.services.rights import require
 from accounts.states import Right
 from clusters.models import Cluster
 from common.api.views import Endpoint
 from common.errors import Invalid, Missing
 from images import selectors as catalogue
 from images.models import RuntimeImage
-from models_registry import selectors as registry
 from models_registry.models import Model, Version
+from models_registry.selectors import versions
 
 
 def team_named(view: Endpoint, name: str | None, right: Right) -> Team:
@@ -38,7 +38,7 @@ def model_named(view: Endpoint, name: str) -> Model:
 
 def version_named(view: Endpoint, model: Model, name: str) -> Version:
     try:
-        return registry.resolve(view.actor, f"{model.name}:{name}")
+        return versions.resolve(view.actor, f"{model.name}:{name}")
     except Missing as missing:
         raise Invalid(fields={"version": [str(missing)]}) from None
 

@@ -21,8 +21,8 @@ from common.pages import formats
 from common.pages.steps import StepView
 from common.sentences import clauses, listed
 from gateway import selectors as gateway
-from models_registry import selectors as registry
 from models_registry.facts.comparison import Change, Comparison
+from models_registry.selectors import versions
 from releases import bake, plans, selectors
 from releases.judge import Threshold, Verdict
 from releases.models import Approval, Release, ReleaseMove, ReleaseStep
@@ -152,7 +152,7 @@ class ReleasePage:
     def changes(self) -> Comparison | None:
         """What is different in the new version; None when there is nothing to compare it with."""
         before = self.release.from_version
-        return registry.compare_versions(before, self.release.version) if before else None
+        return versions.compare_versions(before, self.release.version) if before else None
 
     @cached_property
     def change_words(self) -> str:

@@ -5,7 +5,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from accounts.models import Team
-from accounts.services import require
+from accounts.services.rights import require
 from accounts.states import Right
 from common import audit
 from common.actor import Actor

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from pydantic import ValidationError
 
 from accounts.models import Team
-from accounts.services import require
+from accounts.services.rights import require
 from accounts.states import Right
 from common import audit, events
 from common.actor import Actor

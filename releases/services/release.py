@@ -3,7 +3,7 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 
 from accounts.models import Team
-from accounts.services import require
+from accounts.services.rights import require
 from accounts.states import Right
 from clusters import selectors as fleet
 from clusters.errors import DeploymentMissing
@@ -12,8 +12,8 @@ from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel
 from images.models import RuntimeImage
-from models_registry import selectors as registry
 from models_registry.models import Version
+from models_registry.selectors import versions
 from models_registry.states import VersionState
 from releases import plans, selectors
 from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable
@@ -299,7 +299,7 @@ def _check_releasable(service: Service, version: Version) -> None:
             _("%(version)s is %(state)s: only a ready version can be released.")
             % {"version": version, "state": version.get_state_display().lower()}
         )
-    if damages := registry.damages(version):
+    if damages := versions.damages(version):
         raise NotReleasable(
             _(
                 "%(version)s is damaged: %(damages)s of its stored files are broken or missing. It "

@@ -7,7 +7,7 @@ from django.db.models import F
 from django.utils.translation import gettext as _
 
 from accounts.models import Team
-from accounts.services import require
+from accounts.services.rights import require
 from accounts.states import Right
 from clusters.models import Cluster
 from common import audit, events

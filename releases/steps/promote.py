@@ -12,7 +12,7 @@ from clusters.states import DeploymentState
 from common import events
 from common.audit import MAX_REASON
 from common.reconcile import Effect, Operation, Outcome, move
-from models_registry import services as registry
+from models_registry.services import aliases
 from releases import selectors, stored
 from releases.events import ServiceChanged
 from releases.models import Release, Service
@@ -101,7 +101,7 @@ class PromoteExecutor(Executor[Promote]):
             if row.stable_deployment and not bake:
                 end_workers(row)
             if row.service.alias:
-                registry.set_alias(
+                aliases.set_alias(
                     actor=ACTOR,
                     model=row.service.model,
                     alias=row.service.alias,

@@ -8,7 +8,7 @@ from axes.models import AccessAttempt
 from django.test import AsyncClient, Client
 from django.utils import timezone
 
-from accounts import services
+from accounts.services import people
 from common.models import AuditRecord
 from tests.cast import PASSWORD, SYSTEM, person
 
@@ -110,7 +110,7 @@ def test_a_new_password_from_an_administrator_lifts_the_lockout(client):
     ada = person("ada")
     for _ in range(3):
         sign_in(client, password="wrong")
-    services.set_password(actor=SYSTEM, user=ada, password="another good phrase")
+    people.set_password(actor=SYSTEM, user=ada, password="another good phrase")
     assert sign_in(client, password="another good phrase").status_code == 302
 
 

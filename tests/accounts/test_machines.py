@@ -12,10 +12,11 @@ from django.db import IntegrityError, transaction
 from django.http import HttpRequest
 from django.test import Client
 
-from accounts import actors, selectors, services
+from accounts import actors, selectors
 from accounts.errors import LastAdmin
 from accounts.grants import Grants
 from accounts.models import Membership, User
+from accounts.services import people, teams, tokens
 from accounts.states import AccountKind, Right
 from common.errors import Conflict, Invalid
 from common.sessions import SessionStore
@@ -27,24 +28,24 @@ LOGIN = "/accounts/login/"
 
 @pytest.fixture
 def robot() -> User:
-    return services.create_machine(actor=SYSTEM, username="workers", label="Model workers")
+    return people.create_machine(actor=SYSTEM, username="workers", label="Model workers")
 
 
 def test_a_machine_may_report_and_nothing_else_whatever_its_token_says(robot):
     Membership.objects.create(user=robot, team=team("vision"), role="admin")
-    actor = actors.of_token(services.use_token(token_of(robot)))
+    actor = actors.of_token(tokens.use_token(token_of(robot)))
     assert actors.read_grants(actor) == Grants(everywhere=frozenset({Right.FLEET_REPORT}))
     assert api(robot).get("people/admin/").status_code == 404
     with pytest.raises(Invalid, match=r"no right to people\.admin"):
-        services.create_token(actor=SYSTEM, owner=robot, name="x", scopes=[Right.PEOPLE_ADMIN])
+        tokens.create_token(actor=SYSTEM, owner=robot, name="x", scopes=[Right.PEOPLE_ADMIN])
 
 
 def test_no_door_makes_a_machine_somebody(robot):
     root = person("root", superuser=True)
     with pytest.raises(Conflict, match="machine account"):
-        services.set_password(actor=SYSTEM, user=robot, password="a long good phrase")
+        people.set_password(actor=SYSTEM, user=robot, password="a long good phrase")
     with pytest.raises(Conflict, match="machine account"):
-        services.set_role(actor=SYSTEM, user=robot, team=team("vision"), role="admin")
+        teams.set_role(actor=SYSTEM, user=robot, team=team("vision"), role="admin")
     answers = [
         api(root).patch("people/workers/", {"is_superuser": True}),
         api(root).post("people/workers/password/", {"password": PASSWORD}),
@@ -88,7 +89,7 @@ def test_the_last_person_who_administers_stays_whatever_is_tried():
     client.force_login(root)
     for change in ({"is_superuser": False}, {"is_active": False}):
         with pytest.raises(LastAdmin, match="Nobody but root"):
-            services.change_user(actor=SYSTEM, user=root, **change)
+            people.change_user(actor=SYSTEM, user=root, **change)
         assert api(root).patch("people/root/", change).status_code == 409
     page = client.post("/settings/people/root/", {"revision": root.revision})
     assert "Nobody but root can sign in" in page.content.decode()

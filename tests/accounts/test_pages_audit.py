@@ -8,9 +8,9 @@ import pytest
 from django.db import transaction
 from django.test import AsyncClient, Client
 
-from accounts import services
 from accounts.actors import of_user
 from accounts.models import ApiToken
+from accounts.services import teams
 from accounts.states import Role
 from common.audit import record
 from common.models import AuditRecord
@@ -35,9 +35,9 @@ def root():
 def deeds(root):
     """Two teams, each with a deed of its own."""
     for name in ("vision", "speech"):
-        services.create_team(actor=of_user(root), name=name, description="=cmd()")
+        teams.create_team(actor=of_user(root), name=name, description="=cmd()")
     vic = cast.person("vic")
-    services.set_role(
+    teams.set_role(
         actor=of_user(root), user=vic, team=cast.team("vision"), role=Role.APPROVER, reason="=1+1 joins"
     )
     return vic
@@ -137,7 +137,7 @@ async def test_under_asgi_the_export_is_streamed(transactional_db):
     from asgiref.sync import sync_to_async
 
     root = await sync_to_async(cast.person)("root", superuser=True)
-    await sync_to_async(services.create_team)(actor=of_user(root), name="vision")
+    await sync_to_async(teams.create_team)(actor=of_user(root), name="vision")
     client = AsyncClient()
     await client.aforce_login(root)
     answer = await client.get("/audit/export.json")
@@ -151,6 +151,6 @@ def test_more_rows_ask_no_more_questions(root, deeds, django_assert_max_num_quer
     with django_assert_max_num_queries(7):
         client.get("/audit/")
     for number in range(30):
-        services.create_team(actor=of_user(root), name=f"team{number}")
+        teams.create_team(actor=of_user(root), name=f"team{number}")
     with django_assert_max_num_queries(7):
         client.get("/audit/")

@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.models import WebhookDelivery, WebhookEndpoint
-from accounts.services import create_webhook, send_test
+from accounts.services.webhooks import create_webhook, send_test
 from common.models import AuditRecord
 from tests import cast
 from tests.cast import SYSTEM, client_of

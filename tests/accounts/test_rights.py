@@ -6,10 +6,12 @@ import pytest
 from django.db import IntegrityError
 from django.utils import timezone
 
-from accounts import actors, selectors, services
+from accounts import actors, selectors
 from accounts.errors import NotAdministrator, NotAllowed, OutOfScope
 from accounts.models import ApiToken, Membership, Team
 from accounts.querysets import TeamOwned
+from accounts.services import rights as rights_services
+from accounts.services import tokens
 from accounts.states import RIGHTS, Right, Role
 from common.actor import Actor
 from tests.cast import SYSTEM, person, team, token_of
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 
 def actor_of_token(text: str) -> Actor:
-    return actors.of_token(services.use_token(text))
+    return actors.of_token(tokens.use_token(text))
 
 
 @pytest.mark.parametrize("role", Role)
@@ -96,7 +98,7 @@ def test_a_token_of_a_superuser_is_held_to_its_scopes(scopes):
     ids=["revoked", "expired", "owner inactive", "owner left the team", "deleted"],
 )
 def test_an_actor_that_looks_again_has_lost_what_the_token_lost(loss):
-    token = services.use_token(token_of(person("ada", vision="developer")))
+    token = tokens.use_token(token_of(person("ada", vision="developer")))
     actor = actors.of_token(token)
     assert selectors.may(actor, Right.READ, team("vision"))
     loss(token)
@@ -105,7 +107,7 @@ def test_an_actor_that_looks_again_has_lost_what_the_token_lost(loss):
 
 def test_a_refusal_names_the_right_and_who_has_it():
     with pytest.raises(NotAllowed) as refused:
-        services.require(
+        rights_services.require(
             actors.of_user(person("ada", vision="viewer")), Right.RELEASES_APPROVE, team("vision")
         )
     assert str(refused.value) == (
@@ -117,15 +119,15 @@ def test_a_refusal_names_the_right_and_who_has_it():
 def test_a_refusal_of_a_token_says_that_the_token_lacks_the_scope():
     actor = actor_of_token(token_of(person("ada", vision="developer"), scopes=["read"]))
     with pytest.raises(OutOfScope, match=r"lacks the scope releases\.start"):
-        services.require(actor, Right.RELEASES_START, team("vision"))
+        rights_services.require(actor, Right.RELEASES_START, team("vision"))
     with pytest.raises(NotAllowed):
-        services.require(actor, Right.RELEASES_APPROVE, team("vision"))
+        rights_services.require(actor, Right.RELEASES_APPROVE, team("vision"))
 
 
 def test_only_administrators_of_the_installation_pass_where_everywhere_is_asked():
     with pytest.raises(NotAdministrator):
-        services.require_everywhere(actors.of_user(person("ada", vision="admin")), Right.PEOPLE_ADMIN)
-    services.require_everywhere(actors.of_user(person("root", superuser=True)), Right.PEOPLE_ADMIN)
+        rights_services.require_everywhere(actors.of_user(person("ada", vision="admin")), Right.PEOPLE_ADMIN)
+    rights_services.require_everywhere(actors.of_user(person("root", superuser=True)), Right.PEOPLE_ADMIN)
 
 
 class Memberships(TeamOwned[Membership]):

@@ -15,7 +15,7 @@ from common.models import AuditRecord, Intent
 from common.pages import subjects
 from common.reconcile import Reconciled, kernel
 from hubs.models import HubSource
-from hubs.services import delete_hub_source
+from hubs.services.syncs import delete_hub_source
 from model_store.models import Check, StoreSchedule
 from tests.accounts.rights_matrix import Scene
 from tests.cast import SYSTEM, Api, client_of, person, token_of

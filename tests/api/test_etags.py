@@ -5,8 +5,8 @@ import threading
 import pytest
 from django.db import connection
 
-from accounts import services
 from accounts.models import Team
+from accounts.services import teams
 from common.errors import Stale
 from tests.cast import SYSTEM, Api, api, person, team
 
@@ -30,7 +30,7 @@ def test_an_unchanged_thing_is_a_304_without_a_body(root):
 def test_the_etag_changes_when_anything_shown_changes(root):
     ada = person("ada")
     before = root.get("people/ada/")["ETag"]
-    services.set_role(actor=SYSTEM, user=ada, team=team("vision"), role="viewer")
+    teams.set_role(actor=SYSTEM, user=ada, team=team("vision"), role="viewer")
     after = root.get("people/ada/")["ETag"]
     assert before != after
     # The person's own row did not change: who read it before may still change it.
@@ -39,7 +39,7 @@ def test_the_etag_changes_when_anything_shown_changes(root):
 
 @pytest.mark.parametrize("condition", ['"0-x"', '"garbage"', "garbage", '""', 'W/"9-x"', '"1"x', ","])
 def test_what_the_condition_does_not_name_is_not_changed(root, condition):
-    services.change_team(actor=SYSTEM, team=team("vision"), description="now at revision 2")
+    teams.change_team(actor=SYSTEM, team=team("vision"), description="now at revision 2")
     answer = root.patch("teams/vision/", {"description": "x"}, If_Match=condition)
     assert answer.status_code == 412
     assert answer.json()["type"] == "urn:slipway:problem:stale"
@@ -57,13 +57,13 @@ def test_any_of_several_tags_and_the_star_will_do(root):
 def test_a_change_between_the_look_and_the_write_is_noticed(root, monkeypatch):
     """The view has compared the tag already: only the compare-and-set in the service can notice."""
     etag = root.get("teams/vision/")["ETag"]
-    real = services.change_team
+    real = teams.change_team
 
     def interrupted(**fields):
         real(actor=SYSTEM, team=team("vision"), description="theirs")
         return real(**fields)
 
-    monkeypatch.setattr(services, "change_team", interrupted)
+    monkeypatch.setattr(teams, "change_team", interrupted)
     assert root.patch("teams/vision/", {"description": "mine"}, If_Match=etag).status_code == 412
     assert team("vision").description == "theirs"
 

@@ -7,8 +7,8 @@ import pytest
 from django.db import close_old_connections, connection
 from django.utils import timezone
 
-from accounts import services
 from accounts.models import Team, User
+from accounts.services import teams
 from common.api import idempotency
 from common.errors import Conflict
 from common.models import AuditRecord, IdempotentAnswer
@@ -153,7 +153,7 @@ def test_a_crash_between_the_work_and_its_answer_leaves_neither(root, monkeypatc
 
 @pytest.mark.django_db(transaction=True)
 def test_a_process_that_slept_past_its_lease_undoes_its_work(root, monkeypatch):
-    real = services.create_team
+    real = teams.create_team
 
     def slow(**fields):
         made = real(**fields)
@@ -161,7 +161,7 @@ def test_a_process_that_slept_past_its_lease_undoes_its_work(root, monkeypatch):
         IdempotentAnswer.objects.update(claim="another")
         return made
 
-    monkeypatch.setattr(services, "create_team", slow)
+    monkeypatch.setattr(teams, "create_team", slow)
     answer = root.post("teams/", {"name": "vision"}, Idempotency_Key="k1")
     assert answer.status_code == 409
     assert not Team.objects.exists()
@@ -203,6 +203,6 @@ def test_a_domain_error_in_the_work_frees_the_key(root, monkeypatch):
         raise Conflict("Not now.")
 
     with monkeypatch.context() as patched:
-        patched.setattr(services, "create_team", refuse)
+        patched.setattr(teams, "create_team", refuse)
         assert root.post("teams/", {"name": "vision"}, Idempotency_Key="k1").json()["detail"] == "Not now."
     assert root.post("teams/", {"name": "vision"}, Idempotency_Key="k1").status_code == 201

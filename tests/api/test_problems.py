@@ -7,7 +7,7 @@ from django.db import DataError, IntegrityError, OperationalError
 from django.test import Client
 from rest_framework import serializers
 
-from accounts import services
+from accounts.services import teams
 from common import errors
 from common.api import problems
 from tests.cast import Api, api, person
@@ -137,7 +137,7 @@ def broken(monkeypatch):
         def fail(**_):
             raise error
 
-        monkeypatch.setattr(services, "create_team", fail)
+        monkeypatch.setattr(teams, "create_team", fail)
 
     return break_with
 

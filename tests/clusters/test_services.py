@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from accounts.actors import of_token, of_user
 from accounts.models import ApiToken, User
 from accounts.selectors import may
-from accounts.services import use_token
+from accounts.services.tokens import use_token
 from accounts.states import Right
 from clusters import selectors
 from clusters.errors import (

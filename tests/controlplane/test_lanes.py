@@ -5,7 +5,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.models import WebhookEndpoint
-from accounts.services import change_webhook, create_webhook
+from accounts.services.webhooks import change_webhook, create_webhook
 from clusters.models import Cluster, Deployment
 from common.models import Pulse
 from common.reconcile import Reconciled, kernel

@@ -8,15 +8,15 @@ from django.utils import timezone
 
 from accounts.models import WebhookDelivery, WebhookEndpoint, WebhookEvent
 from accounts.reconcilers.webhooks import EventReconciler
-from accounts.services import create_webhook, send_test
+from accounts.services.webhooks import create_webhook, send_test
 from clusters.events import DeploymentDegraded, WorkerLost
 from common import tasks
 from common.disk_watch import DiskFilled
 from common.events import publish
 from common.reconcile import StuckRow, taking
 from common.webhooks import catalogue
-from models_registry import services as registry
 from models_registry.events import VersionReady
+from models_registry.services import aliases
 from releases.events import ApprovalAsked, ReleaseEnded, ReleaseMoved
 from tests.accounts.rights_matrix import Scene
 from tests.cast import SYSTEM
@@ -64,7 +64,7 @@ def test_a_release_that_waits_is_told_with_its_document(scene):
 
 def test_versions_aliases_deployments_and_workers_are_told_with_their_documents(scene):
     version, loaded = scene.version(), scene.worker
-    alias = registry.set_alias(
+    alias = aliases.set_alias(
         actor=SYSTEM, model=scene.model, alias="production", version=version, reason="x"
     )
     with transaction.atomic():

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from accounts.actors import of_user
-from hubs import services
 from hubs.models import Export
 from hubs.reconcilers.exports import ExportReconciler
+from hubs.services import exports
 from tests import cast
 from tests.crash.harness import Checkpoints, run_until_rest, worker
 from tests.hubs.hub_server import hub_server
@@ -24,7 +24,7 @@ class Outward:
 
     def start(self, **given) -> Export:
         wanted = {"repo_id": REPO, "token": "hf_write", "reason": "They asked for it.", **given}
-        return services.start_export(actor=self.actor, version=self.version, **wanted)
+        return exports.start_export(actor=self.actor, version=self.version, **wanted)
 
     def worker(self, checkpoints: Checkpoints | None = None, start=do_here):
         return worker([ExportReconciler(self.library.jobs_do(start))], self.library.clock, checkpoints)

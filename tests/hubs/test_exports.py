@@ -8,14 +8,14 @@ from django.test import Client
 from common.errors import Invalid, NotAllowed
 from common.events import witness
 from common.models import AuditRecord, Intent
-from hubs import services as hubs
 from hubs.api.exports import _export_events
 from hubs.events import VersionExported
 from hubs.models import Export
+from hubs.services import exports
 from model_store.errors import Busy
-from models_registry import services
 from models_registry.errors import WrongState
 from models_registry.models import Version
+from models_registry.services import archiving
 from tests import cast
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
 from tests.hubs.outward import REPO, bo, outward
@@ -64,8 +64,8 @@ def test_a_publication_is_told_and_recorded_and_its_token_is_not(outward) -> Non
 def test_only_those_who_may_publish_export(outward, actor) -> None:
     export = outward.start()
     with pytest.raises(NotAllowed):
-        hubs.start_export(actor=actor, version=outward.version, repo_id=REPO, reason="why not")
-    for wish in (hubs.pause_export, hubs.cancel_export):
+        exports.start_export(actor=actor, version=outward.version, repo_id=REPO, reason="why not")
+    for wish in (exports.pause_export, exports.cancel_export):
         with pytest.raises(NotAllowed):
             wish(actor=actor, export=export)
 
@@ -105,7 +105,7 @@ def test_only_ready_versions_leave_and_one_at_a_time_to_a_branch(outward, actor)
     with pytest.raises(Busy):
         outward.start()
     outward.start(branch="other", create=True)
-    services.archive_version(actor=actor, version=outward.version, reason="old")
+    archiving.archive_version(actor=actor, version=outward.version, reason="old")
     outward.version = Version.objects.get()
     with pytest.raises(WrongState):
         outward.start(branch="third")
@@ -115,7 +115,7 @@ def test_a_wrong_token_fails_and_another_one_gets_over_it(outward) -> None:
     failed = outward.done(outward.start(token="hf_read"))
     assert failed.state == "failed"
     assert "may not write to acme/tiny" in failed.reason
-    hubs.retry_export(actor=outward.actor, export=failed, token="hf_write")
+    exports.retry_export(actor=outward.actor, export=failed, token="hf_write")
     assert outward.done(failed).state == "done"
 
 
@@ -125,22 +125,22 @@ def test_a_dead_hub_interrupts_and_resume_goes_on(outward) -> None:
     assert interrupted.state == "interrupted"
     assert "HTTP 500" in interrupted.reason
     outward.server.writing.answers.clear()
-    hubs.resume_export(actor=outward.actor, export=interrupted)
+    exports.resume_export(actor=outward.actor, export=interrupted)
     assert outward.done(interrupted).state == "done"
 
 
 def test_a_paused_export_rests_and_a_cancelled_one_is_over(outward, library) -> None:
     export = outward.start()
     outward.worker(start=lambda job: None).sweep()
-    paused = hubs.pause_export(actor=outward.actor, export=Export.objects.get(), reason="not today")
+    paused = exports.pause_export(actor=outward.actor, export=Export.objects.get(), reason="not today")
     assert (outward.done(paused).state, paused.reason) == ("paused", "By bo. not today")
-    resumed = hubs.resume_export(actor=outward.actor, export=outward.done(paused))
+    resumed = exports.resume_export(actor=outward.actor, export=outward.done(paused))
     assert outward.done(resumed).state == "done"
     with pytest.raises(WrongState):
-        hubs.cancel_export(actor=outward.actor, export=outward.done(export))
+        exports.cancel_export(actor=outward.actor, export=outward.done(export))
     second = outward.start(branch="other", create=True)
     outward.worker(start=lambda job: None).sweep()
-    hubs.cancel_export(actor=outward.actor, export=Export.objects.get(pk=second.pk))
+    exports.cancel_export(actor=outward.actor, export=Export.objects.get(pk=second.pk))
     over = outward.done(second)
     assert (over.state, over.sealed_token, over.is_held) == ("cancelled", "", False)
     assert library.store.staging_keys() == []

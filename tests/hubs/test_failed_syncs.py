@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from hubs import services as hubs_services
 from hubs.models import HubSync
-from models_registry import services
+from hubs.services import syncs
 from models_registry.models import Version
+from models_registry.services import imports
 from tests.models_registry import builders as b
 from tests.models_registry.conftest import REPO
 
@@ -41,7 +41,7 @@ def test_one_damaged_file_costs_that_file_again_and_no_other(hubs, server, actor
     assert "model-3.safetensors does not have the content" in sync.reason
     assert hubs.library.store.staging_keys() == []
     server.faults.turned = ""
-    hubs_services.retry_sync(actor=actor, sync=sync)
+    syncs.retry_sync(actor=actor, sync=sync)
     hubs.settle()
     assert HubSync.objects.get().state == "done"
     # The damaged one came twice before it was given up.
@@ -72,32 +72,32 @@ def test_what_a_failed_sync_has_left_goes_when_its_time_is_over(hubs, library, s
 
 def test_a_cancelled_sync_leaves_nothing(hubs, library, server, actor, source) -> None:
     server.faults.cut_after = [PART_BYTES // 2] * 4 + [0] * 90
-    hubs_services.start_sync(actor=actor, source=source)
+    syncs.start_sync(actor=actor, source=source)
     hubs.sweep()
-    hubs_services.cancel_sync(actor=actor, sync=HubSync.objects.get())
+    syncs.cancel_sync(actor=actor, sync=HubSync.objects.get())
     hubs.settle()
     assert library.stored() == set()
 
 
 def test_a_token_that_is_refused_interrupts_and_a_new_one_goes_on(hubs, server, actor, source) -> None:
     server.tokens |= {REPO: {"hf_old"}, "acme/other": {"hf_old"}}
-    hubs_services.change_hub_source(actor=actor, source=source, token="hf_old")
+    syncs.change_hub_source(actor=actor, source=source, token="hf_old")
     server.faults.revokes_after = int(0.6 * size_of(shards()))
-    hubs_services.start_sync(actor=actor, source=source)
+    syncs.start_sync(actor=actor, source=source)
     hubs.sweep()
     sync = HubSync.objects.get()
     assert (sync.state, sync.cause) == ("interrupted", "no_repository")
     server.faults.revokes_after = None
     # Somebody resumes it before there is another token: nothing is lost by that.
     del server.tokens["acme/other"]
-    hubs_services.resume_sync(actor=actor, sync=sync)
+    syncs.resume_sync(actor=actor, sync=sync)
     hubs.sweep()
     sync.refresh_from_db()
     assert (sync.state, sync.cause) == ("interrupted", "bad_token")
     assert "does not accept the token" in sync.reason
     assert "A sync goes on once its source has a token" in sync.reason
     server.tokens[REPO] = {"hf_new"}
-    hubs_services.change_hub_source(actor=actor, source=source, token="hf_new")
+    syncs.change_hub_source(actor=actor, source=source, token="hf_new")
     hubs.settle()
     sync.refresh_from_db()
     assert (sync.state, sync.cause, sync.reason) == ("done", "", "tiny:v1 is ready.")
@@ -116,7 +116,7 @@ def unknown_name(monkeypatch):
 
 
 def test_a_name_that_does_not_resolve_fails_within_seconds(hubs, actor, source, unknown_name) -> None:
-    sync = hubs_services.start_sync(actor=actor, source=source)
+    sync = syncs.start_sync(actor=actor, source=source)
     HubSync.objects.update(began_at=hubs.library.clock())
     for _ in range(10):
         hubs.worker().sweep()
@@ -130,7 +130,7 @@ def test_a_name_that_does_not_resolve_fails_within_seconds(hubs, actor, source, 
 
 
 def test_an_import_of_a_name_that_does_not_resolve_fails(hubs, actor, model, unknown_name) -> None:
-    services.import_version(actor=actor, model=model, source=f"hf://{REPO}")
+    imports.import_version(actor=actor, model=model, source=f"hf://{REPO}")
     hubs.settle()
     version = Version.objects.get()
     assert (version.state, version.scan["cause"]) == ("failed", "unreachable")

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from hubs import services
 from hubs import slipway_export as handing
 from hubs.models import Export
+from hubs.services import exports
 from tests.hubs.other_slipway import PART_BYTES, other_slipway
 from tests.hubs.outward import Outward, bo, outward
 from tests.models_registry import builders as b
@@ -56,7 +56,7 @@ def test_it_goes_on_with_what_has_arrived_and_is_completed_once(outward, other) 
     parts = other.calls["part"]
     assert parts == sum(-(-len(content) // PART_BYTES) for content in FILES.values())
     other.answers.clear()
-    services.resume_export(actor=outward.actor, export=interrupted)
+    exports.resume_export(actor=outward.actor, export=interrupted)
     assert outward.done(interrupted).state == "done"
     assert (other.calls["part"], len(other.models["tiny"])) == (parts, 1)
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from hubs import services as hubs_services
 from hubs.api.sources import _sync_events
 from hubs.models import HubSource, HubSync
-from models_registry import services
+from hubs.services import syncs
 from models_registry.models import Version
+from models_registry.services import catalogue
 from tests import cast
 from tests.models_registry import builders as b
 from tests.models_registry.conftest import REPO
@@ -74,7 +74,7 @@ def test_a_source_is_made_read_changed_and_deleted_and_keeps_its_token_to_itself
 def test_sources_that_cannot_be_made_say_which_field_is_wrong(
     api, hubs, actor, model, body, status, field
 ) -> None:
-    hubs_services.create_hub_source(actor=actor, model=model, repo_id="acme/followed")
+    syncs.create_hub_source(actor=actor, model=model, repo_id="acme/followed")
     answer = api.post("hub-sources/", body)
     assert answer.status_code == status, answer.json()
     assert field is None or field in answer.json()["errors"]
@@ -155,8 +155,8 @@ def test_a_sync_tells_what_it_waits_for_while_it_fetches(api, hubs, source) -> N
 
 def test_the_lists_are_filtered_and_show_only_ones_own(api, hubs, actor, source, model) -> None:
     pk = begun(api, source)
-    other = services.create_model(actor=actor, team=cast.team("vision"), name="other")
-    hubs_services.create_hub_source(actor=actor, model=other, repo_id="acme/other")
+    other = catalogue.create_model(actor=actor, team=cast.team("vision"), name="other")
+    syncs.create_hub_source(actor=actor, model=other, repo_id="acme/other")
     named = [one["repo_id"] for one in api.get("hub-sources/?model=tiny").json()["results"]]
     assert named == [REPO]
     assert [one["repo_id"] for one in api.get("hub-sources/?q=other").json()["results"]] == ["acme/other"]
@@ -172,13 +172,13 @@ def test_the_lists_are_filtered_and_show_only_ones_own(api, hubs, actor, source,
 def test_a_list_asks_the_same_number_of_questions_for_any_number_of_sources(
     api, hubs, actor, source, model, django_assert_num_queries
 ) -> None:
-    hubs_services.start_sync(actor=actor, source=source)
+    syncs.start_sync(actor=actor, source=source)
     api.get("hub-sources/")
     with django_assert_num_queries(4):
         api.get("hub-sources/")
     for number in range(4):
-        one = hubs_services.create_hub_source(actor=actor, model=model, repo_id=f"acme/m{number}")
-        hubs_services.start_sync(actor=actor, source=one)
+        one = syncs.create_hub_source(actor=actor, model=model, repo_id=f"acme/m{number}")
+        syncs.start_sync(actor=actor, source=one)
     with django_assert_num_queries(4):
         assert len(api.get("hub-sources/").json()["results"]) == 5
 

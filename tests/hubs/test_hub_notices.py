@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from hubs import services
 from hubs.models import HubSource, HubSync
+from hubs.services import notices, syncs
 from tests import cast
 from tests.models_registry import builders as b
 from tests.models_registry.conftest import REPO
@@ -38,8 +38,8 @@ def test_a_notice_with_the_secret_makes_one_sync_and_later_ones_gather(hubs, ada
 
 
 def test_what_the_schedule_begins_after_a_notice_is_the_schedule_s_again(hubs, actor, source) -> None:
-    secret = services.new_notice_secret(actor=actor, source=source)
-    services.change_hub_source(actor=actor, source=source, every=3600)
+    secret = notices.new_notice_secret(actor=actor, source=source)
+    syncs.change_hub_source(actor=actor, source=source, every=3600)
     hubs.sweep()
     assert notice(source, secret) == 202
     hubs.library.clock.pass_(timedelta(seconds=10))
@@ -51,11 +51,11 @@ def test_what_the_schedule_begins_after_a_notice_is_the_schedule_s_again(hubs, a
 
 
 def test_a_notice_is_heeded_after_an_interrupted_sync_has_gone_on(hubs, actor, source) -> None:
-    secret = services.new_notice_secret(actor=actor, source=source)
+    secret = notices.new_notice_secret(actor=actor, source=source)
     held = b.model_files() | {"model.safetensors": b.weights(50_000)}
     hubs.server.repository(REPO).commit(held)
     hubs.server.faults.cut_after = [150_000] + [0] * 50
-    services.change_hub_source(actor=actor, source=source, every=86_400)
+    syncs.change_hub_source(actor=actor, source=source, every=86_400)
     hubs.sweep()
     assert HubSync.objects.get().state == "interrupted"
     hubs.server.faults.cut_after = []
@@ -68,20 +68,20 @@ def test_a_notice_is_heeded_after_an_interrupted_sync_has_gone_on(hubs, actor, s
 
 
 def test_a_notice_is_heeded_although_the_schedule_ends(hubs, actor, source) -> None:
-    secret = services.new_notice_secret(actor=actor, source=source)
-    services.change_hub_source(actor=actor, source=source, every=3600)
+    secret = notices.new_notice_secret(actor=actor, source=source)
+    syncs.change_hub_source(actor=actor, source=source, every=3600)
     hubs.sweep()
     hubs.server.repository(REPO).commit(b.model_files(b"\x02"))
     assert notice(source, secret) == 202
-    services.change_hub_source(actor=actor, source=HubSource.objects.get(), every=None)
+    syncs.change_hub_source(actor=actor, source=HubSource.objects.get(), every=None)
     hubs.library.clock.pass_(timedelta(seconds=10))
     hubs.sweep()
     assert [sync.version.name for sync in HubSync.objects.order_by("pk")] == ["v1", "v2"]
 
 
 def test_a_change_while_a_sync_runs_is_fetched_after_it(hubs, actor, source) -> None:
-    secret = services.new_notice_secret(actor=actor, source=source)
-    services.start_sync(actor=actor, source=source)
+    secret = notices.new_notice_secret(actor=actor, source=source)
+    syncs.start_sync(actor=actor, source=source)
     hubs.worker(start=lambda job: None).sweep()
     hubs.server.repository(REPO).commit(b.model_files(b"\x02"))
     assert notice(source, secret) == 202
@@ -91,12 +91,12 @@ def test_a_change_while_a_sync_runs_is_fetched_after_it(hubs, actor, source) -> 
 
 def test_a_notice_without_the_present_secret_is_answered_as_one_to_nobody(hubs, actor, source) -> None:
     assert notice(source, "") == 404
-    first = services.new_notice_secret(actor=actor, source=source)
-    second = services.new_notice_secret(actor=actor, source=source)
+    first = notices.new_notice_secret(actor=actor, source=source)
+    second = notices.new_notice_secret(actor=actor, source=source)
     assert [notice(source, secret) for secret in ("", "wrong", first)] == [404, 404, 404]
     assert HubSource.objects.get().due_at is None
     assert notice(source, second) == 202
-    services.delete_hub_source(actor=actor, source=HubSource.objects.get())
+    syncs.delete_hub_source(actor=actor, source=HubSource.objects.get())
     assert notice(source, second) == 404
     assert HubSource.objects.get().due_at is None
 

@@ -4,10 +4,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from hubs import services as hubs_services
 from hubs.models import HubSource, HubSync
-from models_registry import services
+from hubs.services import syncs
 from models_registry.models import Version
+from models_registry.services import catalogue
 from tests import cast
 from tests.models_registry import builders as b
 from tests.models_registry.conftest import REPO
@@ -51,7 +51,7 @@ def test_what_is_wrong_with_a_source_is_told_at_its_field(browser, hubs, model) 
 
 
 def test_a_source_is_changed_and_an_empty_token_keeps_the_stored_one(browser, hubs, actor, source) -> None:
-    hubs_services.change_hub_source(actor=actor, source=source, token="hf_ok")
+    syncs.change_hub_source(actor=actor, source=source, token="hf_ok")
     url = f"/models/tiny/+hub/{source.pk}/"
     given = {"revision": "main", "every": "3600", "token": "", "expected": source.revision}
     assert browser.post(url, given).status_code == 302
@@ -84,12 +84,12 @@ def test_a_service_that_gets_new_versions_is_chosen_and_shown(browser, hubs, act
 
 def test_a_source_is_deleted_with_a_reason_once_nothing_runs(browser, hubs, actor, source) -> None:
     url = f"/models/tiny/+hub/{source.pk}/+delete/"
-    sync = hubs_services.start_sync(actor=actor, source=source)
+    sync = syncs.start_sync(actor=actor, source=source)
     assert "Say why." in text_of(browser.post(url, {"reason": ""}, headers=PART))
     assert "is being synced. Cancel that first." in text_of(
         browser.post(url, {"reason": "moved"}, headers=PART)
     )
-    hubs_services.cancel_sync(actor=actor, sync=sync)
+    syncs.cancel_sync(actor=actor, sync=sync)
     assert browser.post(url, {"reason": "moved"}, headers=PART)["HX-Redirect"] == "/models/tiny/+hub/"
     assert browser.get(f"/models/tiny/+hub/{source.pk}/").status_code == 404
     page = text_of(browser.get(f"/models/tiny/+syncs/{sync.pk}/"))
@@ -153,7 +153,7 @@ def test_what_stands_in_the_way_is_told_in_words_on_both_pages(
 
 
 def test_a_stuck_sync_says_why_and_stops_asking(browser, hubs, actor, source) -> None:
-    sync = hubs_services.start_sync(actor=actor, source=source)
+    sync = syncs.start_sync(actor=actor, source=source)
     HubSync.objects.update(stuck_at=timezone.now(), last_error="OSError: the disk is gone")
     page = text_of(browser.get(f"/models/tiny/+syncs/{sync.pk}/"))
     assert "the disk is gone" in page
@@ -179,12 +179,12 @@ def test_a_viewer_is_offered_no_change_and_may_make_none(hubs, actor, source) ->
 
 
 def test_another_teams_sources_are_not_there(hubs, actor, source) -> None:
-    sync = hubs_services.start_sync(actor=actor, source=source)
+    sync = syncs.start_sync(actor=actor, source=source)
     stranger = Client()
     stranger.force_login(cast.person("eve", other="admin"))
     for path in ("+hub/", "+hub/+new/", f"+hub/{source.pk}/", f"+syncs/{sync.pk}/"):
         assert stranger.get(f"/models/tiny/{path}").status_code == 404
-    own = services.create_model(actor=actor, team=cast.team("vision"), name="own")
+    own = catalogue.create_model(actor=actor, team=cast.team("vision"), name="own")
     browser = Client()
     browser.force_login(cast.person("bea", vision="developer"))
     assert browser.get(f"/models/{own.name}/+hub/{source.pk}/").status_code == 404

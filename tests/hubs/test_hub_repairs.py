@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from common.actor import Actor
-from hubs import services
 from hubs.models import HubSource
+from hubs.services import syncs
 from hubs.states import HubKind
 from model_store import blob_store
 from model_store import services as model_store
@@ -32,7 +32,7 @@ def kind() -> str:
 def version(hubs, actor, model, kind) -> Version:
     """One that was synced by a token, and whose branch has moved on since."""
     hubs.server.tokens[REPO] = {"hf_ok"}
-    made = services.create_hub_source(
+    made = syncs.create_hub_source(
         actor=actor, model=model, repo_id=REPO, revision="main", kind=kind, token="hf_ok"
     )
     synced = hubs.synced(made, actor).version
@@ -112,7 +112,7 @@ def test_a_hub_that_gives_it_no_more_is_named_and_may_be_asked_again(
 
 
 def test_a_source_that_is_followed_no_longer_has_no_token_to_give(hubs, actor, version) -> None:
-    services.delete_hub_source(actor=actor, source=HubSource.objects.get())
+    syncs.delete_hub_source(actor=actor, source=HubSource.objects.get())
     lose(hubs, version, "model.safetensors")
     assert CorruptBlob.objects.get().state == "lost"
     assert "it needs a token" in CorruptBlob.objects.get().reason

@@ -9,18 +9,19 @@ from common.errors import Invalid, NotAllowed
 from common.jobs.runners.fake import FakeRunner
 from common.jobs.spec import JobObservation, JobState
 from common.models import AuditRecord, Intent
-from hubs import services as hubs_services
 from hubs.backends.base import HubError
 from hubs.errors import SourceTaken
 from hubs.models import HubSource, HubSync
+from hubs.services import syncs
 from hubs.states import Cause
 from model_store.backends import local_staging as local_intake
 from model_store.errors import QuotaExceeded, StoreFull
 from model_store.models import StorageQuota
-from models_registry import files, services
+from models_registry import files
 from models_registry.errors import InUse, SourceNotAllowed, WrongState
 from models_registry.models import Version
 from models_registry.reconcilers.versions import PauseImport
+from models_registry.services import imports
 from tests import cast
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
 from tests.models_registry import builders as b
@@ -53,7 +54,7 @@ def test_its_version_is_the_one_that_an_import_of_the_same_files_makes(
 
 
 def test_a_version_can_name_a_repository_as_its_source(hubs, actor, model) -> None:
-    version = services.import_version(actor=actor, model=model, source=f"hf://{REPO}@main")
+    version = imports.import_version(actor=actor, model=model, source=f"hf://{REPO}@main")
     hubs.settle()
     version.refresh_from_db()
     assert version.state == "ready", version.reason
@@ -63,7 +64,7 @@ def test_a_version_can_name_a_repository_as_its_source(hubs, actor, model) -> No
 
 def test_other_patterns_ask_for_another_version_of_the_same_commit(hubs, actor, source) -> None:
     hubs.synced(source, actor)
-    hubs_services.change_hub_source(actor=actor, source=source, ignore_patterns=["*.md"])
+    syncs.change_hub_source(actor=actor, source=source, ignore_patterns=["*.md"])
     second = hubs.synced(source, actor)
     assert (second.state, second.version.name, second.version.file_count) == ("done", "v2", 4)
 
@@ -73,9 +74,9 @@ def test_the_token_opens_private_repositories_and_is_never_shown(hubs, actor, mo
     refused = hubs.synced(source, actor)
     assert refused.state == "failed"
     assert "it needs a token" in refused.reason
-    hubs_services.change_hub_source(actor=actor, source=source, token="hf_ok")
+    syncs.change_hub_source(actor=actor, source=source, token="hf_ok")
     HubSync.objects.update(author_name="schedule", is_scheduled=True)
-    again = hubs_services.retry_sync(actor=actor, sync=refused)
+    again = syncs.retry_sync(actor=actor, sync=refused)
     assert (again.state, again.author_name, again.is_scheduled) == ("resolving", "ada", False)
     hubs.settle()
     assert HubSync.objects.get().state == "done"
@@ -111,7 +112,7 @@ def test_what_stands_in_the_way_is_told_and_a_retry_gets_over_it(
     assert words in sync.reason
     server.repositories, server.gated, server.faults = kept, set(), type(server.faults)()
     server.repository(REPO).branches = branches
-    hubs_services.retry_sync(actor=actor, sync=sync)
+    syncs.retry_sync(actor=actor, sync=sync)
     hubs.settle()
     sync.refresh_from_db()
     assert (sync.state, sync.cause) == ("done", "")
@@ -122,7 +123,7 @@ def test_a_store_and_a_team_without_room_are_told_apart(hubs, actor, source, mon
     assert {one.cause for one in (StoreFull, QuotaExceeded, *HubError.__subclasses__())} <= {"", *Cause}
     with monkeypatch.context() as full:
         full.setattr(local_intake, "SPARE_BYTES", 2**60)
-        sync = hubs_services.start_sync(actor=actor, source=source)
+        sync = syncs.start_sync(actor=actor, source=source)
         hubs.sweep()
         sync.refresh_from_db()
         assert (sync.state, sync.cause) == ("interrupted", "store_full")
@@ -143,25 +144,25 @@ def test_what_must_not_enter_is_refused_and_a_schedule_does_not_ask_again(hubs, 
     sync = hubs.synced(source, actor)
     assert sync.state == "refused"
     assert "pytorch_model.bin" in sync.reason
-    hubs_services.change_hub_source(actor=actor, source=source, every=3600)
+    syncs.change_hub_source(actor=actor, source=source, every=3600)
     hubs.sweep()
     assert HubSync.objects.latest("pk").state == "current"
     assert "A sync by hand tries it again." in HubSync.objects.latest("pk").reason
 
 
 def test_a_schedule_syncs_when_it_is_due_and_only_then(hubs, actor, source) -> None:
-    hubs_services.change_hub_source(actor=actor, source=source, every=3600)
+    syncs.change_hub_source(actor=actor, source=source, every=3600)
     hubs.sweep()
     assert [sync.state for sync in HubSync.objects.all()] == ["done"]
     hubs.library.clock.pass_(timedelta(minutes=30))
-    hubs_services.change_hub_source(actor=actor, source=source, every=3600)
+    syncs.change_hub_source(actor=actor, source=source, every=3600)
     hubs.sweep()
     assert HubSync.objects.count() == 1
     hubs.library.clock.pass_(timedelta(hours=50))
     hubs.sweep()
     assert sorted(sync.state for sync in HubSync.objects.all()) == ["current", "done"]
     assert all(sync.is_scheduled for sync in HubSync.objects.all())
-    hubs_services.change_hub_source(actor=actor, source=source, every=None)
+    syncs.change_hub_source(actor=actor, source=source, every=None)
     hubs.library.clock.pass_(timedelta(hours=50))
     hubs.sweep()
     assert HubSync.objects.count() == 2
@@ -171,14 +172,14 @@ def test_a_hub_that_dies_interrupts_and_the_schedule_goes_on_with_what_came(hubs
     server, weights = hubs.server, b.weights(50_000)
     server.repository(REPO).commit(b.model_files() | {"model.safetensors": weights})
     server.faults.cut_after = [150_000] + [0] * 50
-    hubs_services.start_sync(actor=actor, source=source)
+    syncs.start_sync(actor=actor, source=source)
     hubs.sweep()
     sync = HubSync.objects.get()
     assert sync.state == "interrupted"
     assert "What has been fetched is kept." in sync.reason
     server.faults.cut_after = []
     server.sent.clear()
-    hubs_services.change_hub_source(actor=actor, source=source, every=3600)
+    syncs.change_hub_source(actor=actor, source=source, every=3600)
     hubs.sweep(6)
     assert HubSync.objects.get().state == "done"
     assert server.sent["model.safetensors"] == len(weights) - 150_000
@@ -192,31 +193,29 @@ def test_a_process_that_has_not_stopped_yet_gives_a_paused_import_no_speed(model
 
 
 def test_a_paused_sync_keeps_what_came_and_a_cancelled_one_does_not(hubs, library, actor, source) -> None:
-    sync = hubs_services.start_sync(actor=actor, source=source)
+    sync = syncs.start_sync(actor=actor, source=source)
     hubs.worker(start=lambda job: None).sweep()
-    sync = hubs_services.pause_sync(
-        actor=actor, sync=HubSync.objects.get(pk=sync.pk), reason="the line is needed"
-    )
+    sync = syncs.pause_sync(actor=actor, sync=HubSync.objects.get(pk=sync.pk), reason="the line is needed")
     assert (sync.state, sync.reason) == ("paused", "By ada. the line is needed")
     hubs.sweep()
     assert HubSync.objects.get().state == "paused"
     assert hubs.server.sent.total() == 0
     with pytest.raises(SourceTaken):
-        hubs_services.start_sync(actor=actor, source=source)
+        syncs.start_sync(actor=actor, source=source)
     with pytest.raises(InUse):
-        hubs_services.delete_hub_source(actor=actor, source=source)
-    sync = hubs_services.resume_sync(actor=actor, sync=sync)
+        syncs.delete_hub_source(actor=actor, source=source)
+    sync = syncs.resume_sync(actor=actor, sync=sync)
     hubs.sweep()
     assert HubSync.objects.get().state == "done"
     hubs.server.repository(REPO).commit(b.model_files(b"\x02"))
-    second = hubs_services.start_sync(actor=actor, source=source)
+    second = syncs.start_sync(actor=actor, source=source)
     hubs.worker(start=lambda job: None).sweep()
-    second = hubs_services.cancel_sync(actor=actor, sync=HubSync.objects.get(pk=second.pk), reason="")
+    second = syncs.cancel_sync(actor=actor, sync=HubSync.objects.get(pk=second.pk), reason="")
     hubs.settle()
     assert (second.state, Version.objects.get(name="v2").state) == ("cancelled", "failed")
     assert library.store.staging_keys() == []
     with pytest.raises(WrongState):
-        hubs_services.resume_sync(actor=actor, sync=second)
+        syncs.resume_sync(actor=actor, sync=second)
 
 
 @pytest.mark.parametrize(
@@ -237,23 +236,23 @@ def test_a_paused_sync_keeps_what_came_and_a_cancelled_one_does_not(hubs, librar
 )
 def test_sources_that_make_no_sense_are_refused(hubs, actor, model, given) -> None:
     with pytest.raises(Invalid):
-        hubs_services.create_hub_source(actor=actor, model=model, **given)
+        syncs.create_hub_source(actor=actor, model=model, **given)
     assert not HubSource.objects.exists()
 
 
 def test_an_endpoint_that_is_allowed_no_longer_is_asked_no_longer(hubs, actor, source, settings) -> None:
     settings.SLIPWAY_HUB_ENDPOINTS = ("https://hub.example.org",)
     with pytest.raises(SourceNotAllowed, match="SLIPWAY_HUB_ENDPOINTS"):
-        hubs_services.start_sync(actor=actor, source=source)
+        syncs.start_sync(actor=actor, source=source)
 
 
 def test_only_those_who_may_write_models_may_sync(hubs, actor, source, model) -> None:
     viewer = of_user(cast.person("vera", vision="viewer"))
     for wish in (
-        lambda: hubs_services.create_hub_source(actor=viewer, model=model, repo_id="acme/other"),
-        lambda: hubs_services.start_sync(actor=viewer, source=source),
-        lambda: hubs_services.change_hub_source(actor=viewer, source=source, every=None),
-        lambda: hubs_services.delete_hub_source(actor=viewer, source=source),
+        lambda: syncs.create_hub_source(actor=viewer, model=model, repo_id="acme/other"),
+        lambda: syncs.start_sync(actor=viewer, source=source),
+        lambda: syncs.change_hub_source(actor=viewer, source=source, every=None),
+        lambda: syncs.delete_hub_source(actor=viewer, source=source),
     ):
         with pytest.raises(NotAllowed):
             wish()
@@ -261,7 +260,7 @@ def test_only_those_who_may_write_models_may_sync(hubs, actor, source, model) ->
 
 def test_a_new_version_is_released_once_where_its_source_says_so(hubs, actor, source, chat) -> None:
     assert hubs.synced(source, actor).reason == "tiny:v1 is ready."
-    hubs_services.change_hub_source(actor=actor, source=source, release_to="chat", release_plan="canary")
+    syncs.change_hub_source(actor=actor, source=source, release_to="chat", release_plan="canary")
     assert hubs.synced(source, actor).state == "current"
     assert chat.released == []
     hubs.server.repository(REPO).commit(b.model_files(b"\x02"))
@@ -281,7 +280,7 @@ def test_a_sync_survives_a_crash_at_any_point(hubs, library, actor, model, sourc
     while True:
         point += 1
         hubs.server.repository(REPO).commit(b.model_files(bytes([point])))
-        sync = hubs_services.start_sync(actor=actor, source=source)
+        sync = syncs.start_sync(actor=actor, source=source)
         try:
             checkpoints = Checkpoints(at=point, then=die)
             for _ in range(3):

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 
-from model_store.backends import opened_at
+from model_store.backends.opening import opened_at
 from models_registry.importing.results import ImportResult
 
 

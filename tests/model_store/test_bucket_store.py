@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from model_store.backends import opened_at
 from model_store.backends.bucket import client
 from model_store.backends.bucket.client import Bucket
 from model_store.backends.bucket.store import BucketStore
 from model_store.backends.location import BucketLocation
+from model_store.backends.opening import opened_at
 from model_store.errors import BlobMissing, StagingBusy, StoreUnavailable
 from model_store.file_manifest import ManifestFile, manifest_of
 from tests.contracts.store_rigs import (

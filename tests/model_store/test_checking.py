@@ -22,8 +22,10 @@ from model_store.processes import store_scrub
 from model_store.reconcilers.checks import CheckReconciler
 from model_store.reconcilers.corrupt_blobs import CorruptBlobReconciler
 from model_store.services import begin_check
-from models_registry import files, selectors, services
+from models_registry import files
 from models_registry.models import Version
+from models_registry.selectors import uploads, versions
+from models_registry.services import versions as version_services
 from tests import cast
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die, run_until_rest, worker
 from tests.models_registry.conftest import Library
@@ -160,14 +162,14 @@ def test_what_no_source_has_any_more_is_lost_and_its_versions_are_damaged(librar
     corrupt_blob = CorruptBlob.objects.get()
     assert corrupt_blob.state == "lost"
     assert "is not there" in corrupt_blob.reason
-    assert selectors.damages(version) == [corrupt_blob]
+    assert versions.damages(version) == [corrupt_blob]
     (library.root / "elsewhere").rename(source)
     root = cast.person("root", superuser=True)
     model_store.retry_repair(actor=of_user(root), corrupt_blob=corrupt_blob, reason="It is back.")
     settled(library)
     corrupt_blob.refresh_from_db()
     assert corrupt_blob.state == "repaired"
-    assert selectors.damages(version) == []
+    assert versions.damages(version) == []
     with pytest.raises(WrongState):
         model_store.retry_repair(actor=of_user(root), corrupt_blob=corrupt_blob)
 
@@ -184,7 +186,7 @@ def test_what_is_lost_comes_back_when_the_same_files_are_imported_again(
     settled(library)
     corrupt_blob = CorruptBlob.objects.get()
     assert (corrupt_blob.state, corrupt_blob.reason) == ("repaired", "Another import brought it.")
-    assert selectors.damages(version) == selectors.damages(another) == []
+    assert versions.damages(version) == versions.damages(another) == []
 
 
 def test_what_is_lost_stays_missing_in_every_check_until_it_is_back(library, version) -> None:
@@ -207,11 +209,11 @@ def test_what_is_lost_stays_missing_in_every_check_until_it_is_back(library, ver
 
 def test_what_is_damaged_has_to_be_uploaded_again(library, actor, version) -> None:
     contents = {file.sha256: file.size for file in version.files.all()}
-    assert selectors.seen_contents(actor, contents) == set(contents)
+    assert uploads.seen_contents(actor, contents) == set(contents)
     damage(library, version)
     (library.root / "model").rename(library.root / "elsewhere")
     checked(library)
-    assert selectors.seen_contents(actor, contents) == set(contents) - {weights_of(version)}
+    assert uploads.seen_contents(actor, contents) == set(contents) - {weights_of(version)}
 
 
 def test_a_source_that_holds_something_else_by_now_repairs_nothing(library, version) -> None:
@@ -239,7 +241,7 @@ def test_a_missing_blob_comes_back_from_the_source_of_another_version(library, a
 
 def test_a_damaged_blob_that_no_version_needs_is_only_moved_aside(library, actor, version) -> None:
     damage(library, version)
-    services.delete_version(actor=actor, version=version)
+    version_services.delete_version(actor=actor, version=version)
     library.settle()
     checked(library)
     assert CorruptBlob.objects.get().state == "unneeded"

@@ -13,8 +13,9 @@ from model_store.models import Check, Collection, StoreSchedule, UnreferencedBlo
 from model_store.reconcilers.collections import CollectionReconciler
 from model_store.reconcilers.maintenance import StoreScheduleReconciler
 from model_store.services import begin_collection
-from models_registry import files, services
+from models_registry import files
 from models_registry.models import Model, Version
+from models_registry.services import imports, versions
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, die, dies, worker
 from tests.models_registry.conftest import Library
 
@@ -36,7 +37,7 @@ def blobs_of(version: Version) -> dict[str, int]:
 def deleted(library: Library, actor: Actor, model: Model, fill: bytes = b"\x01") -> dict[str, int]:
     """Delete a version; the blobs that it alone had."""
     version = library.ready(actor, model, "gone", fill=fill)
-    services.delete_version(actor=actor, version=version)
+    versions.delete_version(actor=actor, version=version)
     library.settle()
     held = {sha256 for one in Version.objects.ready() for sha256 in blobs_of(one)}
     return {sha256: size for sha256, size in blobs_of(version).items() if sha256 not in held}
@@ -143,7 +144,7 @@ def test_a_worker_that_sleeps_past_its_lease_deletes_nothing_any_more(library, a
         if not imported:
             break
         library.store.check(files.manifest_of(imported[0]))
-        services.delete_version(actor=actor, version=imported[0])
+        versions.delete_version(actor=actor, version=imported[0])
         library.settle()
         library.collect()
         assert library.stored() == set(blobs_of(kept))
@@ -157,7 +158,7 @@ def test_an_import_at_any_point_of_a_collection_keeps_all_of_its_files(library, 
     while True:
         point += 1
         deleted(library, actor, model, fill=b"\x01")
-        version = services.import_version(actor=actor, model=model, source=str(library.directory("again")))
+        version = imports.import_version(actor=actor, model=model, source=str(library.directory("again")))
         begun: list[Collection] = []
 
         def collect(begun: list[Collection] = begun) -> None:
@@ -169,7 +170,7 @@ def test_an_import_at_any_point_of_a_collection_keeps_all_of_its_files(library, 
         version = Version.objects.get(pk=version.pk)
         assert version.state == "ready", version.reason
         library.store.check(files.manifest_of(version))
-        services.delete_version(actor=actor, version=version)
+        versions.delete_version(actor=actor, version=version)
         library.settle()
         if not begun:
             break

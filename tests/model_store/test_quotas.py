@@ -3,12 +3,13 @@
 import pytest
 
 from common.actor import Actor
-from hubs import services as hubs_services
+from hubs.services import syncs
 from model_store import quotas
 from model_store import services as model_store
 from model_store.models import StorageQuota
-from models_registry import files, services
+from models_registry import files
 from models_registry.models import Upload, Version, VersionFile
+from models_registry.services import imports
 from tests import cast
 from tests.clusters.world import version_of
 from tests.models_registry import builders as b
@@ -107,7 +108,7 @@ def test_of_two_imports_that_find_room_for_one_the_later_one_is_refused(library,
     runner = library.jobs_do(None)
     for name in ("one", "two"):
         b.write(library.root / name, FILES | {"notes.txt": name.encode() * 1_000})
-        services.import_version(actor=actor, model=model, source=str(library.root / name))
+        imports.import_version(actor=actor, model=model, source=str(library.root / name))
     library.worker().sweep()
     assert len(runner.live) == 2
     for spec in runner.started:
@@ -126,7 +127,7 @@ def test_a_sync_beyond_the_limit_fetches_nothing(hubs, source, actor) -> None:
     assert "Team vision may hold 10 bytes" in sync.reason
     assert hubs.server.sent.total() == 0
     limit(None)
-    hubs_services.retry_sync(actor=actor, sync=sync)
+    syncs.retry_sync(actor=actor, sync=sync)
     hubs.settle()
     assert Version.objects.get().state == "ready"
 

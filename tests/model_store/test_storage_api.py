@@ -3,9 +3,9 @@
 import pytest
 
 from model_store.models import Check, Collection, CorruptBlob
-from models_registry import services
 from models_registry.models import Version
 from models_registry.reconcilers.retention import RetentionReconciler
+from models_registry.services import versions as version_services
 from tests import cast
 from tests.crash.harness import worker
 
@@ -60,7 +60,7 @@ def test_the_store_tells_what_deduplication_saves_and_what_a_collection_reclaime
     library, actor, model, admin
 ) -> None:
     versions = [library.ready(actor, model, fill=bytes([fill])) for fill in (1, 2)]
-    services.delete_version(actor=actor, version=versions[0])
+    version_services.delete_version(actor=actor, version=versions[0])
     library.settle()
     now = admin.call("GET", "store/").json()
     assert now["version_bytes"] == now["bytes"] == versions[1].size_bytes

@@ -3,8 +3,8 @@
 from django.test import Client
 
 from model_store.models import Check, Collection, CorruptBlob
-from models_registry import services
 from models_registry.models import RetentionRule, Version
+from models_registry.services import versions
 from tests import cast
 from tests.models_registry.pages import PART, text_of
 
@@ -45,7 +45,7 @@ def test_the_store_is_shown_and_collected_by_those_who_look_after_it(browser, li
     keeper = Client()
     keeper.force_login(cast.person("root", superuser=True))
     assert "+store" in text_of(keeper.get("/models/"))
-    services.delete_version(actor=actor, version=version)
+    versions.delete_version(actor=actor, version=version)
     library.settle()
     shown = text_of(keeper.get("/models/+store/"))
     assert "5 files, kept for 24 h" in shown

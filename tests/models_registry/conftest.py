@@ -19,15 +19,15 @@ from common.jobs.runners.base import JobRunner
 from common.jobs.runners.fake import FakeRunner, Program
 from common.jobs.spec import JobSpec
 from common.reconcile import Kernel
-from hubs import services as hubs_services
 from hubs.models import HubSource, HubSync
 from hubs.processes.export import push_job
 from hubs.processes.hub_download import fetch_job
 from hubs.reconcilers.syncs import HubSourceReconciler, HubSyncReconciler
+from hubs.services import syncs
 from hubs.source import RepositorySource
 from hubs.target import RepositoryTarget, SlipwayTarget
-from model_store.backends import opened_at
 from model_store.backends.local import LocalStore
+from model_store.backends.opening import opened_at
 from model_store.file_manifest import ManifestFile
 from model_store.models import Collection
 from model_store.processes.job import Job, WholeStore
@@ -36,7 +36,6 @@ from model_store.processes.store_scrub import check_job
 from model_store.reconcilers.collections import CollectionReconciler
 from model_store.services import begin_collection
 from models_registry import references as uses
-from models_registry import services
 from models_registry.importing import facts_backfill
 from models_registry.importing.directory import DirectorySource
 from models_registry.importing.directory_import import import_job
@@ -46,6 +45,7 @@ from models_registry.models import Model, Version
 from models_registry.reconcilers.retention import RetentionReconciler
 from models_registry.reconcilers.uploads import UploadReconciler
 from models_registry.reconcilers.versions import VersionReconciler
+from models_registry.services import catalogue, imports
 from tests import cast
 from tests.crash.harness import Checkpoints, Clock, run_until_rest, worker
 from tests.hubs.hub_server import HubServer, hub_server
@@ -144,7 +144,7 @@ class Library:
     def ready(
         self, actor: Actor, model: Model, name: str = "model", fill: bytes = b"\x01", **options
     ) -> Version:
-        version = services.import_version(
+        version = imports.import_version(
             actor=actor, model=model, source=str(self.directory(name, fill)), **options
         )
         self.settle()
@@ -192,7 +192,7 @@ def actor(ada: User) -> Actor:
 
 @pytest.fixture
 def model(actor: Actor) -> Model:
-    return services.create_model(actor=actor, team=cast.team("vision"), name="tiny", task="text-generation")
+    return catalogue.create_model(actor=actor, team=cast.team("vision"), name="tiny", task="text-generation")
 
 
 class Hubs:
@@ -215,7 +215,7 @@ class Hubs:
             self.library.clock.pass_(timedelta(seconds=12))
 
     def synced(self, source: HubSource, actor) -> HubSync:
-        sync = hubs_services.start_sync(actor=actor, source=source)
+        sync = syncs.start_sync(actor=actor, source=source)
         self.settle()
         return HubSync.objects.get(pk=sync.pk)
 
@@ -231,7 +231,7 @@ def hubs(library, settings, monkeypatch) -> Iterator[Hubs]:
 
 @pytest.fixture
 def source(hubs, actor, model) -> HubSource:
-    return hubs_services.create_hub_source(actor=actor, model=model, repo_id=REPO)
+    return syncs.create_hub_source(actor=actor, model=model, repo_id=REPO)
 
 
 class Chat:

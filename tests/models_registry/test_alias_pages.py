@@ -3,9 +3,11 @@
 import pytest
 from django.test import Client
 
-from models_registry import selectors, services
 from models_registry.errors import UnknownVersion
 from models_registry.models import AliasMove
+from models_registry.selectors import versions
+from models_registry.services import aliases
+from models_registry.services import versions as version_services
 from tests import cast
 from tests.models_registry.pages import PART, text_of
 
@@ -31,7 +33,7 @@ def test_an_alias_moves_with_its_reason_and_remembers_where_it_was(browser, libr
 def test_the_aliases_page_tells_what_was_in_force_at_a_moment(browser, library, actor, model):
     first, second = library.ready(actor, model), library.ready(actor, model, "two", b"\x02")
     for version in (first, second):
-        services.set_alias(
+        aliases.set_alias(
             actor=actor, model=model, alias="production", version=version, reason=f"for {version}"
         )
     AliasMove.objects.filter(to_version=first).update(at="2026-03-01T00:00:00Z")
@@ -48,7 +50,7 @@ def test_the_aliases_page_tells_what_was_in_force_at_a_moment(browser, library, 
 def test_the_history_of_aliases_is_found_by_a_part_of_the_name(browser, library, actor, model):
     version = library.ready(actor, model)
     for alias in ("production", "staging"):
-        services.set_alias(actor=actor, model=model, alias=alias, version=version, reason=f"for {alias}")
+        aliases.set_alias(actor=actor, model=model, alias=alias, version=version, reason=f"for {alias}")
 
     def shown(query: str) -> str:
         return text_of(
@@ -94,8 +96,8 @@ def test_protection_is_set_on_the_models_settings_by_those_who_may(browser, libr
 def test_what_an_alias_named_once_is_told_though_the_version_is_deleted(browser, library, actor, model):
     first, second = (library.ready(actor, model, fill=fill) for fill in (b"\x01", b"\x02"))
     for version in (first, second):
-        services.set_alias(actor=actor, model=model, alias="production", version=version)
-    services.delete_version(actor=actor, version=first, reason="Nobody asks for it.")
+        aliases.set_alias(actor=actor, model=model, alias="production", version=version)
+    version_services.delete_version(actor=actor, version=first, reason="Nobody asks for it.")
     page = text_of(browser.get("/models/tiny/+aliases/"))
     assert first.digest[:12] in page
     assert "deleted since" in page
@@ -107,4 +109,4 @@ def test_what_an_alias_named_once_is_told_though_the_version_is_deleted(browser,
     assert "ask-delete" not in told
     assert "ask-tags" not in told
     with pytest.raises(UnknownVersion, match="tiny:v1 was deleted; its name stays taken"):
-        selectors.version_named(model, "v1")
+        versions.version_named(model, "v1")

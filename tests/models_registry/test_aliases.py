@@ -8,10 +8,15 @@ from django.utils import timezone
 from accounts.actors import of_user
 from common import events
 from common.errors import Invalid, NotAllowed, Stale
-from models_registry import references, selectors, services
+from models_registry import references
 from models_registry.errors import InUse, InvalidName, UnknownModel, UnknownVersion, WrongState
 from models_registry.events import AliasMoved, VersionReady
 from models_registry.models import Alias, AliasMove, Version
+from models_registry.selectors import aliases, catalogue, versions
+from models_registry.services import aliases as alias_services
+from models_registry.services import catalogue as catalogue_services
+from models_registry.services import imports
+from models_registry.services import versions as version_services
 from tests import cast
 from tests.models_registry.uses import used_by
 
@@ -24,7 +29,7 @@ def pair(library, actor, model) -> tuple[Version, Version]:
 
 
 def move(actor, model, version, reason="", **options) -> Alias:
-    return services.set_alias(
+    return alias_services.set_alias(
         actor=actor, model=model, alias="production", version=version, reason=reason, **options
     )
 
@@ -35,19 +40,21 @@ def test_the_history_answers_what_was_in_production_when_by_whom_and_why(actor, 
     move(actor, model, first, "Launch.")
     AliasMove.objects.update(at=march)
     move(actor, model, second, "Better answers.", release_id=7)
-    services.delete_alias(actor=actor, alias=selectors.alias_named(model, "production"), reason="Retired.")
-    assert selectors.alias_at(model, "production", march - timedelta(seconds=1)) is None
-    then = selectors.alias_at(model, "production", march + timedelta(days=30))
+    alias_services.delete_alias(
+        actor=actor, alias=aliases.alias_named(model, "production"), reason="Retired."
+    )
+    assert aliases.alias_at(model, "production", march - timedelta(seconds=1)) is None
+    then = aliases.alias_at(model, "production", march + timedelta(days=30))
     assert (str(then.to_version), then.by, then.reason, then.release_id) == (
         "tiny:v1",
         "ada",
         "Launch.",
         None,
     )
-    assert selectors.alias_at(model, "production", timezone.now()) is None
+    assert aliases.alias_at(model, "production", timezone.now()) is None
     before_retiring = AliasMove.objects.get(to_version=second).at
-    assert selectors.alias_at(model, "production", before_retiring).release_id == 7
-    history = selectors.alias_history(model, "production")
+    assert aliases.alias_at(model, "production", before_retiring).release_id == 7
+    history = aliases.alias_history(model, "production")
     assert [moved.reason for moved in history] == ["Retired.", "Better answers.", "Launch."]
 
 
@@ -58,7 +65,7 @@ def test_of_two_who_move_an_alias_at_once_the_later_is_told(actor, model, pair) 
     with pytest.raises(Stale, match="by someone else"):
         move(actor, model, first, expected=read)
     with pytest.raises(Stale):
-        services.set_alias(actor=actor, model=model, alias="new", version=first, expected=1)
+        alias_services.set_alias(actor=actor, model=model, alias="new", version=first, expected=1)
     assert AliasMove.objects.count() == 2
 
 
@@ -67,30 +74,30 @@ def test_deleting_an_alias_that_was_moved_meanwhile_is_refused(actor, model, pai
     read = move(actor, model, first)
     move(actor, model, second)
     with pytest.raises(Stale):
-        services.delete_alias(actor=actor, alias=read)
+        alias_services.delete_alias(actor=actor, alias=read)
     assert Alias.objects.get().version == second
 
 
 def test_an_alias_points_only_at_a_ready_version_of_its_own_model(library, actor, model, pair) -> None:
-    importing = services.import_version(actor=actor, model=model, source=str(library.root / "model"))
+    importing = imports.import_version(actor=actor, model=model, source=str(library.root / "model"))
     with pytest.raises(WrongState, match="importing"):
         move(actor, model, importing)
-    services.delete_version(actor=actor, version=pair[0])
+    version_services.delete_version(actor=actor, version=pair[0])
     with pytest.raises(WrongState, match="deleted"):
         move(actor, model, Version.objects.get(pk=pair[0].pk))
-    other = services.create_model(actor=actor, team=model.team, name="other")
+    other = catalogue_services.create_model(actor=actor, team=model.team, name="other")
     with pytest.raises(UnknownVersion):
         move(actor, other, pair[1])
     with pytest.raises(InvalidName):
-        services.set_alias(actor=actor, model=model, alias="v9", version=pair[1])
+        alias_services.set_alias(actor=actor, model=model, alias="v9", version=pair[1])
 
 
 def test_a_version_that_an_alias_names_is_not_deleted_and_stays_whole(library, actor, model, pair) -> None:
     move(actor, model, pair[0])
     with pytest.raises(InUse, match="production"):
-        services.delete_version(actor=actor, version=pair[0])
+        version_services.delete_version(actor=actor, version=pair[0])
     with pytest.raises(InUse, match="production"):
-        services.delete_model(actor=actor, model=model)
+        catalogue_services.delete_model(actor=actor, model=model)
     library.settle()
     assert {version.state for version in Version.objects.all()} == {"ready"}
 
@@ -106,7 +113,7 @@ def test_events_tell_ids_after_the_commit_and_nothing_of_what_was_rolled_back(
     with django_capture_on_commit_callbacks(execute=True):
         move(actor, model, version)
     with django_capture_on_commit_callbacks(execute=True), pytest.raises(InUse):
-        services.delete_version(actor=actor, version=version)
+        version_services.delete_version(actor=actor, version=version)
     assert told == [
         VersionReady(version.pk),
         AliasMoved(model.pk, "production", None, version.pk, AliasMove.objects.get().pk),
@@ -127,22 +134,22 @@ def test_a_reference_resolves_by_alias_number_name_and_digest(library, actor, mo
         ("production", first), ("v2", second), ("2026-11-rc1", named), ("v3", named),
         (second.digest[:12], second),
     ):  # fmt: skip
-        assert selectors.resolve(actor, f"tiny:{part}") == version
+        assert versions.resolve(actor, f"tiny:{part}") == version
     for reference, error in (
         ("tiny:v9", UnknownVersion), ("tiny", UnknownVersion), ("tiny:", UnknownVersion),
         ("none:v1", UnknownModel), ("tiny:0000000000000", UnknownVersion), ("tiny:staging", UnknownVersion),
         ("TINY:v1", UnknownModel),
     ):  # fmt: skip
         with pytest.raises(error):
-            selectors.resolve(actor, reference)
+            versions.resolve(actor, reference)
     with pytest.raises(UnknownModel):
-        selectors.resolve(of_user(cast.person("sue", other="admin")), "tiny:v1")
+        versions.resolve(of_user(cast.person("sue", other="admin")), "tiny:v1")
 
 
 def test_two_versions_with_one_digest_resolve_to_the_newer(library, actor, model) -> None:
     first = library.ready(actor, model)
     second = library.ready(actor, model, "copy")
-    assert selectors.version_named(model, first.digest[:12]) == second
+    assert versions.version_named(model, first.digest[:12]) == second
 
 
 def test_a_digest_prefix_that_several_versions_share_is_refused(library, actor, model, pair) -> None:
@@ -152,41 +159,41 @@ def test_a_digest_prefix_that_several_versions_share_is_refused(library, actor, 
     for version, digest in zip(pair, twins, strict=True):
         QuerySet(Version).filter(pk=version.pk).update(digest=digest)
     with pytest.raises(UnknownVersion, match="several versions"):
-        selectors.version_named(model, "a" * 12)
-    assert selectors.version_named(model, "a" * 12 + "1") == pair[1]
+        versions.version_named(model, "a" * 12)
+    assert versions.version_named(model, "a" * 12 + "1") == pair[1]
 
 
 def test_cards_show_the_newest_ready_version_and_where_it_is_served(library, actor, model, pair) -> None:
-    services.import_version(actor=actor, model=model, source=str(library.root / "model"))
+    imports.import_version(actor=actor, model=model, source=str(library.root / "model"))
     move(actor, model, pair[0])
     served = used_by(pair[1], "service chat (stable)")
     references.register_uses(served)
     references.register_uses(served)
-    card = selectors.card(model)
+    card = catalogue.card(model)
     assert card.latest == pair[1]
     assert [alias.version for alias in card.aliases] == [pair[0].name]
     assert (card.version_count, card.size_bytes) == (2, pair[0].size_bytes + pair[1].size_bytes)
     assert card.served == ("service chat (stable)",)
-    assert [version.name for version in selectors.importing(actor)] == ["v3"]
+    assert [version.name for version in versions.importing(actor)] == ["v3"]
 
 
 def test_a_deleted_models_name_is_free_and_its_versions_gone(library, actor, model, pair) -> None:
-    services.delete_model(actor=actor, model=model, reason="Not used.")
+    catalogue_services.delete_model(actor=actor, model=model, reason="Not used.")
     library.settle()
     library.collect()
     assert library.stored() == set()
     with pytest.raises(UnknownModel):
-        selectors.model_named(actor, "tiny")
-    again = services.create_model(actor=actor, team=model.team, name="tiny")
-    assert list(selectors.versions(again)) == []
-    assert list(selectors.models(actor)) == [again]
+        catalogue.model_named(actor, "tiny")
+    again = catalogue_services.create_model(actor=actor, team=model.team, name="tiny")
+    assert list(versions.versions(again)) == []
+    assert list(catalogue.models(actor)) == [again]
 
 
 def test_only_approvers_and_administrators_move_or_delete_a_protected_alias(actor, model, pair) -> None:
     first, second = pair
     dora = of_user(cast.person("dora", vision="developer"))
     bo = of_user(cast.person("bo", vision="approver"))
-    services.change_model(actor=bo, model=model, protected_aliases=["production", "production"])
+    catalogue_services.change_model(actor=bo, model=model, protected_aliases=["production", "production"])
     assert model.protected_aliases == ["production"]
 
     with pytest.raises(NotAllowed, match=r"protected ones in team vision.*these roles have: approver, admin"):
@@ -195,24 +202,24 @@ def test_only_approvers_and_administrators_move_or_delete_a_protected_alias(acto
 
     moved = move(bo, model, first)
     with pytest.raises(NotAllowed, match=r"aliases\.protected"):
-        services.delete_alias(actor=dora, alias=moved)
-    services.set_alias(actor=dora, model=model, alias="staging", version=second)
+        alias_services.delete_alias(actor=dora, alias=moved)
+    alias_services.set_alias(actor=dora, model=model, alias="staging", version=second)
     assert move(cast.SYSTEM, model, second, release_id=7).version == second
 
 
 def test_who_may_not_move_protected_aliases_cannot_lift_the_protection(actor, model) -> None:
     dora = of_user(cast.person("dora", vision="developer"))
-    services.change_model(
+    catalogue_services.change_model(
         actor=of_user(cast.person("bo", vision="approver")), model=model, protected_aliases=["a"]
     )
     with pytest.raises(NotAllowed, match=r"aliases\.protected"):
-        services.change_model(actor=dora, model=model, protected_aliases=[])
-    services.change_model(actor=dora, model=model, task="text-generation", protected_aliases=["a"])
+        catalogue_services.change_model(actor=dora, model=model, protected_aliases=[])
+    catalogue_services.change_model(actor=dora, model=model, task="text-generation", protected_aliases=["a"])
     assert (model.task, model.protected_aliases) == ("text-generation", ["a"])
 
 
 @pytest.mark.parametrize("names", [["v1"], ["UPPER"], [f"a{number}" for number in range(21)]])
 def test_names_that_cannot_be_protected_are_named(actor, model, names) -> None:
     with pytest.raises(Invalid) as refusal:
-        services.change_model(actor=cast.SYSTEM, model=model, protected_aliases=names)
+        catalogue_services.change_model(actor=cast.SYSTEM, model=model, protected_aliases=names)
     assert refusal.value.fields.keys() == {"protected_aliases"}

@@ -11,9 +11,9 @@ from django.db import connections
 from django.db.models import QuerySet
 
 from models_registry import references as uses
-from models_registry import services
 from models_registry.api.views import _version_events
 from models_registry.models import Model, Version
+from models_registry.services import catalogue
 from tests import cast
 from tests.models_registry import builders as b
 from tests.models_registry.uses import used_by
@@ -315,7 +315,7 @@ def test_lists_take_the_same_number_of_queries_for_any_number_of_rows(
     for path, count in (("models/", 5), ("models/tiny/versions/", 8), ("models/tiny/aliases/", 4)):
         measured(path, count)
     for number in range(5):
-        services.create_model(actor=actor, team=cast.team("vision"), name=f"other-{number}")
+        catalogue.create_model(actor=actor, team=cast.team("vision"), name=f"other-{number}")
         library.push(api, library.directory())
         api.put(f"models/tiny/aliases/a{number}/", {"version": "v1"})
     for path, count in (("models/", 5), ("models/tiny/versions/", 8), ("models/tiny/aliases/", 4)):

@@ -22,9 +22,12 @@ from common.jobs.steps import owner
 from common.reconcile import Kernel
 from model_store.models import Collection
 from model_store.services import begin_collection
-from models_registry import files, selectors, services
+from models_registry import files
 from models_registry.models import Alias, Version
 from models_registry.reconcilers.versions import VersionReconciler
+from models_registry.selectors import retention
+from models_registry.services import aliases, catalogue, imports, versions
+from models_registry.services import retention as retention_services
 from tests import cast
 from tests.models_registry import builders as b
 from tests.patience import eventually
@@ -64,7 +67,7 @@ def test_imports_that_begin_at_once_get_numbers_of_their_own(library, actor, mod
     source = str(library.directory())
 
     def begin() -> None:
-        services.import_version(actor=actor, model=model, source=source)
+        imports.import_version(actor=actor, model=model, source=source)
 
     assert at_once(*[begin] * 6) == []
     assert sorted(Version.objects.values_list("number", flat=True)) == [1, 2, 3, 4, 5, 6]
@@ -74,10 +77,10 @@ def test_an_alias_never_ends_on_a_version_that_was_deleted_at_the_same_moment(li
     for _ in range(6):
         version = library.ready(actor, model)
         refusals = at_once(
-            lambda version=version: services.set_alias(
+            lambda version=version: aliases.set_alias(
                 actor=actor, model=model, alias="production", version=version
             ),
-            lambda version=version: services.delete_version(
+            lambda version=version: versions.delete_version(
                 actor=actor, version=Version.objects.select_related("model__team").get(pk=version.pk)
             ),
         )
@@ -91,7 +94,7 @@ def test_an_alias_never_ends_on_a_version_that_was_deleted_at_the_same_moment(li
 def test_of_two_who_create_one_model_one_succeeds(ada) -> None:
     team = cast.team("vision")
     actor = of_user(ada)
-    refusals = at_once(*[lambda: services.create_model(actor=actor, team=team, name="tiny")] * 2)
+    refusals = at_once(*[lambda: catalogue.create_model(actor=actor, team=team, name="tiny")] * 2)
     assert len(refusals) == 1
 
 
@@ -100,10 +103,10 @@ def test_imports_and_collections_at_once_lose_no_file_and_keep_none(library, act
     for _ in range(4):
         gone = [library.ready(actor, model, fill=bytes([fill])) for fill in (1, 2)]
         for version in gone:
-            services.delete_version(actor=actor, version=version)
+            versions.delete_version(actor=actor, version=version)
         library.settle()
         begun = begin_collection(actor=Actor.system("test"), grace_seconds=0)
-        again = services.import_version(actor=actor, model=model, source=str(library.directory()))
+        again = imports.import_version(actor=actor, model=model, source=str(library.directory()))
 
         def collect(begun: Collection = begun) -> None:
             library.collected(begun)
@@ -116,19 +119,19 @@ def test_imports_and_collections_at_once_lose_no_file_and_keep_none(library, act
         library.collect()
         needed = {file.sha256 for file in files.manifest_of(again).files}
         assert library.stored() == needed
-        services.delete_version(actor=actor, version=Version.objects.get(pk=again.pk))
+        versions.delete_version(actor=actor, version=Version.objects.get(pk=again.pk))
 
 
 def test_an_alias_and_a_retention_rule_at_the_same_moment_agree(library, actor, model) -> None:
-    rule = services.set_retention(actor=actor, model=model, keep_last=1)
+    rule = retention_services.set_retention(actor=actor, model=model, keep_last=1)
     for _ in range(4):
         version = library.ready(actor, model)
         library.ready(actor, model, fill=b"\x02")
-        preview = selectors.retention_preview(rule, timezone.now())
-        services.apply_retention(actor=actor, rule=rule, preview=preview.fingerprint)
+        preview = retention.retention_preview(rule, timezone.now())
+        retention_services.apply_retention(actor=actor, rule=rule, preview=preview.fingerprint)
         at_once(
             library.retain,
-            lambda version=version: services.set_alias(
+            lambda version=version: aliases.set_alias(
                 actor=actor, model=model, alias="production", version=version
             ),
         )
@@ -160,7 +163,7 @@ def reconciling() -> Kernel:
 
 @pytest.mark.stack
 def test_a_real_process_imports_a_directory(library, actor, model) -> None:
-    version = services.import_version(actor=actor, model=model, source=str(library.directory()))
+    version = imports.import_version(actor=actor, model=model, source=str(library.directory()))
     version = settle(reconciling(), version)
     assert (version.state, version.launches, version.job) == ("ready", 1, "")
     assert (files.materialise(version) / "config.json").read_bytes() == b.model_files()["config.json"]
@@ -175,7 +178,7 @@ def test_a_real_process_that_is_killed_is_started_again_and_finishes(
     monkeypatch.setattr(steps, "RELAUNCH_AFTER", timedelta(seconds=0.5))
     directory = library.directory()
     (directory / "model.safetensors").write_bytes(b.weights(48 * 1024 * 1024))
-    version = services.import_version(actor=actor, model=model, source=str(directory))
+    version = imports.import_version(actor=actor, model=model, source=str(directory))
     kernel = reconciling()
     kernel.sweep()
     version.refresh_from_db()
@@ -191,11 +194,11 @@ def test_a_real_process_that_is_killed_is_started_again_and_finishes(
 def test_a_real_process_whose_import_is_cancelled_stops_and_leaves_nothing(library, actor, model) -> None:
     directory = library.directory()
     (directory / "model.safetensors").write_bytes(b.weights(48 * 1024 * 1024))
-    version = services.import_version(actor=actor, model=model, source=str(directory))
+    version = imports.import_version(actor=actor, model=model, source=str(directory))
     kernel = reconciling()
     kernel.sweep()
     eventually(lambda: library.store.is_busy(str(version.pk)), every=0.005)
-    services.cancel_import(actor=actor, version=version)
+    imports.cancel_import(actor=actor, version=version)
     version = settle(kernel, version)
     assert version.state == "failed"
     assert library.stored() == set()

@@ -12,10 +12,10 @@ from accounts.errors import NotAllowed
 from common.errors import Invalid
 from common.models import AuditRecord
 from model_store.reading import InMemory
-from models_registry import services
 from models_registry.errors import CodeNotAllowed, WrongState
 from models_registry.exemptions import check_code, code_of
 from models_registry.models import CodeExemption, Model, Version
+from models_registry.services import exemptions
 from tests import cast
 from tests.models_registry import builders as b
 from trust.formats import identify
@@ -36,7 +36,7 @@ def version(library, actor, model) -> Version:
 
 def exempt(admin, model, **how) -> CodeExemption:
     given = {"until": timezone.now() + SOON, "reason": "I have read it."} | how
-    return services.exempt_code(actor=admin, team=cast.team("vision"), model=model, **given)
+    return exemptions.exempt_code(actor=admin, team=cast.team("vision"), model=model, **given)
 
 
 def test_modules_and_what_configs_name_are_listed_with_the_version(version) -> None:
@@ -92,11 +92,11 @@ def test_an_exemption_holds_for_its_model_or_for_all_of_its_team_and_no_other(ve
 
 def test_an_exemption_ends_when_an_admin_says_so_once(version, admin) -> None:
     exemption = exempt(admin, version.model)
-    services.end_exemption(actor=admin, exemption=exemption, reason="Not needed.")
+    exemptions.end_exemption(actor=admin, exemption=exemption, reason="Not needed.")
     with pytest.raises(CodeNotAllowed):
         check_code(version)
     with pytest.raises(WrongState):
-        services.end_exemption(actor=admin, exemption=exemption, reason="Not needed.")
+        exemptions.end_exemption(actor=admin, exemption=exemption, reason="Not needed.")
     told = AuditRecord.objects.filter(action__startswith="code.").values_list("action", "actor", "reason")
     assert list(told.order_by("seq")) == [
         ("code.exempt", "cleo", "I have read it."),

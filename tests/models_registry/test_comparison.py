@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model_store.file_manifest import ManifestFile
-from models_registry import services
 from models_registry.facts.comparison import compared, compared_texts, flattened
+from models_registry.services import evaluations, imports
 from tests import cast
 from tests.models_registry import builders as b
 
@@ -82,11 +82,11 @@ def test_tokenizer_card_and_figures_of_two_versions_are_compared(library, ada, a
     }
     for number, files in enumerate((first, second)):
         source = b.write(library.root / f"run{number}", files)
-        version = services.import_version(actor=actor, model=model, source=str(source))
+        version = imports.import_version(actor=actor, model=model, source=str(source))
         library.settle()
-        measured = services.Measured("accuracy", 0.5 + number / 4, is_higher_better=True)
+        measured = evaluations.Measured("accuracy", 0.5 + number / 4, is_higher_better=True)
         version.refresh_from_db()
-        services.evaluate_version(actor=actor, version=version, figures=[measured])
+        evaluations.evaluate_version(actor=actor, version=version, figures=[measured])
     found = cast.api(ada).get("models/tiny/versions/v1/compare/v2/").json()
     told = found["tokenizer"]
     assert (told["change"], told["chat_template"]) == ("changed", "added")

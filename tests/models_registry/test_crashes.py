@@ -8,8 +8,9 @@ import pytest
 from common import audit
 from common.actor import Actor
 from common.models import AuditRecord, Intent
-from models_registry import files, services
+from models_registry import files
 from models_registry.models import Version, VersionFile, VersionMove
+from models_registry.services import imports, versions
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, die, dies
 from tests.models_registry import builders as b
 
@@ -22,7 +23,7 @@ Play = Callable[[], Version]
 def kept(library, actor, model) -> Version:
     """Shares one file with everything that is imported after it."""
     b.write(library.root / "kept", {"config.json": b.model_files()["config.json"], "README.md": b"# kept"})
-    version = services.import_version(actor=actor, model=model, source=str(library.root / "kept"))
+    version = imports.import_version(actor=actor, model=model, source=str(library.root / "kept"))
     library.settle()
     return Version.objects.get(pk=version.pk)
 
@@ -69,20 +70,20 @@ def forget(library, version: Version) -> None:
     """So that the next round copies again instead of corrupt blob everything in the store."""
     version = Version.objects.get(pk=version.pk)
     if version.state != "deleted":
-        services.delete_version(actor=Actor.system("test"), version=version)
+        versions.delete_version(actor=Actor.system("test"), version=version)
         library.settle()
 
 
 @pytest.fixture
 def play_import(library, actor, model) -> Play:
     library.directory()
-    return lambda: services.import_version(actor=actor, model=model, source=str(library.root / "model"))
+    return lambda: imports.import_version(actor=actor, model=model, source=str(library.root / "model"))
 
 
 @pytest.fixture
 def play_refusal(library, actor, model) -> Play:
     b.write(library.directory("bad"), {"evil.pkl": pickle.dumps(1)})
-    return lambda: services.import_version(actor=actor, model=model, source=str(library.root / "bad"))
+    return lambda: imports.import_version(actor=actor, model=model, source=str(library.root / "bad"))
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def play_deletion(library, actor, model, play_import) -> Play:
         library.settle()
         version = Version.objects.get(pk=version.pk)
         files.materialise(version)
-        services.delete_version(actor=actor, version=version)
+        versions.delete_version(actor=actor, version=version)
         return version
 
     return play
@@ -152,7 +153,7 @@ def test_a_cancellation_at_any_point_ends_with_nothing_left_or_with_the_whole_ve
 
         def cancel(version: Version = version, refused: list = refused) -> None:
             try:
-                services.cancel_import(actor=actor, version=Version.objects.get(pk=version.pk))
+                imports.cancel_import(actor=actor, version=Version.objects.get(pk=version.pk))
             except Exception as error:
                 refused.append(error)
 

@@ -5,10 +5,10 @@ from django.test import Client
 
 from accounts.states import Right
 from common.models import AuditRecord
-from models_registry import services
 from models_registry.errors import WrongState
 from models_registry.facts.figures import Figure, compared_figures, figures_of_card
 from models_registry.models import Evaluation
+from models_registry.services import evaluations, imports, versions
 from tests import cast
 from tests.models_registry import builders as b
 
@@ -44,7 +44,7 @@ def front(text: str) -> str:
 def version(library, actor, model):
     files = b.model_files() | {"README.md": CARD.encode()}
     b.write(library.root / "evaluated", files)
-    row = services.import_version(actor=actor, model=model, source=str(library.root / "evaluated"))
+    row = imports.import_version(actor=actor, model=model, source=str(library.root / "evaluated"))
     library.settle()
     row.refresh_from_db()
     return row
@@ -139,9 +139,9 @@ def test_nothing_is_recorded_of_a_deleted_version_or_without_the_right(api, acto
     figures = {"figures": [{"name": "a", "value": 1}]}
     reader = cast.Api(cast.token_of(ada, scopes=[Right.READ]))
     assert reader.put(URL, figures).status_code == 403
-    services.delete_version(actor=actor, version=version)
+    versions.delete_version(actor=actor, version=version)
     with pytest.raises(WrongState):
-        services.evaluate_version(actor=actor, version=version, figures=[services.Measured("a", 1)])
+        evaluations.evaluate_version(actor=actor, version=version, figures=[evaluations.Measured("a", 1)])
 
 
 def test_the_page_shows_figures_records_one_and_tells_the_history(ada, version) -> None:

@@ -10,7 +10,7 @@ from accounts.models import Membership, User
 from common.filters import CountField
 from common.pages import filter_bars
 from models_registry import references as uses
-from models_registry import services
+from models_registry.services import aliases, archiving, catalogue
 from tests import cast
 from tests.models_registry.uses import used_by
 
@@ -20,11 +20,11 @@ def shelf(library, ada, actor, model, monkeypatch) -> None:
     """Versions 1 and 2 of tiny, both tagged, the second in production and served; big belongs to bo."""
     for fill in (b"\x01", b"\x02"):
         version = library.ready(actor, model, fill=fill)
-        services.tag_version(actor=actor, version=version, add=[f"run={fill[0]}"])
-    services.set_alias(actor=actor, model=model, alias="production", version=version)
+        archiving.tag_version(actor=actor, version=version, add=[f"run={fill[0]}"])
+    aliases.set_alias(actor=actor, model=model, alias="production", version=version)
     monkeypatch.setattr(uses, "_uses", [used_by(version, "service chat (stable)")])
     bo = cast.person("bo", speech="developer", vision="developer")
-    services.create_model(
+    catalogue.create_model(
         actor=of_user(bo),
         team=cast.team("speech"),
         name="big",

@@ -8,16 +8,16 @@ from common import disk
 from common.jobs.spec import Ending
 from model_store.backends.local import LocalStore
 from model_store.processes.job import Job
-from models_registry import services
 from models_registry.errors import WrongState
 from models_registry.models import Version, VersionMove
+from models_registry.services import imports
 from tests.models_registry.conftest import do_here, job_of
 
 pytestmark = pytest.mark.django_db
 
 
 def begun(library, actor, model, **options) -> Version:
-    return services.import_version(actor=actor, model=model, source=str(library.directory()), **options)
+    return imports.import_version(actor=actor, model=model, source=str(library.directory()), **options)
 
 
 def history(version: Version) -> list[str]:
@@ -127,7 +127,7 @@ def test_cancelling_stops_the_process_and_removes_what_it_copied(library, actor,
     kernel = library.worker()
     kernel.sweep()
     with library.store.staging(str(version.pk)) as staging:
-        version = services.cancel_import(actor=actor, version=version, reason="Wrong directory.")
+        version = imports.cancel_import(actor=actor, version=version, reason="Wrong directory.")
         assert (version.state, version.reason) == ("failed", "Cancelled by ada. Wrong directory.")
         library.clock.pass_(timedelta(seconds=1))
         kernel.sweep()
@@ -142,7 +142,7 @@ def test_cancelling_stops_the_process_and_removes_what_it_copied(library, actor,
     assert runner.jobs == {}
     assert history(version) == ["importing", "failed"]
     with pytest.raises(WrongState, match="no import to cancel"):
-        services.cancel_import(actor=actor, version=version)
+        imports.cancel_import(actor=actor, version=version)
 
 
 def test_a_process_of_an_attempt_that_is_over_is_told_to_stop(library, actor, model) -> None:
@@ -151,8 +151,8 @@ def test_a_process_of_an_attempt_that_is_over_is_told_to_stop(library, actor, mo
     version = begun(library, actor, model)
     kernel = library.worker()
     kernel.sweep()
-    version = services.cancel_import(actor=actor, version=version)
-    version = services.retry_import(actor=actor, version=version)
+    version = imports.cancel_import(actor=actor, version=version)
+    version = imports.retry_import(actor=actor, version=version)
     library.clock.pass_(timedelta(seconds=10))
     kernel.sweep()
     first = runner.started[0].name
@@ -182,7 +182,7 @@ def test_an_import_whose_copies_are_lost_before_they_are_published_fails_and_a_r
     assert "is gone. Retry the import." in version.reason
     assert (version.files.count(), library.store.staging_keys()) == (0, [])
     monkeypatch.undo()
-    version = services.retry_import(actor=actor, version=version)
+    version = imports.retry_import(actor=actor, version=version)
     library.settle()
     version.refresh_from_db()
     assert (version.state, version.stuck_at) == ("ready", None)

@@ -4,9 +4,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from models_registry import selectors, services
 from models_registry.facts import readme
 from models_registry.models import Alias, Model, Version
+from models_registry.selectors import versions
+from models_registry.services import aliases, archiving, catalogue, imports
 from tests import cast
 from tests.clusters.world import version_of
 from tests.models_registry import builders as b
@@ -22,7 +23,7 @@ def stranger(db) -> Client:
 
 def test_the_list_shows_latest_version_aliases_and_size(browser, library, actor, model):
     version = library.ready(actor, model)
-    services.set_alias(actor=actor, model=model, alias="production", version=version, reason="good")
+    aliases.set_alias(actor=actor, model=model, alias="production", version=version, reason="good")
     page = text_of(browser.get("/models/"))
     assert 'href="/models/tiny/"' in page
     assert "production" in page
@@ -31,7 +32,7 @@ def test_the_list_shows_latest_version_aliases_and_size(browser, library, actor,
 
 
 def test_searching_answers_with_the_list_alone(browser, actor, model):
-    services.create_model(actor=actor, team=cast.team("vision"), name="other")
+    catalogue.create_model(actor=actor, team=cast.team("vision"), name="other")
     answer = browser.get("/models/?q=tin", headers={**PART, "HX-Target": "listing"})
     assert "tiny" in text_of(answer)
     assert "/models/other/" not in text_of(answer)
@@ -42,13 +43,13 @@ def test_lists_ask_the_same_number_of_questions_for_any_number_of_rows(
     browser, library, actor, model, django_assert_num_queries
 ):
     version = library.ready(actor, model)
-    services.set_alias(actor=actor, model=model, alias="a", version=version)
+    aliases.set_alias(actor=actor, model=model, alias="a", version=version)
     with django_assert_num_queries(8):
         browser.get("/models/")
     for number in range(5):
-        one = services.create_model(actor=actor, team=cast.team("vision"), name=f"m{number}")
+        one = catalogue.create_model(actor=actor, team=cast.team("vision"), name=f"m{number}")
         again = library.ready(actor, one, fill=bytes([number]))
-        services.set_alias(actor=actor, model=one, alias="a", version=again)
+        aliases.set_alias(actor=actor, model=one, alias="a", version=again)
     with django_assert_num_queries(8):
         browser.get("/models/")
     with django_assert_num_queries(11):
@@ -136,7 +137,7 @@ def test_a_directory_that_may_not_be_read_is_told_at_its_field(browser, library,
 def test_a_refused_version_says_which_file_and_why_and_can_be_tried_again(browser, library, actor, model):
     directory = library.directory("run")
     (directory / "pytorch_model.bin").write_bytes(b"\x80\x02}q\x00.")
-    services.import_version(actor=actor, model=model, source=str(directory))
+    imports.import_version(actor=actor, model=model, source=str(directory))
     library.settle()
     page = text_of(browser.get("/models/tiny/v1/"))
     assert "pytorch_model.bin" in page
@@ -149,14 +150,14 @@ def test_a_refused_version_says_which_file_and_why_and_can_be_tried_again(browse
 
 
 def test_an_import_is_cancelled(browser, library, actor, model):
-    services.import_version(actor=actor, model=model, source=str(library.directory("run")))
+    imports.import_version(actor=actor, model=model, source=str(library.directory("run")))
     assert browser.post("/models/tiny/v1/+cancel/", {}, headers=PART).status_code == 204
     assert Version.objects.get().state == "failed"
     assert "Cancelled by ada" in text_of(browser.get("/models/tiny/v1/"))
 
 
 def test_a_stuck_import_says_why_and_stops_asking(browser, library, actor, model):
-    services.import_version(actor=actor, model=model, source=str(library.directory("run")))
+    imports.import_version(actor=actor, model=model, source=str(library.directory("run")))
     now = timezone.now()
     Version.objects.update(stuck_at=now, failed_since=now, last_error="OSError: the disk is gone")
     page = text_of(browser.get("/models/tiny/v1/"))
@@ -167,7 +168,7 @@ def test_a_stuck_import_says_why_and_stops_asking(browser, library, actor, model
 
 def test_deleting_needs_a_reason_and_is_held_back_by_an_alias(browser, library, actor, model):
     version = library.ready(actor, model)
-    services.set_alias(actor=actor, model=model, alias="production", version=version)
+    aliases.set_alias(actor=actor, model=model, alias="production", version=version)
     assert "Say why." in text_of(browser.post("/models/tiny/v1/+delete/", {"reason": " "}, headers=PART))
     held = browser.post("/models/tiny/v1/+delete/", {"reason": "old"}, headers=PART)
     assert "tiny:v1 is production" in text_of(held)
@@ -189,7 +190,7 @@ def test_two_versions_are_compared_file_by_file_and_key_by_key(browser, library,
     files["generation_config.json"] = b"{}"
     del files["README.md"]
     directory = b.write(library.root / "second", files)
-    services.import_version(actor=actor, model=model, source=str(directory))
+    imports.import_version(actor=actor, model=model, source=str(directory))
     library.settle()
     page = text_of(browser.get("/models/tiny/+compare/?before=v1&after=v2"))
     assert "hidden_size" in page
@@ -215,10 +216,10 @@ def test_a_version_is_compared_with_the_one_that_it_came_after(browser, library,
     assert link("v2") == "v1&amp;after=v2"
     assert link("v3") == "v2&amp;after=v3"
     directory = b.write(library.root / "four", b.model_files(b"\x04"))
-    services.import_version(actor=actor, model=model, source=str(directory), lineage={"parent": "v1"})
+    imports.import_version(actor=actor, model=model, source=str(directory), lineage={"parent": "v1"})
     library.settle()
     assert link("v4") == "v1&amp;after=v4"
-    services.archive_version(actor=actor, version=Version.objects.get(name="v1"), reason="old")
+    archiving.archive_version(actor=actor, version=Version.objects.get(name="v1"), reason="old")
     assert link("v4") == "v3&amp;after=v4"
 
 
@@ -238,7 +239,7 @@ def test_the_card_is_shown_without_what_could_run_or_call_home(browser, api, lib
         b"[ok](https://example.org) [js](javascript:alert(1)) [here](/admin/)\n\n|a|b|\n|-|-|\n|1|2|\n"
     )
     b.write(library.root / "carded", files)
-    services.import_version(actor=actor, model=model, source=str(library.root / "carded"))
+    imports.import_version(actor=actor, model=model, source=str(library.root / "carded"))
     library.settle()
     card = readme.card_of(Version.objects.get())
     assert card.facts == (("license", "mit"), ("language", "en, fr"), ("tags", "a, b"))
@@ -287,15 +288,15 @@ def test_a_tag_that_cannot_be_is_named_beside_its_field(browser, library, actor,
 
 
 def tags_of(version):
-    return selectors.version_card(version).tags
+    return versions.version_card(version).tags
 
 
 def test_tags_that_others_put_on_while_a_dialog_was_open_stay(browser, library, actor, model):
     version = library.ready(actor, model)
-    services.tag_version(actor=actor, version=version, add=["a", "b"])
+    archiving.tag_version(actor=actor, version=version, add=["a", "b"])
     shown = text_of(browser.get("/models/tiny/v1/+tags/", headers=PART))
     assert 'name="before" value="a b"' in shown
-    services.tag_version(actor=actor, version=version, add=["evaluated"], remove=["b"])
+    archiving.tag_version(actor=actor, version=version, add=["evaluated"], remove=["b"])
     wish = {"before": "a b", "tags": "b c"}
     assert browser.post("/models/tiny/v1/+tags/", wish, headers=PART).status_code == 204
     assert sorted(tags_of(version)) == ["c", "evaluated"]
@@ -303,7 +304,7 @@ def test_tags_that_others_put_on_while_a_dialog_was_open_stay(browser, library, 
 
 def test_a_dialog_whose_tags_were_never_shown_takes_none_away(browser, library, actor, model):
     version = library.ready(actor, model)
-    services.tag_version(actor=actor, version=version, add=["a"])
+    archiving.tag_version(actor=actor, version=version, add=["a"])
     for wish in ({"reason": "x"}, {"reason": "x", "tags": ""}):
         answer = browser.post("/models/tiny/v1/+tags/", wish, headers=PART)
         assert answer.status_code == 422

@@ -10,16 +10,17 @@ from django.test import Client
 from common.jobs.runners.base import JobRunner
 from common.jobs.runners.subprocess import environment_of, local_runner
 from model_store import blob_store
-from model_store.backends import opened_at
 from model_store.backends.base import Store
+from model_store.backends.opening import opened_at
 from model_store.errors import StoreUnavailable
 from model_store.file_manifest import Manifest
 from model_store.models import CorruptBlob
 from model_store.processes import node_prefetch
 from model_store.processes.job import Job, WholeStore
-from models_registry import files, services
+from models_registry import files
 from models_registry.errors import NotFetched, OnItsWay
 from models_registry.models import Version
+from models_registry.services import imports, versions
 from tests import cast
 from tests.contracts.store_rigs import BucketRig
 from tests.model_store.test_checking import checked, weights_of
@@ -83,7 +84,7 @@ def test_a_version_is_imported_fetched_checked_repaired_and_reclaimed(rig, libra
     assert checked(library).damaged == 1
     assert checked(library).damaged == 0
 
-    services.delete_version(actor=actor, version=version)
+    versions.delete_version(actor=actor, version=version)
     library.settle()
     collected = library.collect()
     assert (collected.deleted_blobs, collected.deleted_bytes) == (5, version.size_bytes)
@@ -145,7 +146,7 @@ def test_the_importing_process_finds_its_way_to_the_bucket_and_learns_no_other_s
 ) -> None:
     monkeypatch.setenv("SLIPWAY_SECRET_KEY", "x" * 40)
     library.runner = local_runner()
-    version = services.import_version(actor=actor, model=model, source=str(library.directory()))
+    version = imports.import_version(actor=actor, model=model, source=str(library.directory()))
 
     def is_over() -> bool:
         library.worker().sweep()

@@ -13,10 +13,13 @@ from common.errors import Invalid
 from common.models import AuditRecord
 from common.reconcile import Operation
 from model_store.errors import Busy
-from models_registry import references, retention, selectors, services
+from models_registry import references, retention
 from models_registry.errors import Unseen, WrongState
 from models_registry.models import RetentionRule, Version
 from models_registry.reconcilers.retention import Retain, RetentionReconciler
+from models_registry.selectors import retention as retention_selectors
+from models_registry.services import aliases
+from models_registry.services import retention as retention_services
 from tests import cast
 from tests.crash.harness import Checkpoints, die, dies, worker
 from tests.models_registry.uses import used_by
@@ -80,7 +83,7 @@ def versions(library, actor, model) -> list[Version]:
 
 @pytest.fixture
 def rule(actor, model, versions) -> RetentionRule:
-    return services.set_retention(actor=actor, model=model, keep_last=2)
+    return retention_services.set_retention(actor=actor, model=model, keep_last=2)
 
 
 def live(model) -> list[str]:
@@ -88,7 +91,7 @@ def live(model) -> list[str]:
 
 
 def seen(rule: RetentionRule) -> str:
-    return selectors.retention_preview(rule, timezone.now()).fingerprint
+    return retention_selectors.retention_preview(rule, timezone.now()).fingerprint
 
 
 pytestmark = pytest.mark.django_db
@@ -100,7 +103,7 @@ def test_a_rule_deletes_nothing_before_it_is_applied(library, model, rule) -> No
 
 
 def test_a_preview_tells_what_only_the_going_ones_hold(rule, versions) -> None:
-    preview = selectors.retention_preview(rule, timezone.now())
+    preview = retention_selectors.retention_preview(rule, timezone.now())
     assert [one.name for one in preview.going] == ["v3", "v2", "v1"]
     assert preview.going_bytes == sum(one.size_bytes for one in versions[:3])
     weights = versions[0].files.get(path="model.safetensors").size
@@ -108,7 +111,7 @@ def test_a_preview_tells_what_only_the_going_ones_hold(rule, versions) -> None:
 
 
 def test_an_applied_rule_deletes_what_was_seen_with_an_audit_row_each(library, actor, model, rule) -> None:
-    services.apply_retention(actor=actor, rule=rule, preview=seen(rule), reason="Full disk.")
+    retention_services.apply_retention(actor=actor, rule=rule, preview=seen(rule), reason="Full disk.")
     library.retain()
     assert live(model) == ["v4", "v5"]
     rows = AuditRecord.objects.filter(action="version.delete").order_by("seq")
@@ -120,10 +123,10 @@ def test_an_applied_rule_deletes_what_was_seen_with_an_audit_row_each(library, a
 
 
 def test_what_an_alias_a_service_or_a_way_back_needs_stays(library, actor, model, rule, versions) -> None:
-    services.set_alias(actor=actor, model=model, alias="production", version=versions[0])
+    aliases.set_alias(actor=actor, model=model, alias="production", version=versions[0])
     references.register_uses(used_by(versions[1], "service chat (stable)"))
     references.register_fallback_check(lambda: {versions[2].pk: ["the way back of service chat"]})
-    preview = selectors.retention_preview(rule, timezone.now())
+    preview = retention_selectors.retention_preview(rule, timezone.now())
     assert not preview.going
     assert [one.reasons for one in preview.verdicts][2:] == [
         ("the way back of service chat",),
@@ -133,8 +136,8 @@ def test_what_an_alias_a_service_or_a_way_back_needs_stays(library, actor, model
 
 
 def test_what_somebody_begins_to_need_after_the_order_stays(library, actor, model, rule, versions) -> None:
-    services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
-    services.set_alias(actor=actor, model=model, alias="production", version=versions[1])
+    retention_services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
+    aliases.set_alias(actor=actor, model=model, alias="production", version=versions[1])
     library.retain()
     assert live(model) == ["v2", "v4", "v5"]
 
@@ -143,20 +146,20 @@ def test_an_order_for_something_else_than_what_goes_by_now_is_refused(library, a
     preview = seen(rule)
     library.ready(actor, model, "m6", fill=b"\x06")
     with pytest.raises(Unseen, match="changed since you looked"):
-        services.apply_retention(actor=actor, rule=rule, preview=preview)
+        retention_services.apply_retention(actor=actor, rule=rule, preview=preview)
 
 
 def test_what_falls_under_the_rule_after_the_order_waits_for_the_next_one(
     library, actor, model, rule
 ) -> None:
-    services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
+    retention_services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
     library.ready(actor, model, "m6", fill=b"\x06")
     library.retain()
     assert live(model) == ["v4", "v5", "v6"]
 
 
 def test_a_daily_rule_acts_once_a_day(library, actor, model, rule) -> None:
-    services.apply_retention(actor=actor, rule=rule, preview=seen(rule), daily=True)
+    retention_services.apply_retention(actor=actor, rule=rule, preview=seen(rule), daily=True)
     kernel = worker([RetentionReconciler()], library.clock)
     kernel.sweep()
     assert live(model) == ["v4", "v5"]
@@ -170,30 +173,30 @@ def test_a_daily_rule_acts_once_a_day(library, actor, model, rule) -> None:
 
 
 def test_a_changed_rule_is_a_draft_again(library, actor, model, rule) -> None:
-    services.apply_retention(actor=actor, rule=rule, preview=seen(rule), daily=True)
-    changed = services.set_retention(actor=actor, model=model, keep_last=1)
+    retention_services.apply_retention(actor=actor, rule=rule, preview=seen(rule), daily=True)
+    changed = retention_services.set_retention(actor=actor, model=model, keep_last=1)
     assert (changed.pk, changed.is_daily, changed.asked) == (rule.pk, False, None)
     library.retain()
     assert live(model) == ["v1", "v2", "v3", "v4", "v5"]
     with pytest.raises(WrongState, match="not at work"):
-        services.stop_retention(actor=actor, rule=changed)
+        retention_services.stop_retention(actor=actor, rule=changed)
 
 
 def test_a_rule_is_applied_once_at_a_time(actor, rule) -> None:
-    services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
+    retention_services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
     with pytest.raises(Busy):
-        services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
+        retention_services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
 
 
 def test_a_rule_that_is_stopped_while_it_acts_deletes_nothing_more(
     library, actor, model, rule, monkeypatch
 ) -> None:
-    services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
+    retention_services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
     remove = Retain._remove
 
     def remove_and_stop(row: RetentionRule, version: Version, operation: Operation) -> None:
         remove(row, version, operation)
-        services.stop_retention(actor=actor, rule=RetentionRule.objects.get(pk=rule.pk))
+        retention_services.stop_retention(actor=actor, rule=RetentionRule.objects.get(pk=rule.pk))
 
     monkeypatch.setattr(Retain, "_remove", staticmethod(remove_and_stop))
     library.retain()
@@ -202,14 +205,14 @@ def test_a_rule_that_is_stopped_while_it_acts_deletes_nothing_more(
 
 @pytest.mark.slow
 def test_a_run_survives_a_crash_at_any_point(library, actor, model) -> None:
-    rule = services.set_retention(actor=actor, model=model, keep_last=1)
+    rule = retention_services.set_retention(actor=actor, model=model, keep_last=1)
     library.ready(actor, model, fill=b"\xff")
     point = 0
     while True:
         point += 1
         for _ in range(2):
             library.ready(actor, model, fill=bytes([point]))
-        services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
+        retention_services.apply_retention(actor=actor, rule=rule, preview=seen(rule))
         kernel = worker([RetentionReconciler()], library.clock, Checkpoints(at=point, then=die))
         if not dies(kernel, library.clock):
             break
@@ -223,9 +226,9 @@ def test_a_run_survives_a_crash_at_any_point(library, actor, model) -> None:
 
 def test_a_rule_needs_sane_numbers_and_the_right(actor, model) -> None:
     with pytest.raises(Invalid, match="keep_last"):
-        services.set_retention(actor=actor, model=model, keep_last=0)
+        retention_services.set_retention(actor=actor, model=model, keep_last=0)
     with pytest.raises(Invalid, match="keep_days"):
-        services.set_retention(actor=actor, model=model, keep_last=1, keep_days=-1)
+        retention_services.set_retention(actor=actor, model=model, keep_last=1, keep_days=-1)
     viewer = of_user(cast.person("vi", vision="viewer"))
     with pytest.raises(NotAllowed):
-        services.set_retention(actor=viewer, model=model, keep_last=1)
+        retention_services.set_retention(actor=viewer, model=model, keep_last=1)

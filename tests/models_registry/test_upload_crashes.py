@@ -14,9 +14,11 @@ from common.actor import Actor
 from common.models import Intent
 from model_store import blob_store
 from model_store.backends.local import LocalStore
-from models_registry import files, services
+from models_registry import files
 from models_registry.importing.upload import UploadSource, take_upload
 from models_registry.models import Upload, UploadContent, Version
+from models_registry.services import uploads
+from models_registry.services import versions as version_services
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die, dies
 from tests.models_registry import builders as b
 from tests.models_registry.builders import sha256
@@ -32,9 +34,9 @@ def begun(library, actor, model) -> Callable[[], Upload]:
 
     def begin() -> Upload:
         listed = announced(b.model_files())["files"]
-        upload = services.begin_upload(actor=actor, model=model, files=listed)
+        upload = uploads.begin_upload(actor=actor, model=model, files=listed)
         for content, data in CONTENTS.items():
-            services.take_parts(
+            uploads.take_parts(
                 actor=actor, upload=upload, sha256=content, content_range="", body=BytesIO(data)
             )
         return upload
@@ -55,7 +57,7 @@ def crash_at(library, points: Iterable[int], play: Callable[[], Upload], state: 
         versions = Version.objects.filter(pk=upload.version_id)
         assert library.stored() == (set(CONTENTS) if state == "done" else set())
         for version in versions.filter(state="ready"):
-            services.delete_version(actor=Actor.system("test"), version=version)
+            version_services.delete_version(actor=Actor.system("test"), version=version)
         library.settle()
         library.collect()
         Intent.objects.all().delete()
@@ -66,7 +68,7 @@ def crash_at(library, points: Iterable[int], play: Callable[[], Upload], state: 
 def play_completion(begun, actor) -> Callable[[], Upload]:
     def play() -> Upload:
         upload = begun()
-        services.complete_upload(actor=actor, upload=upload)
+        uploads.complete_upload(actor=actor, upload=upload)
         return upload
 
     return play
@@ -83,7 +85,7 @@ def test_a_completed_upload_survives_a_crash_at_any_point(library, play_completi
 
 def test_a_cancellation_survives_a_crash_at_any_point(library, begun, actor) -> None:
     def play() -> Upload:
-        return services.cancel_upload(actor=actor, upload=begun())
+        return uploads.cancel_upload(actor=actor, upload=begun())
 
     assert crash_at(library, range(1, 40), play, "cancelled") >= 5
 
@@ -151,14 +153,14 @@ def test_what_a_process_left_that_died_before_its_row_was_there_is_removed(libra
 
 def test_what_is_known_stays_while_the_upload_lives(library, actor, model) -> None:
     version = library.ready(actor, model)
-    upload = services.begin_upload(actor=actor, model=model, files=announced(b.model_files())["files"])
-    services.delete_version(actor=actor, version=version)
+    upload = uploads.begin_upload(actor=actor, model=model, files=announced(b.model_files())["files"])
+    version_services.delete_version(actor=actor, version=version)
     library.clock.at = timezone.now()
     library.worker().sweep()
     library.clock.pass_(timedelta(hours=2))
     library.collect()
     assert set(CONTENTS) <= library.stored()
-    made = services.complete_upload(actor=actor, upload=upload)
+    made = uploads.complete_upload(actor=actor, upload=upload)
     library.settle()
     assert Version.objects.get(pk=made.pk).state == "ready"
 
@@ -179,7 +181,7 @@ def test_a_worker_that_sleeps_past_its_lease_changes_nothing(library, play_compl
         upload = Upload.objects.select_related("version__model").get(pk=upload.pk)
         assert (upload.state, upload.is_held, upload.version.state) == ("done", False, "ready")
         assert library.stored() == set(CONTENTS)
-        services.delete_version(actor=actor, version=upload.version)
+        version_services.delete_version(actor=actor, version=upload.version)
         library.settle()
         library.collect()
     assert point > 20

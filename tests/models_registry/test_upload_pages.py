@@ -5,8 +5,8 @@ from django.test import Client
 
 from common.models import AuditRecord
 from model_store.models import StorageQuota
-from models_registry import services
 from models_registry.models import Upload
+from models_registry.services import uploads
 from tests import cast
 from tests.models_registry import builders as b
 from tests.models_registry.test_uploads import Uploader
@@ -24,7 +24,7 @@ def root(db) -> Client:
 def test_a_models_page_says_how_to_push_and_lists_uploads_that_can_be_cancelled(
     browser, library, model, api, monkeypatch
 ) -> None:
-    monkeypatch.setattr(services.uploads, "PART_BYTES", 64)
+    monkeypatch.setattr(uploads, "PART_BYTES", 64)
     page = browser.get("/models/tiny/").content.decode()
     assert "models push DIRECTORY --model tiny" in page
     assert 'aria-label="Uploads"' not in page

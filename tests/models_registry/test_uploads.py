@@ -8,9 +8,10 @@ import pytest
 from django.utils import timezone
 
 from model_store.errors import UnknownUpload
-from models_registry import files, services
+from models_registry import files
 from models_registry.errors import UnknownModel
 from models_registry.models import Upload, Version
+from models_registry.services import catalogue, uploads
 from models_registry.states import UploadState
 from tests import cast
 from tests.models_registry import builders as b
@@ -69,7 +70,7 @@ class Uploader:
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch) -> None:
-    monkeypatch.setattr(services.uploads, "PART_BYTES", PART)
+    monkeypatch.setattr(uploads, "PART_BYTES", PART)
 
 
 @pytest.fixture
@@ -228,8 +229,8 @@ def test_a_content_that_was_not_announced_is_not_taken(uploader) -> None:
 def test_of_two_who_complete_at_once_both_get_the_one_version(library, uploader, actor) -> None:
     uploader.send_all()
     first, second = (Upload.objects.select_related("model__team").get() for _ in range(2))
-    made = services.complete_upload(actor=actor, upload=first, version="good")
-    assert services.complete_upload(actor=actor, upload=second, version="good").pk == made.pk
+    made = uploads.complete_upload(actor=actor, upload=first, version="good")
+    assert uploads.complete_upload(actor=actor, upload=second, version="good").pk == made.pk
     assert Version.objects.count() == 1
 
 
@@ -254,12 +255,12 @@ def test_what_nobody_touches_for_a_day_is_given_up(library, uploader, actor) -> 
 
 
 def test_the_uploads_to_a_model_end_with_it(library, uploader, model, actor) -> None:
-    services.delete_model(actor=actor, model=model)
+    catalogue.delete_model(actor=actor, model=model)
     library.settle()
     assert Upload.objects.get().state == UploadState.CANCELLED
     assert library.stored() == set()
     with pytest.raises(UnknownModel):
-        services.begin_upload(actor=actor, model=model, files=announced(b.model_files())["files"])
+        uploads.begin_upload(actor=actor, model=model, files=announced(b.model_files())["files"])
 
 
 def test_a_cancelled_upload_leaves_nothing(library, uploader, api) -> None:

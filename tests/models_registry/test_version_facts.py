@@ -7,11 +7,13 @@ import pytest
 
 from common.jobs.runners.subprocess import local_runner
 from common.jobs.steps import owner
-from models_registry import files, selectors, services
+from models_registry import files
 from models_registry.errors import Frozen
 from models_registry.importing.facts_backfill import read_facts
 from models_registry.models import Version
 from models_registry.reconcilers.versions import VersionReconciler
+from models_registry.selectors import versions
+from models_registry.services import catalogue, imports
 from tests import cast
 from tests.crash.harness import Checkpoints, crashes, die, dies, run_until_rest, worker
 from tests.models_registry import builders as b
@@ -169,7 +171,7 @@ def test_a_version_is_archived_restored_and_tagged_from_its_page(browser, versio
     assert say("restore", reason="") == 204
     assert say("tags", before="", tags="good, lang=en") == 204
     assert say("tags", before="good lang=en", tags="good") == 204
-    assert selectors.version_card(version).tags == ("good",)
+    assert versions.version_card(version).tags == ("good",)
     assert "good" in browser.get("/models/tiny/").content.decode()
 
 
@@ -177,7 +179,7 @@ def test_two_versions_are_compared_by_their_facts(browser, library, ada, actor, 
     held = b.model_files()
     held["config.json"] = json.dumps({**b.CONFIG, "num_hidden_layers": 3}).encode()
     source = b.write(library.root / "deeper", held)
-    services.import_version(actor=actor, model=model, source=str(source))
+    imports.import_version(actor=actor, model=model, source=str(source))
     library.settle()
     page = browser.get("/models/tiny/+compare/?before=v1&after=v2").content.decode()
     assert '<tr class="differs"><th scope="row">Layers</th><td>2</td><td>3</td></tr>' in page
@@ -196,7 +198,7 @@ def test_two_versions_are_compared_by_their_facts(browser, library, ada, actor, 
 
 
 def test_models_are_found_by_architecture_format_and_size(browser, api, actor, model, version) -> None:
-    services.create_model(actor=actor, team=cast.team("vision"), name="empty")
+    catalogue.create_model(actor=actor, team=cast.team("vision"), name="empty")
 
     def found(query: str) -> list[str]:
         answer = api.get(f"models/?{query}")

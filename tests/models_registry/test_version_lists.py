@@ -5,8 +5,9 @@ import pytest
 
 from accounts.actors import of_user
 from common.api.json import dumps
-from models_registry import selectors, services
 from models_registry.api.serializers import VersionSerializer, version_shown
+from models_registry.selectors import versions as version_selectors
+from models_registry.services import aliases, archiving, catalogue
 from tests import cast
 
 pytestmark = pytest.mark.django_db
@@ -16,13 +17,13 @@ pytestmark = pytest.mark.django_db
 def versions(library, actor, model):
     first = library.ready(actor, model, message="baseline")
     second = library.ready(actor, model, "other", fill=b"\x02", message="tuned")
-    services.set_alias(actor=actor, model=model, alias="production", version=second, reason="better")
-    services.tag_version(actor=actor, version=first, add=["nightly"])
+    aliases.set_alias(actor=actor, model=model, alias="production", version=second, reason="better")
+    archiving.tag_version(actor=actor, version=first, add=["nightly"])
     return first, second
 
 
 def test_they_show_each_version_as_its_serializer_does(model, versions, api) -> None:
-    cards = selectors.version_cards(selectors.newest_versions(model))
+    cards = version_selectors.version_cards(version_selectors.newest_versions(model))
     for card in cards:
         shown = orjson.loads(dumps(version_shown(card)))
         assert shown == orjson.loads(dumps(VersionSerializer(card).data))
@@ -35,7 +36,7 @@ def test_they_show_each_version_as_its_serializer_does(model, versions, api) -> 
 def elsewhere(library, versions):
     """A version of another team's model."""
     owner = cast.person("bob", audio="developer")
-    model = services.create_model(actor=of_user(owner), team=cast.team("audio"), name="tiny-voice")
+    model = catalogue.create_model(actor=of_user(owner), team=cast.team("audio"), name="tiny-voice")
     return library.ready(of_user(owner), model, "voice", fill=b"\x03", message="baseline")
 
 

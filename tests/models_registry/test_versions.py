@@ -12,9 +12,10 @@ from common import audit
 from common.errors import Invalid, NotAllowed
 from common.models import AuditRecord
 from model_store.backends.local_staging import LocalStaging
-from models_registry import files, services
+from models_registry import files
 from models_registry.errors import Frozen, InvalidName, NameTaken, SourceNotAllowed, UnknownModel, WrongState
 from models_registry.models import Version, VersionFile, VersionMove
+from models_registry.services import catalogue, imports, versions
 from models_registry.states import VersionState
 from tests import cast
 from tests.models_registry import builders as b
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 
 def begun(library, actor, model, **options) -> Version:
-    return services.import_version(actor=actor, model=model, source=str(library.directory()), **options)
+    return imports.import_version(actor=actor, model=model, source=str(library.directory()), **options)
 
 
 def history(version: Version) -> list[str]:
@@ -88,7 +89,7 @@ def test_a_failure_can_be_retried_under_the_same_name(library, actor, model, mon
     assert "Input/output error" in version.reason
     assert library.stored() == set()
     monkeypatch.undo()
-    version = services.retry_import(actor=actor, version=version)
+    version = imports.retry_import(actor=actor, version=version)
     assert (version.state, version.attempt, version.reason) == ("importing", 2, "")
     library.settle()
     version.refresh_from_db()
@@ -102,7 +103,7 @@ def test_a_refused_version_can_be_retried_when_its_directory_was_mended(library,
     version = begun(library, actor, model)
     library.settle()
     evil.unlink()
-    version = services.retry_import(actor=actor, version=Version.objects.get(pk=version.pk))
+    version = imports.retry_import(actor=actor, version=Version.objects.get(pk=version.pk))
     library.settle()
     version.refresh_from_db()
     assert version.state == "ready"
@@ -112,10 +113,10 @@ def test_a_refused_version_can_be_retried_when_its_directory_was_mended(library,
 def test_only_failed_and_refused_imports_can_be_retried(library, actor, model) -> None:
     version = begun(library, actor, model)
     with pytest.raises(WrongState, match="importing"):
-        services.retry_import(actor=actor, version=version)
+        imports.retry_import(actor=actor, version=version)
     library.settle()
     with pytest.raises(WrongState, match="ready"):
-        services.retry_import(actor=actor, version=Version.objects.get(pk=version.pk))
+        imports.retry_import(actor=actor, version=Version.objects.get(pk=version.pk))
 
 
 def test_two_who_retry_at_once_begin_one_attempt(library, actor, model, monkeypatch) -> None:
@@ -123,9 +124,9 @@ def test_two_who_retry_at_once_begin_one_attempt(library, actor, model, monkeypa
     version = begun(library, actor, model)
     library.settle()
     mine, yours = Version.objects.get(pk=version.pk), Version.objects.get(pk=version.pk)
-    services.retry_import(actor=actor, version=mine)
+    imports.retry_import(actor=actor, version=mine)
     with pytest.raises(WrongState, match="just changed"):
-        services.retry_import(actor=actor, version=yours)
+        imports.retry_import(actor=actor, version=yours)
     assert Version.objects.get(pk=version.pk).attempt == 2
 
 
@@ -202,7 +203,7 @@ def test_sources_that_this_server_does_not_read_are_refused(
     (library.root / "link").symlink_to("/etc")
     library.root.with_name("roots-sibling").mkdir()
     with pytest.raises(SourceNotAllowed, match=complaint):
-        services.import_version(actor=actor, model=model, source=source.format(root=library.root))
+        imports.import_version(actor=actor, model=model, source=source.format(root=library.root))
     assert not Version.objects.exists()
 
 
@@ -217,15 +218,15 @@ def test_the_store_itself_is_no_source(library, actor, model, settings) -> None:
     version = library.ready(actor, model)
     for source in (files.materialise(version), library.home, library.root.parent):
         with pytest.raises(SourceNotAllowed, match="overlaps the model store"):
-            services.import_version(actor=actor, model=model, source=str(source))
+            imports.import_version(actor=actor, model=model, source=str(source))
 
 
 def test_a_link_to_a_directory_inside_a_root_and_a_file_address_are_resolved(library, actor, model) -> None:
     directory = library.directory()
     (library.root / "current").symlink_to(directory)
-    version = services.import_version(actor=actor, model=model, source=str(library.root / "current"))
+    version = imports.import_version(actor=actor, model=model, source=str(library.root / "current"))
     assert version.source["uri"] == directory.as_uri()
-    version = services.import_version(actor=actor, model=model, source=f"{directory.as_uri()}/")
+    version = imports.import_version(actor=actor, model=model, source=f"{directory.as_uri()}/")
     assert version.source["path"] == "model"
 
 
@@ -314,7 +315,7 @@ def test_deleting_lets_go_of_files_that_nobody_else_needs_and_keeps_the_name_tak
     first = library.ready(actor, model)
     second = library.ready(actor, model, "other", b"\x02")
     directory = files.materialise(first)
-    services.delete_version(actor=actor, version=first, reason="Too old.")
+    versions.delete_version(actor=actor, version=first, reason="Too old.")
     library.settle()
     assert not directory.exists()
     assert {file.sha256 for file in files.manifest_of(first).files} <= library.stored()
@@ -326,7 +327,7 @@ def test_deleting_lets_go_of_files_that_nobody_else_needs_and_keeps_the_name_tak
     with pytest.raises(WrongState):
         files.materialise(first)
     with pytest.raises(WrongState):
-        services.delete_version(actor=actor, version=first)
+        versions.delete_version(actor=actor, version=first)
 
 
 def test_deleting_one_of_two_versions_with_the_same_content_leaves_the_other_whole(
@@ -335,7 +336,7 @@ def test_deleting_one_of_two_versions_with_the_same_content_leaves_the_other_who
     first = library.ready(actor, model)
     second = library.ready(actor, model, "copy")
     directory = files.materialise(first)
-    services.delete_version(actor=actor, version=first)
+    versions.delete_version(actor=actor, version=first)
     library.settle()
     assert files.materialise(second) == directory
     library.store.check(files.manifest_of(second))
@@ -344,11 +345,11 @@ def test_deleting_one_of_two_versions_with_the_same_content_leaves_the_other_who
 def test_an_import_under_way_is_not_deleted(library, actor, model) -> None:
     version = begun(library, actor, model)
     with pytest.raises(WrongState, match="Cancel the import first"):
-        services.delete_version(actor=actor, version=version)
+        versions.delete_version(actor=actor, version=version)
 
 
 def test_a_deleted_model_takes_no_more_versions(library, actor, model) -> None:
-    services.delete_model(actor=actor, model=model)
+    catalogue.delete_model(actor=actor, model=model)
     with pytest.raises(UnknownModel):
         begun(library, actor, model)
 

@@ -11,9 +11,10 @@ from accounts.errors import NotAllowed
 from common import audit
 from common.errors import Invalid
 from common.models import AuditRecord
-from models_registry import files, services, signature_verification
+from models_registry import files, signature_verification
 from models_registry.errors import SignatureNotTrusted
 from models_registry.models import Version, VersionSignature
+from models_registry.services import archiving, imports
 from models_registry.signature_verification import check_signature, standing_of
 from tests import cast
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, die, dies
@@ -90,7 +91,7 @@ def test_a_signature_that_comes_with_the_files_counts_when_its_key_is_trusted_ev
     library, actor, model, admin, key
 ) -> None:
     carrying(library, key)
-    version = services.import_version(actor=actor, model=model, source=str(library.root / "model"))
+    version = imports.import_version(actor=actor, model=model, source=str(library.root / "model"))
     library.settle()
     assert shown(version) == {"files": ("unknown", None)}
     trusted = trust(admin, key)
@@ -111,7 +112,7 @@ def test_a_signature_for_other_files_is_found_as_they_enter(library, actor, mode
     trust(admin, key)
     carrying(library, key)
     b.write(library.root / "model", {"config.json": b'{"changed": true}'})
-    version = services.import_version(actor=actor, model=model, source=str(library.root / "model"))
+    version = imports.import_version(actor=actor, model=model, source=str(library.root / "model"))
     library.settle()
     row = VersionSignature.objects.get(version=version)
     assert (row.verdict, "'config.json' is not what was signed" in row.reason) == ("invalid", True)
@@ -124,7 +125,7 @@ def test_a_signature_for_other_files_is_found_as_they_enter(library, actor, mode
 def test_a_broken_signature_outweighs_ours(library, actor, model, admin, signing) -> None:
     trust(admin, signing)
     written(library.directory(), "model.sig", "no bundle")
-    version = services.import_version(actor=actor, model=model, source=str(library.root / "model"))
+    version = imports.import_version(actor=actor, model=model, source=str(library.root / "model"))
     library.settle()
     version.refresh_from_db()
     assert shown(version) == {"files": ("invalid", None), "slipway": ("valid", "ci")}
@@ -155,7 +156,7 @@ def test_a_key_that_cannot_sign_is_told_and_tried_again(
     library, actor, model, admin, settings, tmp_path, key
 ) -> None:
     settings.SLIPWAY_SIGNING_KEY = str(tmp_path / "key.pem")
-    version = services.import_version(actor=actor, model=model, source=str(library.directory()))
+    version = imports.import_version(actor=actor, model=model, source=str(library.directory()))
     for _ in range(3):
         library.worker().sweep()
         library.clock.pass_(LEASE_AND_A_BIT)
@@ -181,7 +182,7 @@ def test_signing_survives_a_crash_at_any_point(library, actor, model, admin, sig
     point = 0
     while True:
         point += 1
-        version = services.import_version(actor=actor, model=model, source=str(directory))
+        version = imports.import_version(actor=actor, model=model, source=str(directory))
         late = new_key()
         if again:
             written(directory, "model.sig", bundles.signed("tiny", manifest_in(directory), late))
@@ -211,7 +212,7 @@ def test_a_version_from_before_there_was_a_key_is_signed_when_somebody_asks(
     assert api.post("models/tiny/versions/v1/verify/", {"reason": "We sign now."}).status_code == 202
     library.settle()
     assert shown(version) == {"slipway": ("unknown", None)}
-    services.archive_version(actor=actor, version=Version.objects.get(pk=version.pk), reason="old")
+    archiving.archive_version(actor=actor, version=Version.objects.get(pk=version.pk), reason="old")
     assert api.post("models/tiny/versions/v1/verify/", {}).status_code == 409
 
 

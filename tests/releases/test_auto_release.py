@@ -6,8 +6,7 @@ from accounts.models import Membership
 from common.errors import Invalid, NotAllowed
 from hubs.auto_release import auto_release
 from hubs.models import HubSource
-from hubs.services import change_hub_source, create_hub_source
-from hubs.services.syncs import trigger_release
+from hubs.services.syncs import change_hub_source, create_hub_source, trigger_release
 from models_registry.models import Model, Version
 from releases.models import Release
 from releases.plans.builtin import builtin_plans

@@ -8,15 +8,15 @@ from django.contrib import admin
 from accounts import actors
 from accounts.errors import NotAllowed
 from accounts.models import Membership, User, WebhookEvent
-from accounts.services import create_webhook, set_role
+from accounts.services.teams import set_role
+from accounts.services.webhooks import create_webhook
 from accounts.states import AccountKind, Right, Role
 from common.actor import Actor
 from common.admin import ReadOnly
 from common.errors import Invalid
 from common.models import AuditRecord
-from hubs.services import create_hub_source
-from hubs.services.syncs import trigger_release
-from models_registry.services import set_alias
+from hubs.services.syncs import create_hub_source, trigger_release
+from models_registry.services.aliases import set_alias
 from releases import selectors, services
 from releases.errors import (
     BelowPolicy,

@@ -10,12 +10,12 @@ from accounts.errors import NotAllowed
 from common import audit
 from common.actor import Actor
 from model_store.models import Check, CorruptBlob
-from models_registry import selectors as registry
 from models_registry.errors import InUse
 from models_registry.filters import ModelFilter, VersionFilter
 from models_registry.models import AliasMove, Model, Version, VersionFile
 from models_registry.references import uses
-from models_registry.services import archive_version, restore_version
+from models_registry.selectors import catalogue
+from models_registry.services.archiving import archive_version, restore_version
 from releases import pruning, selectors, services
 from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable, NotWaiting, SeparationOfDuties
 from releases.models import Approval, EvidencePoint, Release, Service
@@ -293,7 +293,7 @@ def test_what_nobody_serves_is_found_though_a_service_serves_nothing_yet(scene: 
     failed = Version.objects.create(model=idle, number=1, name="v1", state="failed")
     scene.service.change(stable_version=None)
     scene.start()
-    assert list(ModelFilter({"served": "false"}, queryset=registry.models(SYSTEM)).qs) == [idle]
+    assert list(ModelFilter({"served": "false"}, queryset=catalogue.models(SYSTEM)).qs) == [idle]
     assert list(VersionFilter(QueryDict("served=false"), queryset=Version.objects.all()).qs) == [failed]
     assert f"service {scene.service.name} (candidate)" in uses([scene.v2.pk])[scene.v2.pk]
 

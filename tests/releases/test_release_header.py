@@ -3,7 +3,7 @@
 import pytest
 
 from accounts.models import WebhookEvent
-from accounts.services import create_webhook
+from accounts.services.webhooks import create_webhook
 from accounts.states import Role
 from common.actor import Actor
 from common.models import AuditRecord

@@ -3,8 +3,8 @@
 import pytest
 
 from accounts.states import Role
-from models_registry import services
 from models_registry.models import Alias, AliasMove, Model
+from models_registry.services import aliases, catalogue
 from tests.cast import SYSTEM, person, team, token_of
 from tests.clusters.world import version_of
 from tests.slipway.conftest import Terminal
@@ -18,7 +18,7 @@ WHY = ("--reason", "Nobody asks for it.")
 def typing(terminal: Terminal) -> Terminal:
     """As bo, an approver, with tiny:production on v1."""
     version = version_of(team("vision"), "tiny:v1")
-    services.set_alias(actor=SYSTEM, model=version.model, alias="production", version=version, reason="first")
+    aliases.set_alias(actor=SYSTEM, model=version.model, alias="production", version=version, reason="first")
     terminal.token = token_of(person("bo", vision=Role.APPROVER))
     return terminal
 
@@ -40,7 +40,7 @@ def test_a_protection_that_somebody_else_gives_at_once_is_not_lost(
 
     def and_somebody_is_faster(request):
         if request.method == "PATCH" and faster:
-            services.change_model(actor=SYSTEM, model=Model.objects.get(), protected_aliases=[faster.pop()])
+            catalogue.change_model(actor=SYSTEM, model=Model.objects.get(), protected_aliases=[faster.pop()])
         return answer(request)
 
     monkeypatch.setattr(typing.wire, "handle_request", and_somebody_is_faster)
@@ -53,7 +53,7 @@ def test_who_is_always_slower_is_told_in_the_end(typing: Terminal, monkeypatch: 
 
     def and_somebody_is_faster(request):
         if request.method == "PATCH":
-            services.change_model(actor=SYSTEM, model=Model.objects.get(), task="x")
+            catalogue.change_model(actor=SYSTEM, model=Model.objects.get(), task="x")
         return answer(request)
 
     monkeypatch.setattr(typing.wire, "handle_request", and_somebody_is_faster)
@@ -95,7 +95,7 @@ def test_names_and_times_that_cannot_be_are_wrong_usage(typing: Terminal) -> Non
 
 def test_the_history_names_the_release_that_moved_an_alias(typing: Terminal) -> None:
     move = AliasMove.objects.get()
-    services.set_alias(
+    aliases.set_alias(
         actor=SYSTEM,
         model=move.model,
         alias="next",

@@ -12,7 +12,7 @@ from accounts.states import Role
 from clusters.models import Cluster
 from gateway.models import opened_key
 from models_registry.models import Alias, Model, Version, VersionSignature
-from models_registry.services import create_model
+from models_registry.services.catalogue import create_model
 from releases.models import Release, Service
 from slipway.client import Client, Refused, at
 from slipway.exits import CommandFailed, Exit

@@ -10,8 +10,8 @@ from django.db import connections
 from django.utils import timezone
 
 from accounts.states import Role
-from models_registry import services
 from models_registry.models import Model, Upload, Version, VersionTag
+from models_registry.services import uploads
 from slipway.cli import main
 from slipway.cli.context import Outside
 from slipway.hashing import HashMemory, hashed, listed
@@ -27,7 +27,7 @@ PART = 4096
 
 @pytest.fixture
 def pushing(terminal: Terminal, library: Library, monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    monkeypatch.setattr(services.uploads, "PART_BYTES", PART)
+    monkeypatch.setattr(uploads, "PART_BYTES", PART)
     monkeypatch.setattr("models_registry.api.uploads.REQUEST_BYTES", PART)
     terminal.token = token_of(person("ada", vision=Role.DEVELOPER))
     Model.objects.create(team=team("vision"), name="tiny")
@@ -197,7 +197,7 @@ def test_several_connections_push_to_a_real_server(
 ) -> None:
     # The server's threads must not keep connections to a database that is about to go.
     monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 0)
-    monkeypatch.setattr(services.uploads, "PART_BYTES", PART)
+    monkeypatch.setattr(uploads, "PART_BYTES", PART)
     monkeypatch.setattr("models_registry.api.uploads.REQUEST_BYTES", PART)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     token = token_of(person("ada", vision=Role.DEVELOPER))

@@ -7,8 +7,8 @@ import pytest
 from accounts.states import Role
 from common.models import AuditRecord
 from model_store.reconcilers.collections import CollectionReconciler
-from models_registry import services
 from models_registry.models import CodeExemption, Evaluation, RetentionRule, Version
+from models_registry.services import imports
 from tests.cast import person, token_of
 from tests.crash.harness import worker
 from tests.model_store.test_checking import damage, kernel_of
@@ -140,7 +140,7 @@ def test_a_key_that_is_null_is_not_told_as_one_that_is_missing(
 ) -> None:
     config = b.CONFIG | {"pad_token_id": None, "tie_word_embeddings": True}
     source = b.write(library.root / "padded", b.model_files() | {"config.json": json.dumps(config).encode()})
-    services.import_version(actor=actor, model=model, source=str(source))
+    imports.import_version(actor=actor, model=model, source=str(source))
     library.settle()
     told = {" ".join(line.split()) for line in typing("models", "compare", "tiny:v2", "v3").out.splitlines()}
     assert {"pad_token_id added null", "tie_word_embeddings added true"} <= told
@@ -151,7 +151,7 @@ def test_what_a_card_holds_does_not_steer_the_terminal(
 ) -> None:
     files = b.model_files() | {"README.md": b"# \x1b]0;owned\x07 \x1b[2J\n"}
     source = b.write(library.root / "hostile", files)
-    services.import_version(actor=actor, model=model, source=str(source))
+    imports.import_version(actor=actor, model=model, source=str(source))
     library.settle()
     said = typing("models", "compare", "tiny:v2", "v3")
     assert "owned" in said.out

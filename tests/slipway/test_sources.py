@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from accounts.states import Role
-from hubs import services
 from hubs.models import HubSource, HubSync
+from hubs.services import syncs
 from models_registry.models import Model, Version
 from tests.cast import SYSTEM, person, team, token_of
 from tests.models_registry.conftest import REPO, Chat, Hubs, chat, hubs, library
@@ -28,7 +28,7 @@ def typing(terminal: Terminal, hubs: Hubs) -> Terminal:
 
 @pytest.fixture
 def source(typing: Terminal) -> HubSource:
-    return services.create_hub_source(actor=SYSTEM, model=Model.objects.get(), repo_id=REPO)
+    return syncs.create_hub_source(actor=SYSTEM, model=Model.objects.get(), repo_id=REPO)
 
 
 def test_a_repository_is_followed_listed_changed_and_followed_no_longer(
@@ -117,7 +117,7 @@ def test_what_is_followed_already_ends_with_1_and_who_only_reads_with_7(
 def test_a_sync_is_listed_paused_resumed_followed_and_cancelled(
     typing: Terminal, hubs: Hubs, source: HubSource
 ) -> None:
-    sync = services.start_sync(actor=SYSTEM, source=source)
+    sync = syncs.start_sync(actor=SYSTEM, source=source)
     hubs.worker(start=lambda job: None).sweep()
     assert "is paused" in typing("sync", "pause", sync.pk, "--reason", "The line is needed.").out
     waited = typing("sync", "show", sync.pk, "--wait")
@@ -135,7 +135,7 @@ def test_a_sync_is_listed_paused_resumed_followed_and_cancelled(
 def test_a_sync_shows_files_bytes_speed_and_the_time_that_is_left(
     typing: Terminal, hubs: Hubs, source: HubSource
 ) -> None:
-    sync = services.start_sync(actor=SYSTEM, source=source)
+    sync = syncs.start_sync(actor=SYSTEM, source=source)
     hubs.worker(start=lambda job: None).sweep()
     assert typing("sync", "show", sync.pk).out == f"Sync {sync.pk} of {REPO}@main is fetching: tiny:v1\n"
     far = {"bytes_done": 24_000_000, "bytes_total": 80_000_000, "files_done": 5, "files_total": 6}

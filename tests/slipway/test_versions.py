@@ -6,8 +6,8 @@ import pickle
 import pytest
 
 from accounts.states import Role
-from models_registry import services
 from models_registry.models import Model, Version
+from models_registry.services import aliases, imports
 from tests.cast import person, token_of
 from tests.models_registry import builders as b
 from tests.models_registry.conftest import Library, actor, ada, library, model
@@ -38,7 +38,7 @@ def test_a_model_is_created_edited_and_deleted_with_its_versions(
     library.ready(actor, row)
     unsaid = typing("models", "delete", "tiny", "--whole-model")
     assert (unsaid.status, "1 ready" in unsaid.err) == (2, True)
-    services.set_alias(actor=actor, model=row, alias="production", version=Version.objects.get())
+    aliases.set_alias(actor=actor, model=row, alias="production", version=Version.objects.get())
     surely = ("--yes", "--reason", "Nobody needs it.")
     needed = typing("models", "delete", "tiny", "--whole-model", *surely)
     assert (needed.status, "still has the alias production. Delete it first" in needed.err) == (1, True)
@@ -192,7 +192,7 @@ def test_words_in_square_brackets_stand_in_a_table_as_they_were_written(
     typing: Terminal, library: Library, actor, model: Model
 ) -> None:
     words = "[red]half[/oops] the :rocket: [memory]"
-    services.import_version(actor=actor, model=model, source=str(library.directory()), message=words)
+    imports.import_version(actor=actor, model=model, source=str(library.directory()), message=words)
     for command in ("versions tiny", "show tiny", "show tiny:v1"):
         said = typing("models", *command.split())
         assert (said.status, words in said.out) == (0, True), command

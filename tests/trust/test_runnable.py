@@ -14,10 +14,10 @@ from django.utils import timezone
 
 from model_store.errors import Refused
 from model_store.reading import InMemory, OpenFile
-from models_registry import services
 from models_registry.errors import CodeNotAllowed
 from models_registry.exemptions import check_code, code_of
 from models_registry.models import CodeExemption, Version
+from models_registry.services import exemptions, imports
 from tests import cast
 from tests.models_registry import builders as b
 from trust.formats import check_together, identify, pickle_scan
@@ -127,7 +127,7 @@ def test_a_scanner_that_is_taken_over_reaches_nothing(deed: str) -> None:
 
 def exempt(admin, model, *, covers_runnable: bool) -> CodeExemption:
     until = timezone.now() + timedelta(days=30)
-    return services.exempt_code(
+    return exemptions.exempt_code(
         actor=admin,
         team=model.team,
         model=model,
@@ -138,7 +138,7 @@ def exempt(admin, model, *, covers_runnable: bool) -> CodeExemption:
 
 
 def imported(library, actor, model) -> Version:
-    version = services.import_version(actor=actor, model=model, source=str(library.root / "model"))
+    version = imports.import_version(actor=actor, model=model, source=str(library.root / "model"))
     library.settle()
     return Version.objects.get(pk=version.pk)
 
@@ -165,7 +165,7 @@ def test_an_import_admits_pickles_by_an_exemption_and_lists_them_as_code(
     page = client.get(f"/models/tiny/{version.name}/").content.decode()
     assert "posix.system" in page
     assert "is advice" in page
-    services.end_exemption(actor=admin, exemption=given, reason="Enough.")
+    exemptions.end_exemption(actor=admin, exemption=given, reason="Enough.")
     with pytest.raises(CodeNotAllowed, match="with formats that run code"):
         check_code(version)
 
@@ -183,7 +183,7 @@ def test_a_hub_brings_pickles_by_an_exemption_too(hubs, source, actor, admin, mo
     refused = Version.objects.get(model=model)
     assert (refused.state, "pickle" in refused.reason) == ("refused", True)
     exempt(admin, model, covers_runnable=True)
-    services.retry_import(actor=actor, version=refused)
+    imports.retry_import(actor=actor, version=refused)
     hubs.settle()
     refused.refresh_from_db()
     assert (refused.state, refused.scan["pickles"][0]["path"]) == ("ready", "pytorch_model.bin")

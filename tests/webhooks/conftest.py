@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from accounts.models import WebhookEndpoint
-from accounts.services import create_webhook
+from accounts.services.webhooks import create_webhook
 from common.webhooks import catalogue
 from common.webhooks.catalogue import EventPayload, WebhookEvent, installation
 from tests.cast import SYSTEM, team

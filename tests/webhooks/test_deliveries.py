@@ -7,9 +7,9 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from accounts import services
 from accounts.models import WebhookDelivery, WebhookEndpoint, WebhookEvent
 from accounts.reconcilers.webhooks import EndpointReconciler, EventReconciler
+from accounts.services import webhooks
 from common.errors import Conflict
 from common.models import AuditRecord, Intent
 from common.reconcile import Kernel
@@ -31,7 +31,7 @@ def kernel(clock: Clock, checkpoints: Checkpoints | None = None) -> Kernel:
 
 def happen(event_type: str = "parcel.posted", **ids) -> None:
     with transaction.atomic():
-        services.announce(event_type, **(ids or {"parcel_id": 7}))
+        webhooks.announce(event_type, **(ids or {"parcel_id": 7}))
 
 
 def sweep_twice(clock: Clock, checkpoints: Checkpoints | None = None) -> None:
@@ -73,7 +73,7 @@ def test_an_event_arrives_signed_with_the_document_that_rest_shows(endpoint, rec
 
 def test_a_rolled_back_deed_is_not_told_and_a_committed_one_survives_its_process(endpoint, receiver, clock):
     with pytest.raises(ZeroDivisionError), transaction.atomic():
-        services.announce("parcel.posted", parcel_id=1)
+        webhooks.announce("parcel.posted", parcel_id=1)
         raise ZeroDivisionError
     assert not WebhookEvent.objects.exists()
     happen()
@@ -81,8 +81,8 @@ def test_a_rolled_back_deed_is_not_told_and_a_committed_one_survives_its_process
 
 
 def test_a_team_hears_of_its_own_and_the_installation_of_everything(endpoint, receiver, clock):
-    theirs = services.create_webhook(actor=SYSTEM, url=f"{receiver.url}&whose=theirs", team=team("other"))
-    everyones = services.create_webhook(actor=SYSTEM, url=f"{receiver.url}&whose=all")
+    theirs = webhooks.create_webhook(actor=SYSTEM, url=f"{receiver.url}&whose=theirs", team=team("other"))
+    everyones = webhooks.create_webhook(actor=SYSTEM, url=f"{receiver.url}&whose=all")
     happen("parcel.posted")
     happen("parcel.lost")
     deliver(clock)
@@ -96,7 +96,7 @@ def test_a_team_hears_of_its_own_and_the_installation_of_everything(endpoint, re
 
 
 def test_only_the_wanted_types_are_sent_and_what_nobody_wants_leaves_nothing(endpoint, clock):
-    services.change_webhook(actor=SYSTEM, endpoint=endpoint, events=["parcel.lost"])
+    webhooks.change_webhook(actor=SYSTEM, endpoint=endpoint, events=["parcel.lost"])
     happen("parcel.posted")
     happen("parcel.forgotten")
     deliver(clock)
@@ -152,7 +152,7 @@ def test_retry_after_is_honoured_for_everything_that_goes_there(endpoint, receiv
 
 
 def test_a_receiver_that_is_gone_is_left_alone_and_that_is_told(endpoint, receiver, clock):
-    other = services.create_webhook(actor=SYSTEM, url=f"{receiver.url}&whose=other", team=team("post"))
+    other = webhooks.create_webhook(actor=SYSTEM, url=f"{receiver.url}&whose=other", team=team("post"))
     receiver.answer = lambda got: Reply(410 if "other" not in got.path else 200)
     happen(parcel_id=1)
     deliver(clock)
@@ -180,7 +180,7 @@ def test_three_days_of_nothing_but_failures_disable_an_endpoint(endpoint, receiv
     assert not endpoint.enabled
     assert "3 days" in endpoint.disabled_why
     assert [one.state for one in endpoint.deliveries.all()] == ["given_up", "given_up"]
-    services.change_webhook(actor=SYSTEM, endpoint=endpoint, enabled=True)
+    webhooks.change_webhook(actor=SYSTEM, endpoint=endpoint, enabled=True)
     assert (endpoint.failures, endpoint.failing_since, endpoint.disabled_why) == (0, None, "")
 
 
@@ -196,7 +196,7 @@ def test_a_failing_endpoint_is_tried_ever_more_rarely_however_much_waits_for_it(
 
 
 def test_for_a_day_both_secrets_sign_and_then_the_new_one_alone(endpoint, receiver, clock):
-    rotated = services.rotate_webhook_secret(actor=SYSTEM, endpoint=endpoint)
+    rotated = webhooks.rotate_webhook_secret(actor=SYSTEM, endpoint=endpoint)
     happen(parcel_id=1)
     deliver(clock)
     assert receiver.received[0].is_signed_with(endpoint.secret)
@@ -225,9 +225,9 @@ def test_an_address_that_is_not_allowed_any_more_gets_nothing(endpoint, receiver
 
 
 def test_a_test_is_sent_whatever_is_wanted_and_at_once(endpoint, receiver, clock):
-    services.change_webhook(actor=SYSTEM, endpoint=endpoint, events=["parcel.lost"])
+    webhooks.change_webhook(actor=SYSTEM, endpoint=endpoint, events=["parcel.lost"])
     WebhookEndpoint.objects.update(failures=5, quiet_until=timezone.now() + timedelta(hours=1))
-    delivery = services.send_test(actor=SYSTEM, endpoint=endpoint)
+    delivery = webhooks.send_test(actor=SYSTEM, endpoint=endpoint)
     deliver(clock)
     delivery.refresh_from_db()
     assert delivery.state == "delivered"
@@ -241,7 +241,7 @@ def test_a_test_waits_neither_for_what_failed_before_nor_for_the_pause_that_foll
     happen()
     sweep_twice(clock)
     WebhookDelivery.objects.update(due_at=timezone.now() - timedelta(hours=1))
-    delivery = services.send_test(actor=SYSTEM, endpoint=endpoint)
+    delivery = webhooks.send_test(actor=SYSTEM, endpoint=endpoint)
     WebhookEndpoint.objects.update(quiet_until=timezone.now() + timedelta(hours=1))
     sweep_twice(clock)
     delivery.refresh_from_db()
@@ -255,9 +255,9 @@ def test_a_test_waits_neither_for_what_failed_before_nor_for_the_pause_that_foll
 def test_a_replay_sends_the_same_bytes_under_the_same_id(endpoint, receiver, clock):
     happen()
     deliver(clock)
-    services.replay_delivery(actor=SYSTEM, delivery=only())
+    webhooks.replay_delivery(actor=SYSTEM, delivery=only())
     with pytest.raises(Conflict, match="on its way"):
-        services.replay_delivery(actor=SYSTEM, delivery=only())
+        webhooks.replay_delivery(actor=SYSTEM, delivery=only())
     deliver(clock)
     first, second = receiver.received
     assert (first.body, first.headers["webhook-id"]) == (second.body, second.headers["webhook-id"])
@@ -268,13 +268,13 @@ def test_who_disables_an_endpoint_stops_what_is_on_its_way(endpoint, receiver, c
     receiver.reply = Reply(500)
     happen()
     sweep_twice(clock)
-    services.change_webhook(actor=SYSTEM, endpoint=endpoint, enabled=False, reason="It moved.")
+    webhooks.change_webhook(actor=SYSTEM, endpoint=endpoint, enabled=False, reason="It moved.")
     deliver(clock)
     assert (only().state, len(receiver.received)) == ("given_up", 1)
     assert only().history[-1]["error"] == "It moved."
     for refused in (
-        lambda: services.send_test(actor=SYSTEM, endpoint=endpoint),
-        lambda: services.replay_delivery(actor=SYSTEM, delivery=only()),
+        lambda: webhooks.send_test(actor=SYSTEM, endpoint=endpoint),
+        lambda: webhooks.replay_delivery(actor=SYSTEM, delivery=only()),
     ):
         with pytest.raises(Conflict, match="Enable it first"):
             refused()

@@ -8,9 +8,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 from django.utils import timezone
 
-from accounts import services
 from accounts.errors import BadToken
 from accounts.models import ApiToken, Team, User
+from accounts.services import people, teams, tokens
 from accounts.states import Right, Role
 from common import files
 from common.actor import Actor
@@ -66,7 +66,7 @@ class Command(BaseCommand):
             self.stdout.write(f"The administrator `{admin}` exists, but {token_file} does not. {again}")
             return
         try:
-            services.use_token(token_file.read_text().strip())
+            tokens.use_token(token_file.read_text().strip())
         except BadToken as error:
             self.stdout.write(f"The token in {token_file} does not work: {error} {again}")
             return
@@ -79,8 +79,8 @@ class Command(BaseCommand):
     def _create(self, actor: Actor, username: str, password: str) -> str:
         team = Team.objects.filter(name=TEAM).first()
         if team is None:
-            team = services.create_team(actor=actor, name=TEAM, description="The first team.")
-        admin = services.create_user(
+            team = teams.create_team(actor=actor, name=TEAM, description="The first team.")
+        admin = people.create_user(
             actor=actor,
             username=username,
             password=password,
@@ -91,14 +91,14 @@ class Command(BaseCommand):
         return self._token(actor, admin)
 
     def _reset(self, actor: Actor, admin: User, password: str) -> str:
-        services.change_user(actor=actor, user=admin, is_active=True, is_superuser=True)
-        services.set_password(actor=actor, user=admin, password=password)
+        people.change_user(actor=actor, user=admin, is_active=True, is_superuser=True)
+        people.set_password(actor=actor, user=admin, password=password)
         for token in ApiToken.objects.filter(owner=admin, name=TOKEN_NAME, revoked_at=None):
-            services.revoke_token(actor=actor, token=token, reason="bootstrap_admin --reset")
+            tokens.revoke_token(actor=actor, token=token, reason="bootstrap_admin --reset")
         return self._token(actor, admin)
 
     def _token(self, actor: Actor, admin: User) -> str:
-        return services.create_token(
+        return tokens.create_token(
             actor=actor,
             owner=admin,
             name=TOKEN_NAME,

@@ -9,7 +9,8 @@ from django.utils import timezone
 
 from accounts.errors import BadToken
 from accounts.models import ApiToken, User
-from accounts.services import create_machine, create_token, revoke_token, use_token
+from accounts.services.people import create_machine
+from accounts.services.tokens import create_token, revoke_token, use_token
 from accounts.states import Right
 from clusters.errors import NameTaken
 from clusters.services.clusters import register_cluster

@@ -12,7 +12,3 @@
 What is published is so by one conditional write of its record. Everything else is private to a staging area,
 and whatever a crash leaves is found below the staging area's name.
 """
-
-from model_store.backends.bucket.store import BucketStore
-
-__all__ = ["BucketStore"]

@@ -11,8 +11,8 @@ from accounts.states import Right
 from model_store.backends.local import LocalStore
 from model_store.models import Check, Collection, CorruptBlob
 from models_registry.models import Upload, VersionFile
-from models_registry.selectors import retention_preview
-from models_registry.services import begin_upload, take_parts
+from models_registry.selectors.retention import retention_preview
+from models_registry.services.uploads import begin_upload, take_parts
 from tests.accounts.rights_matrix.scene import Access, Route, Scene, new_name
 from tests.cast import SYSTEM
 

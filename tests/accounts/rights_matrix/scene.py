@@ -14,7 +14,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from accounts.models import ApiToken, User, WebhookDelivery, WebhookEndpoint, WebhookEvent
-from accounts.services import create_webhook
+from accounts.services.webhooks import create_webhook
 from accounts.states import DeliveryState, Right, Role
 from clusters.backends.base import DeploymentSpec, Fence, ModelVersion
 from clusters.backends.configured import backend_of

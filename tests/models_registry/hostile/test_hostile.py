@@ -12,10 +12,10 @@ from model_store.errors import Refused
 from model_store.file_manifest import ManifestFile, manifest_of
 from model_store.paths import check_file_path
 from model_store.reading import InMemory
-from models_registry import services
 from models_registry.errors import FilesRefused, SourceNotAllowed
 from models_registry.importing.directory import DirectorySource, import_directory
 from models_registry.models import Upload
+from models_registry.services import uploads
 from tests.hubs.test_hub_fetching import fetch, hub
 from tests.models_registry import builders as b
 from tests.models_registry.hostile.addresses import ENDPOINTS, INWARD, REDIRECTS
@@ -78,7 +78,7 @@ def test_an_upload_that_announces_such_paths_is_refused_before_a_byte_comes(libr
     for paths, reason in [*(((path,), PATHS[path]) for path in PATHS), *COLLISIONS.items()]:
         announced = [{"path": path, "size": 1, "sha256": "0" * 64} for path in paths]
         with pytest.raises(FilesRefused) as refusal:
-            services.begin_upload(actor=actor, model=model, files=announced)
+            uploads.begin_upload(actor=actor, model=model, files=announced)
         assert reason in str(refusal.value)
     assert not Upload.objects.exists()
 
