@@ -1,11 +1,9 @@
 """Accounts of machines hold tokens, and are nobody: they sign in nowhere and count as no administrator."""
 
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 from allauth.socialaccount.models import SocialAccount
-from django.apps import apps
 from django.contrib.auth import get_user
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
@@ -17,7 +15,7 @@ from accounts.errors import LastAdmin
 from accounts.grants import Grants
 from accounts.models import Membership, User
 from accounts.services import people, teams, tokens
-from accounts.states import AccountKind, Right
+from accounts.states import Right
 from common.errors import Conflict, Invalid
 from common.sessions import SessionStore
 from tests.cast import PASSWORD, SYSTEM, Api, api, person, team, token_of
@@ -125,18 +123,3 @@ def test_who_locked_everybody_out_gets_back_in(tmp_path: Path, settings):
     assert Api(token).get("me/").json()["is_superuser"]
     with pytest.raises(CommandError, match="machine account"):
         call_command("bootstrap_admin", reset=True, username="workers", home=tmp_path)
-
-
-def test_robots_of_before_become_machines_and_people_stay_people():
-    robot, namesake = person("workers", superuser=True, vision="admin"), person("heartbeats", superuser=True)
-    robot.set_unusable_password()
-    robot.save()
-    for owner in (robot, namesake):
-        token_of(owner)
-        owner.tokens.update(name="heartbeats")
-    import_module("accounts.migrations.0004_account_kind").turn_robots_into_machines(apps, None)
-    robot.refresh_from_db(), namesake.refresh_from_db()
-    assert (robot.kind, robot.is_superuser, robot.is_staff) == (AccountKind.MACHINE, False, False)
-    assert not robot.memberships.exists()
-    assert namesake.kind == AccountKind.PERSON
-    assert namesake.is_superuser

@@ -119,7 +119,7 @@ def test_who_may_only_look_sees_it_and_may_not_retry_and_other_teams_know_nothin
 def test_what_belongs_to_no_team_is_for_those_who_operate_the_installation() -> None:
     cleaning = StoreSchedule.objects.get()
     stick(cleaning, "The disk is gone.")
-    path = f"stuck/model_store.storekeeper/{cleaning.pk}/retry/"
+    path = f"stuck/model_store.storeschedule/{cleaning.pk}/retry/"
     ada = Api(token_of(person("ada", ours=Role.ADMIN)))
     assert ada.get("stuck/").json()["results"] == []
     assert ada.post(path, {"reason": "x"}).status_code == 403

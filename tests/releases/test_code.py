@@ -51,8 +51,10 @@ def test_an_exempted_version_is_released_and_the_scan_says_by_whom(scene: Scene,
 
 
 def test_workers_that_run_stay_when_the_exemption_is_over(scene: Scene, version: Version) -> None:
-    until = scene.clock() + timedelta(minutes=5)
-    CodeExemption.objects.create(team=scene.team, reason="read", given_by="cleo", until=until)
+    now = scene.clock()
+    CodeExemption.objects.create(
+        team=scene.team, reason="read", given_by="cleo", given_at=now, until=now + timedelta(minutes=5)
+    )
     scene.start(version)
     scene.run_until_state(ReleaseState.WAITING_APPROVAL)
     scene.clock.pass_(timedelta(minutes=6))
