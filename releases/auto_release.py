@@ -46,12 +46,13 @@ class ReleaseOnward:
         begun = services.start_release(
             actor=actor, service=found, version=version, plan_name=plan, reason=reason
         )
-        return f"release {begun.pk} of {found.name}"
+        return f"release {begun.pk} of {found.name}"  # untranslated
 
 
 def _service(actor: Actor, model: Model, name: str) -> Service:
     found = selectors.services_for(actor).filter(model=model, name=name).first()
     if found is None:
-        sentence = f"There is no service {name[:50]} of {model}, or none that you may see."
+        sentence = _("There is no service %(service)s of %(model)s, or none that you may see.")
+        sentence %= {"service": name[:50], "model": model}
         raise Invalid(fields={"release_to": [sentence]})
     return found

@@ -10,6 +10,7 @@ from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
 from common.revisions import Revised
 from gateway.models import default_release_header
+from releases.messages import Message
 from releases.plans.builtin import WARM_ROLLBACK
 from releases.states import (
     IN_MOTION,
@@ -156,7 +157,9 @@ class Release(Reconciled):
     created_at = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True)
     outcome = models.TextField(blank=True)
-    """Why it ended, or is ending, as it does; for people."""
+    """Why it ended, or is ending, as it does; in English, or a person's words."""
+    outcome_message = models.JSONField(null=True)
+    """The kinds and values that `outcome` was made of (`releases.messages`); None: it is a person's."""
 
     stable_deployment = models.CharField(max_length=100, blank=True)
     candidate_deployment = models.CharField(max_length=100, blank=True)
@@ -197,6 +200,10 @@ class Release(Reconciled):
     @property
     def in_motion(self) -> bool:
         return self.state in IN_MOTION
+
+    @property
+    def told_outcome(self) -> Message:
+        return Message.kept(self.outcome, self.outcome_message)
 
     @property
     def is_warm(self) -> bool:
@@ -242,6 +249,9 @@ class ReleaseStep(models.Model):
     ended_at = models.DateTimeField(null=True)
     actor = models.CharField(max_length=200, blank=True)
     detail = models.JSONField(default=dict)
+    """What it has gathered, and as `note` how it went, in English."""
+    message = models.JSONField(null=True)
+    """The kinds and values that its note was made of (`releases.messages`)."""
 
     class Meta:
         ordering: ClassVar = ["index"]
@@ -251,6 +261,10 @@ class ReleaseStep(models.Model):
 
     def __str__(self) -> str:
         return f"{self.index + 1}. {self.title}"
+
+    @property
+    def told(self) -> Message:
+        return Message.kept(self.detail.get("note", ""), self.message)
 
 
 class Approval(models.Model):
@@ -294,12 +308,19 @@ class ReleaseMove(models.Model):
     after = models.CharField(max_length=20)
     actor = models.CharField(max_length=200)
     note = models.TextField(blank=True)
+    """In English, or a person's words."""
+    message = models.JSONField(null=True)
+    """The kinds and values that the note was made of (`releases.messages`); None: it is a person's."""
 
     class Meta:
         ordering: ClassVar = ["pk"]
 
     def __str__(self) -> str:
         return f"{self.before} -> {self.after}"
+
+    @property
+    def told(self) -> Message:
+        return Message.kept(self.note, self.message)
 
 
 class EvidencePoint(models.Model):

@@ -1,12 +1,14 @@
 """Asking a worker something real before it gets any traffic."""
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import httpx2
+from django.utils.translation import gettext_lazy as _
 
 from common.characters import storable
+from releases.messages import Kind, Message, number, text
 
 PROMPTS = (
     "Return a list of",
@@ -17,19 +19,31 @@ PROMPTS = (
 )
 MAX_TOKENS = 16
 
+NO_ANSWER = Kind("probe.no_answer", _("no answer within %(seconds)s s"), seconds=number)
+REFUSED = Kind("probe.refused", _("answered %(status)s: %(body)s"), status=str, body=text)
+NO_COMPLETION = Kind("probe.no_completion", _("the answer is not a completion in OpenAI's shape"))
+CUT_OFF = Kind("probe.cut_off", _("the answer has no text or was cut off"))
+
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One question and how it was answered. `fault` says in words why it was no good; empty: good."""
+    """One question and how it was answered. `fault` says why it was no good; empty: good."""
 
     worker: str
     prompt: str
     milliseconds: float
     answer: str
-    fault: str
+    fault: Message = field(default_factory=Message)
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self) | {"milliseconds": round(self.milliseconds, 1)}
+        return {
+            "worker": self.worker,
+            "prompt": self.prompt,
+            "milliseconds": round(self.milliseconds, 1),
+            "answer": self.answer,
+            "fault": self.fault.text,
+            "fault_message": self.fault.document,
+        }
 
 
 class Prober(Protocol):
@@ -47,28 +61,29 @@ class HttpProber:
     ) -> Probe:
         began = time.monotonic()
 
-        def probe(answer: str = "", fault: str = "") -> Probe:
+        def probe(answer: str = "", fault: Message | None = None) -> Probe:
             milliseconds = (time.monotonic() - began) * 1000
             # A model says what it likes.
-            return Probe(worker, prompt, milliseconds, storable(answer[:500]), storable(fault))
+            return Probe(worker, prompt, milliseconds, storable(answer[:500]), fault or Message())
 
         body = {"model": version_label, "prompt": prompt, "max_tokens": MAX_TOKENS, "temperature": 0}
         try:
             response = httpx2.post(f"{base_url}/v1/completions", json=body, timeout=timeout_seconds)
         except httpx2.TimeoutException:
-            return probe(fault=f"no answer within {timeout_seconds:g} s")
+            return probe(fault=NO_ANSWER(seconds=timeout_seconds))
         except httpx2.HTTPError as error:
-            return probe(fault=f"{type(error).__name__}: {error}")
+            return probe(fault=Message(words=storable(f"{type(error).__name__}: {error}")))
         if response.status_code != 200:
-            return probe(response.text, f"answered {response.status_code}: {response.text[:200]}")
+            said = storable(response.text[:200])
+            return probe(response.text, REFUSED(status=response.status_code, body=said))
         try:
             choice = response.json()["choices"][0]
-            text, finish = choice["text"], choice["finish_reason"]
+            words, finish = choice["text"], choice["finish_reason"]
         except (ValueError, LookupError, TypeError):
-            return probe(response.text, "the answer is not a completion in OpenAI's shape")
-        if not isinstance(text, str) or finish is None:
-            return probe(str(text), "the answer has no text or was cut off")
-        return probe(text)
+            return probe(response.text, NO_COMPLETION())
+        if not isinstance(words, str) or finish is None:
+            return probe(str(words), CUT_OFF())
+        return probe(words)
 
 
 prober: Prober = HttpProber()

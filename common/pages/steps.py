@@ -18,6 +18,8 @@ class StepView:
     began_at: datetime | None = None
     ended_at: datetime | None = None
     actor: str = ""
+    note: str = ""
+    """How it went."""
 
     @property
     def badge(self) -> Badge:

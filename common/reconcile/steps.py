@@ -61,8 +61,8 @@ class Outcome:
     """Why the step has to be begun anew."""
     to: str = ""
     """The state that the row moves to; empty: it stays in its own."""
-    note: str = ""
-    """What the history says of the move."""
+    note: Any = ""
+    """What the history says of the move, as the kind's `on_move` takes it."""
 
 
 def proceed(
@@ -78,7 +78,7 @@ def proceed(
 def move(
     to: str,
     *,
-    note: str = "",
+    note: Any = "",
     save: Mapping[str, Any] | None = None,
     write: Callable[[], None] | None = None,
     after: timedelta | None = timedelta(0),
@@ -187,7 +187,7 @@ class Reconciler(ABC, Generic[Row]):
         """Delay after the `attempts`-th failure in a row: 1, 2, 4, 8 ... s, at most a minute."""
         return backoff(attempts, first=timedelta(seconds=1), longest=timedelta(minutes=1))
 
-    def on_move(self, row: Row, to: str, note: str) -> None:
+    def on_move(self, row: Row, to: str, note: Any) -> None:
         """Write the history, the audit row and the events of a move from `row.state`, in its transaction.
 
         The columns saved with it are in the database by then, and not on `row`.

@@ -10,6 +10,7 @@ from releases.judge import words
 from releases.judge.evidence import Evidence, IndicatorEvidence
 from releases.judge.progress import IndicatorProgress, indicator_progress, requests_to_certify, seconds_for
 from releases.judge.rules import IndicatorName, IndicatorRules, JudgeRules
+from releases.messages import Message
 
 DOUBT = 0.5
 """A certificate does not count while the evidence against the candidate is this far towards rolling back."""
@@ -28,7 +29,8 @@ class Decision(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Verdict:
     decision: Decision
-    tell: Callable[[], str] = field(compare=False, repr=False)
+    tell: Callable[[], Message] = field(compare=False, repr=False)
+    """Most verdicts are never told."""
     culprit: IndicatorName | None
     """The indicator that rolls the candidate back."""
     indicators: tuple[IndicatorProgress, ...]
@@ -38,9 +40,14 @@ class Verdict:
     """The same at the candidate's latest rate of requests; None, too, when it has had none."""
 
     @property
+    def message(self) -> Message:
+        """Why it is so."""
+        return self.tell()
+
+    @property
     def reason(self) -> str:
         """In the language of the moment: one verdict may be told to several readers."""
-        return self.tell()
+        return str(self.message)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready, for the release's page and REST."""
@@ -66,7 +73,9 @@ def verdict(evidence: Evidence, rules: JudgeRules) -> Verdict:
     told = tuple(indicator_progress(name, part, rules) for name, part in parts.items())
     requests = requests_to_certify(evidence, rules, told)
 
-    def decided(decision: Decision, tell: Callable[[], str], culprit: IndicatorName | None = None) -> Verdict:
+    def decided(
+        decision: Decision, tell: Callable[[], Message], culprit: IndicatorName | None = None
+    ) -> Verdict:
         return Verdict(decision, tell, culprit, told, requests, seconds_for(evidence, requests))
 
     if _must_abort(parts["errors"], rules):

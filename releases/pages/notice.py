@@ -10,7 +10,6 @@ from releases.models import Approval, Release
 from releases.reconcilers.base import ACTOR
 from releases.selectors import WaitingFor
 from releases.states import ReleaseState
-from releases.stored import retold
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +38,10 @@ def notice_of(release: Release, waiting: WaitingFor | None, word: Approval | Non
         return Notice(drawn.tone, str(drawn.word), None, text, follower=follower)
     if not release.in_motion:
         drawn = badge_of("release", state)
-        return Notice(drawn.tone, _by(str(drawn.word), release), release.ended_at, retold(release.outcome))
+        return Notice(drawn.tone, _by(str(drawn.word), release), release.ended_at, str(release.told_outcome))
     if release.halt:
         title = _("Rolling back") if state == ReleaseState.ROLLING_BACK else _("Aborting")
-        why = retold(release.outcome)
+        why = str(release.told_outcome)
         return Notice("warn", _by(title, release), release.halted_at, why, release.last_error)
     if release.paused_at is not None:
         return Notice(

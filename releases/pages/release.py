@@ -25,6 +25,7 @@ from models_registry.facts.comparison import Change, Comparison
 from models_registry.selectors import versions
 from releases import bake, plans, selectors
 from releases.judge import Threshold, Verdict
+from releases.messages import Message
 from releases.models import Approval, Release, ReleaseMove, ReleaseStep
 from releases.pages import actions, analysis, curves, lanes, notice, strip, values
 from releases.pages.traffic_charts import moments_of, span_over, traffic_charts
@@ -279,7 +280,7 @@ class ReleasePage:
                 at_hand = row.index == self.release.step_index and self.release.in_motion
                 known = row.detail if row.ended_at or not at_hand else self.release.progress
                 found += known.get("probes", [])
-        return found
+        return [{**probe, "fault": Message.kept(probe["fault"], probe["fault_message"])} for probe in found]
 
     @cached_property
     def moves(self) -> list[ReleaseMove]:

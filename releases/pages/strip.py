@@ -51,6 +51,7 @@ def _cell(release: Release, plan: plans.Plan, cell: StripCell, all_rows: Sequenc
         began_at=rows[0].started_at,
         ended_at=ended_at,
         actor=rows[-1].actor if step.approval is not None and ended_at else "",
+        note=str(rows[-1].told),
     )
 
 

@@ -3,13 +3,17 @@
 from datetime import datetime
 from typing import Any
 
+from django.utils.translation import gettext_lazy as _
+
 from clusters.services import deployments
 from common import events
 from common.reconcile import Outcome, Step, rest, wait
-from releases import stored
 from releases.events import ReleaseMoved
+from releases.messages import Kind, text
 from releases.models import Release, ReleaseMove
 from releases.reconcilers.base import ACTOR
+
+BAKE_OVER = Kind("bake.over", _("The bake is over: the workers of %(version)s stop."), version=text)
 
 
 class EndBake(Step[Release]):
@@ -23,9 +27,14 @@ class EndBake(Step[Release]):
 
         def write() -> None:
             end_workers(row)
-            note = stored.BAKE_OVER % {"version": row.from_version}
+            over = BAKE_OVER(version=row.from_version)
             ReleaseMove.objects.create(
-                release=row, before=row.state, after=row.state, actor=ACTOR.name, note=note
+                release=row,
+                before=row.state,
+                after=row.state,
+                actor=ACTOR.name,
+                note=over.text,
+                message=over.document,
             )
             events.publish(ReleaseMoved(row.pk, row.service_id))
 
@@ -35,5 +44,7 @@ class EndBake(Step[Release]):
 def end_workers(row: Release) -> None:
     """Of the version that the release replaced."""
     deployments.remove_deployment(
-        actor=ACTOR, name=row.stable_deployment, reason=f"{row.version} took over in release {row.pk}."
+        actor=ACTOR,
+        name=row.stable_deployment,
+        reason=f"{row.version} took over in release {row.pk}.",  # untranslated
     )

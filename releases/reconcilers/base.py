@@ -8,6 +8,7 @@ from common import audit, events
 from common.actor import Actor
 from common.reconcile import Outcome, Step, kernel, proceed, wait
 from releases.events import ReleaseMoved
+from releases.messages import Message
 from releases.models import Release, ReleaseStep
 from releases.states import Halt, StepState
 
@@ -22,12 +23,13 @@ Spec = TypeVar("Spec")
 
 
 def halt(
-    release: Release, reason: str, *, kind: Halt = Halt.ROLLBACK, save: Mapping[str, Any] | None = None
+    release: Release, reason: Message, *, kind: Halt = Halt.ROLLBACK, save: Mapping[str, Any] | None = None
 ) -> Outcome:
     """Slipway itself gives the release up; the way back begins with the next step."""
+    outcome = reason.text
 
     def write() -> None:
-        audit.record(ACTOR, "release.give_up", subject=release, team_id=release.team_id, reason=reason)
+        audit.record(ACTOR, "release.give_up", subject=release, team_id=release.team_id, reason=outcome)
         events.publish(ReleaseMoved(release.pk, release.service_id))
 
     columns = {
@@ -35,7 +37,8 @@ def halt(
         "halt": kind,
         "halted_by": ACTOR.name,
         "halted_at": kernel.clock(),
-        "outcome": reason,
+        "outcome": outcome,
+        "outcome_message": reason.document,
     }
     return proceed(save=columns, write=write)
 
@@ -57,7 +60,7 @@ class Executor(Step[Release], Generic[Spec]):
         self,
         release: Release,
         *,
-        note: str = "",
+        note: Message | None = None,
         detail: Mapping[str, Any] | None = None,
         save: Mapping[str, Any] | None = None,
         actor: str = "",
@@ -78,7 +81,7 @@ class Executor(Step[Release], Generic[Spec]):
                 release,
                 index,
                 StepState.DONE,
-                note=note,
+                note=note or Message(),
                 detail=detail,
                 actor=actor,
                 measured_split=keeps_split,
@@ -138,7 +141,7 @@ def finish_step(
     index: int,
     state: StepState,
     *,
-    note: str = "",
+    note: Message,
     detail: Mapping[str, Any] | None = None,
     actor: str = "",
     measured_split: bool = True,
@@ -149,5 +152,6 @@ def finish_step(
     step.ended_at = kernel.clock()
     step.actor = actor or step.actor
     gathered = {key: value for key, value in release.progress.items() if measured_split or key not in SPLIT}
-    step.detail = {**step.detail, **gathered, **(detail or {}), **({"note": note} if note else {})}
-    step.save(update_fields=["state", "ended_at", "actor", "detail"])
+    step.detail = {**step.detail, **gathered, **(detail or {}), **({"note": note.text} if note else {})}
+    step.message = note.document
+    step.save(update_fields=["state", "ended_at", "actor", "detail", "message"])

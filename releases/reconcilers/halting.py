@@ -37,12 +37,12 @@ class ReturnTraffic(Step[Release]):
     def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
         def close_step() -> None:
             ends = STEP_ENDS[Halt(row.halt)]
-            finish_step(row, row.step_index, ends, note=row.outcome, actor=row.halted_by)
+            finish_step(row, row.step_index, ends, note=row.told_outcome, actor=row.halted_by)
             row.steps.filter(state=StepState.PENDING).update(state=StepState.NOT_RUN)
 
         return move(
             ReleaseState.ROLLING_BACK,
-            note=row.outcome,
+            note=row.told_outcome,
             save={"candidate_percent": 0, "paused_at": None, "paused_by": ""},
             write=close_step,
         )
@@ -67,4 +67,4 @@ class StopCandidate(Step[Release]):
     def settle(self, row: Release, seen: bool, now: datetime) -> Outcome:
         if not seen:
             return wait(timedelta(seconds=0.5))
-        return move(ENDS[Halt(row.halt)], note=row.outcome, save={"ended_at": now}, after=None)
+        return move(ENDS[Halt(row.halt)], note=row.told_outcome, save={"ended_at": now}, after=None)

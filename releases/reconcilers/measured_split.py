@@ -3,10 +3,31 @@
 from collections.abc import Mapping
 from typing import Any
 
-from releases import stored
+from django.utils.translation import gettext_lazy as _
+
+from releases.messages import Kind, Message, nested, number
 from releases.models import Release
 from releases.reconcilers.watching import Sight
 from releases.split import interval_percent
+
+SPLIT = Kind(
+    "split.measured",
+    _(
+        "%(percent)s %% of %(requests)s requests went to the candidate (%(low)s to %(high)s %% is what "
+        "chance allows)."
+    ),
+    percent=number,
+    requests=str,
+    low=number,
+    high=number,
+)
+NO_REQUESTS = Kind("split.no_requests", _("No requests came, so the split could not be measured."))
+NOT_SPLIT = Kind(
+    "split.wrong",
+    _("The gateway does not split as told (%(percent)s %%): %(why)s"),
+    percent=number,
+    why=nested,
+)
 
 
 def measured(release: Release, seen: Sight) -> dict[str, Any]:
@@ -37,17 +58,13 @@ def measured(release: Release, seen: Sight) -> dict[str, Any]:
     }
 
 
-def split_note(progress: Mapping[str, Any]) -> str:
-    if not progress.get("requests"):
-        return stored.NO_REQUESTS
+def split_note(progress: Mapping[str, Any]) -> Message:
+    requests = progress.get("requests")
+    if not requests:
+        return NO_REQUESTS()
     low, high = progress["interval_percent"]
-    return stored.SPLIT % {
-        "percent": f"{progress['observed_percent']:g}",
-        "requests": progress["requests"],
-        "low": f"{low:g}",
-        "high": f"{high:g}",
-    }
+    return SPLIT(percent=progress["observed_percent"], requests=requests, low=low, high=high)
 
 
-def split_fault(progress: Mapping[str, Any]) -> str:
-    return stored.NOT_SPLIT % {"percent": progress["wished_percent"], "why": split_note(progress)}
+def split_fault(progress: Mapping[str, Any]) -> Message:
+    return NOT_SPLIT(percent=progress["wished_percent"], why=split_note(progress))

@@ -1,13 +1,18 @@
 from datetime import datetime
 from typing import Any
 
+from django.utils.translation import gettext_lazy as _
+
 from common.reconcile import Operation, Outcome, Step, move, wait
-from releases import selectors, stored
+from releases import selectors
 from releases.judge import Decision
+from releases.messages import Kind, Message
 from releases.models import Release
 from releases.reconcilers.base import SOON, halt
 from releases.reconcilers.watching import Sight, candidate_fault, judged, look
 from releases.states import ReleaseState
+
+RESUMED = Kind("release.resumed", _("Resumed."))
 
 
 class Pause(Step[Release]):
@@ -21,7 +26,7 @@ class Resume(Step[Release]):
     name = "resume"
 
     def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
-        return move(row.paused_from, note=stored.RESUMED, save={"paused_from": ""})
+        return move(row.paused_from, note=RESUMED(), save={"paused_from": ""})
 
 
 class WatchWhilePaused(Step[Release]):
@@ -38,7 +43,7 @@ class WatchWhilePaused(Step[Release]):
             return wait(SOON)
         view = judged(row, seen, selectors.plan_of(row).judge)
         fault = candidate_fault(seen) or (
-            view.verdict.reason if view.verdict.decision is Decision.ROLL_BACK else ""
+            view.verdict.message if view.verdict.decision is Decision.ROLL_BACK else Message()
         )
         if fault:
             return halt(row, fault, save=view.save)

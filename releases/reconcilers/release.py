@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from django.db.models import OuterRef, QuerySet, Subquery
+from django.utils.translation import gettext_lazy as _
 
 from accounts.states import Right
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import EPOCH, Reconciler, Step
-from releases import selectors, stored
+from releases import selectors
 from releases.events import ReleaseEnded, ReleaseMoved
+from releases.messages import Kind, Message, count, text
 from releases.models import Release, ReleaseMove, ReleaseStep
 from releases.reconcilers.bake import EndBake
 from releases.reconcilers.base import ACTOR, Executor
@@ -19,6 +21,14 @@ from releases.reconcilers.halting import next_step_back
 from releases.reconcilers.pausing import Pause, Resume, WatchWhilePaused
 from releases.reconcilers.starting import Begin
 from releases.states import MOVES, ReleaseState
+
+GAVE_UP = Kind(
+    "release.gave_up",
+    _("Gave up after %(attempts)s attempts: %(fault)s"),
+    attempts=count,
+    fault=text,
+)
+TRIED_AGAIN = Kind("release.tried_again", _("Tried again."))
 
 
 class ReleaseReconciler(Reconciler[Release]):
@@ -50,9 +60,9 @@ class ReleaseReconciler(Reconciler[Release]):
             return Begin()
         return cast("Executor[Any]", selectors.plan_of(row).steps[row.step_index].executor())
 
-    def on_move(self, row: Release, to: str, note: str) -> None:
-        before, actor = row.state, _mover(row, to)
-        _note(row, to, actor=actor, note=note)
+    def on_move(self, row: Release, to: str, note: Message | Literal[""]) -> None:
+        before, actor, told = row.state, _mover(row, to), note or Message()
+        _note(row, to, actor=actor, note=told)
         if MOVES.is_final(ReleaseState(to)):
             events.publish(ReleaseEnded(row.pk, row.service_id, to))
         audit.record(
@@ -60,28 +70,30 @@ class ReleaseReconciler(Reconciler[Release]):
             f"release.{to}",
             subject=row,
             team_id=row.team_id,
-            reason=note,
+            reason=told.text,
             detail={"before": before},
         )
 
     def on_stuck(self, row: Release, reason: str) -> Mapping[str, Any]:
         if MOVES.is_final(ReleaseState(row.state)):
             return {}  # it has ended well, and only the old workers stay
-        note = stored.GAVE_UP % {"attempts": self.max_attempts, "fault": reason}
+        note = GAVE_UP(attempts=self.max_attempts, fault=reason)
         _note(row, ReleaseState.STUCK, actor=ACTOR.name, note=note)
         return {"state": ReleaseState.STUCK, "stuck_from": row.state}
 
     def on_revive(self, row: Release, by: str, reason: str) -> Mapping[str, Any]:
         if row.state != ReleaseState.STUCK:
             return {}
-        _note(row, row.stuck_from, actor=by, note=reason or stored.TRIED_AGAIN)
+        _note(row, row.stuck_from, actor=by, note=Message(words=reason) or TRIED_AGAIN())
         return {"state": row.stuck_from, "stuck_from": ""}
 
 
-def _note(row: Release, to: str, *, actor: str, note: str) -> None:
+def _note(row: Release, to: str, *, actor: str, note: Message) -> None:
     """The history of a move that the table allows."""
     MOVES.check(ReleaseState(row.state), ReleaseState(to))
-    ReleaseMove.objects.create(release=row, before=row.state, after=to, actor=actor, note=note)
+    ReleaseMove.objects.create(
+        release=row, before=row.state, after=to, actor=actor, note=note.text, message=note.document
+    )
     events.publish(ReleaseMoved(row.pk, row.service_id))
 
 

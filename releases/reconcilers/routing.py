@@ -56,7 +56,7 @@ def _set(
             cluster=release.service.cluster,
             fence=Fence(holder=release.pk, turn=operation.fence),
             actor=ACTOR,
-            reason=f"Release {release.pk}.",
+            reason=f"Release {release.pk}.",  # untranslated
         )
     except StaleFence as late:
         raise LeaseLost(str(late)) from None

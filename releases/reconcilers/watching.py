@@ -6,13 +6,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.utils.translation import gettext_lazy as _
+
 from clusters import selectors as fleet
 from clusters.states import DeploymentState
 from common.reconcile import EPOCH, Operation, Outcome
 from gateway import selectors as gateway
 from gateway.errors import GatewayError
 from gateway.traffic import TargetCounts
-from releases import selectors, stored
+from releases import selectors
 from releases.judge import (
     Decision,
     Evidence,
@@ -23,6 +25,7 @@ from releases.judge import (
     increments_between,
     verdict,
 )
+from releases.messages import Kind, Message, text
 from releases.models import EvidencePoint, Release
 from releases.reconcilers.base import Executor, Spec, began_at, halt
 from releases.reconcilers.counted import packed, unpacked
@@ -31,6 +34,8 @@ from releases.services.threshold import keep_threshold
 ASK_THRESHOLD_EVERY = timedelta(seconds=3)
 POINTS = 300
 """About how many points of the judge's curve one stretch of time keeps, however long it lasts."""
+
+FAILED = Kind("candidate.failed", _("The candidate's workers failed: %(fault)s."), fault=text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +152,11 @@ def _is_time_for_a_point(baseline: Mapping[str, Any], at: datetime) -> bool:
     return since_last >= max(timedelta(seconds=1), since_first / POINTS)
 
 
-def candidate_fault(sight: Sight) -> str:
+def candidate_fault(sight: Sight) -> Message:
     """Why the candidate cannot go on, whatever the judge says; empty: it can."""
     if sight.candidate in (DeploymentState.FAILING, DeploymentState.REMOVED):
-        return stored.FAILED % {"fault": sight.why or sight.candidate}
-    return ""
+        return FAILED(fault=sight.why or sight.candidate)
+    return Message()
 
 
 class WatchedExecutor(Executor[Spec]):
@@ -173,7 +178,7 @@ class WatchedExecutor(Executor[Spec]):
         if fault:
             return _with(view, halt(row, fault))
         if self.heeds_judge and view.verdict.decision is Decision.ROLL_BACK:
-            return _with(view, halt(row, view.verdict.reason))
+            return _with(view, halt(row, view.verdict.message))
         return _with(view, self.decide(row, seen, view, now))
 
     @abstractmethod

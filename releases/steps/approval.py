@@ -5,14 +5,15 @@ from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
+from django.utils.translation import gettext_lazy, gettext_noop
 from pydantic import Field
 
 from common import events
 from common.reconcile import Outcome, move
-from releases import states, stored
+from releases import states
 from releases.events import ApprovalAsked
 from releases.judge import Decision
+from releases.messages import Kind, text
 from releases.models import Approval as ApprovalRow
 from releases.models import Release
 from releases.plans.step import DAY, Fault, Place, StepSpec, whole
@@ -22,6 +23,17 @@ from releases.reconcilers.base import halt
 from releases.reconcilers.measured_split import measured
 from releases.reconcilers.watching import Judged, Sight, WatchedExecutor
 from releases.states import Halt, ReleaseState
+
+WAITING = Kind("approval.waiting", gettext_lazy("Waiting for approval."))
+NOT_REQUIRED = Kind("approval.not_required", gettext_lazy("Not required: the analysis passed."))
+APPROVED = Kind("approval.approved", gettext_lazy("Approved: %(reason)s"), reason=text)
+APPROVED_BY = Kind("approval.approved_by", gettext_lazy("%(name)s approved."), name=text)
+APPROVED_AS = Kind(
+    "approval.approved_as", gettext_lazy("%(name)s approved: %(reason)s"), name=text, reason=text
+)
+NOBODY_DECIDED = Kind(
+    "approval.timeout", gettext_lazy("Nobody decided within %(duration)s."), duration=duration
+)
 
 
 class Approval(StepSpec):
@@ -113,7 +125,7 @@ class ApprovalExecutor(WatchedExecutor[Approval]):
 
     def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
         if row.state == ReleaseState.RUNNING and self._is_certified(view):
-            return self.go_on(row, note="Not required: the analysis passed.")
+            return self.go_on(row, note=NOT_REQUIRED())
         word = ApprovalRow.objects.filter(
             release=row, step_index=row.step_index, plan_hash=row.plan_hash
         ).first()
@@ -121,18 +133,17 @@ class ApprovalExecutor(WatchedExecutor[Approval]):
             if word is None:
                 return move(
                     ReleaseState.WAITING_APPROVAL,
-                    note=stored.WAITING,
+                    note=WAITING(),
                     write=lambda: events.publish(ApprovalAsked(row.pk, row.step_index)),
                 )
-            note = f"{word.by} approved: {word.reason}" if word.reason else f"{word.by} approved."
+            note = APPROVED_AS(name=word.by, reason=word.reason) if word.reason else APPROVED_BY(name=word.by)
             return self.go_on(row, note=note, actor=str(word.by), detail={"approval": word.pk})
         if word is not None and word.decision == states.Decision.APPROVE:
-            return move(ReleaseState.RUNNING, note=stored.APPROVED % {"reason": word.reason})
+            return move(ReleaseState.RUNNING, note=APPROVED(reason=word.reason))
         timeout = timedelta(seconds=self.spec.timeout_seconds)
         if self.spec.on_timeout != "wait" and self.elapsed(row, now) > timeout:
             kind = Halt.REJECT if self.spec.on_timeout == "reject" else Halt.ROLLBACK
-            within = duration(self.spec.timeout_seconds)
-            return halt(row, stored.NOBODY_DECIDED % {"duration": within}, kind=kind)
+            return halt(row, NOBODY_DECIDED(duration=self.spec.timeout_seconds), kind=kind)
         return self.look_again(row, progress=measured(row, seen))
 
     def _is_certified(self, view: Judged | None) -> bool:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop, ngettext
+from django.utils.translation import gettext_lazy, gettext_noop, ngettext, ngettext_lazy
 from pydantic import Field, model_validator
 
 from clusters import selectors as fleet
@@ -16,12 +16,38 @@ from clusters.services import deployments
 from clusters.states import DeploymentState
 from common.reconcile import Effect, Operation, Outcome
 from models_registry.errors import CodeNotAllowed, SignatureNotTrusted
-from releases import stored
+from releases.messages import Format, Kind, Message, count, text
 from releases.models import Release
 from releases.plans.step import DAY, Fault, Place, StepSpec, whole
 from releases.progress import StepProgress
 from releases.reconcilers.base import ACTOR, Executor, halt
 from releases.states import Halt
+
+READY = Kind(
+    "deploy.ready",
+    ngettext_lazy(
+        "%(ready)s worker ready after %(seconds)s s.",
+        "%(ready)s workers ready after %(seconds)s s.",
+        "ready",
+    ),
+    ready=count,
+    seconds=count,
+)
+DO_NOT_START = Kind(
+    "deploy.do_not_start", gettext_lazy("The candidate's workers do not start: %(fault)s"), fault=text
+)
+_FEW: Mapping[str, Format] = {"ready": count, "wanted": count, "seconds": str}
+FEW_READY = Kind(
+    "deploy.few_ready",
+    gettext_lazy("Only %(ready)s of %(wanted)s workers were ready within %(seconds)s s."),
+    **_FEW,
+)
+FEW_READY_SINCE = Kind(
+    "deploy.few_ready_since",
+    gettext_lazy("Only %(ready)s of %(wanted)s workers were ready within %(seconds)s s: %(fault)s"),
+    **_FEW,
+    fault=text,
+)
 
 
 class Deploy(StepSpec):
@@ -149,23 +175,23 @@ class DeployExecutor(Executor[Deploy]):
 
     def settle(self, row: Release, seen: DeploymentStatus | str, now: datetime) -> Outcome:
         if isinstance(seen, str):
-            return halt(row, seen, kind=Halt.FAIL)
+            return halt(row, Message(words=seen), kind=Halt.FAIL)
         progress: dict[str, Any] = {"ready": seen.ready, "wanted": seen.wanted}
         if seen.image_reason:
             progress |= {"image": seen.image_reference, "image_reason": seen.image_reason}
         if seen.state == DeploymentState.FAILING:
-            return halt(row, stored.DO_NOT_START % {"fault": seen.reason}, kind=Halt.FAIL)
+            return halt(row, DO_NOT_START(fault=seen.reason), kind=Halt.FAIL)
         if seen.ready >= seen.wanted:
             took = self.elapsed(row, now).total_seconds()
             return self.go_on(
                 row,
-                note=f"{seen.ready} {'worker' if seen.ready == 1 else 'workers'} ready after {took:.0f} s.",
+                note=READY(ready=seen.ready, seconds=round(took)),
                 detail=progress,
             )
         if self.elapsed(row, now) > timedelta(seconds=self.spec.ready_within_seconds):
-            sentence = stored.FEW_READY_SINCE if seen.reason else stored.FEW_READY
-            figures = {"ready": seen.ready, "wanted": seen.wanted, "seconds": self.spec.ready_within_seconds}
-            return halt(row, sentence % {**figures, "fault": seen.reason}, kind=Halt.FAIL)
+            few = {"ready": seen.ready, "wanted": seen.wanted, "seconds": self.spec.ready_within_seconds}
+            why = FEW_READY_SINCE(**few, fault=seen.reason) if seen.reason else FEW_READY(**few)
+            return halt(row, why, kind=Halt.FAIL)
         return self.look_again(row, progress=progress, after=timedelta(seconds=0.5))
 
     def _replicas(self, row: Release) -> int:

@@ -5,13 +5,14 @@ from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
+from django.utils.translation import gettext_lazy, gettext_noop
 from pydantic import Field
 
 from common.pages.badges import badge_of
 from common.reconcile import Outcome
-from releases import selectors, stored
+from releases import selectors
 from releases.judge import Decision
+from releases.messages import Kind, nested
 from releases.models import Release
 from releases.plans.step import HOUR, WEEK, Fault, Place, StepSpec, whole
 from releases.plans.words import duration
@@ -19,6 +20,16 @@ from releases.progress import StepProgress
 from releases.reconcilers.base import halt
 from releases.reconcilers.measured_split import measured
 from releases.reconcilers.watching import Judged, Sight, WatchedExecutor
+
+FIRST_VERSION = Kind(
+    "judge.first_version", gettext_lazy("Nothing to compare with: this is the service's first version.")
+)
+TOO_LITTLE = Kind(
+    "judge.too_little",
+    gettext_lazy("Too little evidence after %(seconds)s s: %(why)s"),
+    seconds=str,
+    why=nested,
+)
 
 
 class Judge(StepSpec):
@@ -100,21 +111,20 @@ class JudgeExecutor(WatchedExecutor[Judge]):
 
     def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
         if view is None:
-            return self.go_on(row, note="Nothing to compare with: this is the service's first version.")
+            return self.go_on(row, note=FIRST_VERSION())
         # The split goes on being measured: people watch it here too.
         progress = {**measured(row, seen), "verdict": view.verdict.to_dict()}
         if view.verdict.decision is Decision.PROMOTE:
-            return self.go_on(row, note=view.verdict.reason, detail=progress)
+            return self.go_on(row, note=view.verdict.message, detail=progress)
         waited = self.elapsed(row, now)
         if waited < timedelta(seconds=self.spec.at_most_seconds):
             return self.look_again(row, progress=progress)
         match self.spec.on_insufficient:
             case "roll_back":
-                seconds = f"{waited.total_seconds():.0f}"
-                reason = stored.TOO_LITTLE % {"seconds": seconds, "why": view.verdict.reason}
+                reason = TOO_LITTLE(seconds=round(waited.total_seconds()), why=view.verdict.message)
                 return halt(row, reason, save={"progress": progress})
             case "wait":
                 return self.look_again(row, progress=progress)
             case _:
                 # The approval that follows, or the plan's word, decides; the page shows what is known.
-                return self.go_on(row, note=view.verdict.reason, detail=progress)
+                return self.go_on(row, note=view.verdict.message, detail=progress)

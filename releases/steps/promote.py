@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
+from django.utils.translation import gettext_lazy, gettext_noop
 
 from clusters import selectors as fleet
 from clusters.states import DeploymentState
@@ -13,8 +13,9 @@ from common import events
 from common.audit import MAX_REASON
 from common.reconcile import Effect, Operation, Outcome, move
 from models_registry.services import aliases
-from releases import selectors, stored
+from releases import selectors
 from releases.events import ServiceChanged
+from releases.messages import Kind, text
 from releases.models import Release, Service
 from releases.plans.step import Fault, Place, StepSpec
 from releases.reconcilers.bake import end_workers
@@ -22,6 +23,15 @@ from releases.reconcilers.base import ACTOR, Executor, finish_step, halt
 from releases.reconcilers.routing import make_stable
 from releases.states import Decision, Halt, ReleaseState, StepState
 from releases.steps.deploy import Deploy, no_candidate
+
+FAILED_AT_LAST = Kind("promote.failed", gettext_lazy("The candidate's workers failed at the last moment."))
+SHIFTED = Kind("promote.shifted", gettext_lazy("All traffic was shifted to %(version)s."), version=text)
+SERVES = Kind(
+    "promote.serves",
+    gettext_lazy("%(version)s serves all traffic of %(service)s."),
+    version=text,
+    service=text,
+)
 
 
 class Promote(StepSpec):
@@ -87,14 +97,14 @@ class PromoteExecutor(Executor[Promote]):
 
     def settle(self, row: Release, seen: DeploymentState, now: datetime) -> Outcome:
         if seen in (DeploymentState.FAILING, DeploymentState.REMOVED):
-            return halt(row, stored.FAILED_AT_LAST, kind=Halt.ROLLBACK)
+            return halt(row, FAILED_AT_LAST(), kind=Halt.ROLLBACK)
 
         bake = (
             timedelta(seconds=selectors.plan_of(row).bake_seconds) if row.stable_deployment else timedelta(0)
         )
 
         def serve() -> None:
-            finish_step(row, row.step_index, StepState.DONE, note=f"{row.version} serves all traffic.")
+            finish_step(row, row.step_index, StepState.DONE, note=SHIFTED(version=row.version))
             Service.objects.filter(pk=row.service_id).update(
                 stable_version=row.version, stable_deployment=row.candidate_deployment, stable_since=now
             )
@@ -111,13 +121,14 @@ class PromoteExecutor(Executor[Promote]):
                 )
             events.publish(ServiceChanged(row.service_id))
 
-        note = stored.SERVES % {"version": row.version, "service": row.service.name}
+        note = SERVES(version=row.version, service=row.service.name)
         return move(
             ReleaseState.PROMOTED,
             note=note,
             save={
                 "candidate_percent": 100,
-                "outcome": note,
+                "outcome": note.text,
+                "outcome_message": note.document,
                 "ended_at": now,
                 "bake_until": now + bake if bake else None,
             },
@@ -130,7 +141,8 @@ def _who_and_why(row: Release) -> str:
     """What the alias's history keeps: whoever reads it years later asks for people, not for a reconciler."""
     approved = row.approvals.filter(decision=Decision.APPROVE).order_by("pk")
     approvers = ", ".join(dict.fromkeys(approved.values_list("by__username", flat=True)))
-    people = f"asked for by {row.requester}" + (f", approved by {approvers}" if approvers else "")
-    told = f"Promoted on {row.service.name}, {people}: {row.reason}"
+    approved_by = f", approved by {approvers}" if approvers else ""  # untranslated
+    people = f"asked for by {row.requester}{approved_by}"  # untranslated
+    told = f"Promoted on {row.service.name}, {people}: {row.reason}"  # untranslated
     # The reason alone may be as long as a reason can be.
     return told if len(told) <= MAX_REASON else told[: MAX_REASON - 1] + "…"

@@ -5,23 +5,58 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop, ngettext
+from django.utils.translation import gettext_lazy, gettext_noop, ngettext, ngettext_lazy
 from pydantic import Field
 
 from common.pages import formats
 from common.reconcile import Outcome
+from common.sentences import day
 from models_registry.errors import CodeNotAllowed, SignatureNotTrusted
 from models_registry.exemptions import check_code, code_of, exemption_of
 from models_registry.models import Version
 from models_registry.signature_verification import check_signature
 from models_registry.states import VersionState
-from releases import stored
+from releases.messages import Kind, Message, count, text
 from releases.models import Release
 from releases.plans.step import DAY, Fault, Place, StepSpec, whole
 from releases.progress import StepProgress
 from releases.reconcilers.base import Executor, halt
 from releases.states import Halt
 from releases.steps.deploy import Deploy
+
+
+def _state(value: str) -> str:
+    return str(VersionState(value).label).lower()
+
+
+def _day(value: str) -> str:
+    return day(datetime.fromisoformat(value))
+
+
+NOT_READY = Kind(
+    "scan.not_ready", gettext_lazy("%(version)s is %(state)s, not ready."), version=text, state=_state
+)
+NO_CODE = Kind(
+    "scan.no_code",
+    ngettext_lazy(
+        "%(files)s file, of a format that runs no code.",
+        "%(files)s files, all of formats that run no code.",
+        "files",
+    ),
+    files=count,
+)
+EXEMPTED = Kind(
+    "scan.exempted",
+    ngettext_lazy(
+        "%(files)s file, %(code)s of them with code, exempted by %(by)s until %(until)s.",
+        "%(files)s files, %(code)s of them with code, exempted by %(by)s until %(until)s.",
+        "files",
+    ),
+    files=count,
+    code=count,
+    by=text,
+    until=_day,
+)
 
 
 class Scan(StepSpec):
@@ -63,20 +98,24 @@ class ScanExecutor(Executor[Scan]):
     def settle(self, row: Release, seen: Any, now: datetime) -> Outcome:
         version = row.version
         if version.state != VersionState.READY:
-            return halt(row, stored.NOT_READY % {"version": version, "state": version.state}, kind=Halt.FAIL)
+            return halt(row, NOT_READY(version=version, state=version.state), kind=Halt.FAIL)
         try:
             check_code(version, at=now)
             signature = check_signature(version)
         except (CodeNotAllowed, SignatureNotTrusted) as error:
-            return halt(row, str(error), kind=Halt.FAIL)
-        note = f"{version.file_count} files, {_code_in_words(version, now)}. {signature}".rstrip()
+            return halt(row, Message(words=str(error)), kind=Halt.FAIL)
+        note = _files(version, now) + Message(words=signature)
         return self.go_on(row, note=note, detail={"digest": version.digest})
 
 
-def _code_in_words(version: Version, now: datetime) -> str:
+def _files(version: Version, now: datetime) -> Message:
     code = code_of(version)
-    if not code:
-        return "all of formats that run no code"
-    exemption = exemption_of(version, at=now)
-    by = f" by {exemption.given_by} until {exemption.until:%-d %B %Y}" if exemption else ""
-    return f"{len(code)} of them with code, exempted{by}"
+    exemption = exemption_of(version, at=now) if code else None
+    if exemption is None:
+        return NO_CODE(files=version.file_count)
+    return EXEMPTED(
+        files=version.file_count,
+        code=len(code),
+        by=exemption.given_by,
+        until=exemption.until.isoformat(),
+    )

@@ -6,14 +6,15 @@ from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop, ngettext
+from django.utils.translation import gettext_lazy, gettext_noop, ngettext, ngettext_lazy
 from pydantic import Field
 
 from clusters import selectors as fleet
 from clusters.selectors import DeploymentStatus
 from clusters.states import DeploymentState
 from common.reconcile import Operation, Outcome
-from releases import smoke, stored
+from releases import smoke
+from releases.messages import Kind, count, nested, text
 from releases.models import Release
 from releases.plans.step import HOUR, Fault, Place, StepSpec, whole
 from releases.progress import StepProgress
@@ -23,6 +24,36 @@ from releases.steps.deploy import no_candidate
 
 LONGEST_ANSWER_SECONDS = 10.0
 """One step of the kernel takes seconds: a worker that needs longer for 16 tokens is not fit for traffic."""
+
+ANSWERED = Kind(
+    "smoke_test.answered",
+    ngettext_lazy(
+        "%(requests)s real request answered, the slowest in %(slowest)s ms.",
+        "%(requests)s real requests answered, the slowest in %(slowest)s ms.",
+        "requests",
+    ),
+    requests=count,
+    slowest=str,
+)
+FAILED = Kind(
+    "smoke_test.failed",
+    gettext_lazy("The smoke test failed on request %(number)s of %(requests)s: %(fault)s."),
+    number=str,
+    requests=str,
+    fault=nested,
+)
+TOO_SLOW = Kind(
+    "smoke_test.too_slow",
+    gettext_lazy("answered in %(took)s ms, more than the %(limit)s ms allowed"),
+    took=str,
+    limit=str,
+)
+DIED = Kind(
+    "smoke_test.died",
+    gettext_lazy("The candidate's workers died before any traffic: %(fault)s"),
+    fault=text,
+)
+NO_WORKER = Kind("smoke_test.no_worker", gettext_lazy("No worker of the candidate was there to be asked."))
 
 
 class SmokeTest(StepSpec):
@@ -114,22 +145,21 @@ class SmokeTestExecutor(Executor[SmokeTest]):
 
     def settle(self, row: Release, seen: Asked, now: datetime) -> Outcome:
         if seen.status.state == DeploymentState.FAILING:
-            return halt(row, stored.DIED % {"fault": seen.status.reason}, kind=Halt.FAIL)
+            return halt(row, DIED(fault=seen.status.reason), kind=Halt.FAIL)
         if seen.probe is None:
             if self.elapsed(row, now) > timedelta(seconds=self.spec.timeout_seconds):
-                return halt(row, stored.NO_WORKER, kind=Halt.FAIL)
+                return halt(row, NO_WORKER(), kind=Halt.FAIL)
             return self.look_again(row)
         probes = [*row.progress.get("probes", []), seen.probe.as_json()]
         limit = self.spec.max_latency_ms
         fault = seen.probe.fault
         if not fault and limit is not None and seen.probe.milliseconds > limit:
-            fault = f"answered in {seen.probe.milliseconds:.0f} ms, more than the {limit} ms allowed"
+            fault = TOO_SLOW(took=round(seen.probe.milliseconds), limit=limit)
         if fault:
-            figures = {"number": len(probes), "requests": self.spec.requests, "fault": fault}
-            reason = stored.SMOKE_TEST_FAILED % figures
+            reason = FAILED(number=len(probes), requests=self.spec.requests, fault=fault)
             return halt(row, reason, kind=Halt.FAIL, save={"progress": {"probes": probes}})
         if len(probes) < self.spec.requests:
             return self.look_again(row, progress={"probes": probes}, after=timedelta(0))
         slowest = max(probe["milliseconds"] for probe in probes)
-        note = f"{len(probes)} real requests answered, the slowest in {slowest:.0f} ms."
+        note = ANSWERED(requests=len(probes), slowest=round(slowest))
         return self.go_on(row, note=note, detail={"probes": probes})

@@ -5,17 +5,25 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
+from django.utils.translation import gettext_lazy, gettext_noop
 from pydantic import Field
 
 from common.reconcile import Effect, Operation, Outcome
 from releases import selectors
+from releases.messages import Kind, number, text
 from releases.models import Release
 from releases.plans.step import Fault, Place, StepSpec, whole
 from releases.progress import StepProgress
 from releases.reconcilers.routing import split_traffic
 from releases.reconcilers.watching import Judged, Sight, WatchedExecutor, look
 from releases.steps.deploy import Deploy, no_candidate
+
+SENDS = Kind(
+    "weight.sends",
+    gettext_lazy("The gateway sends %(percent)s %% to %(version)s."),
+    percent=number,
+    version=text,
+)
 
 
 class Weight(StepSpec):
@@ -99,5 +107,5 @@ class WeightExecutor(WatchedExecutor[Weight]):
 
     def decide(self, row: Release, seen: Sight, view: Judged | None, now: datetime) -> Outcome:
         save = {"candidate_percent": self.spec.percent}
-        note = f"The gateway sends {self.spec.percent} % to {row.version}."
+        note = SENDS(percent=self.spec.percent, version=row.version)
         return self.go_on(row, note=note, save=save, keeps_split=False)

@@ -3,7 +3,6 @@
 from django import template
 from django.utils.translation import gettext
 
-from releases import stored
 from releases.plans.step import kinds
 
 register = template.Library()
@@ -13,8 +12,3 @@ register = template.Library()
 def step_name(kind: str) -> str:
     """What a kind of step is called: its title in the row is English, as rows are."""
     return gettext(kinds()[kind].label) if kind in kinds() else kind or ""
-
-
-@register.filter
-def retold(text: str) -> str:
-    return stored.retold(text)

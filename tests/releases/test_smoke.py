@@ -39,4 +39,4 @@ def test_an_answer_with_characters_that_no_database_keeps_is_a_good_one(url: str
     seen = HttpProber().ask(
         worker="chat-r1-0", base_url=url, prompt="Hello", version_label="chat:v1", timeout_seconds=10
     )
-    assert (seen.answer, seen.fault) == ("a\ufffdb?c", "")
+    assert (seen.answer, seen.fault.text) == ("a\ufffdb?c", "")

@@ -20,6 +20,7 @@ from gateway.backends.fake import Behaviour
 from gateway.models import Route
 from models_registry.models import Version
 from releases import services
+from releases.messages import Message
 from releases.models import Release, ReleaseMove, Service
 from releases.reconcilers.release import ReleaseReconciler
 from releases.smoke import Probe
@@ -59,7 +60,7 @@ class FakeProber:
         self, *, worker: str, base_url: str, prompt: str, version_label: str, timeout_seconds: float
     ) -> Probe:
         self.asked.append(base_url)
-        return Probe(worker, prompt, 12.0, "" if self.fault else "an answer", self.fault)
+        return Probe(worker, prompt, 12.0, "" if self.fault else "an answer", Message(words=self.fault))
 
 
 class Scene:

@@ -45,8 +45,9 @@ def merged(domain: str, path: Path, translations: Mapping[str, str] | None = Non
         source = _source(message)
         if translations and source in translations:
             string = translations[source]
-            if isinstance(message.id, tuple):
-                string = (string,)
+        if isinstance(message.id, tuple) and isinstance(string, str):
+            # It had one form only.
+            string = (string,) if string else ""
         result.add(
             message.id,
             string or ("",) * (result.num_plurals if isinstance(message.id, tuple) else 0) or "",
