@@ -111,8 +111,8 @@ def make_rows(count: int, stable: Upstream, candidate: Upstream) -> None:
     from gateway.models import Route
     from gateway.services import ensure_gateway
     from models_registry.models import Model, Version
-    from releases import plans
     from releases.models import Release, ReleaseStep, Service
+    from releases.plans.plan import parse_plan, plan_hash
 
     now = datetime.now(UTC)
     team = Team.objects.get_or_create(name="perf")[0]
@@ -131,7 +131,7 @@ def make_rows(count: int, stable: Upstream, candidate: Upstream) -> None:
     ]
     cluster = Cluster.objects.create(name="perf", kind="embedded")
     gateway = ensure_gateway(cluster, actor=Actor.system("perf"))
-    plan = plans.parse_plan(PLAN)
+    plan = parse_plan(PLAN)
     for version, side, worker in ((versions[0], STABLE, stable), (versions[1], CANDIDATE, candidate)):
         deployment = Deployment.objects.create(
             name=side, cluster=cluster, team=team, service="perf", version=version,
@@ -156,7 +156,7 @@ def make_rows(count: int, stable: Upstream, candidate: Upstream) -> None:
         )  # fmt: skip
         release = Release.objects.create(
             service=service, team=team, version=versions[1], from_version=versions[0], plan_name=plan.name,
-            plan=plan.model_dump(mode="json"), plan_hash=plans.plan_hash(plan), requester="perf",
+            plan=plan.model_dump(mode="json"), plan_hash=plan_hash(plan), requester="perf",
             state="running", step_index=HOLD, stable_deployment=STABLE,
             candidate_deployment=CANDIDATE,
             candidate_percent=PERCENT,

@@ -10,10 +10,11 @@ from accounts.states import Right
 from common.actor import Actor
 from common.errors import Invalid
 from models_registry.models import Model, Version
-from releases import selectors, services
+from releases import selectors
 from releases.errors import UnknownPlan
 from releases.models import Service
 from releases.policy import shortfalls
+from releases.services.release import start_release
 
 
 class ReleaseOnward:
@@ -43,9 +44,7 @@ class ReleaseOnward:
 
     def release(self, actor: Actor, version: Version, *, service: str, plan: str, reason: str) -> str:
         found = _service(actor, version.model, service)
-        begun = services.start_release(
-            actor=actor, service=found, version=version, plan_name=plan, reason=reason
-        )
+        begun = start_release(actor=actor, service=found, version=version, plan_name=plan, reason=reason)
         return f"release {begun.pk} of {found.name}"  # untranslated
 
 

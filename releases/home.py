@@ -10,7 +10,7 @@ from common.actor import Actor
 from common.pages.steps import StepView
 from models_registry.models import Model, Version
 from releases import selectors
-from releases.judge import Verdict
+from releases.judge.verdict import Verdict
 from releases.models import Release, Service
 from releases.pages.strip import strip_of
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from django.utils.translation import gettext_lazy as _
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from releases import plans
 from releases.judge.rules import IndicatorRules, JudgeRules
+from releases.plans.plan import Plan
 from releases.plans.step import ApprovalTerms, Place
 
 ApprovalBy = Literal["none", "anyone", "another_person"]
@@ -112,7 +112,7 @@ def stricter(one: Policy, other: Policy) -> Policy:
     )
 
 
-def demanded_by(plan: plans.Plan) -> Policy:
+def demanded_by(plan: Plan) -> Policy:
     """What the plan itself makes sure of: a service whose plan it is demands no less of other plans."""
     approvals = [(index, step) for index, step in _approvals(plan) if step.when == "always"]
     judge = not _judge_lacks(plan)
@@ -129,7 +129,7 @@ def demanded_by(plan: plans.Plan) -> Policy:
     )
 
 
-def shortfalls(plan: plans.Plan, policy: Policy) -> tuple[Term, ...]:
+def shortfalls(plan: Plan, policy: Policy) -> tuple[Term, ...]:
     """What the plan lacks of what is demanded; empty when it may be followed."""
     found: list[Term] = []
     if policy.plans is not None and plan.name not in policy.plans:
@@ -171,7 +171,7 @@ def lowered(before: Policy, after: Policy) -> tuple[Term, ...]:
     return tuple(term for term in demands(joined) if term not in demands(after))
 
 
-def _approval_lacks(plan: plans.Plan, policy: Policy) -> list[Term]:
+def _approval_lacks(plan: Plan, policy: Policy) -> list[Term]:
     approvals = _approvals(plan)
     if not approvals:
         return [Term("lacks.another_person" if policy.approval == "another_person" else "lacks.approval")]
@@ -190,11 +190,11 @@ def _approval_lacks(plan: plans.Plan, policy: Policy) -> list[Term]:
     return [Term("lacks.early_approval", {"percent": percent, "most": most})] if percent > most else []
 
 
-def _approvals(plan: plans.Plan) -> list[tuple[int, ApprovalTerms]]:
+def _approvals(plan: Plan) -> list[tuple[int, ApprovalTerms]]:
     return [(index, step.approval) for index, step in enumerate(plan.steps) if step.approval is not None]
 
 
-def _percent_before(plan: plans.Plan, index: int) -> int:
+def _percent_before(plan: Plan, index: int) -> int:
     return Place(plan.steps, index).percent
 
 
@@ -211,7 +211,7 @@ MOST_FALSE_PROMOTE_PERCENT = 20.0
 MOST_ABORT_PERCENT = 75.0
 
 
-def _judge_lacks(plan: plans.Plan) -> list[Term]:
+def _judge_lacks(plan: Plan) -> list[Term]:
     steps = [step.analysis for step in plan.steps if step.analysis is not None]
     if not steps:
         return [Term("lacks.judge")]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from releases.models import Release, ReleaseStep
-from releases.plans import Plan
+from releases.plans.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

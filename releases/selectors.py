@@ -18,14 +18,16 @@ from common.actor import Actor
 from gateway import selectors as gateway
 from gateway.traffic import TargetCounts
 from models_registry.references import Uses
-from releases import plans
 from releases.condition import STATES, Condition
 from releases.conditions import conditions
 from releases.errors import UnknownDeployment, UnknownPlan
-from releases.judge import Evidence, Threshold, Verdict, threshold, verdict
-from releases.judge.threshold import Kept, Stretch
+from releases.judge.evidence import Evidence
+from releases.judge.threshold import Kept, Stretch, Threshold, threshold
+from releases.judge.verdict import Verdict, verdict
 from releases.models import EvidencePoint, Plan, Release, Service, SlowThreshold, TeamPolicy
+from releases.plans import plan as plans
 from releases.plans.builtin import builtin_plans
+from releases.plans.plan import parse_plan, plan_hash
 from releases.plans.words import strip
 from releases.policy import NOTHING, Policy, Term, demanded_by, stricter
 from releases.states import IN_MOTION, ReleaseState, ThresholdSource
@@ -56,7 +58,7 @@ def plan_named(name: str, *, team: Team) -> plans.Plan:
     """The team's own plan of that name, or the built-in one. Raises UnknownPlan."""
     own = Plan.objects.filter(team=team, name=name).first()
     if own is not None:
-        return plans.parse_plan(own.body)
+        return parse_plan(own.body)
     builtin = builtin_plans()
     if name in builtin:
         return builtin[name]
@@ -115,7 +117,7 @@ def plan_of(release: Release) -> plans.Plan:
     if known is None or known[0] != release.plan:
         if len(_parsed) >= MOST_PARSED:
             _parsed.clear()
-        known = _parsed[release.plan_hash] = (release.plan, plans.parse_plan(release.plan))
+        known = _parsed[release.plan_hash] = (release.plan, parse_plan(release.plan))
     return known[1]
 
 
@@ -131,7 +133,7 @@ def plans_for(actor: Actor) -> list[Plan]:
             name=plan.name,
             description=plan.description,
             body=plan.model_dump(mode="json"),
-            hash=plans.plan_hash(plan),
+            hash=plan_hash(plan),
             changed_by="",
         )
         for plan in builtin_plans().values()
@@ -140,7 +142,7 @@ def plans_for(actor: Actor) -> list[Plan]:
 
 
 def summary(plan: Plan) -> list[str]:
-    return [cell.label for cell in strip(plans.parse_plan(plan.body))]
+    return [cell.label for cell in strip(parse_plan(plan.body))]
 
 
 def releases_for(actor: Actor) -> QuerySet[Release]:

@@ -2,7 +2,7 @@
 
 from common.models import AuditRecord
 from common.webhooks.catalogue import EventPayload, Ids
-from releases.api.serializers import ReleaseSerializer
+from releases.api.serializers.releases import ReleaseSerializer
 from releases.models import Release
 from releases.succession import with_succession
 

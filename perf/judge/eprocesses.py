@@ -3,7 +3,9 @@
 import numpy as np
 
 from perf.judge.traffic import RAMP, Floats, Traffic, traffic
-from releases.judge import Evidence, Increment, IndicatorRules, JudgeRules, Sides, Tally, eprocess
+from releases.judge import eprocess
+from releases.judge.evidence import Evidence, Increment, Sides, Tally
+from releases.judge.rules import IndicatorRules, JudgeRules
 
 
 def log_reject(

@@ -6,7 +6,7 @@ import numpy as np
 
 from perf.judge.eprocesses import log_reject
 from perf.judge.traffic import NEVER, RAMP, Floats, Ints, Traffic, caught, first_look, traffic
-from releases.judge import JudgeRules
+from releases.judge.rules import JudgeRules
 
 RATES = (0.5, 2.0, 20.0)
 

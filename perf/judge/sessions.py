@@ -4,7 +4,7 @@ import numpy as np
 
 from perf.judge.eprocesses import log_reject
 from perf.judge.traffic import RAMP, Traffic, caught, first_look
-from releases.judge import JudgeRules
+from releases.judge.rules import JudgeRules
 
 PER_SESSION = 8
 SPREAD_LOOKS = 5

@@ -5,7 +5,9 @@ import time
 
 import numpy as np
 
-from releases.judge import Decision, Evidence, Increment, JudgeRules, Sides, Tally, verdict
+from releases.judge.evidence import Evidence, Increment, Sides, Tally
+from releases.judge.rules import JudgeRules
+from releases.judge.verdict import Decision, verdict
 from releases.plans.builtin import builtin_plan
 
 

@@ -11,17 +11,19 @@ from rest_framework.response import Response
 from accounts.states import Right
 from common.api.views import Created, Deleted, Endpoint, Put, Read
 from common.errors import Conflict
-from releases import plans, selectors, services
-from releases.api import serializers
+from releases import selectors
 from releases.api.named import team_named
+from releases.api.serializers.plans import NewPlanSerializer, PlanChangeSerializer, PlanSerializer
 from releases.models import Plan
+from releases.plans.plan import plan_schema
+from releases.services.plan import delete_plan, save_plan
 
 
 class Plans(Endpoint):
     """Release plans: the built-in ones, and those of your teams."""
 
     queryset = Plan.objects.select_related("team")
-    serializer_class = serializers.PlanSerializer
+    serializer_class = PlanSerializer
     lookup_field = "name"
     lookup_url_kwarg = "plan"
     lookup_value_converter = "str"
@@ -36,7 +38,7 @@ OF_TEAM = OpenApiParameter("team", str, description="Owner, if several teams hav
     destroy=extend_schema(parameters=[OF_TEAM]),
 )
 class PlanCollection(Created, Read, Put, Deleted, Plans):
-    inputs = {"create": serializers.NewPlanSerializer, "update": serializers.PlanChangeSerializer}
+    inputs = {"create": NewPlanSerializer, "update": PlanChangeSerializer}
     parameters = dict.fromkeys(("retrieve", "destroy"), ("team",))
 
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
@@ -63,7 +65,7 @@ class PlanCollection(Created, Read, Put, Deleted, Plans):
 
     def create_one(self, given: dict[str, Any]) -> Plan:
         team = team_named(self, given.get("team"), Right.SERVICES_WRITE)
-        return services.save_plan(
+        return save_plan(
             actor=self.actor,
             team=team,
             name=given["name"],
@@ -74,7 +76,7 @@ class PlanCollection(Created, Read, Put, Deleted, Plans):
     def put_one(self, instance: Plan | None, given: dict[str, Any], expected: int | None) -> Plan:
         name = self.request.query_params.get("team") or given.get("team")
         team = instance.team if instance and instance.pk else team_named(self, name, Right.SERVICES_WRITE)
-        return services.save_plan(
+        return save_plan(
             actor=self.actor,
             team=team,
             name=self.kwargs["plan"],
@@ -84,10 +86,10 @@ class PlanCollection(Created, Read, Put, Deleted, Plans):
         )
 
     def delete_one(self, instance: Plan, expected: int | None, reason: str) -> None:
-        services.delete_plan(instance, actor=self.actor, reason=reason)
+        delete_plan(instance, actor=self.actor, reason=reason)
 
     @extend_schema(responses=OpenApiTypes.OBJECT)
     @action(detail=False, methods=["get"], url_path="schema", url_name="schema")
     def body_schema(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """JSON schema of a plan's body."""
-        return Response(plans.plan_schema())
+        return Response(plan_schema())

@@ -5,17 +5,17 @@ from django.http import Http404
 from accounts import selectors as accounts
 from accounts.states import Right
 from common.api.views import Listed, Put, Read
-from releases import services
-from releases.api import serializers
+from releases.api.serializers.policies import TeamPolicyChangeSerializer, TeamPolicySerializer
 from releases.models import TeamPolicy
+from releases.services.policy import set_team_policy
 
 
 class TeamPolicies(Put, Listed, Read):
     """Release policies: minimum requirements of the releases of a team's services."""
 
     queryset = TeamPolicy.objects.select_related("team")
-    serializer_class = serializers.TeamPolicySerializer
-    inputs = {"update": serializers.TeamPolicyChangeSerializer}
+    serializer_class = TeamPolicySerializer
+    inputs = {"update": TeamPolicyChangeSerializer}
     lookup_field = "team__name"
     lookup_url_kwarg = "team"
     lookup_value_converter = "str"
@@ -25,7 +25,7 @@ class TeamPolicies(Put, Listed, Read):
         team = accounts.teams_where(self.actor, Right.READ).filter(name=self.kwargs["team"]).first()
         if team is None:
             raise Http404
-        return services.set_team_policy(
+        return set_team_policy(
             actor=self.actor,
             team=team,
             policy=given["policy"],

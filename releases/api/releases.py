@@ -15,11 +15,19 @@ from common.actor import Actor
 from common.api.streams import ServerEvent, events_response
 from common.api.views import Created, Listed, Read
 from common.errors import Invalid
-from releases import services
-from releases.api import serializers
 from releases.api.named import image_named, version_named
+from releases.api.serializers.releases import (
+    MoveSerializer,
+    NewReleaseSerializer,
+    OptionalReasonSerializer,
+    ReasonSerializer,
+    ReleaseRowSerializer,
+    ReleaseSerializer,
+)
 from releases.filters import ReleaseFilter
 from releases.models import Release, Service
+from releases.services.approval import approve, reject
+from releases.services.release import abort, end_bake, pause, resume, rollback, start_release
 from releases.states import MOVES, ReleaseState
 from releases.succession import with_succession
 
@@ -30,13 +38,13 @@ class Releases(Listed, Created, Read):
     queryset = with_succession(Release.objects.all()).select_related(
         "team", "service__model", "version__model", "from_version__model", "image"
     )
-    serializer_class = serializers.ReleaseSerializer
+    serializer_class = ReleaseSerializer
     inputs = {
-        "create": serializers.NewReleaseSerializer,
-        **dict.fromkeys(("approve", "reject", "abort", "rollback"), serializers.ReasonSerializer),
-        **dict.fromkeys(("pause", "resume", "end_bake"), serializers.OptionalReasonSerializer),
+        "create": NewReleaseSerializer,
+        **dict.fromkeys(("approve", "reject", "abort", "rollback"), ReasonSerializer),
+        **dict.fromkeys(("pause", "resume", "end_bake"), OptionalReasonSerializer),
     }
-    outputs = {"list": serializers.ReleaseRowSerializer}
+    outputs = {"list": ReleaseRowSerializer}
     created_status = 202
     lookup_field = "id"
     lookup_value_converter = "int"
@@ -62,7 +70,7 @@ class Releases(Listed, Created, Read):
                         ]
                     }
                 )
-        return services.start_release(
+        return start_release(
             actor=self.actor,
             service=service,
             version=version_named(self, service.model, version_name),
@@ -72,51 +80,51 @@ class Releases(Listed, Created, Read):
             bypass=given.get("bypass", ""),
         )
 
-    @extend_schema(responses=serializers.ReleaseSerializer)
+    @extend_schema(responses=ReleaseSerializer)
     @action(detail=True, methods=["post"])
     def approve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Approve."""
-        return self._wish(services.approve)
+        return self._wish(approve)
 
-    @extend_schema(responses=serializers.ReleaseSerializer)
+    @extend_schema(responses=ReleaseSerializer)
     @action(detail=True, methods=["post"])
     def reject(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Reject: all traffic returns to stable."""
-        return self._wish(services.reject)
+        return self._wish(reject)
 
-    @extend_schema(responses=serializers.ReleaseSerializer)
+    @extend_schema(responses=ReleaseSerializer)
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Pause at the current step; the analysis continues."""
-        return self._wish(services.pause)
+        return self._wish(pause)
 
-    @extend_schema(responses=serializers.ReleaseSerializer)
+    @extend_schema(responses=ReleaseSerializer)
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Resume a paused release, or retry a stuck one."""
-        return self._wish(services.resume)
+        return self._wish(resume)
 
-    @extend_schema(responses=serializers.ReleaseSerializer)
+    @extend_schema(responses=ReleaseSerializer)
     @action(detail=True, methods=["post"])
     def abort(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Abort: all traffic returns to stable."""
-        return self._wish(services.abort)
+        return self._wish(abort)
 
-    @extend_schema(responses=serializers.ReleaseSerializer)
+    @extend_schema(responses=ReleaseSerializer)
     @action(detail=True, methods=["post"], url_path="end-bake")
     def end_bake(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """End the bake time: stop the workers that are kept warm for a rollback."""
-        return self._wish(services.end_bake)
+        return self._wish(end_bake)
 
     @extend_schema(
-        responses=serializers.ReleaseSerializer,
+        responses=ReleaseSerializer,
         description="The release itself while active; for a promoted release, a new release of the "
         "previous version.",
     )
     @action(detail=True, methods=["post"])
     def rollback(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Roll back to the previous version."""
-        release = services.rollback(self.get_object(), actor=self.actor, **self.given())
+        release = rollback(self.get_object(), actor=self.actor, **self.given())
         return self.answer(self._fresh(release.pk))
 
     @extend_schema(
@@ -154,7 +162,7 @@ def _moves_after(pk: int, after: str) -> list[ServerEvent]:
         ServerEvent(
             id=str(move.pk),
             name="move",
-            data=serializers.MoveSerializer(move).data,
+            data=MoveSerializer(move).data,
             last=move.after != "" and MOVES.is_final(ReleaseState(move.after)),
         )
         for move in moves

@@ -11,24 +11,39 @@ from accounts.models import Team
 from accounts.states import Right
 from common.api.views import Changed, Created, Listed, Read
 from models_registry.models import Model
-from releases import selectors, services
-from releases.api import serializers
+from releases import selectors
 from releases.api.named import cluster_named, image_named, model_named, team_named, version_named
+from releases.api.serializers.services import (
+    NewServiceSerializer,
+    ReleaseHeaderSerializer,
+    ReleaseKeySerializer,
+    ServiceChangeSerializer,
+    ServiceSerializer,
+)
+from releases.api.serializers.traffic import (
+    NewSlowThresholdSerializer,
+    SlowThresholdSerializer,
+    TrafficQuerySerializer,
+    TrafficSerializer,
+)
 from releases.filters import ServiceFilter
 from releases.models import Service
 from releases.pages.traffic_charts import span_over
+from releases.services.release_header import set_release_header
+from releases.services.service import change_service, create_service
+from releases.services.threshold import set_slow_threshold
 
 
 class Services(Listed, Created, Read, Changed):
     """Services: a gateway endpoint and the version that serves it."""
 
     queryset = Service.objects.select_related("team", "model", "cluster", "image", "stable_version__model")
-    serializer_class = serializers.ServiceSerializer
+    serializer_class = ServiceSerializer
     inputs = {
-        "create": serializers.NewServiceSerializer,
-        "partial_update": serializers.ServiceChangeSerializer,
-        "set_slow_threshold": serializers.NewSlowThresholdSerializer,
-        "release_header": serializers.ReleaseHeaderSerializer,
+        "create": NewServiceSerializer,
+        "partial_update": ServiceChangeSerializer,
+        "set_slow_threshold": NewSlowThresholdSerializer,
+        "release_header": ReleaseHeaderSerializer,
     }
     parameters = {"traffic": ("since", "until", "step_seconds")}
     created_status = 202
@@ -55,7 +70,7 @@ class Services(Listed, Created, Read, Changed):
             "model": model,
             "image": image_named(self, given.get("image")),
         }
-        return selectors.summarised([services.create_service(actor=self.actor, **given)])[0]
+        return selectors.summarised([create_service(actor=self.actor, **given)])[0]
 
     def _owner(self, name: str | None, model: Model) -> Team:
         """Who is in several teams means the model's, unless another is named."""
@@ -68,47 +83,47 @@ class Services(Listed, Created, Read, Changed):
             given["plan_name"] = given.pop("plan")
         if "image" in given:
             given["image"] = image_named(self, given["image"])
-        changed = services.change_service(instance, actor=self.actor, expected_revision=expected, **given)
+        changed = change_service(instance, actor=self.actor, expected_revision=expected, **given)
         return selectors.summarised([changed])[0]
 
-    @extend_schema(responses=serializers.ReleaseKeySerializer)
+    @extend_schema(responses=ReleaseKeySerializer)
     @action(detail=True, methods=["post"], url_path="release-header")
     def release_header(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Set who may choose stable or candidate by the header x-release."""
         given = self.given()
-        key = services.set_release_header(
+        key = set_release_header(
             self.get_object(),
             actor=self.actor,
             header=given["release_header"],
             reason=given.get("reason", ""),
         )
         shown = {"release_header": given["release_header"], "release_key": key or None}
-        return Response(serializers.ReleaseKeySerializer(shown).data, headers={"Cache-Control": "no-store"})
+        return Response(ReleaseKeySerializer(shown).data, headers={"Cache-Control": "no-store"})
 
-    @extend_schema(parameters=[serializers.TrafficQuerySerializer], responses=serializers.TrafficSerializer)
+    @extend_schema(parameters=[TrafficQuerySerializer], responses=TrafficSerializer)
     @action(detail=True, methods=["get"])
     def traffic(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Traffic per version over the last hours, minute by minute."""
         service = self.get_object()
-        query = serializers.TrafficQuerySerializer(data=request.query_params)
+        query = TrafficQuerySerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
         given = query.validated_data
         span = span_over(given["until"] - given["since"])
         step = timedelta(seconds=given.get("step_seconds", span.step_seconds) // 60 * 60)
         told = selectors.traffic_of(service, since=given["since"], until=given["until"], step=step)
         shown = {"service": service.name, **given, "step_seconds": int(step.total_seconds()), "points": told}
-        return Response(serializers.TrafficSerializer(shown).data)
+        return Response(TrafficSerializer(shown).data)
 
-    @extend_schema(responses=serializers.SlowThresholdSerializer(many=True), filters=False)
+    @extend_schema(responses=SlowThresholdSerializer(many=True), filters=False)
     @action(detail=True, methods=["get"], url_path="slow-thresholds")
     def slow_thresholds(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Slow-request thresholds of a service, newest first."""
         rows = selectors.slow_thresholds(self.get_object())[:100]
-        return Response(serializers.SlowThresholdSerializer(rows, many=True).data)
+        return Response(SlowThresholdSerializer(rows, many=True).data)
 
-    @extend_schema(responses={201: serializers.SlowThresholdSerializer})
+    @extend_schema(responses={201: SlowThresholdSerializer})
     @slow_thresholds.mapping.post
     def set_slow_threshold(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Set the slow-request threshold, from the next release on."""
-        row = services.set_slow_threshold(self.get_object(), actor=self.actor, **self.given())
-        return Response(serializers.SlowThresholdSerializer(row).data, status=201)
+        row = set_slow_threshold(self.get_object(), actor=self.actor, **self.given())
+        return Response(SlowThresholdSerializer(row).data, status=201)

@@ -12,9 +12,10 @@ from accounts.states import Right
 from common.actor import Actor
 from common.pages import formats
 from common.pages.badges import Tone
-from releases import bake, plans, selectors
-from releases.judge import Threshold
+from releases import bake, selectors
+from releases.judge.threshold import Threshold
 from releases.models import Release
+from releases.plans.plan import Plan
 from releases.states import ReleaseState
 
 CANCEL = gettext_lazy("Cancel")
@@ -54,7 +55,7 @@ class Action:
         return f"ask-{self.name}-{self.release_id}"
 
 
-def decisions(release: Release, plan: plans.Plan, actor: Actor) -> list[Action]:
+def decisions(release: Release, plan: Plan, actor: Actor) -> list[Action]:
     """Approve and reject, while the release waits for a word that this person has the right to say."""
     if release.state != ReleaseState.WAITING_APPROVAL or release.halt:
         return []
@@ -75,7 +76,7 @@ def decisions(release: Release, plan: plans.Plan, actor: Actor) -> list[Action]:
     return [*([] if is_another else [_approve(release, plan)]), reject]
 
 
-def may_decide(release: Release, plan: plans.Plan, actor: Actor) -> bool:
+def may_decide(release: Release, plan: Plan, actor: Actor) -> bool:
     """Whether the person has the rights that the approval step at hand asks for."""
     terms = plan.steps[release.step_index].approval
     if not may(actor, Right.RELEASES_APPROVE, release.team):
@@ -84,7 +85,7 @@ def may_decide(release: Release, plan: plans.Plan, actor: Actor) -> bool:
     return not needs_admin or may(actor, Right.PEOPLE_ADMIN, release.team)
 
 
-def must_be_another(release: Release, plan: plans.Plan, actor: Actor) -> bool:
+def must_be_another(release: Release, plan: Plan, actor: Actor) -> bool:
     """Whether the plan keeps this person, who asked for the release, from approving it."""
     terms = plan.steps[release.step_index].approval
     separate = terms is not None and terms.separate_requester
@@ -218,7 +219,7 @@ def threshold(release: Release, found: Threshold | None, actor: Actor) -> list[A
     ]
 
 
-def _approve(release: Release, plan: plans.Plan) -> Action:
+def _approve(release: Release, plan: Plan) -> Action:
     rest = plan.steps[release.step_index + 1 :]
     return Action(
         release.pk,

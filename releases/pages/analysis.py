@@ -10,13 +10,14 @@ from django.utils.translation import gettext_lazy, ngettext
 from common.pages import formats
 from common.pages.charts import Chart
 from common.sentences import listed
-from releases import plans
-from releases.judge import Evidence, IndicatorName, Threshold, Verdict
+from releases.judge.evidence import Evidence
 from releases.judge.progress import IndicatorProgress
-from releases.judge.rules import IndicatorRules, JudgeRules
-from releases.judge.verdict import DOUBT
+from releases.judge.rules import IndicatorName, IndicatorRules, JudgeRules
+from releases.judge.threshold import Threshold
+from releases.judge.verdict import DOUBT, Verdict
 from releases.judge.words import chance
 from releases.models import Release
+from releases.plans.plan import Plan
 from releases.states import ReleaseState
 
 STATES = ("none", "insufficient", "promote", "roll_back")
@@ -73,7 +74,7 @@ def forecast_of(verdict: Verdict | None) -> str:
     return "requests" if verdict.seconds_to_certify is None else "seconds"
 
 
-def conclusions(release: Release, plan: plans.Plan, verdict: Verdict | None) -> dict[str, str]:
+def conclusions(release: Release, plan: Plan, verdict: Verdict | None) -> dict[str, str]:
     """What follows, by decision (`selectors.DECISIONS`): all, as the verdict may change while one reads."""
     rules = plan.judge
     sure = {"percent": f"{100 - rules.false_promote_percent:g}"}

@@ -8,10 +8,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from common.pages.charts import Chart, Limit, Mark, Series
-from releases import plans
-from releases.judge import IndicatorName, Verdict, limits
+from releases.judge.curve import limits
+from releases.judge.rules import IndicatorName
+from releases.judge.verdict import Verdict
 from releases.models import ReleaseStep
 from releases.pages.analysis import Indicator, state_of, title_of
+from releases.plans.plan import Plan
 
 ROOM = 1.28
 """Of the way: above the limit is room for the names of the marks."""
@@ -20,7 +22,7 @@ AT_MOST_POINTS = 400
 
 
 def indicators_of(
-    plan: plans.Plan,
+    plan: Plan,
     points: Sequence[Mapping[str, Any]],
     verdict: Verdict | None,
     steps: Sequence[ReleaseStep],
@@ -55,7 +57,7 @@ def thinned(points: Sequence[Mapping[str, Any]], *, at_most: int) -> Sequence[Ma
 def _chart(
     title: str,
     name: IndicatorName,
-    plan: plans.Plan,
+    plan: Plan,
     points: Sequence[Mapping[str, Any]],
     marks: Sequence[Mark],
 ) -> Chart:

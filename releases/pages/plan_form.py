@@ -12,8 +12,8 @@ from typing import Any, Literal, Self
 
 from django.utils.translation import gettext as _
 
-from releases import plans
 from releases.errors import InvalidPlan, PlanProblem
+from releases.plans.plan import Plan, parse_plan, plan_schema
 from releases.plans.step import kinds
 
 FieldKind = Literal["integer", "number", "flag", "choice", "text"]
@@ -119,7 +119,7 @@ class Draft:
 
     document: dict[str, Any]
     problems: tuple[PlanProblem, ...] = ()
-    plan: plans.Plan | None = None
+    plan: Plan | None = None
     focus: str = ""
     """Id of the control that has the focus after a change of the form's shape."""
     text: str = field(default="", repr=False)
@@ -128,12 +128,12 @@ class Draft:
     @classmethod
     def of_document(cls, document: dict[str, Any], *, focus: str = "", text: str = "") -> Self:
         try:
-            return cls(document, plan=plans.parse_plan(document), focus=focus, text=text)
+            return cls(document, plan=parse_plan(document), focus=focus, text=text)
         except InvalidPlan as error:
             return cls(document, problems=error.problems, focus=focus, text=text)
 
     @classmethod
-    def of_plan(cls, plan: plans.Plan) -> Self:
+    def of_plan(cls, plan: Plan) -> Self:
         return cls(plan.model_dump(mode="json"), plan=plan)
 
     @classmethod
@@ -167,7 +167,7 @@ class Draft:
 
     @property
     def bake(self) -> FormField:
-        told = plans.plan_schema()["properties"]["bake_seconds"]
+        told = plan_schema()["properties"]["bake_seconds"]
         label = _("Bake time (s)")
         limits = told["minimum"], told["maximum"]
         shape = Shape("bake_seconds", label, told["description"], "integer", False, *limits, {}, 0)
@@ -260,7 +260,7 @@ def _whole(text: str) -> int | str:
 
 @cache
 def _definitions() -> dict[str, Any]:
-    definitions: dict[str, Any] = plans.plan_schema()["$defs"]
+    definitions: dict[str, Any] = plan_schema()["$defs"]
     return definitions
 
 

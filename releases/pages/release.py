@@ -23,12 +23,14 @@ from common.sentences import clauses, listed
 from gateway import selectors as gateway
 from models_registry.facts.comparison import Change, Comparison
 from models_registry.selectors import versions
-from releases import bake, plans, selectors
-from releases.judge import Threshold, Verdict
+from releases import bake, selectors
+from releases.judge.threshold import Threshold
+from releases.judge.verdict import Verdict
 from releases.messages import Message
 from releases.models import Approval, Release, ReleaseMove, ReleaseStep
 from releases.pages import actions, analysis, curves, lanes, notice, strip, values
 from releases.pages.traffic_charts import moments_of, span_over, traffic_charts
+from releases.plans.plan import Plan
 from releases.policy import Term
 from releases.sampling import sampler
 from releases.states import StepState
@@ -58,7 +60,7 @@ class ReleasePage:
         self._actor = actor
 
     @cached_property
-    def plan(self) -> plans.Plan:
+    def plan(self) -> Plan:
         return selectors.plan_of(self.release)
 
     @cached_property

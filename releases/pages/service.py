@@ -20,11 +20,12 @@ from gateway.history import Stretch
 from gateway.models import Gateway
 from images.models import RuntimeImage
 from models_registry.models import Version
-from releases import bake, plans, selectors
+from releases import bake, selectors
 from releases.errors import UnknownPlan
 from releases.models import Release, Service
 from releases.pages import actions, lanes, strip, values
 from releases.pages.traffic_charts import SPANS, moments_of, span_named, traffic_charts
+from releases.plans.plan import Plan
 from releases.policy import Policy, Term, demands, guards_candidate, shortfalls
 from releases.sampling import sampler
 from releases.states import ReleaseHeader
@@ -223,7 +224,7 @@ class ServicePage:
         return ForeseenImage(picked.reason if picked.image else "")
 
     @cached_property
-    def plan(self) -> plans.Plan | None:
+    def plan(self) -> Plan | None:
         try:
             return selectors.plan_named(self.service.plan_name, team=self.service.team)
         except UnknownPlan:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from common.pages.steps import StepView
-from releases import plans
 from releases.models import Release, ReleaseStep
+from releases.plans.plan import Plan
 from releases.plans.words import StripCell, strip
 from releases.progress import StepProgress
 from releases.states import ReleaseState, StepState
@@ -12,7 +12,7 @@ from releases.states import ReleaseState, StepState
 CUT_SHORT = (StepState.FAILED, StepState.ABORTED, StepState.REJECTED)
 
 
-def strip_of_plan(plan: plans.Plan) -> list[StepView]:
+def strip_of_plan(plan: Plan) -> list[StepView]:
     """The plan before anything has happened."""
     return [
         StepView(step.icon, step.name(), "pending", cell.detail)
@@ -21,12 +21,12 @@ def strip_of_plan(plan: plans.Plan) -> list[StepView]:
     ]
 
 
-def strip_of(release: Release, plan: plans.Plan, rows: Sequence[ReleaseStep]) -> list[StepView]:
+def strip_of(release: Release, plan: Plan, rows: Sequence[ReleaseStep]) -> list[StepView]:
     """The release's plan as it went so far. `rows`: its steps, in order."""
     return [_cell(release, plan, cell, rows) for cell in strip(plan) if cell.last < len(rows)]
 
 
-def _cell(release: Release, plan: plans.Plan, cell: StripCell, all_rows: Sequence[ReleaseStep]) -> StepView:
+def _cell(release: Release, plan: Plan, cell: StripCell, all_rows: Sequence[ReleaseStep]) -> StepView:
     step = plan.steps[cell.first]
     rows = all_rows[cell.first : cell.last + 1]
     state = _state(release, rows)

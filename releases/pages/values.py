@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from common.pages import formats
 from common.sentences import in_each_language
 from releases import selectors
-from releases.judge import Verdict
+from releases.judge.verdict import Verdict
 from releases.models import Release, Service
 from releases.pages.analysis import forecast_of, state_of
 from releases.pages.lanes import CANDIDATE, STABLE, traffic_values

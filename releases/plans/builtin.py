@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from releases.plans import Plan, parse_plan
+from releases.plans.plan import Plan, parse_plan
 
 DEFAULT_PLAN = "canary"
 DIRECT = "direct"

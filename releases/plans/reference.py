@@ -6,8 +6,8 @@ from typing import Any
 
 from django.utils import translation
 
-from releases.plans import plan_schema
 from releases.plans.builtin import builtin_plans
+from releases.plans.plan import plan_schema
 from releases.plans.step import kinds
 from releases.plans.words import strip
 

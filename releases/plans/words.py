@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from pydantic import BaseModel
 
-from releases.plans import Plan
+from releases.plans.plan import Plan
 from releases.plans.step import StepSpec
 
 

@@ -5,7 +5,7 @@ from django.utils.translation import gettext_lazy as _
 
 from common.reconcile import Operation, Outcome, Step, move, wait
 from releases import selectors
-from releases.judge import Decision
+from releases.judge.verdict import Decision
 from releases.messages import Kind, Message
 from releases.models import Release
 from releases.reconcilers.base import SOON, halt

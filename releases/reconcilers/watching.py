@@ -15,16 +15,12 @@ from gateway import selectors as gateway
 from gateway.errors import GatewayError
 from gateway.traffic import TargetCounts
 from releases import selectors
-from releases.judge import (
-    Decision,
-    Evidence,
-    JudgeRules,
-    Threshold,
-    Verdict,
-    curve_point,
-    increments_between,
-    verdict,
-)
+from releases.judge.counts import increments_between
+from releases.judge.curve import curve_point
+from releases.judge.evidence import Evidence
+from releases.judge.rules import JudgeRules
+from releases.judge.threshold import Threshold
+from releases.judge.verdict import Decision, Verdict, verdict
 from releases.messages import Kind, Message, text
 from releases.models import EvidencePoint, Release
 from releases.reconcilers.base import Executor, Spec, began_at, halt

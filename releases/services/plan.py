@@ -10,10 +10,12 @@ from accounts.states import Right
 from common import audit
 from common.actor import Actor
 from common.reconcile import kernel
-from releases import plans, selectors
+from releases import selectors
 from releases.errors import InvalidPlan, NotPossibleNow, PlanProblem
 from releases.models import Plan, Service
+from releases.plans import plan as plans
 from releases.plans.builtin import builtin_plans
+from releases.plans.plan import parse_plan, plan_hash
 from releases.policy import Term, demanded_by, lowered
 from releases.services.policy import may_lower, record_lowering
 
@@ -37,11 +39,11 @@ def save_plan(
     if name in builtin_plans():
         message = _("'%(name)s' is built in: save your own under another name.") % {"name": name}
         raise InvalidPlan((PlanProblem("name", message),))
-    parsed = plans.parse_plan({**body, "name": name})
+    parsed = parse_plan({**body, "name": name})
     values = {
         "description": parsed.description,
         "body": parsed.model_dump(mode="json"),
-        "hash": plans.plan_hash(parsed),
+        "hash": plan_hash(parsed),
         "changed_by": actor.name,
         "changed_at": kernel.clock(),
     }
@@ -67,13 +69,13 @@ def save_plan(
 def _easier(team: Team, name: str, after: plans.Plan) -> tuple[Term, ...]:
     """What releases would no longer have to go through if the plan of that name became `after`."""
     before = Plan.objects.filter(team=team, name=name).first()
-    if before is not None and plans.parse_plan(before.body) == after:
+    if before is not None and parse_plan(before.body) == after:
         return ()
     if selectors.is_named_by_policy(name, team=team):
         return (Term("pinned", {"name": name}),)
     if before is None or not Service.objects.filter(team=team, plan_name=name).exists():
         return ()
-    return lowered(demanded_by(plans.parse_plan(before.body)), demanded_by(after))
+    return lowered(demanded_by(parse_plan(before.body)), demanded_by(after))
 
 
 def delete_plan(plan: Plan, *, actor: Actor, reason: str = "") -> None:

@@ -17,10 +17,11 @@ from common.actor import Actor
 from common.errors import Invalid, NotAllowed
 from common.reconcile import kernel
 from common.sentences import joined, listed
-from releases import plans, selectors
+from releases import selectors
 from releases.errors import BelowPolicy, BypassReasonMissing
 from releases.events import PolicyBypassed, PolicyLowered
 from releases.models import Release, Service, TeamPolicy
+from releases.plans.plan import Plan
 from releases.policy import Policy, Term, lowered, shortfalls
 
 
@@ -68,9 +69,7 @@ def parse_policy(document: Mapping[str, Any]) -> Policy:
     return policy
 
 
-def let_pass(
-    plan: plans.Plan, policy: Policy, *, actor: Actor, service: Service, bypass: str
-) -> tuple[Term, ...]:
+def let_pass(plan: Plan, policy: Policy, *, actor: Actor, service: Service, bypass: str) -> tuple[Term, ...]:
     """What the plan lacks, if the actor may let that pass and says why.
 
     Raises BelowPolicy, BypassReasonMissing.

@@ -15,11 +15,12 @@ from images.models import RuntimeImage
 from models_registry.models import Version
 from models_registry.selectors import versions
 from models_registry.states import VersionState
-from releases import plans, selectors
+from releases import selectors
 from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable
 from releases.events import ReleaseMoved, RollbackStarted
 from releases.models import Release, ReleaseMove, ReleaseStep, Service
 from releases.plans.builtin import ROLLBACK, WARM_ROLLBACK, builtin_plan
+from releases.plans.plan import Plan, plan_hash
 from releases.services.policy import let_pass, record_bypass
 from releases.states import IN_MOTION, Halt, ReleaseState
 
@@ -169,7 +170,7 @@ def begin(
     service: Service,
     *,
     version: Version,
-    plan: plans.Plan,
+    plan: Plan,
     actor: Actor,
     reason: str,
     undoes: Release | None = None,
@@ -201,7 +202,7 @@ def begin(
         image=image,
         plan_name=plan.name,
         plan=body,
-        plan_hash=plans.plan_hash(plan),
+        plan_hash=plan_hash(plan),
         policy=policy.to_dict(),
         shortfalls=[term.to_dict() for term in missing],
         bypass_reason=bypass.strip() if missing else "",

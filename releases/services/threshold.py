@@ -7,8 +7,7 @@ from common import audit
 from common.actor import Actor
 from common.reconcile import kernel
 from releases.errors import InvalidService, NotPossibleNow
-from releases.judge import Threshold
-from releases.judge.threshold import at_bound
+from releases.judge.threshold import Threshold, at_bound
 from releases.models import Release, Service, SlowThreshold
 from releases.states import ThresholdSource
 

@@ -12,7 +12,7 @@ from common import events
 from common.reconcile import Outcome, move
 from releases import states
 from releases.events import ApprovalAsked
-from releases.judge import Decision
+from releases.judge.verdict import Decision
 from releases.messages import Kind, text
 from releases.models import Approval as ApprovalRow
 from releases.models import Release

@@ -11,7 +11,7 @@ from pydantic import Field
 from common.pages.badges import badge_of
 from common.reconcile import Outcome
 from releases import selectors
-from releases.judge import Decision
+from releases.judge.verdict import Decision
 from releases.messages import Kind, nested
 from releases.models import Release
 from releases.plans.step import HOUR, WEEK, Fault, Place, StepSpec, whole

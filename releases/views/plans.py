@@ -17,14 +17,17 @@ from common.errors import SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import done, page, refusals_at_the_form
 from common.pages.steps import StepView
-from releases import plans, selectors, services
+from releases import selectors
 from releases.models import Plan
 from releases.pages.plan_form import Draft
 from releases.pages.strip import strip_of_plan
 from releases.plans.builtin import DEFAULT_PLAN
+from releases.plans.plan import parse_plan
 from releases.plans.step import kinds
 from releases.plans.words import diff
 from releases.policy import demands
+from releases.services import plan as plan_services
+from releases.services.plan import save_plan
 
 UNPROCESSABLE = 422
 
@@ -39,7 +42,7 @@ def plan_list(request: HttpRequest) -> HttpResponse:
         {
             "plan": row,
             "url": _address(row),
-            "strip": strip_of_plan(plans.parse_plan(row.body)),
+            "strip": strip_of_plan(parse_plan(row.body)),
             "uses": used.get((row.team_id, row.name), 0),
         }
         for row in rows
@@ -54,7 +57,7 @@ def plan_list(request: HttpRequest) -> HttpResponse:
 def plan_page(request: HttpRequest, name: str, team: str = "") -> HttpResponse:
     actor = of_request(request)
     row = _plan(actor, team, name)
-    draft = Draft.of_plan(plans.parse_plan(row.body))
+    draft = Draft.of_plan(parse_plan(row.body))
     context = {
         "plan": row,
         "draft": draft,
@@ -82,7 +85,7 @@ def new_plan(request: HttpRequest) -> HttpResponse:
         )
     team_name, _slash, name = request.GET.get("from", DEFAULT_PLAN).rpartition("/")
     origin = _plan(actor, team_name, name)
-    draft = Draft.of_plan(plans.parse_plan(origin.body))
+    draft = Draft.of_plan(parse_plan(origin.body))
     return _editor(request, draft, team=teams[0], teams=teams, stored=None, name="")
 
 
@@ -95,7 +98,7 @@ def edit_plan(request: HttpRequest, team: str, name: str) -> HttpResponse:
         raise Http404(_("You may not write plans in this team."))
     if request.method == "POST":
         return _edit(request, actor, team=stored.team, teams=[stored.team], stored=stored, name=name)
-    draft = Draft.of_plan(plans.parse_plan(stored.body))
+    draft = Draft.of_plan(parse_plan(stored.body))
     return _editor(request, draft, team=stored.team, teams=[stored.team], stored=stored, name=name)
 
 
@@ -104,7 +107,7 @@ def edit_plan(request: HttpRequest, team: str, name: str) -> HttpResponse:
 @refusals_at_the_form
 def delete_plan(request: HttpRequest, team: str, name: str) -> HttpResponse:
     actor = of_request(request)
-    services.delete_plan(_plan(actor, team, name), actor=actor, reason=request.POST.get("reason", ""))
+    plan_services.delete_plan(_plan(actor, team, name), actor=actor, reason=request.POST.get("reason", ""))
     return done(request, _("The plan %(name)s is deleted.") % {"name": name}, to="/settings/plans/")
 
 
@@ -163,7 +166,7 @@ def _save(
         }
     revision = given.get("revision", "")
     try:
-        services.save_plan(
+        save_plan(
             actor=actor,
             team=team,
             name=name,
@@ -188,7 +191,7 @@ def _editor(
     refusal: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    before = plans.parse_plan(stored.body) if stored else None
+    before = parse_plan(stored.body) if stored else None
     changes = diff(before, draft.plan) if before and draft.plan else None
     strip: list[StepView] = strip_of_plan(draft.plan) if draft.plan else []
     context: dict[str, Any] = {

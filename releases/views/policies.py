@@ -12,9 +12,11 @@ from accounts.states import Right
 from common.errors import Invalid, SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page
-from releases import selectors, services
-from releases.forms import PolicyForm, ServicePolicyForm
+from releases import selectors
+from releases.forms.policy import PolicyForm, ServicePolicyForm
 from releases.policy import NOTHING, Policy, demanded_by, demands
+from releases.services.policy import set_team_policy
+from releases.services.service import change_service
 from releases.views.services import visible_service
 
 
@@ -29,7 +31,7 @@ def team_policy(request: HttpRequest, team: str) -> HttpResponse:
     form = PolicyForm(request.POST if request.method == "POST" else None, policy=present)
     if form.is_bound and form.is_valid():
         try:
-            services.set_team_policy(
+            set_team_policy(
                 actor=actor, team=owner, policy=form.document(), reason=form.cleaned_data["reason"]
             )
         except SlipwayError as error:
@@ -61,7 +63,7 @@ def service_policy(request: HttpRequest, name: str) -> HttpResponse:
     if form.is_bound and form.is_valid():
         document = form.document()
         try:
-            services.change_service(
+            change_service(
                 service,
                 actor=actor,
                 reason=form.cleaned_data["reason"],

@@ -16,10 +16,13 @@ from common.languages import Text
 from common.pages.access import signed_in
 from common.pages.answers import done, is_part_request, page, refusals_at_the_form, refused
 from common.pages.listing import list_page
-from releases import selectors, services
+from releases import selectors
 from releases.filters import ReleaseFilter
 from releases.models import Release, ReleaseStep
 from releases.pages.release import ReleasePage
+from releases.services.approval import approve, reject
+from releases.services.release import abort, end_bake, pause, resume, rollback
+from releases.services.threshold import accept_threshold
 
 SORTS = {
     "created": "created_at",
@@ -67,18 +70,18 @@ def release_page(request: HttpRequest, pk: int) -> HttpResponse:
 
 Wish = Callable[..., Any]
 WISHES: dict[str, tuple[Wish, Text, bool]] = {
-    "approve": (services.approve, gettext_lazy("Approved: release {pk} goes on."), True),
-    "reject": (services.reject, gettext_lazy("Rejected: all traffic returns to stable."), True),
-    "pause": (services.pause, gettext_lazy("Release {pk} pauses."), False),
-    "resume": (services.resume, gettext_lazy("Release {pk} goes on."), False),
-    "abort": (services.abort, gettext_lazy("Aborted: all traffic returns to stable."), True),
+    "approve": (approve, gettext_lazy("Approved: release {pk} goes on."), True),
+    "reject": (reject, gettext_lazy("Rejected: all traffic returns to stable."), True),
+    "pause": (pause, gettext_lazy("Release {pk} pauses."), False),
+    "resume": (resume, gettext_lazy("Release {pk} goes on."), False),
+    "abort": (abort, gettext_lazy("Aborted: all traffic returns to stable."), True),
     "slow-threshold": (
-        services.accept_threshold,
+        accept_threshold,
         gettext_lazy("The next release calls slower than that slow."),
         True,
     ),
-    "end-bake": (services.end_bake, gettext_lazy("The workers that were kept warm stop."), False),
-    "rollback": (services.rollback, gettext_lazy("Rolling back."), True),
+    "end-bake": (end_bake, gettext_lazy("The workers that were kept warm stop."), False),
+    "rollback": (rollback, gettext_lazy("Rolling back."), True),
 }
 """What is asked for, what the person is told, and whether a reason is needed."""
 

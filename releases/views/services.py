@@ -16,16 +16,16 @@ from common.errors import Invalid, SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import done, is_part_request, page
 from common.pages.listing import list_page
-from releases import selectors, services
+from releases import selectors
 from releases.filters import ServiceFilter
-from releases.forms import (
-    NewServiceForm,
-    ReleaseForm,
-    ReleaseHeaderForm,
-    ServiceChangeForm,
-)
+from releases.forms.release import ReleaseForm
+from releases.forms.release_header import ReleaseHeaderForm
+from releases.forms.service import NewServiceForm, ServiceChangeForm
 from releases.models import Service
 from releases.pages.service import ServicePage
+from releases.services.release import start_release
+from releases.services.release_header import set_release_header
+from releases.services.service import change_service, create_service
 
 SORTS = {
     "name": "name",
@@ -74,7 +74,7 @@ def new_service(request: HttpRequest) -> HttpResponse:
     form = NewServiceForm(request.POST, actor=actor)
     if form.is_valid():
         try:
-            service = services.create_service(actor=actor, **form.changes())
+            service = create_service(actor=actor, **form.changes())
         except SlipwayError as error:
             _blame(form, error)
         else:
@@ -101,7 +101,7 @@ def service_settings(request: HttpRequest, name: str) -> HttpResponse:
     if form.is_valid():
         changes = form.changes()
         try:
-            services.change_service(
+            change_service(
                 service,
                 actor=actor,
                 expected_revision=changes.pop("revision"),
@@ -130,7 +130,7 @@ def release_header(request: HttpRequest, name: str) -> HttpResponse:
         return _settings_page(request, service, header_form=form)
     header, reason = form.cleaned_data["release_header"], form.cleaned_data["reason"]
     try:
-        key = services.set_release_header(service, actor=actor, header=header, reason=reason)
+        key = set_release_header(service, actor=actor, header=header, reason=reason)
     except SlipwayError as error:
         _blame(form, error)
         return _settings_page(request, service, header_form=form)
@@ -176,7 +176,7 @@ def release_version(request: HttpRequest, name: str) -> HttpResponse:
     if form.is_valid():
         given = form.cleaned_data
         try:
-            release = services.start_release(
+            release = start_release(
                 actor=actor,
                 service=service,
                 version=given["version"],

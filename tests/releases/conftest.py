@@ -2,7 +2,8 @@
 
 import pytest
 
-from releases.judge import Evidence, Increment, JudgeRules, Sides, Tally
+from releases.judge.evidence import Evidence, Increment, Sides, Tally
+from releases.judge.rules import JudgeRules
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ import pytest
 from accounts.errors import NotAllowed
 from accounts.states import Role
 from clusters.models import Deployment
-from releases import services
 from releases.errors import NotPossibleNow
 from releases.models import Release
+from releases.services.plan import save_plan
+from releases.services.release import end_bake, rollback
 from releases.states import ReleaseState as S
 from tests.cast import SYSTEM
 from tests.releases.world import SWIFT, Scene
@@ -21,7 +22,7 @@ MINUTES = 10
 
 def with_a_bake(scene: Scene) -> None:
     body = SWIFT | {"bake_seconds": MINUTES * 60}
-    services.save_plan(actor=SYSTEM, team=scene.team, name="swift", body=body)
+    save_plan(actor=SYSTEM, team=scene.team, name="swift", body=body)
 
 
 def until_it_bakes(scene: Scene) -> None:
@@ -64,7 +65,7 @@ def test_the_old_workers_stay_without_traffic_until_the_bake_is_over(baking: Sce
 def test_a_rollback_within_the_bake_starts_no_worker_and_asks_none(baking: Scene) -> None:
     undone, warm = baking.release, baking.stable
     asked, deployments = len(baking.prober.asked), Deployment.objects.count()
-    baking.release = services.rollback(undone, actor=baking.requester, reason="users complain")
+    baking.release = rollback(undone, actor=baking.requester, reason="users complain")
     baking.worker().advance("releases.release", baking.release.pk)
     assert baking.state() == S.PROMOTED
     assert baking.split() == {warm: 500}
@@ -82,7 +83,7 @@ def test_a_rollback_within_the_bake_starts_no_worker_and_asks_none(baking: Scene
 def test_a_rollback_after_the_bake_starts_workers_again(baking: Scene) -> None:
     baking.clock.pass_(timedelta(minutes=MINUTES))
     baking.run_for(20)
-    baking.release = services.rollback(baking.release, actor=baking.requester, reason="users complain")
+    baking.release = rollback(baking.release, actor=baking.requester, reason="users complain")
     assert baking.release.plan_name == "rollback"
     baking.run_until_state(S.PROMOTED)
     assert baking.split() == {baking.candidate: 500}
@@ -92,7 +93,7 @@ def test_a_rollback_after_the_bake_starts_workers_again(baking: Scene) -> None:
 def test_warm_workers_that_failed_are_no_way_back(baking: Scene) -> None:
     failed = baking.stable
     Deployment.objects.filter(name=failed).update(state="failing")
-    baking.release = services.rollback(baking.release, actor=baking.requester, reason="users complain")
+    baking.release = rollback(baking.release, actor=baking.requester, reason="users complain")
     assert baking.release.plan_name == "rollback"
     baking.run_until_state(S.PROMOTED)
     baking.run_for(20)
@@ -112,33 +113,33 @@ def test_another_release_ends_the_bake_before_its_own_workers_start(baking: Scen
 def test_a_person_ends_the_bake_at_once(baking: Scene) -> None:
     viewer = baking._person("vi", Role.VIEWER)
     with pytest.raises(NotAllowed):
-        services.end_bake(baking.release, actor=viewer)
-    services.end_bake(baking.release, actor=baking.requester, reason="we need the GPUs")
+        end_bake(baking.release, actor=viewer)
+    end_bake(baking.release, actor=baking.requester, reason="we need the GPUs")
     baking.run_for(20)
     assert baking.running(baking.stable) == 0
     with pytest.raises(NotPossibleNow):
-        services.end_bake(baking.release, actor=baking.requester)
+        end_bake(baking.release, actor=baking.requester)
 
 
 def test_who_ends_the_bake_and_who_rolls_back_do_not_both_get_the_workers(baking: Scene) -> None:
     """Whoever is first: the step that ends them, or the rollback that takes them over."""
     undone, warm = baking.release, baking.stable
-    services.end_bake(undone, actor=baking.requester)
-    baking.release = services.rollback(undone, actor=baking.requester, reason="after all")
+    end_bake(undone, actor=baking.requester)
+    baking.release = rollback(undone, actor=baking.requester, reason="after all")
     baking.run_until_state(S.PROMOTED)
     assert baking.running(warm) == 2
     undone.refresh_from_db()
     with pytest.raises(NotPossibleNow):
-        services.end_bake(undone, actor=baking.requester)
+        end_bake(undone, actor=baking.requester)
 
 
 def test_a_worker_that_was_about_to_end_the_bake_finds_it_taken_over(baking: Scene) -> None:
     undone, warm = baking.release, baking.stable
-    services.end_bake(undone, actor=baking.requester)
+    end_bake(undone, actor=baking.requester)
 
     def take_over(name: str) -> None:
         if name == "observed" and not Release.objects.filter(undoes=undone).exists():
-            baking.release = services.rollback(undone, actor=baking.requester, reason="after all")
+            baking.release = rollback(undone, actor=baking.requester, reason="after all")
 
     slow = baking.worker()
     slow.checkpoint = take_over
@@ -151,7 +152,7 @@ def test_a_worker_that_was_about_to_end_the_bake_finds_it_taken_over(baking: Sce
 
 def test_a_first_version_and_a_plan_without_bake_time_keep_nothing_warm(scene: Scene) -> None:
     assert Release.objects.get(service=scene.service).bake_until is None
-    services.save_plan(actor=SYSTEM, team=scene.team, name="swift", body=SWIFT)
+    save_plan(actor=SYSTEM, team=scene.team, name="swift", body=SWIFT)
     scene.start()
     scene.run_until_state(S.WAITING_APPROVAL)
     scene.approve()

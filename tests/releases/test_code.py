@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from clusters.models import Deployment
 from models_registry.models import CodeExemption, Version
-from releases import services
 from releases.models import ReleaseStep
+from releases.services.plan import save_plan
 from releases.states import ReleaseState
 from tests.cast import SYSTEM
 from tests.releases.world import SWIFT, Scene
@@ -33,7 +33,7 @@ def version(scene: Scene) -> Version:
 def test_a_release_of_code_fails_with_the_reason_before_any_worker_runs(
     scene: Scene, version: Version, steps
 ) -> None:
-    services.save_plan(actor=SYSTEM, team=scene.team, name="other", body={"steps": steps})
+    save_plan(actor=SYSTEM, team=scene.team, name="other", body={"steps": steps})
     release = scene.start(version, plan_name="other")
     scene.run_until_state(ReleaseState.FAILED, ReleaseState.ROLLED_BACK)
     assert scene.state() == ReleaseState.FAILED

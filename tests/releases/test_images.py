@@ -5,9 +5,10 @@ from django.test import Client
 
 from accounts.models import User
 from clusters.models import Cluster, Deployment
-from releases import services
 from releases.errors import InvalidService, NotReleasable
 from releases.models import Release
+from releases.services.release import rollback
+from releases.services.service import change_service
 from releases.states import ReleaseState
 from tests.cast import SYSTEM, team
 from tests.clusters.world import gpu_of, node_of
@@ -52,7 +53,7 @@ def test_a_release_keeps_what_it_picked_and_a_rollback_returns_to_what_served(sc
     assert step.detail["image_reason"].startswith(
         "echo-2: echo 0.11 with CUDA 12.4 is the best of 2 that fit"
     )
-    back = services.rollback(release, actor=scene.requester, reason="worse")
+    back = rollback(release, actor=scene.requester, reason="worse")
     assert back.image == old
 
 
@@ -90,11 +91,11 @@ def test_a_service_or_a_release_may_name_an_image_of_its_engine(scene: Scene) ->
     image("echo-2", engine="echo", engine_version="0.11")
     for wrong in (other, image("theirs", team("vision"), engine="echo")):
         with pytest.raises(InvalidService):
-            services.change_service(scene.service, actor=SYSTEM, image=wrong)
+            change_service(scene.service, actor=SYSTEM, image=wrong)
         with pytest.raises(NotReleasable):
             scene.start(image=wrong)
         scene.service.refresh_from_db()
-    services.change_service(scene.service, actor=SYSTEM, image=named)
+    change_service(scene.service, actor=SYSTEM, image=named)
     scene.start(plan_name="direct")
     scene.run_until_state(S.PROMOTED)
     assert Deployment.objects.get(name=scene.candidate).image == named

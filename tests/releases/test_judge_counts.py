@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.traffic import TargetCounts
-from releases.judge import Sides, Tally, increments_between
-from releases.judge.counts import slow_threshold_ms
+from releases.judge.counts import increments_between, slow_threshold_ms
+from releases.judge.evidence import Sides, Tally
 
 INF = math.inf
 

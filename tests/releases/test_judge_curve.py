@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from releases.judge import CurvePoint, IndicatorRules, JudgeRules, curve_point, extend_curve, limits
+from releases.judge.curve import CurvePoint, curve_point, extend_curve, limits
+from releases.judge.rules import IndicatorRules, JudgeRules
 from tests.releases.conftest import Trial
 
 

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import binom, hypergeom
 
-from releases.judge import IndicatorEvidence, IndicatorRules, Sides, Tally, eprocess
+from releases.judge import eprocess
+from releases.judge.evidence import IndicatorEvidence, Sides, Tally
+from releases.judge.rules import IndicatorRules
 
 ERRORS = IndicatorRules(roll_back_above_ratio=1.0, promote_below_ratio=2.0, promote_below_percent=20.0)
 RATIO_ONLY = IndicatorRules(roll_back_above_ratio=1.5, promote_below_ratio=3.0)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from releases.judge import Evidence, Increment, IndicatorRules, JudgeRules, Sides, Tally
+from releases.judge.evidence import Evidence, Increment, Sides, Tally
+from releases.judge.rules import IndicatorRules, JudgeRules
 from tests.releases.conftest import Trial
 
 tallies = st.integers(0, 10**6).flatmap(lambda n: st.builds(Tally, st.just(n), st.integers(0, n)))

@@ -10,7 +10,10 @@ from perf.judge.late_defects import minutes_to_catch
 from perf.judge.rules import RATES, e_process, shipped, z_test
 from perf.judge.sessions import PER_SESSION, rolled_back, sessions
 from perf.judge.traffic import NEVER, RAMP, Traffic, caught, first_look, traffic
-from releases.judge import Evidence, Increment, IndicatorRules, JudgeRules, Sides, Tally, eprocess, verdict
+from releases.judge import eprocess
+from releases.judge.evidence import Evidence, Increment, Sides, Tally
+from releases.judge.rules import IndicatorRules, JudgeRules
+from releases.judge.verdict import verdict
 
 RUNS = 1500
 

@@ -12,9 +12,11 @@ from common.models import AuditRecord
 from gateway.backends.fake import Behaviour
 from gateway.history import minute_of, packed
 from gateway.models import Route, TrafficReading
-from releases import selectors, services
+from releases import selectors
 from releases.judge.threshold import JUMP, LEAST_REQUESTS, Kept, Stretch, Threshold, at_bound, threshold
 from releases.models import SlowThreshold
+from releases.services.plan import save_plan
+from releases.services.release import abort
 from releases.states import ReleaseState as S
 from tests.cast import api, person
 from tests.gateway.counting import histogram_of
@@ -95,7 +97,7 @@ def first_look(scene: Scene, **how: Any) -> Threshold:
 def test_an_overload_between_two_releases_does_not_become_usual(scene: Scene) -> None:
     learnt = first_look(scene)
     assert SlowThreshold.objects.get().milliseconds == learnt.milliseconds
-    services.abort(scene.release, actor=scene.requester, reason="again later")
+    abort(scene.release, actor=scene.requester, reason="again later")
     scene.run_until_state(S.ABORTED)
 
     scene.gateway.behave(scene.stable, Behaviour(median_ms=16_000))
@@ -112,7 +114,7 @@ def test_an_overload_between_two_releases_does_not_become_usual(scene: Scene) ->
     given = {"milliseconds": held.measured_ms, "reason": "the 70B model"}
     answer = bo.post(f"services/{scene.name}/slow-thresholds/", given)
     assert answer.status_code == 201
-    services.abort(scene.release, actor=scene.requester, reason="again")
+    abort(scene.release, actor=scene.requester, reason="again")
     scene.run_until_state(S.ABORTED)
     assert first_look(scene).milliseconds == held.measured_ms
     told = bo.get(f"services/{scene.name}/slow-thresholds/").json()
@@ -134,7 +136,7 @@ def test_the_threshold_is_for_approvers_and_has_bounds_and_a_reason(scene: Scene
 @pytest_db
 def test_the_objective_of_a_plan_is_said_to_be_the_plans(scene: Scene) -> None:
     body = {"steps": SWIFT["steps"], "judge": {"slow_above_ms": 700}}
-    services.save_plan(actor=scene.requester, team=scene.team, name="strict", body=body)
+    save_plan(actor=scene.requester, team=scene.team, name="strict", body=body)
     found = first_look(scene, plan_name="strict")
     assert (found.milliseconds, found.source) == (800, "plan")
     assert scene.release.evidence["slow_threshold_ms"] == 800

@@ -2,7 +2,9 @@
 
 import pytest
 
-from releases.judge import Decision, IndicatorRules, JudgeRules, Sides, Tally, verdict
+from releases.judge.evidence import Sides, Tally
+from releases.judge.rules import IndicatorRules, JudgeRules
+from releases.judge.verdict import Decision, verdict
 from tests.releases.conftest import Trial
 
 

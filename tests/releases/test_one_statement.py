@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 
 from common.pages.badges import badge_of
-from releases import selectors, services
+from releases import selectors
 from releases.models import Release
 from releases.pages import strip
 from releases.pages.values import release_values
+from releases.services.approval import reject
+from releases.services.plan import save_plan
+from releases.services.release import abort
 from releases.states import ReleaseState as S
 from tests.releases.test_pages import as_person, page_of, text_of
 from tests.releases.world import SWIFT, Scene
@@ -34,7 +37,7 @@ def states(release: Release) -> list[str]:
 def test_an_aborted_release_says_where_it_was_aborted_and_what_never_ran(scene: Scene) -> None:
     scene.start()
     scene.run_until(lambda: scene.state() == S.RUNNING and scene.release.candidate_percent > 0)
-    services.abort(scene.release, actor=scene.requester, reason="wrong version")
+    abort(scene.release, actor=scene.requester, reason="wrong version")
     release = scene.run_until_state(S.ABORTED)
 
     assert states(release) == ["done", "done", "done", "done", "aborted", "not_run", "not_run", "not_run"]
@@ -46,7 +49,7 @@ def test_an_aborted_release_says_where_it_was_aborted_and_what_never_ran(scene: 
 def test_a_rejected_release_says_so_at_its_approval(scene: Scene) -> None:
     scene.start()
     scene.run_until_state(S.WAITING_APPROVAL)
-    services.reject(scene.release, actor=scene.approver, reason="too terse")
+    reject(scene.release, actor=scene.approver, reason="too terse")
     release = scene.run_until_state(S.REJECTED)
 
     assert (cells(release)["Approval"].state, cells(release)["Approval"].actor) == ("rejected", "bo")
@@ -57,7 +60,7 @@ def test_no_clock_runs_on_after_the_end(scene: Scene, end: str) -> None:
     scene.start()
     scene.run_until_state(S.WAITING_APPROVAL)
     if end == "abort":
-        services.abort(scene.release, actor=scene.requester, reason="enough")
+        abort(scene.release, actor=scene.requester, reason="enough")
     else:
         scene.approve()
     scene.run_until_state(S.ABORTED, S.PROMOTED)
@@ -95,7 +98,7 @@ def test_a_weight_shows_the_split_measured_at_that_weight_wherever_it_was_measur
         {"kind": "judge", "at_most_seconds": 5, "on_insufficient": "ask"},
         *SWIFT["steps"][-2:],
     ]
-    services.save_plan(actor=scene.requester, team=scene.team, name="two", body={"steps": steps})
+    save_plan(actor=scene.requester, team=scene.team, name="two", body={"steps": steps})
     scene.start(plan_name="two")
     release = scene.run_until_state(S.WAITING_APPROVAL)
     ten, fifty = (row for row in release.steps.all() if row.kind == "weight")
@@ -106,7 +109,7 @@ def test_a_weight_shows_the_split_measured_at_that_weight_wherever_it_was_measur
     assert float(shown["50%"].detail.partition("%")[0]) == pytest.approx(50, abs=15)
     assert ten.detail.get("observed_percent") is None
 
-    services.abort(release, actor=scene.requester, reason="enough")
+    abort(release, actor=scene.requester, reason="enough")
     ended = scene.run_until_state(S.ABORTED)
     assert selectors.weights(ended)["observed"]["candidate"] is None  # nothing is measured at 0 %
 

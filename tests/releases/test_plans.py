@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from releases.errors import InvalidPlan
-from releases.plans import canonical_json, parse_plan, plan_hash, plan_schema
 from releases.plans.builtin import DEFAULT_PLAN, builtin_plan, builtin_plans
+from releases.plans.plan import canonical_json, parse_plan, plan_hash, plan_schema
 from releases.steps.approval import Approval
 from releases.steps.deploy import Deploy
 from releases.steps.hold import Hold

@@ -3,8 +3,8 @@
 import pytest
 from django.utils import translation
 
-from releases.plans import parse_plan
 from releases.plans.builtin import builtin_plans
+from releases.plans.plan import parse_plan
 from releases.plans.words import diff, duration, strip
 from releases.steps.approval import Approval
 from releases.steps.deploy import Deploy

@@ -4,24 +4,24 @@ from typing import Any
 
 import pytest
 
-from releases import plans
 from releases.judge.rules import JudgeRules
 from releases.plans.builtin import builtin_plan, builtin_plans
+from releases.plans.plan import Plan, parse_plan
 from releases.policy import NOTHING, Policy, demanded_by, lowered, shortfalls, stricter
 
 BUILTIN = list(builtin_plans().values())
 
 
-def plan(*steps: dict[str, Any], name: str = "own", **rest: Any) -> plans.Plan:
+def plan(*steps: dict[str, Any], name: str = "own", **rest: Any) -> Plan:
     body = [{"kind": "deploy", "share_percent": 100}, *steps, {"kind": "promote"}]
-    return plans.parse_plan({"name": name, "steps": body, **rest})
+    return parse_plan({"name": name, "steps": body, **rest})
 
 
 def weight(percent: int) -> dict[str, Any]:
     return {"kind": "weight", "percent": percent}
 
 
-def kinds(some: plans.Plan, policy: Policy) -> list[str]:
+def kinds(some: Plan, policy: Policy) -> list[str]:
     return [term.kind for term in shortfalls(some, policy)]
 
 
@@ -31,7 +31,7 @@ CANARY = demanded_by(builtin_plan("canary"))
 
 
 @pytest.mark.parametrize("built_in", BUILTIN)
-def test_a_plan_lacks_nothing_of_what_it_demands_itself(built_in: plans.Plan) -> None:
+def test_a_plan_lacks_nothing_of_what_it_demands_itself(built_in: Plan) -> None:
     assert shortfalls(built_in, demanded_by(built_in)) == ()
 
 
@@ -55,7 +55,7 @@ def test_the_built_in_plans_demand_what_they_say() -> None:
         (plan(weight(5), JUDGE, {"kind": "approval", "keep_judging": False}), ["lacks.judging"]),
     ],
 )  # fmt: skip
-def test_what_falls_short_of_the_canary_plan_is_named(some: plans.Plan, missing: list[str]) -> None:
+def test_what_falls_short_of_the_canary_plan_is_named(some: Plan, missing: list[str]) -> None:
     assert kinds(some, CANARY) == missing
 
 

@@ -17,7 +17,7 @@ from common.errors import Invalid
 from common.models import AuditRecord
 from hubs.services.syncs import create_hub_source, trigger_release
 from models_registry.services.aliases import set_alias
-from releases import selectors, services
+from releases import selectors
 from releases.errors import (
     BelowPolicy,
     BypassReasonMissing,
@@ -27,7 +27,11 @@ from releases.errors import (
 )
 from releases.models import Plan, Release, Service
 from releases.plans.builtin import builtin_plans
-from releases.services import set_team_policy
+from releases.services.approval import approve
+from releases.services.plan import delete_plan, save_plan
+from releases.services.policy import set_team_policy
+from releases.services.release import rollback, start_release
+from releases.services.service import change_service, create_service
 from releases.states import ReleaseState as S
 from tests.cast import SYSTEM, Api, api, token_of
 from tests.releases.test_pages import as_person, text_of
@@ -54,9 +58,7 @@ def user_of(actor: Actor) -> User:
 
 
 def start(scene: Scene, plan_name: str) -> Release:
-    return services.start_release(
-        actor=scene.requester, service=scene.service, version=scene.v2, plan_name=plan_name
-    )
+    return start_release(actor=scene.requester, service=scene.service, version=scene.v2, plan_name=plan_name)
 
 
 def nothing_started(scene: Scene) -> bool:
@@ -106,9 +108,7 @@ def test_who_may_bypass_must_say_why_and_everybody_sees_it(scene: Scene, boss: A
 
 
 def test_a_bypass_that_is_not_needed_is_none(scene: Scene, boss: Actor) -> None:
-    release = services.start_release(
-        actor=boss, service=scene.service, version=scene.v2, bypass="just in case"
-    )
+    release = start_release(actor=boss, service=scene.service, version=scene.v2, bypass="just in case")
     assert (release.shortfalls, release.bypass_reason) == ([], "")
     assert not AuditRecord.objects.filter(action="release.bypass").exists()
 
@@ -124,7 +124,7 @@ def test_a_token_bypasses_nothing_without_the_scope(scene: Scene, boss: Actor) -
 
 
 def test_a_plan_of_ones_own_without_approval_is_no_way_round(scene: Scene) -> None:
-    services.save_plan(actor=scene.requester, team=scene.team, name="hasty", body=HASTY)
+    save_plan(actor=scene.requester, team=scene.team, name="hasty", body=HASTY)
     with pytest.raises(BelowPolicy):
         start(scene, "hasty")
     assert nothing_started(scene)
@@ -133,42 +133,42 @@ def test_a_plan_of_ones_own_without_approval_is_no_way_round(scene: Scene) -> No
 def test_the_plan_of_a_service_is_not_loosened_without_right_and_reason(scene: Scene, boss: Actor) -> None:
     loosen = {"team": scene.team, "name": "swift", "body": HASTY}
     with pytest.raises(BelowPolicy, match="would no longer demand an approval by another person"):
-        services.save_plan(actor=scene.requester, **loosen)
+        save_plan(actor=scene.requester, **loosen)
     body = {"body": HASTY, "reason": "because"}
     assert api(user_of(scene.requester)).put("plans/swift/", body).status_code == 403
     with pytest.raises(BypassReasonMissing):
-        services.save_plan(actor=boss, **loosen)
+        save_plan(actor=boss, **loosen)
     assert Plan.objects.get(name="swift").body["steps"][0]["kind"] == "scan"
-    services.save_plan(actor=boss, **loosen, reason="a toy by now")
+    save_plan(actor=boss, **loosen, reason="a toy by now")
     assert AuditRecord.objects.get(action="policy.lower").reason == "a toy by now"
 
 
 def test_a_plan_that_is_loosened_step_by_step_is_compared_each_time(scene: Scene) -> None:
     """Seconds may change freely; what counts may not."""
     faster = [step | ({"seconds": 1} if step["kind"] == "hold" else {}) for step in SWIFT["steps"]]
-    services.save_plan(actor=scene.requester, team=scene.team, name="swift", body={"steps": faster})
+    save_plan(actor=scene.requester, team=scene.team, name="swift", body={"steps": faster})
     for change in ({"separate_requester": False}, {"when": "unless_certified"}):
         steps = [step | (change if step["kind"] == "approval" else {}) for step in faster]
         with pytest.raises(BelowPolicy):
-            services.save_plan(actor=scene.requester, team=scene.team, name="swift", body={"steps": steps})
+            save_plan(actor=scene.requester, team=scene.team, name="swift", body={"steps": steps})
 
 
 def test_a_plan_in_use_is_not_deleted_to_be_written_anew(scene: Scene) -> None:
     with pytest.raises(NotPossibleNow, match="Services use this plan"):
-        services.delete_plan(Plan.objects.get(name="swift"), actor=scene.requester)
+        delete_plan(Plan.objects.get(name="swift"), actor=scene.requester)
 
 
 @pytest.mark.parametrize("name", builtin_plans())
 def test_no_plan_takes_the_name_of_a_built_in_one(scene: Scene, name: str) -> None:
     with pytest.raises(InvalidPlan, match="built in"):
-        services.save_plan(actor=scene.requester, team=scene.team, name=name, body=HASTY)
+        save_plan(actor=scene.requester, team=scene.team, name=name, body=HASTY)
 
 
 def test_a_plan_of_another_team_is_none(scene: Scene) -> None:
     other = Membership.objects.create(
         user=user_of(scene.requester), team=scene.team.__class__.objects.create(name="play"), role="developer"
     ).team
-    services.save_plan(actor=scene.requester, team=other, name="hasty", body=HASTY)
+    save_plan(actor=scene.requester, team=other, name="hasty", body=HASTY)
     with pytest.raises(UnknownPlan):
         start(scene, "hasty")
 
@@ -202,7 +202,7 @@ def test_a_policy_of_its_own_makes_a_service_stricter_and_only_an_admin_makes_it
     scene: Scene, boss: Actor
 ) -> None:
     set_team_policy(actor=boss, team=scene.team, policy={"approval": "anyone", "role": "admin"})
-    change, ada = services.change_service, scene.requester
+    change, ada = change_service, scene.requester
     change(scene.service, actor=ada, policy={"approvers": ["bo"], "approval": "anyone"})
     demanded = selectors.policy_of(Service.objects.get(pk=scene.service.pk))
     assert (demanded.approval, demanded.role, demanded.approvers) == ("another_person", "admin", ("bo",))
@@ -246,17 +246,17 @@ def test_only_the_right_changes_the_policy_of_a_team(scene: Scene, boss: Actor) 
 
 
 def test_a_plan_that_a_policy_names_stays_as_it_is(scene: Scene, boss: Actor) -> None:
-    services.save_plan(actor=scene.requester, team=scene.team, name="hasty", body=HASTY)
+    save_plan(actor=scene.requester, team=scene.team, name="hasty", body=HASTY)
     set_team_policy(actor=boss, team=scene.team, policy={"plans": ["hasty", "swift", "later"]})
     hasty = Plan.objects.get(name="hasty")
     slower = {"steps": [{"kind": "deploy", "replicas": 2}, {"kind": "promote"}]}
     with pytest.raises(BelowPolicy, match="hasty as it is"):
-        services.save_plan(actor=scene.requester, team=scene.team, name="hasty", body=slower)
+        save_plan(actor=scene.requester, team=scene.team, name="hasty", body=slower)
     with pytest.raises(BelowPolicy):
-        services.delete_plan(hasty, actor=scene.requester)
+        delete_plan(hasty, actor=scene.requester)
     with pytest.raises(BelowPolicy):
-        services.save_plan(actor=scene.requester, team=scene.team, name="later", body=HASTY)
-    services.save_plan(actor=scene.requester, team=scene.team, name="hasty", body=HASTY)
+        save_plan(actor=scene.requester, team=scene.team, name="later", body=HASTY)
+    save_plan(actor=scene.requester, team=scene.team, name="hasty", body=HASTY)
     with pytest.raises(BelowPolicy, match="none of the plans"):
         start(scene, "canary")
 
@@ -275,9 +275,9 @@ def test_a_hub_sync_releases_by_no_laxer_plan_whoever_asked_for_it(scene: Scene,
     source: dict[str, Any] = {"model": scene.v2.model, "repo_id": "acme/story", "release_to": scene.name}
     with pytest.raises(Invalid, match="falls short"):
         create_hub_source(actor=scene.requester, release_plan="direct", **source)
-    services.save_plan(actor=boss, team=scene.team, name="later", body=SWIFT)
+    save_plan(actor=boss, team=scene.team, name="later", body=SWIFT)
     made = create_hub_source(actor=boss, release_plan="later", **source)
-    services.save_plan(actor=boss, team=scene.team, name="later", body=HASTY)
+    save_plan(actor=boss, team=scene.team, name="later", body=HASTY)
     scene.v2.source = {"commit": "a" * 40}
     assert "falls short" in trigger_release(made, scene.v2)
     assert nothing_started(scene)
@@ -290,7 +290,7 @@ def test_a_rollback_to_what_served_needs_no_approval_and_is_an_event(scene: Scen
     scene.run_until_state(S.WAITING_APPROVAL)
     scene.approve()
     scene.run_until_state(S.PROMOTED)
-    scene.release = services.rollback(promoted, actor=operator, reason="it is 3 a.m.")
+    scene.release = rollback(promoted, actor=operator, reason="it is 3 a.m.")
     scene.run_until_state(S.PROMOTED)
     assert AuditRecord.objects.get(action="release.rollback").reason == "it is 3 a.m."
     assert WebhookEvent.objects.filter(type="release.rollback").count() == 1
@@ -301,18 +301,18 @@ def test_a_rollback_to_what_served_needs_no_approval_and_is_an_event(scene: Scen
 
 def test_the_first_version_of_a_service_needs_no_approval_and_the_second_does(scene: Scene) -> None:
     assert Release.objects.get(service=scene.service).shortfalls == []
-    twin = services.create_service(
+    twin = create_service(
         actor=scene.requester, team=scene.team, name="twin", model=scene.v1.model, version=scene.v1,
         cluster=scene.cluster, engine="echo", plan_name="canary",
     )  # fmt: skip
     scene.run_until(lambda: Service.objects.get(pk=twin.pk).stable_version_id is not None)
     with pytest.raises(BelowPolicy):
-        services.start_release(actor=scene.requester, service=twin, version=scene.v2, plan_name="direct")
+        start_release(actor=scene.requester, service=twin, version=scene.v2, plan_name="direct")
 
 
 def test_one_approves_ones_own_release_with_no_token_either(scene: Scene) -> None:
     mine = actors.of_user(user_of(scene.approver))
-    scene.release = services.start_release(actor=mine, service=scene.service, version=scene.v2)
+    scene.release = start_release(actor=mine, service=scene.service, version=scene.v2)
     scene.run_until_state(S.WAITING_APPROVAL)
     path = f"releases/{scene.release.pk}/approve/"
     for scopes in (None, [Right.READ, Right.RELEASES_APPROVE]):
@@ -326,17 +326,17 @@ def test_a_machine_account_approves_nothing(scene: Scene) -> None:
     scene.run_until_state(S.WAITING_APPROVAL)
     User.objects.filter(pk=scene.approver.user_id).update(kind=AccountKind.MACHINE)
     with pytest.raises(NotAllowed):
-        services.approve(scene.release, actor=actors.of_user(user_of(scene.approver)), reason="fine")
+        approve(scene.release, actor=actors.of_user(user_of(scene.approver)), reason="fine")
 
 
 def test_only_the_people_whom_the_policy_names_approve_and_nobody_else_makes_approvers(
     scene: Scene, boss: Actor
 ) -> None:
     scene._person("di", Role.APPROVER)
-    services.change_service(scene.service, actor=boss, policy={"approval": "anyone", "approvers": ["di"]})
+    change_service(scene.service, actor=boss, policy={"approval": "anyone", "approvers": ["di"]})
     release = scene.start()
     scene.run_until_state(S.WAITING_APPROVAL)
-    services.change_service(scene.service, actor=boss, policy=None, reason="afterwards is too late")
+    change_service(scene.service, actor=boss, policy=None, reason="afterwards is too late")
     with pytest.raises(BelowPolicy, match="names who may approve: di"):
         scene.approve()
     page = text_of(as_person("bo", scene), f"/releases/{release.pk}/")
@@ -345,7 +345,7 @@ def test_only_the_people_whom_the_policy_names_approve_and_nobody_else_makes_app
     assert "Approvers: di." in page
     with pytest.raises(NotAllowed):
         set_role(actor=scene.requester, user=user_of(scene.requester), team=scene.team, role=Role.APPROVER)
-    services.approve(release, actor=actors.of_user(User.objects.get(username="di")), reason="fine")
+    approve(release, actor=actors.of_user(User.objects.get(username="di")), reason="fine")
 
 
 def test_the_admin_site_writes_nothing_of_it() -> None:

@@ -1,6 +1,7 @@
 """How a release goes, and how it gives up, with everything it touches simulated."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -16,9 +17,12 @@ from models_registry.models import AliasMove, Model, Version, VersionFile
 from models_registry.references import uses
 from models_registry.selectors import catalogue
 from models_registry.services.archiving import archive_version, restore_version
-from releases import pruning, selectors, services
+from releases import pruning, selectors
 from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable, NotWaiting, SeparationOfDuties
 from releases.models import Approval, EvidencePoint, Release, Service
+from releases.services.approval import approve, reject
+from releases.services.plan import save_plan
+from releases.services.release import abort, pause, resume, rollback, start_release
 from releases.states import IN_MOTION, ReleaseState
 from tests.cast import SYSTEM
 from tests.releases.world import Scene
@@ -63,7 +67,7 @@ def test_a_good_version_waits_for_a_person_and_then_gets_all_traffic(scene: Scen
 
 def test_a_promotion_tells_the_alias_for_whom_it_moves_however_long_their_reason_is(scene: Scene) -> None:
     Service.objects.update(alias="production")
-    scene.release = services.start_release(
+    scene.release = start_release(
         actor=scene.requester, service=scene.service, version=scene.v2, reason="better " * 285
     )
     scene.run_until_state(S.WAITING_APPROVAL)
@@ -134,7 +138,7 @@ def test_judging_goes_on_while_an_approval_waits(scene: Scene) -> None:
 def test_judging_goes_on_during_a_pause(scene: Scene) -> None:
     scene.start()
     scene.run_until_state(S.WAITING_APPROVAL)
-    services.pause(scene.release, actor=scene.requester, reason="lunch")
+    pause(scene.release, actor=scene.requester, reason="lunch")
     scene.run_until_state(S.PAUSED)
     scene.misbehave(error_share=0.5)
     scene.run_until_state(S.ROLLED_BACK, seconds=120)
@@ -156,20 +160,20 @@ def test_a_candidate_that_never_starts_fails_the_release_with_the_reason(scene: 
     assert scene.split() == {scene.stable: 500}
 
 
-@pytest.mark.parametrize("verb", ["abort", "rollback"])
+@pytest.mark.parametrize("give_up", [abort, rollback])
 @pytest.mark.parametrize("ticks", [0, 1, 2, 4, 8, 16, 24])
 def test_giving_up_from_any_moment_returns_every_request_to_stable_at_once(
-    scene: Scene, verb: str, ticks: int
+    scene: Scene, give_up: Any, ticks: int
 ) -> None:
     scene.start()
     kernel = scene.worker()
     for _ in range(ticks):
         scene.tick(kernel)
     assert scene.state() in IN_MOTION
-    getattr(services, verb)(scene.release, actor=scene.requester, reason="changed my mind")
+    give_up(scene.release, actor=scene.requester, reason="changed my mind")
     scene.worker().advance("releases.release", scene.release.pk)
     assert scene.split() == {scene.stable: 500}
-    ended = {"abort": S.ABORTED, "rollback": S.ROLLED_BACK}[verb]
+    ended = {abort: S.ABORTED, rollback: S.ROLLED_BACK}[give_up]
     scene.run_until_state(ended)
     assert scene.release.outcome == "changed my mind"
     scene.run_for(20)
@@ -180,7 +184,7 @@ def test_giving_up_from_any_moment_returns_every_request_to_stable_at_once(
 def test_a_rejection_returns_traffic_and_says_who_and_why(scene: Scene) -> None:
     scene.start()
     scene.run_until_state(S.WAITING_APPROVAL)
-    services.reject(scene.release, actor=scene.approver, reason="not on a Friday")
+    reject(scene.release, actor=scene.approver, reason="not on a Friday")
     scene.run_until_state(S.REJECTED)
     assert scene.release.halted_by == "bo"
     assert scene.release.outcome == "not on a Friday"
@@ -200,22 +204,22 @@ def test_an_approval_times_out_as_the_plan_says(scene: Scene) -> None:
 def test_a_pause_stays_where_it_is_and_a_resume_goes_on(scene: Scene) -> None:
     scene.start()
     scene.run_for(3)
-    services.pause(scene.release, actor=scene.requester)
+    pause(scene.release, actor=scene.requester)
     scene.run_until_state(S.PAUSED)
     index = scene.release.step_index
     scene.run_for(30)
     scene.release.refresh_from_db()
     assert scene.release.step_index == index
-    services.resume(scene.release, actor=scene.requester)
+    resume(scene.release, actor=scene.requester)
     scene.run_until_state(S.WAITING_APPROVAL)
 
 
 def test_the_history_says_who_moved_the_release(scene: Scene) -> None:
     release = scene.start()
     scene.run_until_state(S.RUNNING)
-    services.pause(release, actor=scene.requester)
+    pause(release, actor=scene.requester)
     scene.run_until_state(S.PAUSED)
-    services.resume(release, actor=scene.requester)
+    resume(release, actor=scene.requester)
     scene.run_until_state(S.WAITING_APPROVAL)
     scene.approve()
     scene.run_until_state(S.PROMOTED)
@@ -299,7 +303,7 @@ def test_what_nobody_serves_is_found_though_a_service_serves_nothing_yet(scene: 
 
 
 def test_the_requester_cannot_approve_even_with_the_right(scene: Scene) -> None:
-    services.start_release(actor=scene.approver, service=scene.service, version=scene.v2)
+    start_release(actor=scene.approver, service=scene.service, version=scene.v2)
     scene.release = Release.objects.get(service=scene.service, state__in=IN_MOTION)
     scene.run_until_state(S.WAITING_APPROVAL)
     with pytest.raises(SeparationOfDuties):
@@ -320,11 +324,11 @@ def test_the_database_itself_keeps_approver_and_requester_apart(scene: Scene) ->
 def test_a_viewer_may_neither_start_nor_approve(scene: Scene) -> None:
     outsider = Actor(name="eve", user_id=None, via="api")
     with pytest.raises(NotAllowed):
-        services.start_release(actor=outsider, service=scene.service, version=scene.v2)
+        start_release(actor=outsider, service=scene.service, version=scene.v2)
     scene.start()
     scene.run_until_state(S.WAITING_APPROVAL)
     with pytest.raises(NotAllowed):
-        services.approve(scene.release, actor=scene.requester, reason="no right")
+        approve(scene.release, actor=scene.requester, reason="no right")
 
 
 def test_only_one_word_counts_per_approval(scene: Scene) -> None:
@@ -332,15 +336,15 @@ def test_only_one_word_counts_per_approval(scene: Scene) -> None:
     scene.run_until_state(S.WAITING_APPROVAL)
     scene.approve()
     with pytest.raises(NotWaiting):
-        services.reject(scene.release, actor=scene.approver, reason="too late")
+        reject(scene.release, actor=scene.approver, reason="too late")
 
 
 def test_what_has_ended_cannot_be_aborted(scene: Scene) -> None:
     scene.start()
-    services.abort(scene.release, actor=scene.requester, reason="no")
+    abort(scene.release, actor=scene.requester, reason="no")
     scene.run_until_state(S.ABORTED)
     with pytest.raises(NotPossibleNow, match="has ended"):
-        services.abort(scene.release, actor=scene.requester, reason="again")
+        abort(scene.release, actor=scene.requester, reason="again")
 
 
 def test_a_promoted_release_is_rolled_back_by_a_release_of_the_version_before(scene: Scene) -> None:
@@ -348,7 +352,7 @@ def test_a_promoted_release_is_rolled_back_by_a_release_of_the_version_before(sc
     scene.run_until_state(S.WAITING_APPROVAL)
     scene.approve()
     scene.run_until_state(S.PROMOTED)
-    scene.release = services.rollback(promoted, actor=scene.requester, reason="users complain")
+    scene.release = rollback(promoted, actor=scene.requester, reason="users complain")
     assert scene.release.undoes == promoted
     assert scene.release.plan_name == "rollback"
     scene.run_until_state(S.PROMOTED)
@@ -359,7 +363,7 @@ def test_a_promoted_release_is_rolled_back_by_a_release_of_the_version_before(sc
 def test_a_release_keeps_the_plan_it_started_with(scene: Scene) -> None:
     release = scene.start()
     body = {"steps": [{"kind": "deploy", "replicas": 1}, {"kind": "promote"}]}
-    services.save_plan(actor=Actor.system("test"), team=scene.team, name="swift", body=body, reason="test")
+    save_plan(actor=Actor.system("test"), team=scene.team, name="swift", body=body, reason="test")
     scene.run_until_state(S.WAITING_APPROVAL)
     release.refresh_from_db()
     assert len(selectors.plan_of(release).steps) == 8
@@ -377,7 +381,7 @@ def test_a_gateway_that_is_down_makes_a_release_stuck_with_the_reason_and_it_can
     assert scene.state() == S.STUCK
     assert scene.release.last_error
     scene.gateway.start()
-    services.resume(scene.release, actor=scene.requester, reason="it is back")
+    resume(scene.release, actor=scene.requester, reason="it is back")
     scene.run_until_state(S.WAITING_APPROVAL)
 
 
@@ -389,7 +393,7 @@ def test_a_stuck_release_can_be_aborted(scene: Scene) -> None:
         kernel.sweep()
         scene.clock.pass_(timedelta(seconds=0.5))
     scene.gateway.start()
-    services.abort(scene.release, actor=scene.requester, reason="enough")
+    abort(scene.release, actor=scene.requester, reason="enough")
     scene.run_until_state(S.ABORTED)
 
 

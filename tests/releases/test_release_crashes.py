@@ -11,8 +11,9 @@ from django.db import connection, transaction
 
 from common import audit
 from common.reconcile import Kernel
-from releases import services
 from releases.models import Release
+from releases.services.plan import save_plan
+from releases.services.release import abort, rollback
 from releases.states import ReleaseState
 from tests.cast import SYSTEM
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
@@ -40,7 +41,7 @@ class Undo(Exception):
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
     scene = Scene(monkeypatch)
-    services.save_plan(actor=scene.requester, team=scene.team, name="brief", body=PLAN)
+    save_plan(actor=scene.requester, team=scene.team, name="brief", body=PLAN)
     return scene
 
 
@@ -102,7 +103,7 @@ def aborted(scene: Scene, kernel: Kernel) -> None:
         until=lambda: scene.state() not in (S.PENDING, S.RUNNING) or scene.release.step_index >= 3,
     )
     if not scene.release.halt:
-        services.abort(scene.release, actor=scene.requester, reason="no")
+        abort(scene.release, actor=scene.requester, reason="no")
     sweep(scene, kernel, until=lambda: scene.state() == S.ABORTED)
 
 
@@ -110,7 +111,7 @@ def rolled_back_warm(scene: Scene, kernel: Kernel) -> None:
     """Promoted with a bake time, and taken back within it."""
     if not Release.objects.filter(undoes__isnull=False).exists():
         promoted(scene, kernel)
-        scene.release = services.rollback(scene.release, actor=scene.requester, reason="worse")
+        scene.release = rollback(scene.release, actor=scene.requester, reason="worse")
     else:
         scene.release = Release.objects.get(undoes__isnull=False)
     sweep(scene, kernel, until=lambda: scene.state() == S.PROMOTED)
@@ -184,7 +185,7 @@ def tell(scene: Scene, story: str, *points: int) -> int:
     deaths = 0
     with told_anew(scene):
         body = PLAN | {"bake_seconds": bake_seconds}
-        services.save_plan(actor=SYSTEM, team=scene.team, name="brief", body=body)
+        save_plan(actor=SYSTEM, team=scene.team, name="brief", body=body)
         scene.start(plan_name="brief")
         for point in points:
             try:

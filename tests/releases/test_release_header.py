@@ -7,9 +7,10 @@ from accounts.services.webhooks import create_webhook
 from accounts.states import Role
 from common.actor import Actor
 from common.models import AuditRecord
-from releases import services
 from releases.errors import BelowPolicy
 from releases.models import Service
+from releases.services.release_header import set_release_header
+from releases.services.service import change_service
 from tests.cast import SYSTEM, api
 from tests.releases.test_pages import as_person, text_of
 from tests.releases.test_policy_bypass import user_of
@@ -64,16 +65,16 @@ def test_only_who_may_bypass_lets_every_client_choose_the_candidate_and_says_why
 
 
 def test_where_nothing_is_demanded_a_developer_lets_every_client_choose(scene: Scene, boss: Actor) -> None:
-    services.change_service(
+    change_service(
         scene.service, actor=boss, plan_name="direct", policy={"plans": ["direct"]}, reason="a playground"
     )
-    services.set_release_header(scene.service, actor=scene.requester, header="open")
+    set_release_header(scene.service, actor=scene.requester, header="open")
     assert header_of(scene) == "open"
     assert not AuditRecord.objects.filter(action="policy.lower", reason="").exists()
 
 
 def test_what_was_demanded_of_a_running_release_keeps_its_candidate_closed(scene: Scene, boss: Actor) -> None:
     scene.start()
-    services.change_service(scene.service, actor=boss, plan_name="direct", reason="for the next one")
+    change_service(scene.service, actor=boss, plan_name="direct", reason="for the next one")
     with pytest.raises(BelowPolicy, match="cannot choose the candidate"):
-        services.set_release_header(scene.service, actor=scene.requester, header="open", reason="now")
+        set_release_header(scene.service, actor=scene.requester, header="open", reason="now")

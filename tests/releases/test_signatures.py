@@ -3,8 +3,8 @@
 import pytest
 
 from clusters.models import Deployment
-from releases import services
 from releases.models import ReleaseStep
+from releases.services.plan import save_plan
 from releases.states import ReleaseState
 from tests.cast import SYSTEM
 from tests.releases.world import SWIFT, Scene
@@ -21,7 +21,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
 @pytest.mark.parametrize("steps", [SWIFT["steps"], SWIFT["steps"][1:]], ids=["with a scan", "without a scan"])
 def test_a_release_of_an_unsigned_version_fails_before_any_worker_runs(scene: Scene, steps) -> None:
     demand_signatures(actor=SYSTEM, team=scene.team, demand="require", reason="policy")
-    services.save_plan(actor=SYSTEM, team=scene.team, name="other", body={"steps": steps})
+    save_plan(actor=SYSTEM, team=scene.team, name="other", body={"steps": steps})
     release = scene.start(scene.v2, plan_name="other")
     scene.run_until_state(ReleaseState.FAILED, ReleaseState.ROLLED_BACK)
     assert scene.state() == ReleaseState.FAILED

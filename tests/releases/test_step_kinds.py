@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from releases import plans, steps
+from releases import steps
+from releases.errors import InvalidPlan
 from releases.models import Plan, Release, Service
 from releases.pages import plan_form
-from releases.plans import step
+from releases.plans import plan, step
+from releases.plans.plan import parse_plan, plan_schema
 from releases.plans.reference import reference
 from releases.plans.words import diff
 from releases.states import ReleaseState
@@ -71,7 +73,7 @@ def ninth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(step, "_kinds", dict(step._kinds))
 
     def look_again() -> None:
-        plans.Plan.model_rebuild(force=True)
+        plan.Plan.model_rebuild(force=True)
         plan_form._definitions.cache_clear()
 
     steps.load()
@@ -88,15 +90,15 @@ def with_ninth(text: str = "here it comes") -> dict:
 
 
 def test_a_new_kind_is_in_schema_reference_and_words(ninth: None) -> None:
-    assert "Announce" in plans.plan_schema()["$defs"]
+    assert "Announce" in plan_schema()["$defs"]
     text = reference()
     assert "### `announce`\n\nTell everybody that a release goes on." in text
     assert "| `text` | string |  | Said once. |" in text
     assert text.index("`weight`\n") < text.index("`announce`\n") < text.index("`hold`\n")
-    before, after = (plans.parse_plan({"name": "a", **body}) for body in (SWIFT, with_ninth()))
+    before, after = (parse_plan({"name": "a", **body}) for body in (SWIFT, with_ninth()))
     assert diff(before, after) == ("added step 6: announce here it comes",)
-    with pytest.raises(plans.InvalidPlan) as refused:
-        plans.parse_plan({"name": "a", "steps": [{"kind": "announce", "text": "!"}, *SWIFT["steps"]]})
+    with pytest.raises(InvalidPlan) as refused:
+        parse_plan({"name": "a", "steps": [{"kind": "announce", "text": "!"}, *SWIFT["steps"]]})
     assert [(one.path, one.message) for one in refused.value.problems] == [
         ("steps.0.text", "step 1 (announce): nobody would notice; put a weight step before it")
     ]

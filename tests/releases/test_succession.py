@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from releases import services
 from releases.models import Release
+from releases.services.release import abort, rollback
 from releases.states import ReleaseState as S
 from releases.webhook_events import release_payload
 from tests.cast import api, person
@@ -28,7 +28,7 @@ def until_it_is_undone(scene: Scene) -> None:
     scene.run_until_state(S.WAITING_APPROVAL)
     scene.approve()
     scene.run_until_state(S.PROMOTED)
-    scene.release = services.rollback(scene.release, actor=scene.requester, reason="users complain")
+    scene.release = rollback(scene.release, actor=scene.requester, reason="users complain")
     scene.run_until_state(S.PROMOTED)
     scene.run_for(20)
 
@@ -55,7 +55,7 @@ def test_a_promoted_release_names_the_one_that_followed_and_the_one_that_took_it
 
 def test_a_release_that_was_not_promoted_is_not_superseded(undone: Scene) -> None:
     undone.start()
-    services.abort(undone.release, actor=undone.requester, reason="no")
+    abort(undone.release, actor=undone.requester, reason="no")
     undone.run_until_state(S.ABORTED)
     aborted = undone.release
     undone.start()

@@ -19,10 +19,13 @@ from common.reconcile import kernel as process_kernel
 from gateway.backends.fake import Behaviour
 from gateway.models import Route
 from models_registry.models import Version
-from releases import services
 from releases.messages import Message
 from releases.models import Release, ReleaseMove, Service
 from releases.reconcilers.release import ReleaseReconciler
+from releases.services.approval import approve
+from releases.services.plan import save_plan
+from releases.services.release import start_release
+from releases.services.service import create_service
 from releases.smoke import Probe
 from releases.states import ReleaseState
 from tests.clusters.world import World, version_of
@@ -107,8 +110,8 @@ class Scene:
         return actors.of_user(user)
 
     def _service(self) -> Service:
-        services.save_plan(actor=Actor.system("test"), team=self.team, name="swift", body=SWIFT)
-        service = services.create_service(
+        save_plan(actor=Actor.system("test"), team=self.team, name="swift", body=SWIFT)
+        service = create_service(
             actor=Actor.system("test"),
             team=self.team,
             name=self.name,
@@ -144,7 +147,7 @@ class Scene:
         """By a plan that is named it releases as if that were the service's own."""
         if "plan_name" in how:
             self.follow(how["plan_name"])
-        self.release = services.start_release(
+        self.release = start_release(
             actor=self.requester, service=self.service, version=version or self.v2, reason="better", **how
         )
         return self.release
@@ -180,7 +183,7 @@ class Scene:
         return ReleaseState(self.release.state)
 
     def approve(self) -> None:
-        services.approve(self.release, actor=self.approver, reason="fine")
+        approve(self.release, actor=self.approver, reason="fine")
 
     @property
     def candidate(self) -> str:

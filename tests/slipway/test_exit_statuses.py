@@ -5,8 +5,9 @@ import socket
 import httpx2
 import pytest
 
-from releases import services
 from releases.models import Release
+from releases.services.approval import reject
+from releases.services.plan import save_plan
 from releases.states import ReleaseState
 from slipway.cli import main
 from slipway.cli.context import Outside
@@ -67,7 +68,7 @@ def test_3_when_a_person_says_no(terminal: Terminal, scene: Scene) -> None:
     def reject_when_asked() -> None:
         go_on()
         if latest(scene).state == ReleaseState.WAITING_APPROVAL and not latest(scene).halt:
-            services.reject(latest(scene), actor=scene.approver, reason="not on a Friday")
+            reject(latest(scene), actor=scene.approver, reason="not on a Friday")
 
     terminal.while_waiting = reject_when_asked
     said = start(terminal, scene, "--wait")
@@ -202,7 +203,7 @@ def test_2_for_a_decision_without_a_reason_where_nobody_can_be_asked(
 def test_after_a_yes_it_waits_for_the_next_question_or_the_end(terminal: Terminal, scene: Scene) -> None:
     ask = {"kind": "approval", "timeout_seconds": 600}
     steps = [*SWIFT["steps"][:-2], ask, {"kind": "hold", "seconds": 5}, ask, SWIFT["steps"][-1]]
-    services.save_plan(actor=scene.requester, team=scene.team, name="twice", body={"steps": steps})
+    save_plan(actor=scene.requester, team=scene.team, name="twice", body={"steps": steps})
     scene.start(plan_name="twice")
     scene.run_until_state(ReleaseState.WAITING_APPROVAL)
     approve = ("--output", "json", "release", "approve", scene.release.pk, "--reason", "fine")

@@ -19,7 +19,7 @@ from gateway.backends.envoy.admin import (
 )
 from gateway.backends.envoy.layout import Layout
 from gateway.backends.envoy.listener import listener_messages
-from gateway.backends.envoy.messages import Typed
+from gateway.backends.envoy.messages.base import Typed
 from gateway.backends.envoy.routes import cluster_messages, endpoint_messages, route_messages
 from gateway.backends.envoy.store import Observation, Store
 from gateway.backends.envoy.watchers import check_room

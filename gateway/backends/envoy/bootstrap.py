@@ -9,7 +9,7 @@ from gateway.backends.envoy import proof
 from gateway.backends.envoy.files import read_json, replace_json
 from gateway.backends.envoy.layout import Layout
 from gateway.backends.envoy.listener import STATS_PREFIX, listener_messages
-from gateway.backends.envoy.messages import extension
+from gateway.backends.envoy.messages.base import extension
 from gateway.backends.envoy.messages.bootstrap import Bootstrap
 from gateway.backends.envoy.routes import cluster_messages, file_source, route_messages
 from gateway.backends.envoy.store import Store

@@ -3,8 +3,8 @@
 from typing import Any
 
 from gateway.backends.envoy.layout import LISTENER, ROUTES, Layout
-from gateway.backends.envoy.messages import Typed, extension, typed
 from gateway.backends.envoy.messages.access_log import AccessLog, Stat, StatsAccessLog
+from gateway.backends.envoy.messages.base import Typed, extension, typed
 from gateway.backends.envoy.messages.listener import (
     CidrRange,
     HttpConnectionManager,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gateway.backends.envoy.layout import ROUTES, Layout
-from gateway.backends.envoy.messages import ConfigSource, Typed, extension, typed
+from gateway.backends.envoy.messages.base import ConfigSource, Typed, extension, typed
 from gateway.backends.envoy.messages.clusters import Cluster, ClusterLoadAssignment, LbEndpoint
 from gateway.backends.envoy.messages.routes import (
     ClusterWeight,

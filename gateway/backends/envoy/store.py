@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gateway.backends.envoy.files import held, read_json, replace_json
 from gateway.backends.envoy.layout import Layout
-from gateway.backends.envoy.messages import DiscoveryResponse, Typed
+from gateway.backends.envoy.messages.base import DiscoveryResponse, Typed
 from gateway.backends.envoy.routes import endpoint_messages
 from gateway.backends.state import State
 from gateway.errors import GatewayError

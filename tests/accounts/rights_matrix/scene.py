@@ -25,9 +25,9 @@ from images.services import deprecate_image
 from models_registry.importing.sources import allowed_directory
 from models_registry.models import Alias, CodeExemption, Model, RetentionRule, Version, VersionSignature
 from releases.models import Plan, Release, Service, TeamPolicy
-from releases.plans import plan_hash
 from releases.plans.builtin import builtin_plan
-from releases.services import set_team_policy
+from releases.plans.plan import plan_hash
+from releases.services.policy import set_team_policy
 from tests.cast import SYSTEM, Api, person, team, token_of
 from tests.clusters.world import version_of
 from tests.images.builders import image

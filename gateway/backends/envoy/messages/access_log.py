@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, TypedDict
 
-from gateway.backends.envoy.messages import Typed
+from gateway.backends.envoy.messages.base import Typed
 
 
 class AccessLog(TypedDict, total=False):

@@ -2,7 +2,7 @@
 
 from typing import TypedDict
 
-from gateway.backends.envoy.messages import Address, ConfigSource, Extension, StringMatcher
+from gateway.backends.envoy.messages.base import Address, ConfigSource, Extension, StringMatcher
 from gateway.backends.envoy.messages.clusters import Cluster
 from gateway.backends.envoy.messages.listener import Listener
 

@@ -2,7 +2,7 @@
 
 from typing import Literal, TypedDict
 
-from gateway.backends.envoy.messages import Address, ConfigSource, Extension, Typed
+from gateway.backends.envoy.messages.base import Address, ConfigSource, Extension, Typed
 
 
 class EdsClusterConfig(TypedDict):

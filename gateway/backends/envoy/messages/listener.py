@@ -2,8 +2,8 @@
 
 from typing import Any, Literal, TypedDict
 
-from gateway.backends.envoy.messages import Address, ConfigSource, Extension
 from gateway.backends.envoy.messages.access_log import AccessLog
+from gateway.backends.envoy.messages.base import Address, ConfigSource, Extension
 from gateway.backends.envoy.messages.routes import HeaderValueOption, RouteConfiguration
 
 

@@ -2,7 +2,7 @@
 
 from typing import Literal, TypedDict
 
-from gateway.backends.envoy.messages import Extension, StringMatcher
+from gateway.backends.envoy.messages.base import Extension, StringMatcher
 
 
 class HeaderValue(TypedDict):
