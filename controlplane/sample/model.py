@@ -80,9 +80,7 @@ def make_tokenizer(texts: Sequence[str], shape: Shape) -> PreTrainedTokenizerFas
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    fast = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=tokenizer, eos_token=END, pad_token=END
-    )
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, pad_token=END)
     fast.chat_template = CHAT_TEMPLATE
     return fast
 
@@ -209,7 +207,7 @@ class Student:
 
     def save(self, directory: Path) -> None:
         """In Hugging Face layout, weights as safetensors."""
-        self.model.generation_config.update(**SAMPLING)  # type: ignore[no-untyped-call]
+        self.model.generation_config.update(**SAMPLING)
         self.model.save_pretrained(directory)
         self.tokenizer.save_pretrained(directory)
 

@@ -72,7 +72,7 @@ def _train(scratch: Path, *, seconds: float, tell: Tell) -> tuple[Mapping[str, A
 
     from controlplane.sample.model import Lesson, Shape, Student, as_texts, make_tokenizer
 
-    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers.utils.logging.disable_progress_bar()
     torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
     examined, learned = _split(text)
     shape = Shape()

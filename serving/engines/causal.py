@@ -62,7 +62,7 @@ class CausalModel:
         if settings.dtype not in (*DTYPES, "auto"):
             raise EngineError(f"dtype must be one of auto, {', '.join(DTYPES)}")
         dtype = DTYPES.get(settings.dtype) or ("auto" if place.startswith("cuda") else torch.float32)
-        transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        transformers.utils.logging.disable_progress_bar()
         tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             directory,
