@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from accounts.states import MACHINE_RIGHTS, Right
+from accounts.states import Right
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,6 @@ PRESETS = {
             _("On-call bot: pause, abort, roll back, operate the fleet"),
             frozenset({Right.READ, Right.RELEASES_OPERATE, Right.FLEET_OPERATE}),
         ),
-        Preset("heartbeats", _("Workers: report heartbeats"), MACHINE_RIGHTS),
     )
 }
 

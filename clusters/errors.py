@@ -33,5 +33,9 @@ class InvalidCluster(Invalid):
     """Its kind, settings or secrets cannot be meant."""
 
 
+class LateReport(Conflict):
+    """A newer report of this machine is here already."""
+
+
 class WorkerMissing(Missing):
     """There is no such worker, or no log of one."""

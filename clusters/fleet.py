@@ -76,6 +76,7 @@ class NodeRow:
     state: str
     problem: str = ""
     is_cordoned: bool = False
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)

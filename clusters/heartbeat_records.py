@@ -10,11 +10,14 @@ from common.live.shared import stored
 from serving.protocol import Heartbeat
 
 SHARED_NAME = "heartbeats"
+DEVICES_SHARED_NAME = "devices"
 KEEP_SECONDS = 60.0
 """A worker that has said nothing for this long is not even remembered as lost by its heartbeat."""
 
 
-def record_of(heartbeat: Heartbeat, before: Mapping[str, Any] | None, *, now: float) -> dict[str, Any]:
+def record_of(
+    heartbeat: Heartbeat, before: Mapping[str, Any] | None, *, now: float, turn: int
+) -> dict[str, Any]:
     """The heartbeat with two moments, in seconds since 1970, or None: `full_since`, when its process became
     wholly busy, and `unfinished_since`, since when it has requests in flight and has ended none."""
     full_since = None
@@ -31,7 +34,20 @@ def record_of(heartbeat: Heartbeat, before: Mapping[str, Any] | None, *, now: fl
         unfinished_since = (
             before.get("unfinished_since") if before is not None and waits_on else None
         ) or now
-    return heartbeat.to_dict() | {"full_since": full_since, "unfinished_since": unfinished_since}
+    return heartbeat.to_dict() | {
+        "full_since": full_since,
+        "unfinished_since": unfinished_since,
+        "turn": turn,
+    }
+
+
+def is_repeated(heartbeat: Heartbeat, before: Mapping[str, Any]) -> bool:
+    """Whether its reporter knows no newer word of this worker than the one before."""
+    return (before["pid"], before["started_at"], before["at"]) == (
+        heartbeat.pid,
+        heartbeat.started_at,
+        heartbeat.at,
+    )
 
 
 def latest(workers: list[str] | None = None) -> dict[str, LastHeartbeat] | None:

@@ -4,7 +4,8 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import redis
@@ -13,11 +14,18 @@ from django.utils import timezone
 
 from clusters import history
 from clusters.fleet import DeploymentRow, Fleet, LastHeartbeat, Rows, fleet_of
-from clusters.heartbeat_records import KEEP_SECONDS, SHARED_NAME, record_of
+from clusters.heartbeat_records import (
+    DEVICES_SHARED_NAME,
+    KEEP_SECONDS,
+    SHARED_NAME,
+    is_repeated,
+    record_of,
+)
+from clusters.report_order import ReportOrder
 from clusters.selectors import fleet_rows
 from common.live.hub import Hub, current_hub
 from common.live.shared import SharedValues
-from serving.protocol import Heartbeat
+from serving.protocol import Device, Heartbeat
 
 logger = logging.getLogger(__name__)
 
@@ -26,14 +34,25 @@ TICK_SECONDS = 0.5
 ROWS_KEEP_SECONDS = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class PlacedWorker:
+    deployment: DeploymentRow
+    node_uid: str
+    """Empty while it has no machine."""
+
+
 class HeartbeatStore:
     """One per event loop; get it with `current_heartbeat_store()`."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._shared = SharedValues(hub, SHARED_NAME, tick_seconds=TICK_SECONDS, expire_seconds=KEEP_SECONDS)
+        self.order = ReportOrder(hub)
+        self._shared, self._devices = (
+            SharedValues(hub, name, tick_seconds=TICK_SECONDS, expire_seconds=KEEP_SECONDS, ordered_by="turn")
+            for name in (SHARED_NAME, DEVICES_SHARED_NAME)
+        )
         self._rows = Rows()
-        self._deployments: dict[str, DeploymentRow] = {}
+        self._placed: dict[str, PlacedWorker] = {}
         self._rows_at = float("-inf")
         self._reading = asyncio.Lock()
         self._identity = secrets.token_hex(6)
@@ -44,25 +63,29 @@ class HeartbeatStore:
         await self._refresh()
         return self._rows
 
-    async def deployment(self, name: str) -> DeploymentRow | None:
-        """The living deployment of that name; one that was made just now is found within a second."""
-        if name not in self._deployments or time.monotonic() - self._rows_at > 2 * ROWS_KEEP_SECONDS:
-            await self._refresh()
-        return self._deployments.get(name)
+    def placed(self, worker: str) -> PlacedWorker | None:
+        """The worker of that id, as the rows that were read last have it."""
+        return self._placed.get(worker)
 
     async def _refresh(self) -> None:
         async with self._reading:
             if time.monotonic() - self._rows_at < ROWS_KEEP_SECONDS:
                 return
             self._rows = await database_sync_to_async(fleet_rows)()
-            self._deployments = {row.name: row for row in self._rows.deployments}
+            self._placed = _placed(self._rows)
             self._rows_at = time.monotonic()
 
-    def ingest(self, heartbeat: Heartbeat) -> None:
-        """Share a heartbeat that has been found good."""
+    def ingest(self, heartbeat: Heartbeat, *, turn: int) -> None:
+        """Share a heartbeat that has been found good. One that was known before is no sign of life."""
         held = self._shared.held.get(heartbeat.worker)
         before = held.record if held else None
-        self._shared.offer(heartbeat.worker, record_of(heartbeat, before, now=time.time()))
+        if before is None or not is_repeated(heartbeat, before):
+            self._shared.offer(heartbeat.worker, record_of(heartbeat, before, now=time.time(), turn=turn))
+
+    def ingest_devices(self, cluster_id: int, node_uid: str, devices: Iterable[Device], *, turn: int) -> None:
+        """Share the readings of a machine's devices."""
+        readings = {device.uuid: dict(device.readings) for device in devices}
+        self._devices.offer(f"{cluster_id}/{node_uid}", {"devices": readings, "turn": turn})
 
     def heartbeats(self) -> Mapping[str, LastHeartbeat]:
         now, wall = time.monotonic(), time.time()
@@ -88,6 +111,16 @@ class HeartbeatStore:
                 logger.debug("Busy rates are not remembered: %s", error)
             except Exception:
                 logger.exception("Busy rates are not remembered")
+
+
+def _placed(rows: Rows) -> dict[str, PlacedWorker]:
+    deployments = {row.pk: row for row in rows.deployments}
+    nodes = {row.pk: row.uid for row in rows.nodes}
+    return {
+        row.uid: PlacedWorker(deployments[row.deployment_id], nodes.get(row.node_id or 0, ""))
+        for row in rows.workers
+        if row.deployment_id in deployments
+    }
 
 
 _stores: "WeakKeyDictionary[Hub, HeartbeatStore]" = WeakKeyDictionary()

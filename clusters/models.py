@@ -114,6 +114,22 @@ class Node(models.Model):
         return f"{self.cluster.name}/{self.name}"
 
 
+class NodeAgent(models.Model):
+    """Whoever reports a machine: its token speaks for this one and for no other."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    node_uid = models.CharField(max_length=253)
+    """As in `Node`, whose row may not be there yet."""
+    token = models.OneToOneField("accounts.ApiToken", on_delete=models.CASCADE, related_name="+")
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        ordering: ClassVar = ["pk"]
+
+    def __str__(self) -> str:
+        return f"{self.cluster.name}/{self.node_uid}"
+
+
 class Gpu(models.Model):
     """A card, wherever in its cluster it is plugged in: the row goes with it to another machine."""
 

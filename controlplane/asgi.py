@@ -20,7 +20,7 @@ console = bounded(Handler())
 
 
 async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Django, but for what every worker sends every second."""
+    """Django, but for what the agent of every machine sends every second."""
     is_report = scope["path"] == node_reports.PATH and scope["method"] == "POST"
     await (node_reports.short_way if is_report else console)(scope, receive, send)
 

@@ -1,17 +1,17 @@
-"""How many pages one web process keeps live: `python -m perf.live [--workers 100] [--watchers 100 500 1000]`.
+"""What live pages cost one web process: `python -m perf.live [--workers 100] [--watchers 100 500 1000]`.
 
-A real web process (uvicorn) with a real Valkey and SQLite in a temporary home; workers that report once a
-second, each with a POST of its own or all of a machine (10) in one; pages on `/ws/fleet/`, in processes of
-their own. Delay: from the moment a worker reports to the moment a page has the value; it includes the ticks
-(0.5 s for the heartbeats of a process, 1 s for the board: 0.75 s in the mean). Spread: from the first page
-to the last that gets the same frame: the cost of the fan-out. CPU: of the web process, in percent of a core.
+A real web process (uvicorn) with a real Valkey and SQLite in a temporary home; machines that report once a
+second, each with one of the workers or with 10 of them; pages on `/ws/fleet/`, in processes of their own.
+Every figure is the web process's own CPU or a count, so that others on the machine do not change it: CPU per
+worker reported (without pages), in microseconds and as a ratio to that of one `GET /healthz` in the same run;
+CPU per frame that a page gets beyond that; and the frames that a page got of those that there were.
 """
 
 import argparse
 import asyncio
 import json
 import os
-import re
+import secrets
 import socket
 import subprocess
 import sys
@@ -33,29 +33,25 @@ WATCHERS_PER_PROCESS = 250
 RAMP_SECONDS = 0.04
 """Between two pages of a process that open: they are to be there, not to arrive, when it counts."""
 PROJECT = Path(__file__).resolve().parent.parent
-STAMP = re.compile(r'queue_depth":(\d{13})')
-Frame = tuple[int, float, float]
-"""(seq, seconds since 1970 when it came, delay in seconds of the freshest value in it)."""
-
-
-def percentile(values: list[float], share: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(round(share * len(ordered)), len(ordered) - 1)] if ordered else float("nan")
+Frame = tuple[int, float]
+"""(seq, seconds since 1970 when it came)."""
+PROBES = 500
 
 
 def prepare(workers: int) -> list[str]:
-    """Rows for the workers; returns a token that reports, and one for each of many people who look."""
+    """Rows for the workers; returns tokens: one per machine, for either size of machine, then one for each of
+    many people who look."""
     import django
 
     django.setup()
     from django.core.management import call_command
     from django.utils import timezone
 
-    from accounts.models import Team
+    from accounts.models import ApiToken, Team
     from accounts.services.people import create_user
     from accounts.services.tokens import create_token
     from accounts.states import Right, Role
-    from clusters.models import Cluster, Deployment, Node, Worker
+    from clusters.models import Cluster, Deployment, NodeAgent, Worker
     from common.actor import Actor
     from models_registry.models import Model, Version
 
@@ -76,17 +72,11 @@ def prepare(workers: int) -> list[str]:
         replicas=workers,
         slots=4,
     )
-    nodes = [
-        Node(cluster=cluster, uid=f"box-{number}", name=f"box-{number}", seen_at=now)
-        for number in range(-(-workers // 10))
-    ]
-    Node.objects.bulk_create(nodes)
     Worker.objects.bulk_create(
         Worker(
             deployment=row,
             name=f"chat-{number}",
             uid=f"chat-{number}",
-            node=nodes[number // PER_MACHINE],
             pid=1,
             state="ready",
             state_since=now,
@@ -98,7 +88,13 @@ def prepare(workers: int) -> list[str]:
         owner = create_user(actor=actor, username=name, team=team, role=Role.OPERATOR)
         return create_token(actor=actor, owner=owner, name="perf", scopes=[right]).text
 
-    return [token("workers", Right.FLEET_REPORT), *(token(f"p{n}", Right.READ) for n in range(PEOPLE))]
+    machines = []
+    for number in range(workers + -(-workers // PER_MACHINE)):
+        machines.append(token(f"m{number}", Right.FLEET_REPORT))
+        NodeAgent.objects.create(
+            cluster=cluster, node_uid=f"box-{number}", token=ApiToken.objects.latest("pk")
+        )
+    return [*machines, *(token(f"p{n}", Right.READ) for n in range(PEOPLE))]
 
 
 @contextmanager
@@ -121,29 +117,59 @@ def web_process() -> Iterator[tuple[psutil.Process, int]]:
             process.terminate()
 
 
-async def report(port: int, token: str, worker_names: list[str], busy_seed: int) -> None:
-    """Once a second, on one connection, all of these workers; `queue_depth` carries the time in ms."""
+async def report(port: int, token: str, machine: int, worker_names: list[str]) -> None:
+    """Once a second, on one connection, all of these workers."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    await asyncio.sleep((busy_seed * 0.618) % 1)
-    beat = 0
+    await asyncio.sleep((machine * 0.618) % 1)
+    session, beat = secrets.token_hex(8), 0
     while True:
         beat += 1
         began = time.monotonic()
-        body = json.dumps(
-            {"workers": [heartbeat(name, (busy_seed + beat) % 100 / 100) for name in worker_names]}
-        ).encode()
-        writer.write(
-            b"POST /api/v1/heartbeats/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-            b"Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n" % (token.encode(), len(body)) + body
-        )
-        head = await reader.readuntil(b"\r\n\r\n")
-        if b" 200 " not in head.split(b"\r\n", 1)[0]:
-            raise RuntimeError(head.decode())
-        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-        answer = json.loads(await reader.readexactly(length))
+        busy = (machine + beat) % 100 / 100
+        document = {
+            "node": f"box-{machine}",
+            "session": session,
+            "sequence": beat,
+            "workers": [heartbeat(name, busy) for name in worker_names],
+            "devices": [],
+        }
+        answer = json.loads(await post(reader, writer, token, json.dumps(document).encode()))
         if answer["refused"]:
             raise RuntimeError(answer)
         await asyncio.sleep(max(0.0, 1 - (time.monotonic() - began)))
+
+
+async def post(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str, body: bytes) -> bytes:
+    writer.write(
+        b"POST /api/v1/node-reports/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        b"Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n" % (token.encode(), len(body)) + body
+    )
+    return await answered(reader)
+
+
+async def answered(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readuntil(b"\r\n\r\n")
+    if b" 200 " not in head.split(b"\r\n", 1)[0]:
+        raise RuntimeError(head.decode())
+    length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+    return await reader.readexactly(length)
+
+
+async def cost_of_a_probe(port: int, web: psutil.Process) -> float:
+    """CPU seconds of one `GET /healthz`."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    before = used(web)
+    for _ in range(PROBES):
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        await answered(reader)
+    writer.close()
+    return (used(web) - before) / PROBES
+
+
+def used(web: psutil.Process) -> float:
+    """CPU seconds."""
+    times = web.cpu_times()
+    return times.user + times.system
 
 
 def heartbeat(worker: str, busy: float) -> dict[str, Any]:
@@ -187,17 +213,14 @@ async def watch(port: int, token: str, seconds: float) -> list[Frame]:
             # Parsing each frame in each of many pages would measure this program, not the server.
             if '"delta"' in text[:20]:
                 seq = int(text.split('"seq":', 1)[1].split(",", 1)[0])
-                stamps = [int(stamp) for stamp in STAMP.findall(text[:4000])]
-                frames.append((seq, came, came - max(stamps) / 1000 if stamps else float("nan")))
+                frames.append((seq, came))
     return frames
 
 
 async def watch_many(port: int, tokens: list[str], count: int, seconds: float) -> None:
     async def one(number: int) -> list[Frame]:
         await asyncio.sleep(number * RAMP_SECONDS)
-        return await watch(
-            port, tokens[1 + number % (len(tokens) - 1)], seconds + (count - number) * RAMP_SECONDS
-        )
+        return await watch(port, tokens[number % len(tokens)], seconds + (count - number) * RAMP_SECONDS)
 
     found = await asyncio.gather(*(one(number) for number in range(count)))
     sys.stdout.write(json.dumps(found))
@@ -210,15 +233,20 @@ async def measure(
     *,
     workers: int,
     watchers: int,
-    batched: bool,
+    per_machine: int,
     seconds: float,
-) -> dict[str, str]:
+    alone: float,
+    probe: float,
+) -> tuple[dict[str, str], float]:
+    """A row, and the CPU seconds per second. `alone`: what it was without pages, 0 when this is without;
+    `probe`: the cost of a probe."""
     names = [f"chat-{number}" for number in range(workers)]
-    size = PER_MACHINE if batched else 1
-    groups = [names[start : start + size] for start in range(0, workers, size)]
+    groups = [names[start : start + per_machine] for start in range(0, workers, per_machine)]
+    first = 0 if per_machine == 1 else workers
+    texts = json.loads(tokens.read_text())
     reporting = [
-        asyncio.create_task(report(port, json.loads(tokens.read_text())[0], group, number))
-        for number, group in enumerate(groups)
+        asyncio.create_task(report(port, texts[machine], machine, group))
+        for machine, group in enumerate(groups, start=first)
     ]
     counts = [
         min(WATCHERS_PER_PROCESS, watchers - start) for start in range(0, watchers, WATCHERS_PER_PROCESS)
@@ -235,9 +263,9 @@ async def measure(
         for count in counts
     ]
     await asyncio.sleep(warm_up)
-    cpu, began = web.cpu_times(), time.time()
+    before, began = used(web), time.time()
     await asyncio.sleep(seconds)
-    after, ended = web.cpu_times(), time.time()
+    after, ended = used(web), time.time()
     pages: list[list[Frame]] = []
     for process in processes:
         output, _ = await process.communicate()
@@ -246,23 +274,42 @@ async def measure(
         if task.done():
             task.result()
         task.cancel()
-    busy = (after.user + after.system - cpu.user - cpu.system) / (ended - began)
-    first: dict[int, float] = {}
-    within = [frame for page in pages for frame in page if began <= frame[1] <= ended]
-    for seq, came, _ in within:
-        first[seq] = min(first.get(seq, came), came)
-    delays = [delay * 1000 for _, _, delay in within]
-    spreads = [(came - first[seq]) * 1000 for seq, came, _ in within]
-    return {
+    rate = (after - before) / (ended - began)
+    frames = [frame for page in pages for frame in page if began <= frame[1] <= ended]
+    sent = len({seq for seq, _ in frames}) * watchers
+    per_frame = (rate - alone) * (ended - began) / len(frames) if frames else float("nan")
+    row = {
         "workers": str(workers),
-        "POSTs/s": str(len(groups)),
+        "a machine": str(per_machine),
         "pages": str(watchers),
-        "frames/s a page": f"{len(within) / max(watchers, 1) / (ended - began):.2f}",
-        "delay p50 / p99 ms": f"{percentile(delays, 0.5):.0f} / {percentile(delays, 0.99):.0f}",
-        "spread p50 / p99 ms": f"{percentile(spreads, 0.5):.0f} / {percentile(spreads, 0.99):.0f}",
-        "CPU %": f"{100 * busy:.0f}",
+        "CPU us a worker": "" if watchers else f"{rate / workers * 1e6:.0f}",
+        "of a probe": "" if watchers else f"{rate / workers / probe:.2f}",
+        "CPU us a frame": f"{per_frame * 1e6:.0f}" if frames else "",
+        "frames got": f"{100 * len(frames) / sent:.1f} %" if sent else "",
         "memory MB": f"{web.memory_info().rss / 1e6:.0f}",
     }
+    return row, rate
+
+
+async def measure_all(port: int, tokens: Path, web: psutil.Process, **given: Any) -> list[dict[str, str]]:
+    rows, probe = [], await cost_of_a_probe(port, web)
+    for per_machine in (1, PER_MACHINE):
+        alone = 0.0
+        for watchers in (0, *given["watchers"]):
+            row, rate = await measure(
+                port,
+                tokens,
+                web,
+                workers=given["workers"],
+                watchers=watchers,
+                per_machine=per_machine,
+                seconds=given["seconds"],
+                alone=alone,
+                probe=probe,
+            )
+            alone = alone or rate
+            rows.append(row)
+    return rows
 
 
 def show(rows: list[dict[str, str]]) -> None:
@@ -281,7 +328,9 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.watch:
         port, tokens, count, seconds = arguments.watch
-        asyncio.run(watch_many(int(port), json.loads(Path(tokens).read_text()), int(count), float(seconds)))
+        asyncio.run(
+            watch_many(int(port), json.loads(Path(tokens).read_text())[-PEOPLE:], int(count), float(seconds))
+        )
         return
     os.environ["DJANGO_SETTINGS_MODULE"] = "controlplane.settings.embedded"
     rows = []
@@ -295,21 +344,15 @@ def main() -> None:
             with tokens.open("w") as output:
                 subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=True, stdout=output)
             with web_process() as (web, port):
-                rows += [
-                    asyncio.run(
-                        measure(
-                            port,
-                            tokens,
-                            web,
-                            workers=workers,
-                            watchers=watchers,
-                            batched=batched,
-                            seconds=arguments.seconds,
-                        )
-                    )
-                    for watchers in arguments.watchers
-                    for batched in (False, True)
-                ]
+                measured = measure_all(
+                    port,
+                    tokens,
+                    web,
+                    workers=workers,
+                    watchers=[count for count in arguments.watchers if count],
+                    seconds=arguments.seconds,
+                )
+                rows += asyncio.run(measured)
             valkey.remove()
     show(rows)
 

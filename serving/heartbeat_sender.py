@@ -1,4 +1,7 @@
-"""Tells the control plane once a second how the worker is, whether or not anybody listens."""
+"""Tells once a second how things are, whether or not anybody listens.
+
+A worker tells the agent of its machine, and the agent the control plane.
+"""
 
 import asyncio
 import contextlib
@@ -8,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from serving.http_client import HttpConnection, HttpError, Url
-from serving.protocol import HEARTBEAT_SECONDS, Heartbeat, encode_batch
+from serving.protocol import HEARTBEAT_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -19,14 +22,14 @@ COMPLAIN_EVERY_SECONDS = 60.0
 
 
 class HeartbeatSender:
-    """POSTs what `compose` says. Runs as one task on the event loop and never raises."""
+    """POSTs the JSON that `compose` makes. Runs as one task on the event loop and never raises."""
 
     def __init__(
         self,
         url: str,
         *,
-        token_file: Path | None,
-        compose: Callable[[], Heartbeat],
+        compose: Callable[[], bytes],
+        token_file: Path | None = None,
         every: float = HEARTBEAT_SECONDS,
     ) -> None:
         self._url = Url.parse(url)
@@ -58,7 +61,7 @@ class HeartbeatSender:
         """Sends one heartbeat; False (and a line in the log now and then) when it was not taken."""
         try:
             async with asyncio.timeout(ANSWER_WITHIN_SECONDS):
-                await self._post(encode_batch([self._compose()]))
+                await self._post(self._compose())
         except (HttpError, OSError, TimeoutError) as error:
             self._failures += 1
             self._complain(str(error) or f"no answer within {ANSWER_WITHIN_SECONDS:g} s")
@@ -69,14 +72,14 @@ class HeartbeatSender:
         self._failures = 0
         return True
 
-    async def _post(self, batch: bytes) -> None:
+    async def _post(self, content: bytes) -> None:
         headers = {"content-type": "application/json"}
         if self._token_file is not None:
             headers["authorization"] = f"Bearer {self._token_file.read_text().strip()}"
         if self._connection is None or not self._connection.reusable:
             await self._drop()
             self._connection = await HttpConnection.open(self._url)
-        status = await self._connection.request("POST", self._url, headers=headers, body=batch)
+        status = await self._connection.request("POST", self._url, headers=headers, body=content)
         answer = b"".join([part async for part in self._connection.body()])
         if not 200 <= status < 300:
             raise HttpError(f"status {status}: {answer[:200].decode(errors='replace')}")
@@ -89,4 +92,4 @@ class HeartbeatSender:
     def _complain(self, reason: str) -> None:
         if time.monotonic() - self._complained_at >= COMPLAIN_EVERY_SECONDS:
             self._complained_at = time.monotonic()
-            log.warning("heartbeats to %s are not taken: %s", self._url.authority, reason)
+            log.warning("heartbeats to %s are not taken: %s", self._url.socket or self._url.authority, reason)

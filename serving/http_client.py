@@ -30,10 +30,12 @@ class Url:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises ValueError for what is not an http or https URL."""
+        """`http://...`, `https://...` or `unix:/path/of/socket`. Raises ValueError for anything else."""
+        if text.startswith("unix:/"):
+            return cls("localhost", 0, "/", socket=text.removeprefix("unix:"))
         parts = urlsplit(text)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{text} is not an http or https URL")
+            raise ValueError(f"{text} is not an http, https or unix URL")
         secure = parts.scheme == "https"
         target = parts.path or "/"
         if parts.query:

@@ -2,27 +2,33 @@
 
 Standard library only. This is the one module of `serving` that the control plane imports.
 
-A worker POSTs `{"workers": [heartbeat, ...]}` (`Content-Type: application/json`, `Authorization: Bearer
-<token>`) to the heartbeat URL every second; any 2xx answer is an acknowledgement. A reader ignores keys
-that it does not know, so that workers and control plane may be of different ages.
+A worker POSTs its heartbeat as JSON to its machine's agent (`serving.node_agent`) every second. The agent
+POSTs one `NodeReport` a second for all of them (`Content-Type: application/json`, `Authorization: Bearer
+<token of the node>`) to `/api/v1/node-reports/`; any 2xx answer is an acknowledgement. A reader ignores keys
+that it does not know, so that workers, agents and control plane may be of different ages.
 """
 
 import argparse
 import dataclasses
 import json
-import math
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self, get_args, get_type_hints
 
+from serving.fields import Fields, ProtocolError
+
 HEARTBEAT_SECONDS = 1.0
 BUSY_WINDOW_SECONDS = 10.0
 LOST_AFTER_SECONDS = 5.0
-MAX_WORKERS_PER_BATCH = 1_000
+MAX_WORKERS_PER_REPORT = 500
+MAX_DEVICES_PER_REPORT = 128
+MAX_READINGS_PER_DEVICE = 64
+AGENT_SOCKET = "node.sock"
+"""Name of the Unix socket on which a machine's agent hears its workers, in the data plane's run directory."""
 ENGINES = ("transformers", "vllm", "echo")
 DEVICES = ("auto", "cpu", "cuda")
 CHOSEN_BY_HEADER = "x-slipway-chosen-by"
@@ -55,11 +61,11 @@ WORKER_ENVIRONMENT: Mapping[str, str] = {
 _SUMMARY = "Serves one model version over HTTP."
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _LABEL = re.compile(r"[^\s:]{1,200}:[^\s:]{1,200}")
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,252}")
+_SESSION = re.compile(r"[A-Za-z0-9-]{8,64}")
+_DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}")
+_READING = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _ABILITY = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-
-
-class ProtocolError(ValueError):
-    """A heartbeat, a batch or a command line that cannot be what was meant; the text names the field."""
 
 
 class WorkerState(StrEnum):
@@ -130,12 +136,18 @@ class Heartbeat:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; `from_dict` is its inverse."""
-        return dataclasses.asdict(self) | {"state": str(self.state), "abilities": list(self.abilities)}
+        parts = {"counters": self.counters, "ttft": self.ttft, "tpot": self.tpot}
+        shown = {name: getattr(self, name) for name in _HEARTBEAT_FIELDS}
+        shown |= {name: dataclasses.asdict(part) if part else None for name, part in parts.items()}
+        return shown | {"state": str(self.state), "abilities": list(self.abilities)}
+
+    def encode(self) -> bytes:
+        return json.dumps(self.to_dict(), separators=(",", ":")).encode()
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
         """Raises ProtocolError naming the first field that is missing or wrong."""
-        read = _Reader(data, "heartbeat")
+        read = Fields(data, "heartbeat")
         return cls(
             worker=read.text("worker", pattern=_NAME),
             deployment=read.text("deployment", pattern=_NAME),
@@ -147,130 +159,106 @@ class Heartbeat:
             address=read.text("address"),
             port=read.whole("port", low=1, high=65_535),
             pid=read.whole("pid", low=1),
-            state=read.state("state"),
+            state=read.word("state", WorkerState),
             reason=read.text("reason", default="", longest=2_000),
             busy=read.number("busy", high=1.0),
             in_flight=read.whole("in_flight"),
             slots=read.whole("slots", low=1),
             queue_depth=read.whole("queue_depth"),
-            abilities=read.abilities("abilities"),
-            counters=read.counters("counters"),
-            ttft=read.latency("ttft"),
-            tpot=read.latency("tpot"),
+            abilities=read.names("abilities", pattern=_ABILITY, most=64),
+            counters=_counters(read, "counters"),
+            ttft=_latency(read, "ttft"),
+            tpot=_latency(read, "tpot"),
             started_at=read.number("started_at"),
             at=read.number("at"),
         )
 
 
-def encode_batch(heartbeats: Iterable[Heartbeat]) -> bytes:
-    return json.dumps({"workers": [beat.to_dict() for beat in heartbeats]}, separators=(",", ":")).encode()
+_HEARTBEAT_FIELDS = tuple(one.name for one in dataclasses.fields(Heartbeat))
 
 
-def decode_batch(body: bytes | str) -> tuple[Heartbeat, ...]:
-    """The heartbeats of one POST. Raises ProtocolError: one faulty heartbeat refuses the batch."""
+def decode_heartbeat(body: bytes | str) -> Heartbeat:
+    """What a worker POSTs. Raises ProtocolError."""
     try:
         document = json.loads(body, parse_constant=_no_constant)
     except ValueError as error:
-        raise ProtocolError(f"the batch is not JSON: {error}") from None
-    return heartbeats_of(document)
+        raise ProtocolError(f"a heartbeat is JSON: {error}") from None
+    return Heartbeat.from_dict(document)
 
 
-def heartbeats_of(document: object) -> tuple[Heartbeat, ...]:
-    """As `decode_batch`, for a body that was parsed already."""
-    workers = document.get("workers") if isinstance(document, Mapping) else None
-    if not isinstance(workers, list):
-        raise ProtocolError('a batch is an object {"workers": [heartbeat, ...]}')
-    if len(workers) > MAX_WORKERS_PER_BATCH:
-        raise ProtocolError(
-            f"a batch carries at most {MAX_WORKERS_PER_BATCH} workers, this one {len(workers)}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """A GPU, or another device with readings, as the driver knows it."""
+
+    uuid: str
+    readings: Mapping[str, float] = field(default_factory=dict)
+    """By name with its unit at the end: `temperature_celsius`, `memory_used_bytes`, `utilization_ratio`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"uuid": self.uuid, "readings": dict(self.readings)}
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        read = Fields(data, "device")
+        readings = Fields(read.take("readings", Mapping, "an object of numbers"), "readings")
+        if len(readings.data) > MAX_READINGS_PER_DEVICE:
+            raise ProtocolError(f"readings must be at most {MAX_READINGS_PER_DEVICE}")
+        names = [str(name) for name in readings.data]
+        if wrong := next((name for name in names if not _READING.fullmatch(name)), None):
+            raise ProtocolError(f"readings: {wrong[:80]!r} must match {_READING.pattern}")
+        return cls(
+            uuid=read.text("uuid", pattern=_DEVICE), readings={name: readings.number(name) for name in names}
         )
-    beats = []
-    for index, entry in enumerate(workers):
-        try:
-            beats.append(Heartbeat.from_dict(entry))
-        except ProtocolError as error:
-            raise ProtocolError(f"workers[{index}]: {error}") from None
-    return tuple(beats)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReport:
+    """Everything that one machine has to say at one moment, in one message.
+
+    `node` is the uid that the cluster gives the machine. `session` is another one after each start of whoever
+    reports, `sequence` rises with each message of a session: a message that is not newer than what came is
+    refused. `workers` are all those that the reporter has heard of in the last seconds, `devices` all that it
+    can read. Entries are parsed one by one (`Heartbeat.from_dict`, `Device.from_dict`), so that a faulty one
+    does not cost the others.
+    """
+
+    node: str
+    session: str
+    sequence: int
+    workers: Sequence[Any] = ()
+    devices: Sequence[Any] = ()
+
+    def encode(self) -> bytes:
+        document = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        return json.dumps(document, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        read = Fields(data, "a node report")
+        return cls(
+            node=read.text("node", pattern=_NODE),
+            session=read.text("session", pattern=_SESSION),
+            sequence=read.whole("sequence", low=1),
+            workers=read.items("workers", most=MAX_WORKERS_PER_REPORT),
+            devices=read.items("devices", most=MAX_DEVICES_PER_REPORT),
+        )
 
 
 def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is not a number of JSON")
 
 
-class _Reader:
-    """Reads typed fields out of parsed JSON; every refusal names the field and what it should be."""
+def _counters(read: Fields, key: str) -> Counters:
+    given = Fields(read.take(key, Mapping, "an object"), key)
+    known = (entry.name for entry in dataclasses.fields(Counters) if entry.name in given.data)
+    return Counters(**{name: given.whole(name) for name in known})
 
-    def __init__(self, data: object, what: str) -> None:
-        if not isinstance(data, Mapping):
-            raise ProtocolError(f"{what} must be an object")
-        self._data = data
 
-    def _take(self, key: str, kind: type | tuple[type, ...], words: str) -> Any:
-        if key not in self._data:
-            raise ProtocolError(f"{key} is missing")
-        value = self._data[key]
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise ProtocolError(f"{key} must be {words}")
-        return value
-
-    def text(
-        self,
-        key: str,
-        *,
-        pattern: re.Pattern[str] | None = None,
-        default: str | None = None,
-        longest: int = 400,
-    ) -> str:
-        if default is not None and key not in self._data:
-            return default
-        value: str = self._take(key, str, "text")
-        if len(value) > longest:
-            raise ProtocolError(f"{key} must have at most {longest} characters")
-        if pattern is not None and not pattern.fullmatch(value):
-            raise ProtocolError(f"{key} must match {pattern.pattern}")
-        return value
-
-    def whole(self, key: str, *, low: int = 0, high: int = 2**53) -> int:
-        value: int = self._take(key, int, "a whole number")
-        if not low <= value <= high:
-            raise ProtocolError(f"{key} must be from {low} to {high}")
-        return value
-
-    def number(self, key: str, *, high: float = math.inf) -> float:
-        value = float(self._take(key, (int, float), "a number"))
-        if not (0 <= value <= high and math.isfinite(value)):
-            raise ProtocolError(f"{key} must be from 0 to {high:g}")
-        return value
-
-    def state(self, key: str) -> WorkerState:
-        value = self.text(key)
-        if value not in set(WorkerState):
-            raise ProtocolError(f"{key} must be one of {', '.join(WorkerState)}")
-        return WorkerState(value)
-
-    def abilities(self, key: str) -> tuple[str, ...]:
-        values = self._take(key, list, "a list of text")
-        if len(values) > 64 or not all(
-            isinstance(value, str) and _ABILITY.fullmatch(value) for value in values
-        ):
-            raise ProtocolError(f"{key} must be at most 64 names that match {_ABILITY.pattern}")
-        return tuple(values)
-
-    def counters(self, key: str) -> Counters:
-        read = _Reader(self._take(key, Mapping, "an object"), key)
-        return Counters(
-            **{
-                entry.name: read.whole(entry.name)
-                for entry in dataclasses.fields(Counters)
-                if entry.name in read._data
-            }
-        )
-
-    def latency(self, key: str) -> Latency | None:
-        if self._data.get(key) is None:
-            return None
-        read = _Reader(self._take(key, Mapping, "an object or null"), key)
-        return Latency(p50_ms=read.number("p50_ms"), p95_ms=read.number("p95_ms"), count=read.whole("count"))
+def _latency(read: Fields, key: str) -> Latency | None:
+    if read.data.get(key) is None:
+        return None
+    given = Fields(read.take(key, Mapping, "an object or null"), key)
+    return Latency(p50_ms=given.number("p50_ms"), p95_ms=given.number("p95_ms"), count=given.whole("count"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,8 +288,7 @@ class WorkerCommand:
     device: Annotated[str, f"one of {', '.join(DEVICES)}"] = "auto"
     settings: Annotated[Mapping[str, Any], "engine settings as a JSON object"] = field(default_factory=dict)
     abilities: Annotated[tuple[str, ...], "comma-separated names of what it can do"] = ("chat", "completions")
-    heartbeat_url: Annotated[str, "where heartbeats are POSTed; empty: nowhere"] = ""
-    heartbeat_token_file: Annotated[str, "file that holds the bearer token for heartbeats"] = ""
+    heartbeat_url: Annotated[str, "where heartbeats are POSTed: http://..., unix:/path; empty: nowhere"] = ""
     settle_seconds: Annotated[float, "after SIGTERM, how long it still takes new requests"] = 1.0
     grace_seconds: Annotated[float, "after that, how long requests in flight may take"] = 30.0
     linger_seconds: Annotated[float, "how long a worker whose engine failed stays to say why"] = 60.0
@@ -326,8 +313,8 @@ class WorkerCommand:
                 raise ProtocolError(f"{_flag(key)} must be from 0 to 86400")
         if not all(_ABILITY.fullmatch(ability) for ability in self.abilities):
             raise ProtocolError(f"--abilities must be names that match {_ABILITY.pattern}")
-        if self.heartbeat_url and not self.heartbeat_url.startswith(("http://", "https://")):
-            raise ProtocolError("--heartbeat-url must start with http:// or https://")
+        if self.heartbeat_url and not self.heartbeat_url.startswith(("http://", "https://", "unix:/")):
+            raise ProtocolError("--heartbeat-url must start with http://, https:// or unix:/")
 
     def argv(self, python: str = sys.executable) -> list[str]:
         """The command line; options that have their default are left out."""

@@ -28,6 +28,7 @@ from serving.engines.answers import TextAnswers
 from serving.engines.base import Engine, EngineError
 from serving.engines.echo import EchoEngine, EchoSettings
 from serving.faults import FaultInjection, Faults
+from serving.fields import ProtocolError
 from serving.heartbeat_sender import HeartbeatSender
 from serving.leash import end_with_parent, parent_is_gone
 from serving.openai import Call, RequestFault, Route
@@ -38,7 +39,6 @@ from serving.protocol import (
     EXIT_USAGE,
     WORKER_ENVIRONMENT,
     Heartbeat,
-    ProtocolError,
     WorkerCommand,
     WorkerState,
 )
@@ -98,9 +98,8 @@ class Worker:
         log.info("%s listens on %s:%d", self._command.name, *self._listener.getsockname()[:2])
         background = [asyncio.create_task(self._engine_life())]
         if self._command.heartbeat_url:
-            token = self._command.heartbeat_token_file
             self._heartbeats = HeartbeatSender(
-                self._command.heartbeat_url, token_file=Path(token) if token else None, compose=self.heartbeat
+                self._command.heartbeat_url, compose=lambda: self.heartbeat().encode()
             )
             background.append(asyncio.create_task(self._heartbeats.run()))
         await self._stop.wait()

@@ -101,7 +101,10 @@ DEPLOYMENT = {
     "workers": [WORKER],
 }
 WORKER_LOG = {"worker": "chat-r12-0", "log": "RuntimeError: CUDA out of memory\n"}
-HEARTBEATS = {
+NODE_REPORT = {
+    "node": "3d1219c7c4c5404aaa1f6d2a48adfda4",
+    "session": "8f14e45fceea167a",
+    "sequence": 4711,
     "workers": [
         {
             "worker": "chat-r12-0",
@@ -121,9 +124,15 @@ HEARTBEATS = {
             "started_at": 1795239500.0,
             "at": 1795239614.5,
         }
-    ]
+    ],
+    "devices": [
+        {
+            "uuid": "GPU-509665ad-1a3f-2b5c-8d1e-7f60a1b2c3d4",
+            "readings": {"utilization_ratio": 0.42, "temperature_celsius": 61},
+        }
+    ],
 }
 RECEIPT = {
-    "accepted": 1,
-    "refused": [{"worker": "chat-r1-0", "reason": "There is no such worker."}],
+    "accepted": 2,
+    "refused": [{"entry": "chat-r1-0", "reason": "chat-r1-0 runs on another machine."}],
 }

@@ -1,4 +1,4 @@
-"""`POST heartbeats/`: what every worker calls every second.
+"""`POST node-reports/`: what the agent of every machine calls every second.
 
 Through Django's middleware a call costs 5 ms of CPU, by the short way a tenth of that (perf/live.py): so
 `controlplane.asgi` hands it to `short_way` directly. The view stands in the schema, and answers under WSGI.
@@ -12,28 +12,31 @@ import orjson
 from asgiref.sync import async_to_sync
 from channels.db import database_sync_to_async
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import NotAuthenticated, ParseError
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from accounts.actors import KnownActor, of_token
+from accounts.actors import KnownActor, of_request, of_token
 from accounts.errors import BadToken
-from accounts.services.rights import require
+from accounts.services.rights import require, require_for_owner
 from accounts.services.tokens import use_token
 from accounts.states import Right
-from clusters.api.serializers import HeartbeatsSerializer, ReceiptSerializer
-from clusters.services.node_reports import accept_heartbeats
+from clusters.api.serializers import NodeReportSerializer, ReceiptSerializer
+from clusters.models import NodeAgent
+from clusters.services.node_reports import ReportingAgent, accept_report
 from common.api import problems
 from common.api.json import TooLarge, dumps
+from common.errors import NotAllowed
 
-PATH = "/api/v1/heartbeats/"
+PATH = "/api/v1/node-reports/"
 MAX_BODY_BYTES = 2_500_000
 TRUST_SECONDS = 10.0
 """How long a token that was found good is not asked for again; so long a revoked one still reports."""
 MAX_KNOWN = 1_000
 
-_known: dict[str, tuple[float, KnownActor]] = {}
+_known: dict[str, tuple[float, ReportingAgent]] = {}
 
 
 async def short_way(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
@@ -42,8 +45,8 @@ async def short_way(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
     address = (scope.get("client") or ("",))[0]
     try:
         body = await _body(receive)
-        actor = await _reporter(headers.get(b"authorization", ""), address)
-        content = await _take_report(actor, body)
+        agent = await _agent(headers.get(b"authorization", ""), address)
+        content = await _take_report(agent, body)
         response = HttpResponse(content, content_type="application/json")
     except Exception as error:
         request = HttpRequest()
@@ -55,31 +58,30 @@ async def short_way(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": response.content})
 
 
-class Heartbeats(APIView):
+class NodeReports(APIView):
     """The same endpoint, where Django is asked."""
 
-    @extend_schema(
-        request=HeartbeatsSerializer, responses=ReceiptSerializer, operation_id="report_heartbeats"
-    )
+    @extend_schema(request=NodeReportSerializer, responses=ReceiptSerializer, operation_id="report_node")
     def post(self, request: Request) -> HttpResponse:
-        """Workers report busy rates, load and state.
+        """The agent of a machine reports it, with all its workers and devices.
 
-        Invalid entries are listed in `refused`; the others are accepted. Requires the right `fleet.report`.
+        Invalid entries are listed in `refused`; the others are accepted. A report that is not newer than the
+        last one of its session, or whose session another one has replaced, is refused (409) and changes
+        nothing. Requires the right `fleet.report`, by a token of this machine.
         """
-        actor = cast("KnownActor", request._request.actor)  # type: ignore[attr-defined]
-        require(actor, Right.FLEET_REPORT)
-        content = async_to_sync(_take_report)(actor, request.body)
+        agent = _agent_of(cast("KnownActor", of_request(request._request)))
+        content = async_to_sync(_take_report)(agent, request.body)
         return HttpResponse(content, content_type="application/json")
 
 
-async def _take_report(actor: KnownActor, body: bytes) -> bytes:
+async def _take_report(agent: ReportingAgent, body: bytes) -> bytes:
     """The answer to one POST, as JSON. Raises what `common.api.problems` knows."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise ParseError(f"The body is not JSON: {error}.") from None
-    receipt = await accept_heartbeats(document, actor=actor)
-    refused = [{"worker": one.worker, "reason": one.reason} for one in receipt.refused]
+    receipt = await accept_report(document, agent=agent)
+    refused = [{"entry": one.entry, "reason": one.reason} for one in receipt.refused]
     return dumps({"accepted": receipt.accepted, "refused": refused})
 
 
@@ -97,28 +99,37 @@ async def _body(receive: Any) -> bytes:
             return b"".join(parts)
 
 
-async def _reporter(authorization: str, address: str) -> KnownActor:
-    """Whoever is behind the bearer token, and may report for some team."""
-    scheme, _, text = authorization.partition(" ")
+async def _agent(authorization: str, address: str) -> ReportingAgent:
+    """Whoever is behind the bearer token, and may report a machine."""
+    scheme, _blank, text = authorization.partition(" ")
     if scheme.lower() != "bearer":
-        raise _unknown("Send the token of a worker: Authorization: Bearer slp_...")
+        raise _unknown("Send the token of the machine: Authorization: Bearer slp_...")
     now = time.monotonic()
     found = _known.get(text)
     if found is None or found[0] < now:
-        actor = await database_sync_to_async(_look_up)(text, address)
+        agent = await database_sync_to_async(_look_up)(text, address)
         if len(_known) >= MAX_KNOWN:
             _known.clear()
-        found = _known[text] = (now + TRUST_SECONDS, actor)
+        found = _known[text] = (now + TRUST_SECONDS, agent)
     return found[1]
 
 
-def _look_up(text: str, address: str) -> KnownActor:
+def _look_up(text: str, address: str) -> ReportingAgent:
     try:
         actor = of_token(use_token(text.strip()), address=address)
     except BadToken as error:
         raise _unknown(str(error)) from None
-    require(actor, Right.FLEET_REPORT)  # Reads the rights, too, while a database is at hand.
-    return actor
+    return _agent_of(actor)
+
+
+def _agent_of(actor: KnownActor) -> ReportingAgent:
+    """The machine that the actor's token speaks for. Raises NotAllowed, OutOfScope."""
+    require(actor, Right.FLEET_REPORT)
+    found = NodeAgent.objects.select_related("cluster__team").filter(token=actor.token_id).first()
+    if actor.token_id is None or found is None:
+        raise NotAllowed(_("This token is of no machine. Report with the one that its agent was given."))
+    require_for_owner(actor, Right.FLEET_REPORT, found.cluster.team)
+    return ReportingAgent(found.cluster_id, found.node_uid)
 
 
 def _unknown(why: str) -> NotAuthenticated:

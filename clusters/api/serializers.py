@@ -7,7 +7,7 @@ from clusters.backends.base import TaintEffect
 from clusters.models import Cluster, Deployment, Gpu, Node, Worker
 from clusters.states import Alert, GpuSharing, WorkerState
 from common.api.examples import example
-from serving.protocol import MAX_WORKERS_PER_BATCH
+from serving.protocol import MAX_DEVICES_PER_REPORT, MAX_WORKERS_PER_REPORT
 
 
 @example(examples.CLUSTER)
@@ -229,17 +229,27 @@ class WorkerLogSerializer(serializers.Serializer[Any]):
     log = serializers.CharField(help_text="Recent log, including earlier restarts.")
 
 
-@example(examples.HEARTBEATS)
-class HeartbeatsSerializer(serializers.Serializer[Any]):
+@example(examples.NODE_REPORT)
+class NodeReportSerializer(serializers.Serializer[Any]):
+    node = serializers.CharField(help_text="The machine's `uid`; the token must be of this machine.")
+    session = serializers.CharField(help_text="Another one after each start of the agent.")
+    sequence = serializers.IntegerField(
+        min_value=1, help_text="Rises with each report of a session; one that is not newer is refused."
+    )
     workers = serializers.ListField(
         child=serializers.DictField(),
-        max_length=MAX_WORKERS_PER_BATCH,
-        help_text="Heartbeats; fields as in `serving/protocol.py`.",
+        max_length=MAX_WORKERS_PER_REPORT,
+        help_text="Heartbeats of all workers heard of lately; fields as in `serving/protocol.py`.",
+    )
+    devices = serializers.ListField(
+        child=serializers.DictField(),
+        max_length=MAX_DEVICES_PER_REPORT,
+        help_text="All devices that can be read: `uuid` and `readings`, numbers by name.",
     )
 
 
 class RefusalSerializer(serializers.Serializer[Any]):
-    worker = serializers.CharField()
+    entry = serializers.CharField(help_text="Worker or device, as it named itself.")
     reason = serializers.CharField()
 
 

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple, Protocol
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 """Of deployments."""
 SECRET_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
-WORKER_TOKEN = "worker-token"  # noqa: S105
-"""Name of the secret by which workers report."""
 _LABEL_KEY = re.compile(
     r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?", re.ASCII
 )
@@ -188,9 +186,6 @@ class DeploymentSpec:
     """To find its workers by, with the cluster's own tools."""
     resources: Resources = Resources()
     placement: Placement = Placement()
-    heartbeat_url: str = ""
-    heartbeat_secret: str = ""
-    """Name of the secret by which its workers report; the backend brings it to them."""
     grace_seconds: float = 30.0
     """How long a worker that is asked to end may go on with the requests that it has."""
 
@@ -204,8 +199,11 @@ class DeploymentSpec:
         if self.replicas < 0:
             faults.append(f"it cannot have {self.replicas} workers")
         faults += _label_faults("labels", self.labels)
-        names = (*self.placement.image_pull_secrets, self.heartbeat_secret or WORKER_TOKEN)
-        faults += [f"{name!r} cannot name a secret" for name in names if not SECRET_NAME.fullmatch(name)]
+        faults += [
+            f"{name!r} cannot name a secret"
+            for name in self.placement.image_pull_secrets
+            if not SECRET_NAME.fullmatch(name)
+        ]
         if faults:
             raise CannotRun(f"{self.name}: {'; '.join(faults)}.")
 

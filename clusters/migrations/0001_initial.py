@@ -194,4 +194,17 @@ class Migration(migrations.Migration):
             model_name='worker',
             constraint=models.UniqueConstraint(fields=('deployment', 'uid'), name='worker_once'),
         ),
+        migrations.CreateModel(
+            name='NodeAgent',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('node_uid', models.CharField(max_length=253)),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='clusters.cluster')),
+                ('token', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='accounts.apitoken')),
+            ],
+            options={
+                'ordering': ['pk'],
+            },
+        ),
     ]

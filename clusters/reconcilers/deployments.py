@@ -13,7 +13,6 @@ from django.db.models import QuerySet
 from clusters import heartbeat_records
 from clusters.alerts import alert_named
 from clusters.backends.base import (
-    WORKER_TOKEN,
     BackendError,
     ClusterBackend,
     ClusterUnreachable,
@@ -264,8 +263,6 @@ def spec_of(row: Deployment) -> DeploymentSpec:
         image=row.image_reference,
         labels={"app.kubernetes.io/managed-by": "slipway", "slipway/service": row.service},
         resources=Resources(gpus=row.resources.get("gpus_per_worker", 1)),
-        heartbeat_url=settings.SLIPWAY_HEARTBEAT_URL,
-        heartbeat_secret=WORKER_TOKEN,
     )
 
 

@@ -1,100 +1,107 @@
-import re
+"""The door for what agents report of their machines: nothing of it is written to the database."""
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.utils.translation import gettext as _
 
-from accounts.actors import grants_of
-from accounts.grants import Grants
-from accounts.states import Right
-from clusters.fleet import DeploymentRow
 from clusters.heartbeat_store import HeartbeatStore, current_heartbeat_store
-from clusters.models import MAX_REPLICAS
-from common.actor import Actor
-from common.errors import Invalid
-from serving.protocol import MAX_WORKERS_PER_BATCH, Heartbeat, ProtocolError
+from common.errors import Invalid, NotAllowed
+from serving.protocol import Device, Heartbeat, NodeReport
+
+
+@dataclass(frozen=True, slots=True)
+class ReportingAgent:
+    """Which machine a token speaks for."""
+
+    cluster_id: int
+    node_uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    worker: str
-    """As it named itself; empty when it did not."""
+    entry: str
+    """Worker or device, as it named itself; empty when it did not."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
     accepted: int
+    """Workers and devices."""
     refused: Sequence[Refusal]
 
 
-async def accept_heartbeats(document: object, *, actor: Actor) -> Receipt:
-    """Share the good heartbeats of `{"workers": [...]}` with all processes; say what is wrong with others.
+async def accept_report(document: object, *, agent: ReportingAgent) -> Receipt:
+    """Share a report's good entries with all processes; say what is wrong with others.
 
-    A worker must belong to a living deployment of a team for which the actor may report, and be what that
-    deployment says it is. Nothing is written to the database. Raises Invalid when it is no batch.
+    A worker must be one that the cluster shows on this machine, or has not placed yet, and be what its
+    deployment says it is. Raises Invalid when it is no report, NotAllowed when it is of another machine,
+    LateReport when it is not newer than what came.
     """
-    entries = document.get("workers") if isinstance(document, dict) else None
-    if not isinstance(entries, list):
-        raise Invalid(fields={"workers": [_("Send a list of heartbeats.")]})
-    if len(entries) > MAX_WORKERS_PER_BATCH:
-        raise Invalid(
-            fields={
-                "workers": [
-                    _("Send at most %(max_workers_per_batch)s at once.")
-                    % {"max_workers_per_batch": MAX_WORKERS_PER_BATCH}
-                ]
-            }
+    try:
+        report = NodeReport.from_dict(document)
+    except ValueError as error:
+        raise Invalid(fields={"report": [f"{error}."]}) from None
+    if report.node != agent.node_uid:
+        raise NotAllowed(
+            _("This token is of the machine %(own)s: it cannot report %(other)s.")
+            % {"own": agent.node_uid, "other": report.node}
         )
     store = current_heartbeat_store()
-    grants = grants_of(actor)
-    refused = []
-    for entry in entries:
-        reason = await _take(entry, store, grants)
-        if reason:
-            refused.append(Refusal(_name(entry), reason))
-    return Receipt(len(entries) - len(refused), refused)
+    if report.workers:
+        await store.rows()
+    turn = await store.order.accept(f"{agent.cluster_id}/{report.node}", report.session, report.sequence)
+    refused = [
+        Refusal(_name(entry, "worker"), reason)
+        for entry in report.workers
+        if (reason := _take(entry, store, agent, turn))
+    ]
+    devices = []
+    for entry in report.devices:
+        try:
+            devices.append(Device.from_dict(entry))
+        except ValueError as error:
+            refused.append(Refusal(_name(entry, "uuid"), f"{error}."))
+    store.ingest_devices(agent.cluster_id, report.node, devices, turn=turn)
+    return Receipt(len(report.workers) + len(report.devices) - len(refused), refused)
 
 
-async def _take(entry: object, store: HeartbeatStore, grants: Grants) -> str:
+def _take(entry: object, store: HeartbeatStore, agent: ReportingAgent, turn: int) -> str:
     """Why not; empty when it was taken."""
     try:
         heartbeat = Heartbeat.from_dict(entry)
-    except ProtocolError as error:
+    except ValueError as error:
         return f"{error}."
-    deployment = await store.deployment(heartbeat.deployment)
-    if deployment is None or not grants.may(Right.FLEET_REPORT, deployment.team_id):
-        return _("There is no deployment %(deployment)s for which you may report.") % {
-            "deployment": heartbeat.deployment
-        }
-    reason = _mismatch(heartbeat, deployment)
+    reason = _mismatch(heartbeat, store, agent)
     if not reason:
-        store.ingest(heartbeat)
+        store.ingest(heartbeat, turn=turn)
     return reason
 
 
-def _mismatch(heartbeat: Heartbeat, deployment: DeploymentRow) -> str:
-    seat = re.fullmatch(rf"{re.escape(deployment.name)}-(\d{{1,3}})", heartbeat.worker)
-    if seat is None or int(seat[1]) >= MAX_REPLICAS:
-        return _("%(worker)s is no worker of %(deployment)s.") % {
-            "worker": heartbeat.worker,
-            "deployment": deployment.name,
+def _mismatch(heartbeat: Heartbeat, store: HeartbeatStore, agent: ReportingAgent) -> str:
+    placed = store.placed(heartbeat.worker)
+    if placed is None or placed.deployment.cluster_id != agent.cluster_id:
+        return _("The cluster shows no worker %(worker)s: report it again in a moment.") % {
+            "worker": heartbeat.worker
         }
-    if heartbeat.service != deployment.service:
-        return _("%(deployment)s serves %(service)s, not %(service_2)s.") % {
-            "deployment": deployment.name,
-            "service": deployment.service,
-            "service_2": heartbeat.service,
-        }
-    if heartbeat.version != deployment.version_label:
-        return _("%(deployment)s serves %(version_label)s, not %(version)s.") % {
-            "deployment": deployment.name,
-            "version_label": deployment.version_label,
-            "version": heartbeat.version,
-        }
+    if placed.node_uid not in ("", agent.node_uid):
+        return _("%(worker)s runs on another machine.") % {"worker": heartbeat.worker}
+    deployment = placed.deployment
+    for is_wrong, column, said in (
+        (heartbeat.deployment != deployment.name, deployment.name, heartbeat.deployment),
+        (heartbeat.service != deployment.service, deployment.service, heartbeat.service),
+        (heartbeat.version != deployment.version_label, deployment.version_label, heartbeat.version),
+    ):
+        if is_wrong:
+            return _("%(worker)s belongs to %(wanted)s, not %(said)s.") % {
+                "worker": heartbeat.worker,
+                "wanted": column,
+                "said": said,
+            }
     return ""
 
 
-def _name(entry: Any) -> str:
-    return str(entry.get("worker", ""))[:128] if isinstance(entry, dict) else ""
+def _name(entry: Any, key: str) -> str:
+    return str(entry.get(key, ""))[:128] if isinstance(entry, dict) else ""

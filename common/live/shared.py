@@ -31,15 +31,21 @@ class SharedValues:
     What was offered since the last tick goes out as one message, and into a Redis hash from which processes
     that start, or that lost their connection, catch up. Keys that nobody offered for `expire_seconds` vanish.
     While Redis is away, a process knows what was offered to itself, and sends it when Redis is back.
+
+    With `ordered_by`, a field of the records, the one with the highest number is the latest, whichever comes
+    last: two processes that are told different things at the same moment come to hold the same.
     """
 
-    def __init__(self, hub: Hub, name: str, *, tick_seconds: float, expire_seconds: float) -> None:
+    def __init__(
+        self, hub: Hub, name: str, *, tick_seconds: float, expire_seconds: float, ordered_by: str = ""
+    ) -> None:
         self.channel = f"{CHANNELS}{name}"
         self.held: dict[str, Held] = {}
         self._hub = hub
         self._hash = _hash(name)
         self._tick_seconds = tick_seconds
         self._expire_seconds = expire_seconds
+        self._ordered_by = ordered_by
         self._origin = secrets.token_hex(6)
         self._sent = 0
         self._heard: dict[str, int] = {}
@@ -51,6 +57,8 @@ class SharedValues:
 
     def offer(self, key: str, record: Record) -> None:
         """Make `record` the latest of `key`. It must be JSON and is not to be changed afterwards."""
+        if self._is_late(key, record):
+            return
         self._pending[key] = record
         self.held[key] = Held(record, time.monotonic())
         self._offered.set()
@@ -65,7 +73,12 @@ class SharedValues:
         self._heard[origin] = number
         now = time.monotonic()
         for key, record in content["records"].items():
-            self.held[key] = Held(record, now)
+            if self._is_late(key, record):
+                # Its sender has just written it over the later one that all others hold.
+                self._pending.setdefault(key, self.held[key].record)
+                self._offered.set()
+            else:
+                self.held[key] = Held(record, now)
 
     async def connected(self) -> None:
         """Catch up from the hash. Only its records carry a time of their own: `at`, seconds since 1970."""
@@ -75,8 +88,15 @@ class SharedValues:
             entry = orjson.loads(text)
             seen_at = now - max(0.0, wall - entry["at"])
             held = self.held.get(key)
-            if held is None or held.seen_at < seen_at:
+            if held is None or (held.seen_at < seen_at and not self._is_late(key, entry["record"])):
                 self.held[key] = Held(entry["record"], seen_at)
+
+    def _is_late(self, key: str, record: Record) -> bool:
+        held = self.held.get(key)
+        if not self._ordered_by or held is None:
+            return False
+        late: bool = record.get(self._ordered_by, 0) < held.record.get(self._ordered_by, 0)
+        return late
 
     def forget_old(self) -> None:
         """Drop what has expired."""
@@ -89,7 +109,10 @@ class SharedValues:
             await self._offered.wait()
             await asyncio.sleep(self._tick_seconds)
             self._offered.clear()
-            batch, self._pending = self._pending, {}
+            batch = {key: record for key, record in self._pending.items() if not self._is_late(key, record)}
+            self._pending = {}
+            if not batch:
+                continue
             try:
                 await self._publish(batch)
             except (redis.RedisError, OSError, TimeoutError) as error:

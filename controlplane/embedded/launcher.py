@@ -24,7 +24,7 @@ from controlplane.embedded.lock import HomeLock
 from controlplane.embedded.planes import Spawner, Supervisord, tail
 from controlplane.embedded.prepared import is_prepared, note_prepared
 from controlplane.embedded.processes import HAND_OVER, Family, PartFailed, Signals, say
-from controlplane.embedded.programs import GATEWAY_NAME, Programs, gateway_layout, programs
+from controlplane.embedded.programs import AGENT_NAME, GATEWAY_NAME, Programs, gateway_layout, programs
 from controlplane.env import misspelt_settings
 from controlplane.environment import PROJECT, Environment
 from gateway.backends.envoy.bootstrap import renew_bootstrap, write_bootstrap
@@ -35,7 +35,7 @@ READY_WITHIN_SECONDS = 180.0
 HOPELESS_AFTER_RESTARTS = 3
 STOP_WITHIN_SECONDS = 25.0
 """More than any part takes (programs.py): after it everything left is killed."""
-GATEWAY_STOPS_WITHIN_SECONDS = 5.0
+GATEWAY_STOPS_WITHIN_SECONDS = AGENT_STOPS_WITHIN_SECONDS = 5.0
 
 
 DISK_WORDS = {
@@ -143,6 +143,10 @@ class Launcher:
         """What runs here already, and may go on. Raises Refusal, GatewayError."""
         running.kill(running.descendants(self._home.control.socket))
         self._there = running.programs(self._home.data.socket)
+        if agent := self._there.pop(AGENT_NAME, None):
+            # It holds nothing: the next one has our code and our address.
+            running.kill(running.supervisords(self._home.data.conf))
+            running.end(agent, within_seconds=AGENT_STOPS_WITHIN_SECONDS)
         self._keeps_data = bool(self._there)
         gateway = self._there.get(GATEWAY_NAME)
         if gateway and not renew_bootstrap(gateway_layout(self._env, self._home)):

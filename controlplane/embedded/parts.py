@@ -22,6 +22,7 @@ from controlplane.embedded.running import CONTROL, DATA
 TITLES = {
     "valkey": _("Message broker (Valkey)"),
     "gateway": _("Gateway"),
+    "node-agent": _("Node agent"),
     "web": _("Console and API"),
     "worker": _("Celery worker"),
     "sweeper": _("Sweeper"),

@@ -6,18 +6,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from clusters.backends.embedded.machine import machine_id
 from clusters.backends.supervisor_rpc import Program
 from controlplane.embedded.home import Home, Plane, Refusal
 from controlplane.embedded.supervisord import NAMESPACE_FACTORY
 from controlplane.environment import PROJECT, Environment
 from gateway.backends.envoy.bootstrap import command as envoy_command
 from gateway.backends.envoy.layout import Layout
+from serving.protocol import AGENT_SOCKET
 
 # In each plane started in this order and stopped in the opposite one. The control plane stops first; of the
-# data plane the workers of models (their priority is clusters/backends/embedded's), then the gateway that
-# leads to them.
-BROKER, GATEWAY, PART = 100, 200, 400
-GATEWAY_NAME = "gateway"
+# data plane the workers of models (their priority is clusters/backends/embedded's), then the agent that
+# reports them and the gateway that leads to them.
+BROKER, GATEWAY, AGENT, PART = 100, 200, 250, 400
+GATEWAY_NAME, AGENT_NAME = "gateway", "node-agent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,15 @@ def programs(env: Environment, home: Home) -> Programs:
     uvicorn = ("-m", "uvicorn", "controlplane.asgi:application", "--host", env.bind, "--port", str(env.port))
     celery = ("-m", "controlplane.worker", "--pool", "prefork", "--concurrency", "2")
     gateway = part(GATEWAY_NAME, *envoy, priority=GATEWAY, stop_within_seconds=5)
+    agent = part(
+        AGENT_NAME,
+        *(sys.executable, "-m", "serving.node_agent", "--node", machine_id()),
+        *("--socket", str(home.run / AGENT_SOCKET), "--token-file", str(home.run / "node-token")),
+        *("--url", f"{env.local_url(env.port)}/api/v1/node-reports/"),
+        priority=AGENT,
+        healthy_after_seconds=2,
+        stop_within_seconds=5,
+    )
     parts = [
         *([] if env.redis_url else [valkey]),
         control(
@@ -61,7 +72,7 @@ def programs(env: Environment, home: Home) -> Programs:
         ),
         control("sweeper", "manage.py", "sweep", stop_within_seconds=14),
     ]
-    return Programs(control=parts, data=[gateway])
+    return Programs(control=parts, data=[gateway, agent])
 
 
 def gateway_layout(env: Environment, home: Home) -> Layout:

@@ -51,8 +51,7 @@ SLIPWAY_GATEWAY_URL = env.gateway_url or env.local_url(env.gateway_port)
 SLIPWAY_PUBLIC_URL = env.public_url or env.local_url(env.port)
 SLIPWAY_WORKER_PORTS = env.worker_port_range
 SLIPWAY_CLUSTER_BACKENDS = {"embedded": "clusters.backends.embedded.configured"}
-SLIPWAY_HEARTBEAT_URL = env.local_url(env.port) + "/api/v1/heartbeats/"
-SLIPWAY_WORKER_TOKEN_FILE = SLIPWAY_RUN_DIR / "worker-token"
+SLIPWAY_NODE_TOKEN_FILE = SLIPWAY_RUN_DIR / "node-token"
 SLIPWAY_WEBHOOK_ALLOWED_HOSTS = env.webhook_allowed_hosts
 SLIPWAY_VERSION = "0.1.0"
 

@@ -29,7 +29,7 @@ def create(
     ] = None,
     preset: Annotated[
         str,
-        typer.Option("--preset", help="Scopes by purpose: read-only, ci, approver, operator or heartbeats."),
+        typer.Option("--preset", help="Scopes by purpose: read-only, ci, approver or operator."),
     ] = "",
     team: Annotated[str, typer.Option("--team", help="Limit it to this team.")] = "",
     expires_in_days: Annotated[

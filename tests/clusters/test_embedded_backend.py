@@ -318,7 +318,6 @@ def test_a_worker_with_several_gpus_gets_them_all(
         ({"placement": Placement(spread=(Spread(topology_key="zone", is_required=True),))}, "by zone"),
         ({"resources": Resources(cpus=10_000)}, "needs 10000 CPUs a worker"),
         ({"resources": Resources(memory_bytes=2**60)}, "bytes of memory a worker"),
-        ({"heartbeat_secret": "nobody"}, "this machine has no secret nobody"),
     ],
 )
 def test_what_this_machine_cannot_honour_is_refused_in_words(

@@ -244,24 +244,24 @@ def heartbeat(**fields: Any) -> Heartbeat:
 
 
 def test_being_wholly_busy_counts_from_the_first_such_heartbeat_of_the_same_process() -> None:
-    first = record_of(heartbeat(busy=1.0), None, now=100.0)
+    first = record_of(heartbeat(busy=1.0), None, now=100.0, turn=1)
     assert first["full_since"] == 100.0
-    second = record_of(heartbeat(busy=1.0), first, now=101.0)
+    second = record_of(heartbeat(busy=1.0), first, now=101.0, turn=1)
     assert second["full_since"] == 100.0
-    assert record_of(heartbeat(busy=0.9), second, now=102.0)["full_since"] is None
-    assert record_of(heartbeat(busy=1.0, pid=8), second, now=103.0)["full_since"] == 103.0
+    assert record_of(heartbeat(busy=0.9), second, now=102.0, turn=1)["full_since"] is None
+    assert record_of(heartbeat(busy=1.0, pid=8), second, now=103.0, turn=1)["full_since"] == 103.0
 
 
 def test_a_worker_whose_requests_end_is_never_long_without_an_end() -> None:
     def said(requests: int, *, in_flight: int = 4, pid: int = 7) -> Heartbeat:
         return heartbeat(busy=1.0, pid=pid, in_flight=in_flight, counters=Counters(requests=requests))
 
-    first = record_of(said(5), None, now=100.0)
-    second = record_of(said(5), first, now=130.0)
+    first = record_of(said(5), None, now=100.0, turn=1)
+    second = record_of(said(5), first, now=130.0, turn=1)
     assert (first["unfinished_since"], second["unfinished_since"]) == (100.0, 100.0)
-    assert record_of(said(6), second, now=131.0)["unfinished_since"] == 131.0
-    assert record_of(said(5, in_flight=0), second, now=131.0)["unfinished_since"] is None
-    assert record_of(said(5, pid=8), second, now=131.0)["unfinished_since"] == 131.0
+    assert record_of(said(6), second, now=131.0, turn=1)["unfinished_since"] == 131.0
+    assert record_of(said(5, in_flight=0), second, now=131.0, turn=1)["unfinished_since"] is None
+    assert record_of(said(5, pid=8), second, now=131.0, turn=1)["unfinished_since"] == 131.0
     assert LastHeartbeat.of_record(second, age_seconds=0, now=190.0).unfinished_seconds == 90.0
 
 

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from itertools import count
 from typing import Any
 
 import httpx2
@@ -15,12 +16,13 @@ import uvicorn
 import websockets
 from django.utils import timezone
 
+from accounts.services.people import create_machine
 from accounts.states import Right
-from clusters.models import Deployment, Worker
+from clusters.models import Cluster, Deployment, NodeAgent, Worker
 from clusters.states import DeploymentState, WorkerState
 from serving.protocol import Heartbeat
-from tests.cast import person, token_of
-from tests.clusters.world import Scene
+from tests.cast import SYSTEM, person, token_of
+from tests.clusters.world import Scene, node_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.stack]
 
@@ -64,10 +66,12 @@ def site(valkey) -> Iterator[Site]:
 @pytest.fixture
 def row(db) -> Deployment:
     scene = Scene()
+    node = node_of(scene.cluster, uid="box-1")
     row = scene.deployment("chat-v1", replicas=2, state=DeploymentState.READY, next_at=None)
     for ordinal in range(2):
         Worker.objects.create(
             deployment=row,
+            node=node,
             name=f"chat-v1-{ordinal}",
             uid=f"chat-v1-{ordinal}",
             pid=100 + ordinal,
@@ -107,10 +111,32 @@ def heartbeat(ordinal: int = 0, **fields: Any) -> dict[str, Any]:
     return Heartbeat(**given).to_dict()
 
 
-async def report(client: httpx2.AsyncClient, token: str, *beats: Any) -> httpx2.Response:
-    return await client.post(
-        "heartbeats/", json={"workers": beats}, headers={"Authorization": f"Bearer {token}"}
-    )
+numbers = count(1)
+
+
+async def report(client: httpx2.AsyncClient, token: str, *beats: Any, **fields: Any) -> httpx2.Response:
+    document = {
+        "node": "box-1",
+        "session": "first-session",
+        "sequence": next(numbers),
+        "workers": beats,
+        "devices": [],
+    }
+    headers = {"Authorization": f"Bearer {token}"}
+    return await client.post("node-reports/", json=document | fields, headers=headers)
+
+
+def token_of_node(owner: Any, cluster: Cluster, **fields: Any) -> str:
+    token = token_of(owner, **fields)
+    NodeAgent.objects.create(cluster=cluster, node_uid="box-1", token=owner.tokens.latest("pk"))
+    return token
+
+
+@pytest.fixture
+def agent(row: Deployment) -> str:
+    """The token of the machine on which the workers are."""
+    robot = create_machine(actor=SYSTEM, username="node-agents")
+    return token_of_node(robot, row.cluster, scopes=[Right.FLEET_REPORT])
 
 
 async def until(
@@ -125,14 +151,14 @@ async def until(
     return values
 
 
-async def test_what_a_worker_reports_is_on_the_page_within_two_seconds(site, row, client) -> None:
+async def test_what_a_worker_reports_is_on_the_page_within_two_seconds(site, row, client, agent) -> None:
     ada = await asyncio.to_thread(person, "ada", vision="admin")
     token = await asyncio.to_thread(token_of, ada)
     async with site.socket("/ws/fleet/", token) as page:
         first = json.loads(await page.recv())
         assert first["type"] == "snapshot"
         assert first["values"]["worker.chat-v1-0.busy"] is None
-        answer = await report(client, token, heartbeat(0, busy=0.5), heartbeat(1, busy=1.0, slots=12))
+        answer = await report(client, agent, heartbeat(0, busy=0.5), heartbeat(1, busy=1.0, slots=12))
         assert answer.json() == {"accepted": 2, "refused": []}
         values = await until(page, "worker.chat-v1-0.busy", 0.5, within=2.5)
         # Weighted by slots: (0.5 * 4 + 1.0 * 12) / 16.
@@ -140,19 +166,19 @@ async def test_what_a_worker_reports_is_on_the_page_within_two_seconds(site, row
         assert first["values"]["deployment.chat-v1.ready"] == 2
 
 
-async def test_a_page_that_opens_after_the_first_heartbeat_is_kept_up_to_date(site, row, client) -> None:
+async def test_a_page_that_opens_after_the_first_report_is_kept_up_to_date(site, row, client, agent) -> None:
     """What runs in the background must not depend on the request that happened to start it."""
     ada = await asyncio.to_thread(person, "ada", vision="admin")
     token = await asyncio.to_thread(token_of, ada)
-    await report(client, token, heartbeat(0, busy=0.5))
+    await report(client, agent, heartbeat(0, busy=0.5))
     await asyncio.sleep(1.2)
     async with site.socket("/ws/fleet/", token) as page:
         await until(page, "worker.chat-v1-0.busy", 0.5, within=3)
-        await report(client, token, heartbeat(0, busy=0.7))
+        await report(client, agent, heartbeat(0, busy=0.7))
         await until(page, "worker.chat-v1-0.busy", 0.7, within=3)
 
 
-async def test_a_silent_worker_is_lost_and_a_full_one_is_stuck(site, row, client, monkeypatch) -> None:
+async def test_a_silent_worker_is_lost_and_a_full_one_is_stuck(site, row, client, agent, monkeypatch) -> None:
     from clusters import alerts, fleet
 
     monkeypatch.setattr(alerts, "STUCK_AFTER_SECONDS", 1.0)
@@ -161,11 +187,11 @@ async def test_a_silent_worker_is_lost_and_a_full_one_is_stuck(site, row, client
     ada = await asyncio.to_thread(person, "ada", vision="admin")
     token = await asyncio.to_thread(token_of, ada)
     async with site.socket("/ws/fleet/", token) as page:
-        await report(client, token, heartbeat(0))
+        await report(client, agent, heartbeat(0))
 
         async def keep_reporting() -> None:
             while True:
-                await report(client, token, heartbeat(1, busy=1.0))
+                await report(client, agent, heartbeat(1, busy=1.0))
                 await asyncio.sleep(0.5)
 
         reporting = asyncio.create_task(keep_reporting())
@@ -176,71 +202,141 @@ async def test_a_silent_worker_is_lost_and_a_full_one_is_stuck(site, row, client
         await asyncio.gather(reporting, return_exceptions=True)
 
 
-async def test_each_bad_entry_is_refused_in_words_and_the_good_ones_count(site, row, client) -> None:
-    ada = await asyncio.to_thread(person, "ada", vision="operator")
-    token = await asyncio.to_thread(token_of, ada)
+async def test_each_bad_entry_is_refused_in_words_and_the_good_ones_count(site, row, client, agent) -> None:
+    elsewhere = await asyncio.to_thread(node_of, row.cluster, "other")
+    await Worker.objects.filter(name="chat-v1-1").aupdate(node=elsewhere)
     answer = await report(
         client,
-        token,
+        agent,
         heartbeat(0),
         heartbeat(0, worker="chat-v9-0"),
-        heartbeat(0, worker="chat-v1-0x"),
-        heartbeat(0, worker="chat-v1-999"),
+        heartbeat(1),
         heartbeat(0, deployment="chat-v9"),
         heartbeat(0, service="other"),
         heartbeat(0, version="story:v9"),
         {"worker": "chat-v1-1"},
         7,
+        devices=[{"uuid": "GPU-1", "readings": {"temperature_celsius": 61}}, {"uuid": "GPU-2"}],
     )
     body = answer.json()
     assert answer.status_code == 200
-    assert body["accepted"] == 1
-    reasons = [refusal["reason"] for refusal in body["refused"]]
-    assert len(reasons) == 8
-    assert reasons[0] == "chat-v9-0 is no worker of chat-v1."
-    assert reasons[3] == "There is no deployment chat-v9 for which you may report."
-    assert reasons[4] == "chat-v1 serves chat, not other."
-    assert reasons[6] == "deployment is missing."
+    assert body["accepted"] == 2
+    assert [refusal["reason"] for refusal in body["refused"]] == [
+        "The cluster shows no worker chat-v9-0: report it again in a moment.",
+        "chat-v1-1 runs on another machine.",
+        "chat-v1-0 belongs to chat-v1, not chat-v9.",
+        "chat-v1-0 belongs to chat, not other.",
+        "chat-v1-0 belongs to story:v1, not story:v9.",
+        "deployment is missing.",
+        "heartbeat must be an object.",
+        "readings is missing.",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("scopes", "role", "status"),
+    ("scopes", "roles", "status"),
     [
-        ([Right.READ], "admin", 403),
-        ([Right.FLEET_REPORT], "viewer", 403),
-        ([Right.FLEET_REPORT], "operator", 200),
+        (set(Right) - {Right.FLEET_REPORT}, {"vision": "admin"}, 403),
+        ({Right.FLEET_REPORT}, {"vision": "viewer"}, 403),
+        ({Right.FLEET_REPORT}, {"speech": "operator"}, 403),
+        ({Right.FLEET_REPORT}, {"vision": "operator"}, 200),
     ],
 )
-async def test_only_who_may_report_reports(site, row, client, scopes, role, status) -> None:
-    ada = await asyncio.to_thread(person, "ada", vision=role)
-    token = await asyncio.to_thread(token_of, ada, scopes=scopes)
+async def test_only_who_may_report_the_cluster_reports(site, row, client, scopes, roles, status) -> None:
+    await Cluster.objects.filter(pk=row.cluster_id).aupdate(team=row.team)
+    ada = await asyncio.to_thread(person, "ada", **roles)
+    cluster = await Cluster.objects.aget(pk=row.cluster_id)
+    token = await asyncio.to_thread(token_of_node, ada, cluster, scopes=scopes)
+    assert (await report(client, token, heartbeat())).status_code == status
+
+
+async def test_a_token_reports_its_own_machine_and_no_other(site, row, client, agent) -> None:
+    answer = await report(client, agent, heartbeat(), node="box-2")
+    assert answer.status_code == 403
+    assert "This token is of the machine box-1: it cannot report box-2." in answer.json()["detail"]
+    ada = await asyncio.to_thread(person, "ada", vision="operator")
+    token = await asyncio.to_thread(token_of, ada, scopes=[Right.FLEET_REPORT])
     answer = await report(client, token, heartbeat())
-    assert answer.status_code == status
+    assert (answer.status_code, "of no machine" in answer.json()["detail"]) == (403, True)
 
 
-async def test_a_reporter_of_one_team_cannot_speak_for_another(site, row, client) -> None:
-    bob = await asyncio.to_thread(person, "bob", speech="operator")
-    token = await asyncio.to_thread(token_of, bob)
-    body = (await report(client, token, heartbeat())).json()
-    assert body["accepted"] == 0
-    assert "There is no deployment chat-v1" in body["refused"][0]["reason"]
+async def known_busy() -> float:
+    """What any process reads of the first worker."""
+    from clusters.heartbeat_records import latest
+
+    await asyncio.sleep(1.2)
+    beats = await asyncio.to_thread(latest)
+    assert beats is not None
+    return beats["chat-v1-0"].busy
+
+
+async def test_what_is_late_is_refused_by_every_web_and_moves_nothing_back(site, row, client, agent) -> None:
+    other = Site()
+    try:
+        async with httpx2.AsyncClient(base_url=f"http://{other.address}/api/v1/") as beside:
+            first, second = "session-one", "session-two"
+            assert (await report(client, agent, heartbeat(busy=0.1), session=first, sequence=8)).is_success
+            assert (await report(beside, agent, heartbeat(busy=0.2), session=first, sequence=9)).is_success
+            for web in (client, beside):
+                for sequence in (8, 9):
+                    late = await report(web, agent, heartbeat(busy=0.9), session=first, sequence=sequence)
+                    assert late.status_code == 409
+                    assert f"Report {sequence} comes late" in late.json()["detail"]
+            assert await known_busy() == 0.2
+
+            # The agent has started anew, and the one before it wakes up.
+            assert (await report(beside, agent, heartbeat(busy=0.3), session=second, sequence=1)).is_success
+            for web in (client, beside):
+                old = await report(web, agent, heartbeat(busy=0.9), session=first, sequence=10)
+                assert old.status_code == 409
+                assert "Another session has replaced session-one" in old.json()["detail"]
+            assert await known_busy() == 0.3
+    finally:
+        other.stop()
+
+
+async def test_a_heartbeat_that_is_repeated_is_no_sign_of_life(site, row, client, agent, monkeypatch) -> None:
+    from clusters import alerts, fleet
+
+    for module in (alerts, fleet):
+        monkeypatch.setattr(module, "LOST_AFTER_SECONDS", 2.0)
+    ada = await asyncio.to_thread(person, "ada", vision="admin")
+    token = await asyncio.to_thread(token_of, ada)
+    said = heartbeat(0)
+
+    async def keep_reporting() -> None:
+        while True:
+            await report(client, agent, said, heartbeat(1))
+            await asyncio.sleep(0.3)
+
+    reporting = asyncio.create_task(keep_reporting())
+    async with site.socket("/ws/fleet/", token) as page:
+        values = await until(page, "worker.chat-v1-0.alert", "lost")
+        assert values["worker.chat-v1-1.alert"] == ""
+    reporting.cancel()
+    await asyncio.gather(reporting, return_exceptions=True)
 
 
 @pytest.mark.parametrize(
-    ("body", "status"),
-    [(b"", 400), (b"{", 400), (b"[]", 400), (b'{"workers": {}}', 400), (b'{"workers": []}', 200)],
+    ("body", "said"),
+    [
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b"[]", "a node report must be an object."),
+        (b'{"node": "box-1"}', "session is missing."),
+        (b'{"node": "box-1", "session": "12345678", "sequence": 0}', "sequence must be from 1"),
+    ],
 )
-async def test_what_is_no_batch_is_a_problem(site, row, client, body, status) -> None:
-    ada = await asyncio.to_thread(person, "ada", vision="operator")
-    token = await asyncio.to_thread(token_of, ada)
-    answer = await client.post("heartbeats/", content=body, headers={"Authorization": f"Bearer {token}"})
-    assert answer.status_code == status
-    if status != 200:
-        assert answer.headers["content-type"] == "application/problem+json"
+async def test_what_is_no_report_is_a_problem(site, row, client, agent, body, said) -> None:
+    headers = {"Authorization": f"Bearer {agent}"}
+    answer = await client.post("node-reports/", content=body, headers=headers)
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert said in answer.text
 
 
 async def test_nobody_reports_without_a_token(site, row, client) -> None:
-    answer = await client.post("heartbeats/", json={"workers": []})
+    answer = await client.post("node-reports/", json={"workers": []})
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == 'Bearer realm="slipway"'
 
@@ -293,14 +389,14 @@ async def test_a_path_without_a_topic_is_refused(site) -> None:
             pass
 
 
-async def test_heartbeats_survive_a_restart_of_redis(site, row, client, valkey) -> None:
+async def test_heartbeats_survive_a_restart_of_redis(site, row, client, agent, valkey) -> None:
     ada = await asyncio.to_thread(person, "ada", vision="admin")
     token = await asyncio.to_thread(token_of, ada)
     async with site.socket("/ws/fleet/", token) as page:
-        await report(client, token, heartbeat(0, busy=0.1))
+        await report(client, agent, heartbeat(0, busy=0.1))
         await until(page, "worker.chat-v1-0.busy", 0.1)
         valkey.stop()
-        await report(client, token, heartbeat(0, busy=0.2))
+        await report(client, agent, heartbeat(0, busy=0.2))
         values = await until(page, "worker.chat-v1-0.busy", 0.2)
         valkey.start()
         await until(page, "live", True, within=15) if not values.get("live", True) else None

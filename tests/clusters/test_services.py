@@ -184,17 +184,17 @@ def test_a_shared_cluster_takes_an_administrator_and_ones_own_an_operator() -> N
 
 @pytest.fixture
 def token_file(settings, tmp_path) -> Path:
-    settings.SLIPWAY_WORKER_TOKEN_FILE = tmp_path / "run" / "worker-token"
-    return settings.SLIPWAY_WORKER_TOKEN_FILE
+    settings.SLIPWAY_NODE_TOKEN_FILE = tmp_path / "run" / "node-token"
+    return settings.SLIPWAY_NODE_TOKEN_FILE
 
 
-def test_the_first_start_registers_this_machine_and_gives_its_workers_a_token(token_file) -> None:
+def test_the_first_start_registers_this_machine_and_gives_its_agent_a_token(token_file) -> None:
     call_command("ensure_embedded_cluster")
     assert Cluster.objects.get(name="local").kind == "embedded"
     assert stat.S_IMODE(token_file.stat().st_mode) == 0o600
     actor = of_token(use_token(token_file.read_text().strip()))
     assert [right for right in Right if may(actor, right)] == [Right.FLEET_REPORT]
-    assert not User.objects.get(username="workers").has_usable_password()
+    assert not User.objects.get(username="node-agents").has_usable_password()
 
 
 def test_another_start_changes_nothing(token_file) -> None:
@@ -223,7 +223,7 @@ def test_a_token_that_was_lost_revoked_or_runs_out_is_renewed(token_file) -> Non
 
 
 def test_a_person_with_the_robots_name_is_not_made_the_robot(token_file) -> None:
-    person("workers", vision="viewer")
+    person("node-agents", vision="viewer")
     with pytest.raises(CommandError, match="Rename that person"):
         call_command("ensure_embedded_cluster")
     assert not token_file.exists()

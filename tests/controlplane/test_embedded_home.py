@@ -41,7 +41,7 @@ def test_a_home_is_made_for_its_owner_alone(tmp_path: Path) -> None:
 def test_a_home_that_others_could_read_is_closed_and_that_is_said(home: Path) -> None:
     Home(home).make()
     (home / "valkey" / "appendonlydir").mkdir()
-    names = ("db.sqlite3", "db.sqlite3-wal", "valkey/appendonlydir/1.aof", "logs/web.log", "run/worker-token")
+    names = ("db.sqlite3", "db.sqlite3-wal", "valkey/appendonlydir/1.aof", "logs/web.log", "run/node-token")
     for name in names:
         (home / name).write_text("secret")
         (home / name).chmod(0o644)

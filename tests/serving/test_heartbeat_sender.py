@@ -12,7 +12,7 @@ import pytest
 
 from serving.heartbeat_sender import LONGEST_PAUSE_SECONDS, HeartbeatSender
 from serving.http_client import HttpConnection, HttpError, Url
-from serving.protocol import Heartbeat, decode_batch
+from serving.protocol import Heartbeat, decode_heartbeat
 from tests.serving.test_protocol import BEAT
 
 
@@ -39,7 +39,7 @@ class Listener:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/api/v1/heartbeats/"
+        return f"http://127.0.0.1:{self.port}/heartbeats/"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -51,7 +51,7 @@ class Listener:
                 data = await reader.read(65_536)
                 http.receive_data(data)
             elif isinstance(event, h11.Request):
-                assert event.target == b"/api/v1/heartbeats/"
+                assert event.target == b"/heartbeats/"
                 self.tokens.append(dict(event.headers)[b"authorization"].decode())
                 body = b""
             elif isinstance(event, h11.Data):
@@ -59,7 +59,7 @@ class Listener:
             elif isinstance(event, h11.EndOfMessage):
                 if self.silent:
                     await asyncio.sleep(30)
-                self.heard += decode_batch(body)
+                self.heard.append(decode_heartbeat(body))
                 self.times.append(time.monotonic())
                 head = h11.Response(status_code=self.status, headers=[("content-length", "2")])
                 for part in (head, h11.Data(data=b"{}"), h11.EndOfMessage()):
@@ -95,7 +95,7 @@ async def sending(sender: HeartbeatSender) -> AsyncIterator[None]:
 
 async def test_a_heartbeat_carries_the_token_and_what_was_composed(token_file: Path) -> None:
     async with Listener().listening() as listener:
-        assert await HeartbeatSender(listener.url, token_file=token_file, compose=lambda: BEAT).beat()
+        assert await HeartbeatSender(listener.url, token_file=token_file, compose=BEAT.encode).beat()
         assert listener.heard == [BEAT]
         assert listener.tokens == ["Bearer s3cret"]
 
@@ -103,7 +103,9 @@ async def test_a_heartbeat_carries_the_token_and_what_was_composed(token_file: P
 async def test_heartbeats_come_at_their_pace_over_one_connection(token_file: Path) -> None:
     beats = (replace(BEAT, pid=number) for number in range(1, 100))
     async with Listener().listening() as listener:
-        sender = HeartbeatSender(listener.url, token_file=token_file, compose=lambda: next(beats), every=0.2)
+        sender = HeartbeatSender(
+            listener.url, token_file=token_file, compose=lambda: next(beats).encode(), every=0.2
+        )
         async with sending(sender):
             await listener.until_heard(4)
         pauses = [b - a for a, b in zip(listener.times, listener.times[1:], strict=False)]
@@ -114,7 +116,7 @@ async def test_heartbeats_come_at_their_pace_over_one_connection(token_file: Pat
 
 async def test_a_changed_state_is_told_at_once(token_file: Path) -> None:
     async with Listener().listening() as listener:
-        sender = HeartbeatSender(listener.url, token_file=token_file, compose=lambda: BEAT, every=600.0)
+        sender = HeartbeatSender(listener.url, token_file=token_file, compose=BEAT.encode, every=600.0)
         async with sending(sender):
             await listener.until_heard(1)
             sender.hurry()
@@ -123,7 +125,7 @@ async def test_a_changed_state_is_told_at_once(token_file: Path) -> None:
 
 async def test_a_new_token_is_taken_from_the_file(token_file: Path) -> None:
     async with Listener().listening() as listener:
-        sender = HeartbeatSender(listener.url, token_file=token_file, compose=lambda: BEAT)
+        sender = HeartbeatSender(listener.url, token_file=token_file, compose=BEAT.encode)
         await sender.beat()
         token_file.write_text("fresh")
         await sender.beat()
@@ -134,12 +136,12 @@ async def test_a_new_token_is_taken_from_the_file(token_file: Path) -> None:
 async def test_a_refused_heartbeat_is_a_failure_and_no_exception(token_file: Path, status: int) -> None:
     async with Listener().listening() as listener:
         listener.status = status
-        assert not await HeartbeatSender(listener.url, token_file=token_file, compose=lambda: BEAT).beat()
+        assert not await HeartbeatSender(listener.url, token_file=token_file, compose=BEAT.encode).beat()
 
 
 async def test_a_missing_token_file_is_a_failure_and_no_exception(tmp_path: Path) -> None:
     async with Listener().listening() as listener:
-        sender = HeartbeatSender(listener.url, token_file=tmp_path / "none", compose=lambda: BEAT)
+        sender = HeartbeatSender(listener.url, token_file=tmp_path / "none", compose=BEAT.encode)
         assert not await sender.beat()
 
 
@@ -149,14 +151,14 @@ async def test_a_server_that_never_answers_is_given_up(
     monkeypatch.setattr("serving.heartbeat_sender.ANSWER_WITHIN_SECONDS", 0.1)
     async with Listener().listening() as listener:
         listener.silent = True
-        assert not await HeartbeatSender(listener.url, token_file=token_file, compose=lambda: BEAT).beat()
+        assert not await HeartbeatSender(listener.url, token_file=token_file, compose=BEAT.encode).beat()
 
 
 async def test_a_server_that_comes_back_is_told_again(token_file: Path) -> None:
     listener = Listener()
     async with listener.listening():
         pass
-    sender = HeartbeatSender(listener.url, token_file=token_file, compose=lambda: BEAT, every=0.05)
+    sender = HeartbeatSender(listener.url, token_file=token_file, compose=BEAT.encode, every=0.05)
     async with sending(sender):
         await asyncio.sleep(0.4)
         async with listener.listening(listener.port):
@@ -165,7 +167,7 @@ async def test_a_server_that_comes_back_is_told_again(token_file: Path) -> None:
 
 async def test_a_reused_connection_that_was_closed_meanwhile_is_opened_again(token_file: Path) -> None:
     listener = Listener()
-    sender = HeartbeatSender("http://127.0.0.1:1/", token_file=token_file, compose=lambda: BEAT)
+    sender = HeartbeatSender("http://127.0.0.1:1/", token_file=token_file, compose=BEAT.encode)
     async with listener.listening():
         sender._url = Url.parse(listener.url)
         assert await sender.beat()

@@ -10,16 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from serving.fields import ProtocolError
 from serving.protocol import (
-    MAX_WORKERS_PER_BATCH,
+    MAX_WORKERS_PER_REPORT,
     Counters,
+    Device,
     Heartbeat,
     Latency,
-    ProtocolError,
+    NodeReport,
     WorkerCommand,
     WorkerState,
-    decode_batch,
-    encode_batch,
+    decode_heartbeat,
 )
 
 names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
@@ -77,7 +78,7 @@ commands = st.builds(
     settle_seconds=st.floats(0, 100),
     exit_with_parent=st.booleans(),
     # Before Python 3.13, argparse swallows the value of `--x=--`.
-    heartbeat_token_file=st.text("ab/-= ", max_size=10).filter(lambda path: path != "--"),
+    machine=st.text("ab/-= ", max_size=10).filter(lambda name: name != "--"),
 )
 BEAT = Heartbeat(
     worker="chat-1-0",
@@ -96,9 +97,9 @@ BEAT = Heartbeat(
 )
 
 
-@given(st.lists(heartbeats, max_size=4))
-def test_a_batch_survives_encoding(beats: list[Heartbeat]) -> None:
-    assert decode_batch(encode_batch(beats)) == tuple(beats)
+@given(heartbeats)
+def test_a_heartbeat_survives_encoding(beat: Heartbeat) -> None:
+    assert decode_heartbeat(beat.encode()) == beat
 
 
 def test_a_key_of_a_newer_worker_is_ignored() -> None:
@@ -130,11 +131,10 @@ def test_a_counter_of_a_newer_worker_is_ignored() -> None:
         ("at", None, "at must be a number"),
     ],
 )
-def test_a_faulty_field_refuses_the_batch_and_is_named(key: str, value: object, message: str) -> None:
-    body = json.dumps({"workers": [BEAT.to_dict(), BEAT.to_dict() | {key: value}]})
+def test_a_faulty_field_refuses_the_heartbeat_and_is_named(key: str, value: object, message: str) -> None:
     with pytest.raises(ProtocolError) as refusal:
-        decode_batch(body)
-    assert str(refusal.value).startswith(f"workers[1]: {message}")
+        decode_heartbeat(json.dumps(BEAT.to_dict() | {key: value}))
+    assert str(refusal.value).startswith(message)
 
 
 def test_a_missing_field_is_named() -> None:
@@ -144,17 +144,63 @@ def test_a_missing_field_is_named() -> None:
         Heartbeat.from_dict(document)
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"{", b"[]", b"{}", b'{"workers": {}}', b'{"workers": [NaN]}', b"\xff"]
-)
-def test_what_is_no_batch_is_refused(body: bytes) -> None:
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"worker": NaN}', b"\xff"])
+def test_what_is_no_heartbeat_is_refused(body: bytes) -> None:
     with pytest.raises(ProtocolError):
-        decode_batch(body)
+        decode_heartbeat(body)
 
 
-def test_a_batch_has_a_largest_size() -> None:
-    with pytest.raises(ProtocolError, match="at most 1000"):
-        decode_batch(encode_batch([BEAT] * (MAX_WORKERS_PER_BATCH + 1)))
+REPORT = {"node": "box-1", "session": "0123456789abcdef", "sequence": 1, "workers": [], "devices": []}
+
+
+def test_a_report_survives_encoding() -> None:
+    device = Device(uuid="GPU-1", readings={"temperature_celsius": 61.0})
+    report = NodeReport(
+        node="box-1",
+        session="0123456789abcdef",
+        sequence=7,
+        workers=[BEAT.to_dict()],
+        devices=[device.to_dict()],
+    )
+    read = NodeReport.from_dict(json.loads(report.encode()))
+    assert read == report
+    assert (Heartbeat.from_dict(read.workers[0]), Device.from_dict(read.devices[0])) == (BEAT, device)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"node": ""}, "node must match"),
+        ({"node": None}, "node must be text"),
+        ({"session": "short"}, "session must match"),
+        ({"sequence": 0}, "sequence must be from 1"),
+        ({"sequence": 1.5}, "sequence must be a whole number"),
+        ({"workers": {}}, "workers must be a list of objects"),
+        (
+            {"workers": [BEAT.to_dict()] * (MAX_WORKERS_PER_REPORT + 1)},
+            "workers must have at most 500 entries",
+        ),
+        ({"devices": [{}] * 129}, "devices must have at most 128 entries"),
+    ],
+)
+def test_a_faulty_report_is_refused_by_the_field(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ProtocolError, match=message):
+        NodeReport.from_dict(REPORT | changes)
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ({"readings": {}}, "uuid is missing"),
+        ({"uuid": "GPU-1", "readings": [1]}, "readings must be an object of numbers"),
+        ({"uuid": "GPU-1", "readings": {"Temp": 1}}, "readings: 'Temp' must match"),
+        ({"uuid": "GPU-1", "readings": {"temp": "hot"}}, "temp must be a number"),
+        ({"uuid": "GPU-1", "readings": {f"r{n}": 1 for n in range(65)}}, "at most 64"),
+    ],
+)
+def test_a_faulty_device_is_refused_by_the_field(device: dict[str, object], message: str) -> None:
+    with pytest.raises(ProtocolError, match=message):
+        Device.from_dict(device)
 
 
 @given(commands)

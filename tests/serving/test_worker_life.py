@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from serving.protocol import EXIT_PORT_TAKEN, WORKER_ENVIRONMENT, Heartbeat, WorkerState, decode_batch
+from serving.protocol import EXIT_PORT_TAKEN, WORKER_ENVIRONMENT, Heartbeat, WorkerState, decode_heartbeat
 from tests.serving.workers import PROJECT, RunningWorker, command, running, wait_until
 
 pytestmark = pytest.mark.stack
@@ -268,7 +268,7 @@ class Console(ThreadingHTTPServer):
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                heard.extend(decode_batch(self.rfile.read(int(self.headers["content-length"]))))
+                heard.append(decode_heartbeat(self.rfile.read(int(self.headers["content-length"]))))
                 self.send_response(202)
                 self.send_header("content-length", "0")
                 self.end_headers()
@@ -282,19 +282,16 @@ class Console(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/api/v1/heartbeats/"
+        return f"http://127.0.0.1:{self.server_address[1]}/heartbeats/"
 
 
 def test_heartbeats_tell_the_whole_life(log: Path, tmp_path: Path) -> None:
-    token = tmp_path / "token"
-    token.write_text("t")
     console = Console()
     settings = {"load_seconds": 0.5, "token_seconds": 0.05}
     with running(
         log,
         settings=settings,
         heartbeat_url=console.url,
-        heartbeat_token_file=str(token),
         settle_seconds=0.5,
         machine="gpu-7",
         abilities=("chat", "json"),
@@ -324,7 +321,7 @@ def test_heartbeats_tell_the_whole_life(log: Path, tmp_path: Path) -> None:
 
 
 def test_a_worker_serves_though_nobody_hears_it(log: Path) -> None:
-    with running(log, heartbeat_url="http://127.0.0.1:9/api/v1/heartbeats/") as worker:
+    with running(log, heartbeat_url="http://127.0.0.1:9/heartbeats/") as worker:
         worker.until_ready()
         assert worker.post(COMPLETIONS, **LONG).status_code == 200
         wait_until(lambda: "heartbeats to 127.0.0.1:9 are not taken" in worker.log)

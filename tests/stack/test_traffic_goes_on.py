@@ -56,7 +56,8 @@ def stack(tmp_path: Path) -> Iterator[RunningStack]:
     """Two workers behind the gateway, of which no row of a database knows; all logs on a full disk."""
     logs = tmp_path / "home" / "logs"
     (logs / "workers").mkdir(parents=True)
-    programs = ("gateway", "gateway-access", "supervisord-data", "supervisord-control", "first", "family")
+    planes = ("supervisord-data", "supervisord-control")
+    programs = ("gateway", "gateway-access", "node-agent", *planes, "first", "family")
     for name in (*programs, *(f"workers/{worker}" for worker in WORKERS)):
         (logs / f"{name}.log").symlink_to("/dev/full")
     spec = DeploymentSpec(
@@ -91,8 +92,9 @@ def stack(tmp_path: Path) -> Iterator[RunningStack]:
 def test_no_request_fails_while_everything_but_the_data_plane_dies_and_is_replaced(
     stack: RunningStack,
 ) -> None:
-    before = stack.pids()
-    assert set(before) == {"gateway", *WORKERS}
+    assert set(stack.pids()) == {"gateway", "node-agent", *WORKERS}
+    serves = ("gateway", *WORKERS)
+    before = stack.pids(*serves)
     requests = Requests(f"http://127.0.0.1:{stack.gateway_port}/chat/v1/models")
     requests.start()
     requests.go_on()
@@ -107,7 +109,7 @@ def test_no_request_fails_while_everything_but_the_data_plane_dies_and_is_replac
     os.kill(stack.supervisord_pid("data"), signal.SIGKILL)
     stack.process.wait()
     requests.go_on()
-    assert stack.pids() == before
+    assert stack.pids(*serves) == before
 
     stack.process = stack.launch()
     stack.wait_until_ready()
@@ -118,7 +120,7 @@ def test_no_request_fails_while_everything_but_the_data_plane_dies_and_is_replac
     stack.wait_until_ready()
     requests.go_on()
 
-    assert stack.pids() == before
+    assert stack.pids(*serves) == before
     assert all(stack.supervisor.processes()[name].pid == pid for name, pid in before.items())
     requests.over.set()
     requests.join()

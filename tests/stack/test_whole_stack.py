@@ -17,7 +17,7 @@ from tests.stack.conftest import RunningStack
 
 pytestmark = pytest.mark.stack
 
-PARTS = ("valkey", "gateway", "web", "worker", "sweeper")
+PARTS = ("valkey", "gateway", "node-agent", "web", "worker", "sweeper")
 
 
 def readiness(stack: RunningStack) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from clusters.backends.supervisor_rpc import (
     SupervisorFault,
     SupervisorUnreachable,
 )
-from serving.protocol import EXIT_PORT_TAKEN, WORKER_ENVIRONMENT, WorkerCommand
+from serving.protocol import AGENT_SOCKET, EXIT_PORT_TAKEN, WORKER_ENVIRONMENT, WorkerCommand
 
 PRIORITY = 300
 """Workers stop after the parts that act (400) and before the gateway (200) that leads to them."""
@@ -66,14 +66,12 @@ class EmbeddedCluster:
         log_dir: Path,
         ports: tuple[int, int],
         directory: Path,
-        secrets_dir: Path | None = None,
         bring_files: BringFiles | None = None,
         argv: Argv = lambda command: command.argv(sys.executable),
     ) -> None:
         """`ports`: first and last that workers may get. `directory`: where they run, and find `serving`.
 
-        `secrets_dir`: where secrets lie by their names; None: in `run_dir`. `bring_files`: None where nothing
-        is applied, only restored.
+        `bring_files`: None where nothing is applied, only restored.
         """
         self._programs_dir = run_dir / "supervisor.d"
         self._desired = DesiredStore(run_dir / "deployments")
@@ -81,7 +79,7 @@ class EmbeddedCluster:
         self._log_dir = log_dir / "workers"
         self._ports = ports
         self._directory = directory
-        self._secrets_dir = secrets_dir or run_dir
+        self._agent_socket = run_dir / AGENT_SOCKET
         self._bring_files = bring_files
         self._marks = MarksFile(run_dir / "node.json")
         self.node_operations = EmbeddedNodeOperations(self._marks, self._desired, self._supervisor)
@@ -90,8 +88,6 @@ class EmbeddedCluster:
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
         self._guard(spec.name, fence)
         check_placement(spec, this_machine)
-        if spec.heartbeat_secret and not self._secret(spec.heartbeat_secret).is_file():
-            raise CannotRun(f"{spec.name}: this machine has no secret {spec.heartbeat_secret}.")
         assert self._bring_files is not None  # noqa: S101
         model_dir = self._bring_files(spec.version)
         with self._desired.lock():
@@ -276,8 +272,7 @@ class EmbeddedCluster:
             slots=spec.slots,
             device=spec.device,
             settings=spec.settings,
-            heartbeat_url=spec.heartbeat_url,
-            heartbeat_token_file=str(self._secret(spec.heartbeat_secret)) if spec.heartbeat_secret else "",
+            heartbeat_url=f"unix:{self._agent_socket}",
             settle_seconds=SETTLE_SECONDS,
             grace_seconds=spec.grace_seconds,
         )
@@ -356,9 +351,6 @@ class EmbeddedCluster:
         except UnknownWorker:
             return ""
         return lines.strip()[-500:]
-
-    def _secret(self, name: str) -> Path:
-        return self._secrets_dir / name
 
     def _log(self, worker: str) -> Path:
         return self._log_dir / f"{worker}.log"

@@ -28,7 +28,6 @@ def connect(config: ClusterConfig) -> EmbeddedCluster:
         log_dir=settings.SLIPWAY_LOG_DIR.joinpath(*beside),
         ports=_ports(config.settings.get("ports", "")) or settings.SLIPWAY_WORKER_PORTS,
         directory=settings.BASE_DIR,
-        secrets_dir=settings.SLIPWAY_WORKER_TOKEN_FILE.parent,
         bring_files=laid_out,
     )
 

@@ -2,6 +2,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from accounts.states import Right
+from clusters.models import NodeAgent
 from gateway.models import Gateway
 from tests.accounts.rights_matrix.scene import Access, Route, Scene
 
@@ -25,6 +26,13 @@ def _deployment(scene: Scene) -> Mapping[str, Any]:
 
 def _worker(scene: Scene) -> Mapping[str, Any]:
     return {"worker": scene.worker.name}
+
+
+def _report(scene: Scene) -> Mapping[str, Any]:
+    """By the caller's token, which speaks for the machine."""
+    token = scene.user.tokens.latest("pk")
+    NodeAgent.objects.create(cluster=scene.cluster, node_uid="box", token=token)
+    return {"node": "box", "session": "matrix-session", "sequence": 1, "workers": [], "devices": []}
 
 
 ROUTES = [
@@ -52,5 +60,5 @@ ROUTES = [
     Route("GET", "deployments/", Access.SIGNED_IN, owned=False),
     Route("GET", "deployments/{deployment}/", Right.READ, fill=_deployment),
     Route("GET", "workers/{worker}/log/", Right.READ, fill=_worker),
-    Route("POST", "heartbeats/", Right.FLEET_REPORT, body=lambda scene: {"workers": []}, owned=False),
+    Route("POST", "node-reports/", Right.FLEET_REPORT, body=_report, owned=False),
 ]

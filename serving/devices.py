@@ -1,0 +1,59 @@
+"""What the driver's own tool reads of the GPUs of this machine."""
+
+import asyncio
+import contextlib
+import csv
+import shutil
+
+from serving.protocol import MAX_DEVICES_PER_REPORT, Device
+
+READ_WITHIN_SECONDS = 5.0
+MIB = 2**20
+READINGS: dict[str, tuple[str, float]] = {
+    "utilization.gpu": ("utilization_ratio", 0.01),
+    "memory.used": ("memory_used_bytes", MIB),
+    "memory.total": ("memory_total_bytes", MIB),
+    "temperature.gpu": ("temperature_celsius", 1),
+    "power.draw": ("power_watts", 1),
+    "ecc.errors.uncorrected.volatile.total": ("ecc_uncorrected_errors", 1),
+}
+"""By the tool's name of a field: ours, and by what its number is multiplied."""
+
+
+async def read_devices() -> tuple[Device, ...]:
+    """None where there is no such tool, or where it does not answer."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return ()
+    query = f"--query-gpu=uuid,{','.join(READINGS)}"
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(tool, query, "--format=csv,noheader,nounits"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except OSError:
+        return ()
+    try:
+        listed, _ = await asyncio.wait_for(process.communicate(), READ_WITHIN_SECONDS)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        return ()
+    return parse_devices(listed.decode(errors="replace")) if process.returncode == 0 else ()
+
+
+def parse_devices(listed: str) -> tuple[Device, ...]:
+    """A line per GPU; what the driver cannot tell, `[N/A]`, is left out."""
+    found = []
+    for row in csv.reader(listed.splitlines(), skipinitialspace=True):
+        if len(row) != len(READINGS) + 1:
+            continue
+        readings = {}
+        for text, (name, unit) in zip(row[1:], READINGS.values(), strict=True):
+            with contextlib.suppress(ValueError):
+                readings[name] = round(float(text) * unit, 4)
+        found.append(Device(uuid=row[0], readings=readings))
+    return tuple(found[:MAX_DEVICES_PER_REPORT])

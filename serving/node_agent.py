@@ -1,0 +1,168 @@
+"""`python -m serving.node_agent`: one process per machine that reports it, with all its workers and devices.
+
+Workers POST their heartbeats to its Unix socket; once a second it POSTs one `NodeReport` for all of them. A
+worker that it has not heard of for 5 s is left out: whoever is stopped, or hangs, falls silent with it. It
+keeps nothing: after its own end the next one knows everything a second later, under another `session`.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import secrets
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from serving.devices import read_devices
+from serving.fields import ProtocolError
+from serving.heartbeat_sender import HeartbeatSender
+from serving.protocol import (
+    LOST_AFTER_SECONDS,
+    MAX_WORKERS_PER_REPORT,
+    Device,
+    Heartbeat,
+    NodeReport,
+    decode_heartbeat,
+)
+
+READ_DEVICES_EVERY_SECONDS = 10.0
+MAX_HEARTBEAT_BYTES = 64_000
+
+
+class NodeAgent:
+    """What its workers said last, and the report that follows from it."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._session = secrets.token_hex(8)
+        self._sequence = 0
+        self._heard: dict[str, tuple[float, Heartbeat]] = {}
+        self.devices: tuple[Device, ...] = ()
+
+    def hear(self, heartbeat: Heartbeat) -> bool:
+        """Whether its state is another one than before: worth telling at once. Raises ProtocolError."""
+        self._forget_silent()
+        before = self._heard.get(heartbeat.worker)
+        if before is None and len(self._heard) >= MAX_WORKERS_PER_REPORT:
+            raise ProtocolError(f"this machine has {MAX_WORKERS_PER_REPORT} workers already")
+        self._heard[heartbeat.worker] = (time.monotonic(), heartbeat)
+        return before is None or before[1].state is not heartbeat.state
+
+    def compose(self) -> bytes:
+        """The next report."""
+        self._forget_silent()
+        self._sequence += 1
+        return NodeReport(
+            node=self._node,
+            session=self._session,
+            sequence=self._sequence,
+            workers=[heartbeat.to_dict() for _, heartbeat in self._heard.values()],
+            devices=[device.to_dict() for device in self.devices],
+        ).encode()
+
+    def _forget_silent(self) -> None:
+        limit = time.monotonic() - LOST_AFTER_SECONDS
+        for name in [name for name, (at, _) in self._heard.items() if at < limit]:
+            del self._heard[name]
+
+
+class Door:
+    """The ASGI application that workers POST their heartbeats to."""
+
+    def __init__(self, agent: NodeAgent, sender: HeartbeatSender) -> None:
+        self._agent = agent
+        self._sender = sender
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if len(body) > MAX_HEARTBEAT_BYTES or not message.get("more_body"):
+                break
+        status, said = 204, b""
+        try:
+            if len(body) > MAX_HEARTBEAT_BYTES:
+                raise ProtocolError(f"a heartbeat has at most {MAX_HEARTBEAT_BYTES} bytes")
+            if self._agent.hear(decode_heartbeat(body)):
+                self._sender.hurry()
+        except ProtocolError as error:
+            status, said = 400, str(error).encode()
+        length = [] if status == 204 else [(b"content-length", str(len(said)).encode())]
+        await send({"type": "http.response.start", "status": status, "headers": length})
+        await send({"type": "http.response.body", "body": said})
+
+
+async def serve(listener: socket.socket, *, node: str, url: str, token_file: Path) -> None:
+    """Until SIGTERM or SIGINT."""
+    agent = NodeAgent(node)
+    sender = HeartbeatSender(url, token_file=token_file, compose=agent.compose)
+    config = uvicorn.Config(
+        Door(agent, sender),
+        access_log=False,
+        lifespan="off",
+        log_config=None,
+        log_level="warning",
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+        timeout_keep_alive=3_600,
+        ws="none",
+    )
+
+    async def look_at_devices() -> None:
+        while True:
+            agent.devices = await read_devices()
+            await asyncio.sleep(READ_DEVICES_EVERY_SECONDS)
+
+    background = [asyncio.create_task(sender.run()), asyncio.create_task(look_at_devices())]
+    await uvicorn.Server(config).serve(sockets=[listener])
+    for task in background:
+        task.cancel()
+    await asyncio.gather(*background, return_exceptions=True)
+
+
+def listen(path: Path) -> socket.socket:
+    """A socket for this user alone, in the place of one that was left behind. Raises OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    path.chmod(0o600)
+    listener.setblocking(False)
+    return listener
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m serving.node_agent",
+        description="Reports this machine with all its workers and devices once a second.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--node", required=True, help="uid of the machine, as its cluster gives it")
+    parser.add_argument("--socket", required=True, type=Path, help="Unix socket to hear the workers on")
+    parser.add_argument("--url", required=True, help="where reports are POSTed")
+    parser.add_argument("--token-file", required=True, type=Path, help="file with the token of the machine")
+    given = parser.parse_args(arguments)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
+    )
+    try:
+        listener = listen(given.socket)
+    except OSError as error:
+        sys.stderr.write(f"serving.node_agent: --socket {given.socket}: {error.strerror or error}\n")
+        return 2
+    asyncio.run(serve(listener, node=given.node, url=given.url, token_file=given.token_file))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
