@@ -21,8 +21,8 @@ from hubs.services import syncs
 from model_store.events import BlobRepaired
 from models_registry.events import ModelDeleted
 from models_registry.services.signature_verification import verify_by
-from releases import selectors as releases
 from releases.events import ReleaseMoved, ServiceChanged
+from releases.selectors.releases import served_by
 from trust.events import KeyTrusted
 from trust.models import TrustedKey
 
@@ -59,7 +59,7 @@ def tell_gateway_of_workers(event: WorkersChanged) -> None:
 def show_workers(event: WorkersChanged) -> None:
     """The pages of the service that they work for look again."""
     try:
-        service_id, release_id = releases.served_by(deployment_name(event.deployment_id))
+        service_id, release_id = served_by(deployment_name(event.deployment_id))
     except (DeploymentMissing, Missing):
         return
     touch("service", service_id)

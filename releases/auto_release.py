@@ -10,21 +10,22 @@ from accounts.states import Right
 from common.actor import Actor
 from common.errors import Invalid
 from models_registry.models import Model, Version
-from releases import selectors
 from releases.errors import UnknownPlan
 from releases.models import Service
 from releases.policy import shortfalls
+from releases.selectors.plans import plan_named, plans_for, policy_of
+from releases.selectors.services import services_for
 from releases.services.release import start_release
 
 
 class ReleaseOnward:
     def services(self, actor: Actor, model: Model) -> Sequence[str]:
-        rows = selectors.services_for(actor).filter(model=model).order_by("name")
+        rows = services_for(actor).filter(model=model).order_by("name")
         return [row.name for row in rows if may(actor, Right.RELEASES_START, row.team_id)]
 
     def plans(self, actor: Actor, model: Model) -> Sequence[str]:
-        teams = {None, *selectors.services_for(actor).filter(model=model).values_list("team_id", flat=True)}
-        return sorted({plan.name for plan in selectors.plans_for(actor) if plan.team_id in teams})
+        teams = {None, *services_for(actor).filter(model=model).values_list("team_id", flat=True)}
+        return sorted({plan.name for plan in plans_for(actor) if plan.team_id in teams})
 
     def check(self, actor: Actor, model: Model, *, service: str, plan: str) -> None:
         found = _service(actor, model, service)
@@ -32,7 +33,7 @@ class ReleaseOnward:
         if not plan:
             return
         try:
-            missing = shortfalls(selectors.plan_named(plan, team=found.team), selectors.policy_of(found))
+            missing = shortfalls(plan_named(plan, team=found.team), policy_of(found))
         except UnknownPlan as error:
             raise Invalid(fields={"release_plan": error.fields["plan"]}) from None
         if missing:
@@ -49,7 +50,7 @@ class ReleaseOnward:
 
 
 def _service(actor: Actor, model: Model, name: str) -> Service:
-    found = selectors.services_for(actor).filter(model=model, name=name).first()
+    found = services_for(actor).filter(model=model, name=name).first()
     if found is None:
         sentence = _("There is no service %(service)s of %(model)s, or none that you may see.")
         sentence %= {"service": name[:50], "model": model}

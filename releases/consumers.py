@@ -12,12 +12,12 @@ from common.errors import Missing, NotAllowed
 from common.live.board import PUBLIC, Audience, Shard
 from common.live.hub import current_hub
 from common.live.topics import Topic
-from releases import selectors
 from releases.condition import Condition
 from releases.conditions import conditions
 from releases.models import Release, Service
 from releases.pages.values import release_values, service_values
 from releases.sampling import sampler
+from releases.selectors.services import conditions_now, release_of
 
 CONDITION_SECONDS = 3.0
 ALL = frozenset({PUBLIC})
@@ -69,7 +69,7 @@ class ServiceTopic(Topic):
     def _values(self, key: str) -> tuple[dict[str, Any], Condition | None]:
         """The condition only now and then: it costs more than the figures, and moves less."""
         service = Service.objects.get(pk=int(key))
-        release = selectors.release_of(service)
+        release = release_of(service)
         values = service_values(service, release, sampler.look(service.name))
         looked_at = self._looked[key][0] if key in self._looked else float("-inf")
         if time.monotonic() - looked_at < CONDITION_SECONDS:
@@ -89,7 +89,7 @@ class ReleasesTopic(Topic):
         self._conditions: Mapping[str, Condition] | None = None
 
     async def read(self, key: str) -> Mapping[Shard, Mapping[str, Any]]:
-        now = await database_sync_to_async(selectors.conditions_now)()
+        now = await database_sync_to_async(conditions_now)()
         if self._conditions not in (None, now):
             current_hub().touched(self.kind)
         self._conditions = now

@@ -9,10 +9,11 @@ from accounts.states import Right
 from common.actor import Actor
 from common.pages.steps import StepView
 from models_registry.models import Model, Version
-from releases import selectors
 from releases.judge.verdict import Verdict
 from releases.models import Release, Service
 from releases.pages.strip import strip_of
+from releases.selectors.plans import plan_of
+from releases.selectors.releases import in_motion, verdict_of, weights
 
 ACTIVE_SHOWN = 12
 
@@ -36,13 +37,13 @@ class ReleasesCard:
 
     @cached_property
     def active(self) -> list[ActiveRelease]:
-        rows = selectors.in_motion(self._actor).prefetch_related("steps")[:ACTIVE_SHOWN]
+        rows = in_motion(self._actor).prefetch_related("steps")[:ACTIVE_SHOWN]
         return [
             ActiveRelease(
                 release,
-                strip_of(release, selectors.plan_of(release), list(release.steps.all())),
-                selectors.verdict_of(release),
-                selectors.weights(release)["observed"]["candidate"],
+                strip_of(release, plan_of(release), list(release.steps.all())),
+                verdict_of(release),
+                weights(release)["observed"]["candidate"],
             )
             for release in rows
         ]

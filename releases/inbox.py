@@ -6,17 +6,18 @@ from django.utils.translation import gettext as _
 
 from common.actor import Actor
 from common.pages.inbox import InboxEntry
-from releases import selectors
+from releases.selectors import services as service_selectors
+from releases.selectors.releases import verdict_of, waiting_for, waiting_for_what
 from releases.states import ReleaseState
 
 
 def approvals(actor: Actor) -> Iterator[InboxEntry]:
     """Releases that this actor may approve."""
-    for release in selectors.waiting_for(actor).prefetch_related("steps"):
-        waiting = selectors.waiting_for_what(release)
+    for release in waiting_for(actor).prefetch_related("steps"):
+        waiting = waiting_for_what(release)
         if waiting is None:
             continue
-        verdict = selectors.verdict_of(release)
+        verdict = verdict_of(release)
         yield InboxEntry(
             badge=("release", ReleaseState.WAITING_APPROVAL),
             title=_("%(version)s to %(service)s") % {"version": release.version, "service": release.service},
@@ -35,7 +36,7 @@ def approvals(actor: Actor) -> Iterator[InboxEntry]:
 
 
 def services_in_trouble(actor: Actor) -> Iterator[InboxEntry]:
-    for one in selectors.services_in_trouble(actor):
+    for one in service_selectors.services_in_trouble(actor):
         yield InboxEntry(
             badge=("service", one.summary.state),
             title=one.name,

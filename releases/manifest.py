@@ -24,7 +24,8 @@ from releases.bake import warm_deployments
 from releases.history import releases_of
 from releases.pruning import RULES
 from releases.reconcilers.release import ReleaseReconciler
-from releases.selectors import CANDIDATES, STABLE_VERSIONS, ways_back
+from releases.selectors.releases import CANDIDATES, ways_back
+from releases.selectors.services import STABLE_VERSIONS
 from releases.states import ReleaseState
 from releases.webhook_events import lowering_payload, release_payload
 

@@ -11,11 +11,11 @@ from rest_framework.response import Response
 from accounts.states import Right
 from common.api.views import Created, Deleted, Endpoint, Put, Read
 from common.errors import Conflict
-from releases import selectors
 from releases.api.named import team_named
 from releases.api.serializers.plans import NewPlanSerializer, PlanChangeSerializer, PlanSerializer
 from releases.models import Plan
 from releases.plans.plan import plan_schema
+from releases.selectors.plans import plans_for
 from releases.services.plan import delete_plan, save_plan
 
 
@@ -43,14 +43,14 @@ class PlanCollection(Created, Read, Put, Deleted, Plans):
 
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """List release plans; all on one page."""
-        rows = selectors.plans_for(self.actor)
+        rows = plans_for(self.actor)
         return Response(
             {"results": self.get_serializer(rows, many=True).data, "next": None, "previous": None}
         )
 
     def get_object(self) -> Plan:
         name, team = self.kwargs["plan"], self.request.query_params.get("team")
-        found = [plan for plan in selectors.plans_for(self.actor) if plan.name == name]
+        found = [plan for plan in plans_for(self.actor) if plan.name == name]
         if team:
             found = [plan for plan in found if plan.team_id and plan.team.name == team]
         if not found:

@@ -11,7 +11,6 @@ from accounts.models import Team
 from accounts.states import Right
 from common.api.views import Changed, Created, Listed, Read
 from models_registry.models import Model
-from releases import selectors
 from releases.api.named import cluster_named, image_named, model_named, team_named, version_named
 from releases.api.serializers.services import (
     NewServiceSerializer,
@@ -29,6 +28,7 @@ from releases.api.serializers.traffic import (
 from releases.filters import ServiceFilter
 from releases.models import Service
 from releases.pages.traffic_charts import span_over
+from releases.selectors.services import slow_thresholds, summarised, traffic_of
 from releases.services.release_header import set_release_header
 from releases.services.service import change_service, create_service
 from releases.services.threshold import set_slow_threshold
@@ -54,10 +54,10 @@ class Services(Listed, Created, Read, Changed):
     filterset_class = ServiceFilter
 
     def get_object(self) -> Service:
-        return selectors.summarised([super().get_object()])[0]
+        return summarised([super().get_object()])[0]
 
     def shown(self, page: Any) -> Any:
-        return super().shown(selectors.summarised(page))
+        return super().shown(summarised(page))
 
     def create_one(self, given: dict[str, Any]) -> Service:
         model = model_named(self, given.pop("model"))
@@ -70,7 +70,7 @@ class Services(Listed, Created, Read, Changed):
             "model": model,
             "image": image_named(self, given.get("image")),
         }
-        return selectors.summarised([create_service(actor=self.actor, **given)])[0]
+        return summarised([create_service(actor=self.actor, **given)])[0]
 
     def _owner(self, name: str | None, model: Model) -> Team:
         """Who is in several teams means the model's, unless another is named."""
@@ -84,7 +84,7 @@ class Services(Listed, Created, Read, Changed):
         if "image" in given:
             given["image"] = image_named(self, given["image"])
         changed = change_service(instance, actor=self.actor, expected_revision=expected, **given)
-        return selectors.summarised([changed])[0]
+        return summarised([changed])[0]
 
     @extend_schema(responses=ReleaseKeySerializer)
     @action(detail=True, methods=["post"], url_path="release-header")
@@ -110,7 +110,7 @@ class Services(Listed, Created, Read, Changed):
         given = query.validated_data
         span = span_over(given["until"] - given["since"])
         step = timedelta(seconds=given.get("step_seconds", span.step_seconds) // 60 * 60)
-        told = selectors.traffic_of(service, since=given["since"], until=given["until"], step=step)
+        told = traffic_of(service, since=given["since"], until=given["until"], step=step)
         shown = {"service": service.name, **given, "step_seconds": int(step.total_seconds()), "points": told}
         return Response(TrafficSerializer(shown).data)
 
@@ -118,7 +118,7 @@ class Services(Listed, Created, Read, Changed):
     @action(detail=True, methods=["get"], url_path="slow-thresholds")
     def slow_thresholds(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Slow-request thresholds of a service, newest first."""
-        rows = selectors.slow_thresholds(self.get_object())[:100]
+        rows = slow_thresholds(self.get_object())[:100]
         return Response(SlowThresholdSerializer(rows, many=True).data)
 
     @extend_schema(responses={201: SlowThresholdSerializer})

@@ -11,7 +11,7 @@ from common.actor import Actor
 from images.models import RuntimeImage
 from models_registry.models import Model, Version
 from models_registry.states import VersionState
-from releases import selectors
+from releases.selectors.plans import plans_for
 
 
 def ready_versions(model: Model) -> QuerySet[Version]:
@@ -22,7 +22,7 @@ def ready_versions(model: Model) -> QuerySet[Version]:
 
 def plan_choices(actor: Actor, team: Team) -> list[tuple[str, str]]:
     """Name, and name with its steps in words."""
-    rows = [plan for plan in selectors.plans_for(actor) if plan.pk is None or plan.team_id == team.pk]
+    rows = [plan for plan in plans_for(actor) if plan.pk is None or plan.team_id == team.pk]
     return [
         (
             plan.name,

@@ -12,10 +12,11 @@ from accounts.states import Right
 from common.actor import Actor
 from common.pages import formats
 from common.pages.badges import Tone
-from releases import bake, selectors
+from releases import bake
 from releases.judge.threshold import Threshold
 from releases.models import Release
 from releases.plans.plan import Plan
+from releases.selectors.plans import policy_at_start
 from releases.states import ReleaseState
 
 CANCEL = gettext_lazy("Cancel")
@@ -94,7 +95,7 @@ def must_be_another(release: Release, plan: Plan, actor: Actor) -> bool:
 
 def must_be_named(release: Release, actor: Actor) -> bool:
     """Whether the release policy names people who may approve, and this person is none of them."""
-    named = selectors.policy_at_start(release).approvers
+    named = policy_at_start(release).approvers
     return named is not None and actor.name not in named
 
 

@@ -9,9 +9,9 @@ from django.utils.translation import gettext as _
 from clusters import selectors as fleet
 from clusters.errors import DeploymentMissing
 from clusters.selectors import DeploymentStatus
-from releases import selectors
 from releases.models import Release, Service
 from releases.sampling import Look
+from releases.selectors import releases as release_selectors
 from releases.traffic import NOTHING, SideTraffic
 
 STABLE, CANDIDATE = "stable", "candidate"
@@ -43,7 +43,7 @@ def lanes_of(service: Service, release: Release | None, looks: Sequence[Look] = 
     percent = release.candidate_percent if release else 0
     stable = release.stable_deployment if release else service.stable_deployment
     seen = looks[-1].sides if looks else {}
-    weights = selectors.weights(release)["observed"]
+    weights = release_selectors.weights(release)["observed"]
     lanes = []
     if stable:
         version = release.from_version if release else service.stable_version

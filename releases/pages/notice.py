@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from common.pages.badges import Tone, badge_of
 from releases.models import Approval, Release
 from releases.reconcilers.base import ACTOR
-from releases.selectors import WaitingFor
+from releases.selectors.releases import WaitingFor
 from releases.states import ReleaseState
 
 

@@ -23,7 +23,7 @@ from common.sentences import clauses, listed
 from gateway import selectors as gateway
 from models_registry.facts.comparison import Change, Comparison
 from models_registry.selectors import versions
-from releases import bake, selectors
+from releases import bake
 from releases.judge.threshold import Threshold
 from releases.judge.verdict import Verdict
 from releases.messages import Message
@@ -33,6 +33,19 @@ from releases.pages.traffic_charts import moments_of, span_over, traffic_charts
 from releases.plans.plan import Plan
 from releases.policy import Term
 from releases.sampling import sampler
+from releases.selectors.plans import plan_of, policy_at_start, shortfalls_of
+from releases.selectors.releases import (
+    DECISIONS,
+    WaitingFor,
+    curve_of,
+    decision_of,
+    evidence_of,
+    threshold_of,
+    verdict_of,
+    waiting_for_what,
+    weights,
+)
+from releases.selectors.services import slow_thresholds
 from releases.states import StepState
 
 MOVES_SHOWN = 100
@@ -61,7 +74,7 @@ class ReleasePage:
 
     @cached_property
     def plan(self) -> Plan:
-        return selectors.plan_of(self.release)
+        return plan_of(self.release)
 
     @cached_property
     def step_rows(self) -> list[ReleaseStep]:
@@ -81,8 +94,8 @@ class ReleasePage:
         return list(self.release.approvals.select_related("by").order_by("at"))
 
     @cached_property
-    def waiting(self) -> selectors.WaitingFor | None:
-        return selectors.waiting_for_what(self.release)
+    def waiting(self) -> WaitingFor | None:
+        return waiting_for_what(self.release)
 
     @cached_property
     def word(self) -> Approval | None:
@@ -109,7 +122,7 @@ class ReleasePage:
 
     @cached_property
     def shortfalls(self) -> Sequence[Term]:
-        return selectors.shortfalls_of(self.release)
+        return shortfalls_of(self.release)
 
     @cached_property
     def must_be_another(self) -> bool:
@@ -119,7 +132,7 @@ class ReleasePage:
     def approvers(self) -> Sequence[User]:
         """Who else could say the word; a few of them."""
         people = people_with(Right.RELEASES_APPROVE, self.release.team).order_by("username")
-        named = selectors.policy_at_start(self.release).approvers
+        named = policy_at_start(self.release).approvers
         if named is not None:
             people = people.filter(username__in=named)
         return [person for person in people[: APPROVERS_SHOWN + 1] if person.pk != self._actor.user_id]
@@ -189,7 +202,7 @@ class ReleasePage:
 
     @cached_property
     def weights(self) -> dict[str, Any]:
-        return selectors.weights(self.release)
+        return weights(self.release)
 
     @cached_property
     def split_basis(self) -> str:
@@ -197,20 +210,20 @@ class ReleasePage:
 
     @cached_property
     def verdict(self) -> Verdict | None:
-        return selectors.verdict_of(self.release)
+        return verdict_of(self.release)
 
     @property
     def decision(self) -> str:
-        return selectors.decision_of(self.release, self.verdict)
+        return decision_of(self.release, self.verdict)
 
-    decisions_known = selectors.DECISIONS
+    decisions_known = DECISIONS
 
     @cached_property
     def indicators(self) -> list[analysis.Indicator]:
         threshold = self.threshold.milliseconds if self.threshold else None
         return curves.indicators_of(
             self.plan,
-            selectors.curve_of(self.release),
+            curve_of(self.release),
             self.verdict,
             self.step_rows,
             slow_threshold_ms=threshold,
@@ -218,7 +231,7 @@ class ReleasePage:
 
     @cached_property
     def threshold(self) -> Threshold | None:
-        return selectors.threshold_of(self.release)
+        return threshold_of(self.release)
 
     @property
     def threshold_warning(self) -> str:
@@ -233,7 +246,7 @@ class ReleasePage:
         """Whether nobody has said a word about it since."""
         if self.threshold is None or not self.threshold.is_held:
             return False
-        latest = selectors.slow_thresholds(self.release.service).first()
+        latest = slow_thresholds(self.release.service).first()
         return latest is None or latest.at < self.release.created_at
 
     @cached_property
@@ -246,7 +259,7 @@ class ReleasePage:
 
     @cached_property
     def statistics(self) -> list[tuple[str, str]]:
-        evidence = selectors.evidence_of(self.release)
+        evidence = evidence_of(self.release)
         return analysis.statistics(self.plan.judge, evidence, self.threshold, self.verdict)
 
     @property

@@ -20,7 +20,7 @@ from gateway.history import Stretch
 from gateway.models import Gateway
 from images.models import RuntimeImage
 from models_registry.models import Version
-from releases import bake, selectors
+from releases import bake
 from releases.errors import UnknownPlan
 from releases.models import Release, Service
 from releases.pages import actions, lanes, strip, values
@@ -28,6 +28,9 @@ from releases.pages.traffic_charts import SPANS, moments_of, span_named, traffic
 from releases.plans.plan import Plan
 from releases.policy import Policy, Term, demands, guards_candidate, shortfalls
 from releases.sampling import sampler
+from releases.selectors.plans import plan_named, plan_of, policy_of
+from releases.selectors.releases import weights
+from releases.selectors.services import history, release_of, summarised
 from releases.states import ReleaseHeader
 
 HISTORY_SHOWN = 25
@@ -47,12 +50,12 @@ class ServicePage:
         self.service = service
         self.span = span_named(span)
         self._actor = actor
-        selectors.summarised([service])
+        summarised([service])
 
     @cached_property
     def release(self) -> Release | None:
         """The one in motion."""
-        return selectors.release_of(self.service)
+        return release_of(self.service)
 
     @cached_property
     def lanes(self) -> list[lanes.Lane]:
@@ -60,7 +63,7 @@ class ServicePage:
 
     @cached_property
     def weights(self) -> dict[str, Any]:
-        return selectors.weights(self.release)
+        return weights(self.release)
 
     @cached_property
     def split_basis(self) -> str:
@@ -108,7 +111,7 @@ class ServicePage:
     def strip(self) -> list[StepView]:
         if self.release is None:
             return []
-        return strip.strip_of(self.release, selectors.plan_of(self.release), list(self.release.steps.all()))
+        return strip.strip_of(self.release, plan_of(self.release), list(self.release.steps.all()))
 
     @cached_property
     def deployments(self) -> list[Any]:
@@ -118,7 +121,7 @@ class ServicePage:
     @cached_property
     def history(self) -> list[tuple[Release, list[actions.Action]]]:
         """Newest first, each with the button that takes it back, where it can be."""
-        rows = selectors.history(self.service, limit=HISTORY_SHOWN)
+        rows = history(self.service, limit=HISTORY_SHOWN)
         for release in rows:
             release.service = self.service
             release.team = self.service.team
@@ -172,7 +175,7 @@ class ServicePage:
     def strip_of_plan(self, name: str) -> list[StepView]:
         """Empty for a plan that there is not."""
         try:
-            return strip.strip_of_plan(selectors.plan_named(name, team=self.service.team))
+            return strip.strip_of_plan(plan_named(name, team=self.service.team))
         except UnknownPlan:
             return []
 
@@ -181,7 +184,7 @@ class ServicePage:
         if self.service.stable_version_id is None:
             return ()
         try:
-            plan = selectors.plan_named(name, team=self.service.team)
+            plan = plan_named(name, team=self.service.team)
         except UnknownPlan:
             return ()
         return shortfalls(plan, self._policy)
@@ -198,7 +201,7 @@ class ServicePage:
 
     @cached_property
     def _policy(self) -> Policy:
-        return selectors.policy_of(self.service)
+        return policy_of(self.service)
 
     @cached_property
     def may_bypass(self) -> bool:
@@ -226,7 +229,7 @@ class ServicePage:
     @cached_property
     def plan(self) -> Plan | None:
         try:
-            return selectors.plan_named(self.service.plan_name, team=self.service.team)
+            return plan_named(self.service.plan_name, team=self.service.team)
         except UnknownPlan:
             return None
 

@@ -7,12 +7,13 @@ from django.utils.translation import gettext as _
 
 from common.pages import formats
 from common.sentences import in_each_language
-from releases import selectors
 from releases.judge.verdict import Verdict
 from releases.models import Release, Service
 from releases.pages.analysis import forecast_of, state_of
 from releases.pages.lanes import CANDIDATE, STABLE, traffic_values
 from releases.sampling import Look
+from releases.selectors import releases as release_selectors
+from releases.selectors.releases import decision_of, verdict_of
 
 
 def sides_of(service: Service, release: Release | None) -> dict[str, str]:
@@ -26,7 +27,7 @@ def sides_of(service: Service, release: Release | None) -> dict[str, str]:
 
 def release_values(release: Release, look: Look | None) -> dict[str, Any]:
     """`look` is None for a release that has ended: its figures do not move any more."""
-    values = {**weight_values(release), **judge_values(release, selectors.verdict_of(release))}
+    values = {**weight_values(release), **judge_values(release, verdict_of(release))}
     if look is not None:
         values |= {"now": round(look.at, 1), **traffic_values(look, sides_of(release.service, release))}
     return values
@@ -38,7 +39,7 @@ def service_values(service: Service, release: Release | None, look: Look) -> dic
 
 
 def weight_values(release: Release) -> dict[str, Any]:
-    weights = selectors.weights(release)
+    weights = release_selectors.weights(release)
     return {
         "weights.stable": weights["observed"]["stable"],
         "weights.candidate": weights["observed"]["candidate"],
@@ -60,7 +61,7 @@ def split_basis(weights: Mapping[str, Any]) -> str:
 
 
 def judge_values(release: Release, verdict: Verdict | None) -> dict[str, Any]:
-    values: dict[str, Any] = {"judge.decision": selectors.decision_of(release, verdict)}
+    values: dict[str, Any] = {"judge.decision": decision_of(release, verdict)}
     if verdict is None:
         return values
     values |= {

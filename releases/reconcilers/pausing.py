@@ -4,12 +4,12 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 
 from common.reconcile import Operation, Outcome, Step, move, wait
-from releases import selectors
 from releases.judge.verdict import Decision
 from releases.messages import Kind, Message
 from releases.models import Release
 from releases.reconcilers.base import SOON, halt
 from releases.reconcilers.watching import Sight, candidate_fault, judged, look
+from releases.selectors.plans import plan_of
 from releases.states import ReleaseState
 
 RESUMED = Kind("release.resumed", _("Resumed."))
@@ -41,7 +41,7 @@ class WatchWhilePaused(Step[Release]):
     def settle(self, row: Release, seen: Sight | None, now: datetime) -> Outcome:
         if seen is None:
             return wait(SOON)
-        view = judged(row, seen, selectors.plan_of(row).judge)
+        view = judged(row, seen, plan_of(row).judge)
         fault = candidate_fault(seen) or (
             view.verdict.message if view.verdict.decision is Decision.ROLL_BACK else Message()
         )

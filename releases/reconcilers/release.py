@@ -11,7 +11,6 @@ from accounts.states import Right
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import EPOCH, Reconciler, Step
-from releases import selectors
 from releases.events import ReleaseEnded, ReleaseMoved
 from releases.messages import Kind, Message, count, text
 from releases.models import Release, ReleaseMove, ReleaseStep
@@ -20,6 +19,7 @@ from releases.reconcilers.base import ACTOR, Executor
 from releases.reconcilers.halting import next_step_back
 from releases.reconcilers.pausing import Pause, Resume, WatchWhilePaused
 from releases.reconcilers.starting import Begin
+from releases.selectors.plans import plan_of
 from releases.states import MOVES, ReleaseState
 
 GAVE_UP = Kind(
@@ -58,7 +58,7 @@ class ReleaseReconciler(Reconciler[Release]):
             return Pause()
         if state == ReleaseState.PENDING:
             return Begin()
-        return cast("Executor[Any]", selectors.plan_of(row).steps[row.step_index].executor())
+        return cast("Executor[Any]", plan_of(row).steps[row.step_index].executor())
 
     def on_move(self, row: Release, to: str, note: Message | Literal[""]) -> None:
         before, actor, told = row.state, _mover(row, to), note or Message()

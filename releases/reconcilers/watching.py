@@ -14,7 +14,6 @@ from common.reconcile import EPOCH, Operation, Outcome
 from gateway import selectors as gateway
 from gateway.errors import GatewayError
 from gateway.traffic import TargetCounts
-from releases import selectors
 from releases.judge.counts import increments_between
 from releases.judge.curve import curve_point
 from releases.judge.evidence import Evidence
@@ -25,6 +24,8 @@ from releases.messages import Kind, Message, text
 from releases.models import EvidencePoint, Release
 from releases.reconcilers.base import Executor, Spec, began_at, halt
 from releases.reconcilers.counted import packed, unpacked
+from releases.selectors.plans import plan_of
+from releases.selectors.releases import slow_threshold
 from releases.services.threshold import keep_threshold
 
 ASK_THRESHOLD_EVERY = timedelta(seconds=3)
@@ -74,7 +75,7 @@ def look(release: Release, at: datetime, *, is_fresh: bool = False) -> Sight:
     threshold = None
     asks = counts is not None and release.stable_deployment in counts and _needs_threshold(release, at)
     if counts is not None and asks:
-        threshold = selectors.slow_threshold(release, at=at, counts=counts[release.stable_deployment])
+        threshold = slow_threshold(release, at=at, counts=counts[release.stable_deployment])
     state, why = fleet.deployment_state(release.candidate_deployment)
     return Sight(at, counts, state, why, threshold, asks)
 
@@ -169,7 +170,7 @@ class WatchedExecutor(Executor[Spec]):
         if not row.stable_deployment:
             # A service's first version has nothing to be compared with.
             return self.decide(row, seen, None, now)
-        view = judged(row, seen, selectors.plan_of(row).judge)
+        view = judged(row, seen, plan_of(row).judge)
         fault = candidate_fault(seen)
         if fault:
             return _with(view, halt(row, fault))

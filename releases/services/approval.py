@@ -7,10 +7,10 @@ from accounts.states import Right
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import kernel
-from releases import selectors
 from releases.errors import BelowPolicy, NotWaiting, SeparationOfDuties
 from releases.events import ReleaseMoved
 from releases.models import Approval, Release
+from releases.selectors.plans import plan_of, policy_at_start
 from releases.services.release import halt_release, state_word
 from releases.states import Decision, Halt, ReleaseState
 
@@ -34,7 +34,7 @@ def _decide(release: Release, decision: Decision, *, actor: Actor, reason: str) 
         raise NotWaiting(_("Only a person can decide."))
     with transaction.atomic():
         release.refresh_from_db()
-        terms = selectors.plan_of(release).steps[release.step_index].approval
+        terms = plan_of(release).steps[release.step_index].approval
         waits = release.state == ReleaseState.WAITING_APPROVAL and not release.halt
         if not waits or terms is None:
             raise NotWaiting(
@@ -48,7 +48,7 @@ def _decide(release: Release, decision: Decision, *, actor: Actor, reason: str) 
             raise SeparationOfDuties(
                 _("You asked for this release, so somebody else must approve it: that is what its plan says.")
             )
-        named = selectors.policy_at_start(release).approvers
+        named = policy_at_start(release).approvers
         if decision == Decision.APPROVE and named is not None and actor.name not in named:
             people = ", ".join(named) or _("nobody")
             raise BelowPolicy(

@@ -10,13 +10,13 @@ from accounts.states import Right
 from common import audit
 from common.actor import Actor
 from common.reconcile import kernel
-from releases import selectors
 from releases.errors import InvalidPlan, NotPossibleNow, PlanProblem
 from releases.models import Plan, Service
 from releases.plans import plan as plans
 from releases.plans.builtin import builtin_plans
 from releases.plans.plan import parse_plan, plan_hash
 from releases.policy import Term, demanded_by, lowered
+from releases.selectors.plans import is_named_by_policy
 from releases.services.policy import may_lower, record_lowering
 
 
@@ -71,7 +71,7 @@ def _easier(team: Team, name: str, after: plans.Plan) -> tuple[Term, ...]:
     before = Plan.objects.filter(team=team, name=name).first()
     if before is not None and parse_plan(before.body) == after:
         return ()
-    if selectors.is_named_by_policy(name, team=team):
+    if is_named_by_policy(name, team=team):
         return (Term("pinned", {"name": name}),)
     if before is None or not Service.objects.filter(team=team, plan_name=name).exists():
         return ()
@@ -92,7 +92,7 @@ def delete_plan(plan: Plan, *, actor: Actor, reason: str = "") -> None:
             _("Services use this plan: %(users)s. Give them another plan first.")
             % {"users": ", ".join(users)}
         )
-    is_named = selectors.is_named_by_policy(plan.name, team=plan.team)
+    is_named = is_named_by_policy(plan.name, team=plan.team)
     easier = (Term("pinned", {"name": plan.name}),) if is_named else ()
     may_lower(easier, actor=actor, team=plan.team, reason=reason)
     with transaction.atomic():

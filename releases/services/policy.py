@@ -17,12 +17,12 @@ from common.actor import Actor
 from common.errors import Invalid, NotAllowed
 from common.reconcile import kernel
 from common.sentences import joined, listed
-from releases import selectors
 from releases.errors import BelowPolicy, BypassReasonMissing
 from releases.events import PolicyBypassed, PolicyLowered
 from releases.models import Release, Service, TeamPolicy
 from releases.plans.plan import Plan
 from releases.policy import Policy, Term, lowered, shortfalls
+from releases.selectors.plans import policy_of_team
 
 
 def set_team_policy(
@@ -40,7 +40,7 @@ def set_team_policy(
     require(actor, Right.RELEASES_BYPASS, team)
     parsed = parse_policy(policy)
     with transaction.atomic():
-        before = selectors.policy_of_team(team)
+        before = policy_of_team(team)
         easier = lowered(before, parsed)
         may_lower(easier, actor=actor, team=team, reason=reason)
         values = {"body": parsed.to_dict(), "changed_by": actor.name, "changed_at": kernel.clock()}

@@ -15,12 +15,12 @@ from images.models import RuntimeImage
 from models_registry.models import Version
 from models_registry.selectors import versions
 from models_registry.states import VersionState
-from releases import selectors
 from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable
 from releases.events import ReleaseMoved, RollbackStarted
 from releases.models import Release, ReleaseMove, ReleaseStep, Service
 from releases.plans.builtin import ROLLBACK, WARM_ROLLBACK, builtin_plan
 from releases.plans.plan import Plan, plan_hash
+from releases.selectors.plans import plan_named, policy_of
 from releases.services.policy import let_pass, record_bypass
 from releases.states import IN_MOTION, Halt, ReleaseState
 
@@ -45,7 +45,7 @@ def start_release(
         return begin(
             service,
             version=version,
-            plan=selectors.plan_named(plan_name or service.plan_name, team=service.team),
+            plan=plan_named(plan_name or service.plan_name, team=service.team),
             actor=actor,
             reason=reason,
             image=image,
@@ -186,7 +186,7 @@ def begin(
     if not warm:
         # Workers that run answer, whatever has become of their files since.
         _check_releasable(service, version)
-    policy = selectors.policy_of(service)
+    policy = policy_of(service)
     # Nobody's requests go to a service's first version, and a rollback must not wait for anybody at night.
     is_exempt = undoes is not None or service.stable_version_id is None
     missing = () if is_exempt else let_pass(plan, policy, actor=actor, service=service, bypass=bypass)

@@ -14,11 +14,12 @@ from common.actor import Actor
 from gateway import routes as gateway_routes
 from gateway import services as gateway
 from gateway.models import sealed_key
-from releases import selectors
 from releases.errors import InvalidService
 from releases.events import ServiceChanged
 from releases.models import Service
 from releases.policy import Term, guards_candidate, stricter
+from releases.selectors.plans import policy_at_start, policy_of
+from releases.selectors.services import release_of
 from releases.services.policy import may_lower, record_lowering
 from releases.states import ReleaseHeader
 
@@ -68,7 +69,7 @@ def set_release_header(service: Service, *, actor: Actor, header: str, reason: s
 
 def _easier(service: Service) -> tuple[Term, ...]:
     """What is no longer demanded, of the next release or of the active one, once every client may choose."""
-    policy = selectors.policy_of(service)
-    if (release := selectors.release_of(service)) is not None:
-        policy = stricter(policy, selectors.policy_at_start(release))
+    policy = policy_of(service)
+    if (release := release_of(service)) is not None:
+        policy = stricter(policy, policy_at_start(release))
     return (Term("header"),) if guards_candidate(policy) else ()

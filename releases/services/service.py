@@ -14,13 +14,13 @@ from common import audit, events
 from common.actor import Actor
 from images.models import RuntimeImage
 from models_registry.models import Model, Version
-from releases import selectors
 from releases.engine_settings import resource_faults, setting_faults
 from releases.errors import InvalidService
 from releases.events import ServiceChanged
 from releases.models import Service
 from releases.plans.builtin import DIRECT, builtin_plan
 from releases.policy import Term, lowered
+from releases.selectors.plans import plan_named, policy_of
 from releases.services.policy import may_lower, parse_policy, record_lowering
 from releases.services.release import begin, image_fault
 from serving.protocol import ENGINES
@@ -50,7 +50,7 @@ def create_service(
     Raises NotAllowed, InvalidService (with faults per field), NotReleasable, UnknownPlan.
     """
     require(actor, Right.SERVICES_WRITE, team)
-    selectors.plan_named(plan_name, team=team)
+    plan_named(plan_name, team=team)
     service = Service(
         team=team,
         name=name,
@@ -126,18 +126,18 @@ def change_service(
     if fixed:
         raise InvalidService(fields={name: [_("Cannot be changed after creation.")] for name in fixed})
     if "plan_name" in changes:
-        selectors.plan_named(changes["plan_name"], team=service.team)
+        plan_named(changes["plan_name"], team=service.team)
     if changes.get("policy") is not None:
         changes["policy"] = parse_policy(changes["policy"]).to_dict()
     with transaction.atomic():
         # Locks the row, so that nobody raises the policy between the comparison and the change.
         Service.objects.filter(pk=service.pk).update(plan_name=F("plan_name"))
         service.refresh_from_db(fields=["plan_name", "policy", "policy_replaces_team"])
-        before, stood_in = selectors.policy_of(service), service.policy_replaces_team
+        before, stood_in = policy_of(service), service.policy_replaces_team
         for name, value in changes.items():
             setattr(service, name, value)
         _check(service)
-        easier = lowered(before, selectors.policy_of(service))
+        easier = lowered(before, policy_of(service))
         if service.policy_replaces_team and not stood_in:
             # It would not follow when the team demands more some day, even if it demands no less today.
             easier = (*easier, Term("team"))

@@ -10,7 +10,6 @@ from pydantic import Field
 
 from common.pages.badges import badge_of
 from common.reconcile import Outcome
-from releases import selectors
 from releases.judge.verdict import Decision
 from releases.messages import Kind, nested
 from releases.models import Release
@@ -20,6 +19,7 @@ from releases.progress import StepProgress
 from releases.reconcilers.base import halt
 from releases.reconcilers.measured_split import measured
 from releases.reconcilers.watching import Judged, Sight, WatchedExecutor
+from releases.selectors.releases import verdict_of
 
 FIRST_VERSION = Kind(
     "judge.first_version", gettext_lazy("Nothing to compare with: this is the service's first version.")
@@ -97,7 +97,7 @@ class Judge(StepSpec):
 
     def found(self, progress: StepProgress) -> str:
         # Judging goes on after the step: the strip says what the verdict says now, as the page does.
-        verdict = selectors.verdict_of(progress.release)
+        verdict = verdict_of(progress.release)
         return str(badge_of("verdict", verdict.decision).word).lower() if verdict else ""
 
     def executor(self) -> "JudgeExecutor":

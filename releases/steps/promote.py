@@ -13,7 +13,6 @@ from common import events
 from common.audit import MAX_REASON
 from common.reconcile import Effect, Operation, Outcome, move
 from models_registry.services import aliases
-from releases import selectors
 from releases.events import ServiceChanged
 from releases.messages import Kind, text
 from releases.models import Release, Service
@@ -21,6 +20,7 @@ from releases.plans.step import Fault, Place, StepSpec
 from releases.reconcilers.bake import end_workers
 from releases.reconcilers.base import ACTOR, Executor, finish_step, halt
 from releases.reconcilers.routing import make_stable
+from releases.selectors.plans import plan_of
 from releases.states import Decision, Halt, ReleaseState, StepState
 from releases.steps.deploy import Deploy, no_candidate
 
@@ -99,9 +99,7 @@ class PromoteExecutor(Executor[Promote]):
         if seen in (DeploymentState.FAILING, DeploymentState.REMOVED):
             return halt(row, FAILED_AT_LAST(), kind=Halt.ROLLBACK)
 
-        bake = (
-            timedelta(seconds=selectors.plan_of(row).bake_seconds) if row.stable_deployment else timedelta(0)
-        )
+        bake = timedelta(seconds=plan_of(row).bake_seconds) if row.stable_deployment else timedelta(0)
 
         def serve() -> None:
             finish_step(row, row.step_index, StepState.DONE, note=SHIFTED(version=row.version))

@@ -9,13 +9,13 @@ from django.utils.translation import gettext_lazy, gettext_noop
 from pydantic import Field
 
 from common.reconcile import Effect, Operation, Outcome
-from releases import selectors
 from releases.messages import Kind, number, text
 from releases.models import Release
 from releases.plans.step import Fault, Place, StepSpec, whole
 from releases.progress import StepProgress
 from releases.reconcilers.routing import split_traffic
 from releases.reconcilers.watching import Judged, Sight, WatchedExecutor, look
+from releases.selectors.releases import is_measured_at
 from releases.steps.deploy import Deploy, no_candidate
 
 SENDS = Kind(
@@ -78,7 +78,7 @@ class Weight(StepSpec):
             measures.append(release.progress)
         for measure in reversed(measures):
             observed = measure.get("observed_percent")
-            if observed is not None and selectors.is_measured_at(measure, self.percent):
+            if observed is not None and is_measured_at(measure, self.percent):
                 return _("%(percent)s%% observed") % {"percent": f"{observed:.1f}"}
         return _("not measured yet") if release.in_motion and is_here else _("no requests to measure")
 

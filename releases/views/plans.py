@@ -17,7 +17,6 @@ from common.errors import SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import done, page, refusals_at_the_form
 from common.pages.steps import StepView
-from releases import selectors
 from releases.models import Plan
 from releases.pages.plan_form import Draft
 from releases.pages.strip import strip_of_plan
@@ -26,6 +25,7 @@ from releases.plans.plan import parse_plan
 from releases.plans.step import kinds
 from releases.plans.words import diff
 from releases.policy import demands
+from releases.selectors.plans import plans_for, policy_of_team, teams_with_services, uses_of_plans
 from releases.services import plan as plan_services
 from releases.services.plan import save_plan
 
@@ -36,8 +36,8 @@ UNPROCESSABLE = 422
 @signed_in
 def plan_list(request: HttpRequest) -> HttpResponse:
     actor = of_request(request)
-    rows = selectors.plans_for(actor)
-    used = selectors.uses_of_plans(actor)
+    rows = plans_for(actor)
+    used = uses_of_plans(actor)
     listed = [
         {
             "plan": row,
@@ -47,7 +47,7 @@ def plan_list(request: HttpRequest) -> HttpResponse:
         }
         for row in rows
     ]
-    teams = [(team, demands(selectors.policy_of_team(team))) for team in selectors.teams_with_services(actor)]
+    teams = [(team, demands(policy_of_team(team))) for team in teams_with_services(actor)]
     context = {"plans": listed, "may_write": _writable_teams(actor).exists(), "policies": teams}
     return page(request, "releases/plans.html", context)
 
@@ -62,7 +62,7 @@ def plan_page(request: HttpRequest, name: str, team: str = "") -> HttpResponse:
         "plan": row,
         "draft": draft,
         "strip": strip_of_plan(draft.plan) if draft.plan else [],
-        "uses": selectors.uses_of_plans(actor).get((row.team_id, row.name), 0),
+        "uses": uses_of_plans(actor).get((row.team_id, row.name), 0),
         "url": _address(row),
         "may_write": _writable_teams(actor).filter(pk=row.team_id).exists() if row.team_id else False,
         "may_copy": _writable_teams(actor).exists(),
@@ -218,7 +218,7 @@ def _is_preview(request: HttpRequest) -> bool:
 
 def _plan(actor: Actor, team: str, name: str) -> Plan:
     """A built-in plan without a team, or a team's."""
-    for row in selectors.plans_for(actor):
+    for row in plans_for(actor):
         if row.name == name and (row.team.name if row.team_id else "") == team:
             return row
     raise Http404(_("There is no such plan, or you may not see it."))

@@ -12,9 +12,9 @@ from accounts.states import Right
 from common.errors import Invalid, SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import UNPROCESSABLE, done, page
-from releases import selectors
 from releases.forms.policy import PolicyForm, ServicePolicyForm
 from releases.policy import NOTHING, Policy, demanded_by, demands
+from releases.selectors.plans import plan_named, policy_of_team
 from releases.services.policy import set_team_policy
 from releases.services.service import change_service
 from releases.views.services import visible_service
@@ -27,7 +27,7 @@ def team_policy(request: HttpRequest, team: str) -> HttpResponse:
     owner = teams_where(actor, Right.READ).filter(name=team).first()
     if owner is None:
         raise Http404(_("There is no such team, or none that you may see."))
-    present = selectors.policy_of_team(owner)
+    present = policy_of_team(owner)
     form = PolicyForm(request.POST if request.method == "POST" else None, policy=present)
     if form.is_bound and form.is_valid():
         try:
@@ -74,7 +74,7 @@ def service_policy(request: HttpRequest, name: str) -> HttpResponse:
             _blame(form, error)
         else:
             return done(request, _("The release policy is saved."), to=f"/services/{name}/")
-    plan = selectors.plan_named(service.plan_name, team=service.team)
+    plan = plan_named(service.plan_name, team=service.team)
     context = {
         "form": form,
         "title": _("Release policy of %(service)s") % {"service": service.name},
@@ -84,7 +84,7 @@ def service_policy(request: HttpRequest, name: str) -> HttpResponse:
         "demanded": [
             (
                 _("Team %(team)s") % {"team": service.team.name},
-                () if service.policy_replaces_team else demands(selectors.policy_of_team(service.team_id)),
+                () if service.policy_replaces_team else demands(policy_of_team(service.team_id)),
             ),
             (_("This service"), demands(own)),
             (_("Its plan, %(plan)s") % {"plan": plan.name}, demands(demanded_by(plan))),

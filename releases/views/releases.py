@@ -16,10 +16,10 @@ from common.languages import Text
 from common.pages.access import signed_in
 from common.pages.answers import done, is_part_request, page, refusals_at_the_form, refused
 from common.pages.listing import list_page
-from releases import selectors
 from releases.filters import ReleaseFilter
 from releases.models import Release, ReleaseStep
 from releases.pages.release import ReleasePage
+from releases.selectors.releases import releases_for
 from releases.services.approval import approve, reject
 from releases.services.release import abort, end_bake, pause, resume, rollback
 from releases.services.threshold import accept_threshold
@@ -51,7 +51,7 @@ def release_list(request: HttpRequest) -> HttpResponse:
     actor = of_request(request)
     listing = list_page(
         request,
-        rows_for_lists(selectors.releases_for(actor)),
+        rows_for_lists(releases_for(actor)),
         sorts=SORTS,
         default_sort="-created",
         filters=ReleaseFilter,
@@ -109,7 +109,7 @@ def act(request: HttpRequest, pk: int, wish: str) -> HttpResponse:
 
 
 def _release(actor: Actor, pk: int) -> Release:
-    found = selectors.releases_for(actor).filter(pk=pk).first()
+    found = releases_for(actor).filter(pk=pk).first()
     if found is None:
         raise Http404(_("There is no such release, or you may not see it."))
     return found

@@ -16,13 +16,13 @@ from common.errors import Invalid, SlipwayError
 from common.pages.access import signed_in
 from common.pages.answers import done, is_part_request, page
 from common.pages.listing import list_page
-from releases import selectors
 from releases.filters import ServiceFilter
 from releases.forms.release import ReleaseForm
 from releases.forms.release_header import ReleaseHeaderForm
 from releases.forms.service import NewServiceForm, ServiceChangeForm
 from releases.models import Service
 from releases.pages.service import ServicePage
+from releases.selectors.services import services_for, summarised
 from releases.services.release import start_release
 from releases.services.release_header import set_release_header
 from releases.services.service import change_service, create_service
@@ -43,10 +43,8 @@ CHOOSING = ("choices", "memory")
 @signed_in
 def service_list(request: HttpRequest) -> HttpResponse:
     actor = of_request(request)
-    listing = list_page(
-        request, selectors.services_for(actor), sorts=SORTS, default_sort="name", filters=ServiceFilter
-    )
-    selectors.summarised(listing.rows)
+    listing = list_page(request, services_for(actor), sorts=SORTS, default_sort="name", filters=ServiceFilter)
+    summarised(listing.rows)
     context = {"listing": listing, "may_create": may(actor, Right.SERVICES_WRITE)}
     return page(request, "releases/services.html", context, parts=("listing",))
 
@@ -235,7 +233,7 @@ def _blame(form: forms.Form, error: SlipwayError) -> None:
 
 
 def visible_service(actor: Actor, name: str) -> Service:
-    found = selectors.services_for(actor).filter(name=name).first()
+    found = services_for(actor).filter(name=name).first()
     if found is None:
         raise Http404(_("There is no such service, or you may not see it."))
     return found

@@ -18,7 +18,7 @@ from controlplane import health
 from controlplane.health import Probe, Unhealthy
 from model_store.models import CorruptBlob
 from model_store.services import begin_check
-from releases import selectors
+from releases import metrics
 from releases.models import Release
 from tests.accounts.rights_matrix import Scene
 from tests.clusters.world import version_of
@@ -192,7 +192,7 @@ def test_a_database_that_is_down_does_not_hide_that_it_is(
     def fail() -> dict[str, int]:
         raise DatabaseError("connection refused")
 
-    monkeypatch.setattr(selectors, "count_by_state", fail)
+    monkeypatch.setattr(metrics, "count_by_state", fail)
 
     read = Reading(client)
 

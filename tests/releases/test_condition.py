@@ -12,8 +12,9 @@ from common.live.board import PUBLIC
 from gateway.backends.fake import Behaviour
 from gateway.history import minute_of, packed
 from gateway.models import Route, TrafficReading
-from releases import consumers, selectors
+from releases import consumers
 from releases.condition import Condition, Observed, Workers, condition_of
+from releases.selectors.services import conditions_now
 from tests.cast import api, person
 from tests.releases.world import Scene
 
@@ -133,7 +134,7 @@ def test_a_list_of_services_costs_the_same_whatever_their_number(
 ) -> None:
     Scene(monkeypatch)
     with django_assert_num_queries(6):
-        assert len(selectors.conditions_now()) == 2
+        assert len(conditions_now()) == 2
 
 
 class Hub:

@@ -12,9 +12,9 @@ from common.models import AuditRecord
 from gateway.backends.fake import Behaviour
 from gateway.history import minute_of, packed
 from gateway.models import Route, TrafficReading
-from releases import selectors
 from releases.judge.threshold import JUMP, LEAST_REQUESTS, Kept, Stretch, Threshold, at_bound, threshold
 from releases.models import SlowThreshold
+from releases.selectors.releases import slow_threshold, threshold_of
 from releases.services.plan import save_plan
 from releases.services.release import abort
 from releases.states import ReleaseState as S
@@ -88,7 +88,7 @@ def first_look(scene: Scene, **how: Any) -> Threshold:
     scene.run_until(lambda: scene.state() == S.RUNNING and scene.release.candidate_percent > 0)
     scene.run_for(2)
     scene.release.refresh_from_db()
-    found = selectors.threshold_of(scene.release)
+    found = threshold_of(scene.release)
     assert found is not None
     return found
 
@@ -157,7 +157,7 @@ def test_what_is_usual_is_read_from_the_hours_before_the_release(scene: Scene) -
     TrafficReading.objects.bulk_create(rows)
     release = scene.start()
     release.stable_deployment = "a"
-    found = selectors.slow_threshold(release, at=now, counts=_with(counts(len(so_far)), so_far))
+    found = slow_threshold(release, at=now, counts=_with(counts(len(so_far)), so_far))
     assert found is not None
     assert found.milliseconds == 80
 

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from common.pages.badges import badge_of
-from releases import selectors
 from releases.models import Release
 from releases.pages import strip
 from releases.pages.values import release_values
+from releases.selectors.plans import plan_of
+from releases.selectors.releases import weights
 from releases.services.approval import reject
 from releases.services.plan import save_plan
 from releases.services.release import abort
@@ -26,7 +27,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
 
 
 def cells(release: Release) -> dict[str, Any]:
-    shown = strip.strip_of(release, selectors.plan_of(release), list(release.steps.all()))
+    shown = strip.strip_of(release, plan_of(release), list(release.steps.all()))
     return {str(cell.name): cell for cell in shown}
 
 
@@ -111,7 +112,7 @@ def test_a_weight_shows_the_split_measured_at_that_weight_wherever_it_was_measur
 
     abort(release, actor=scene.requester, reason="enough")
     ended = scene.run_until_state(S.ABORTED)
-    assert selectors.weights(ended)["observed"]["candidate"] is None  # nothing is measured at 0 %
+    assert weights(ended)["observed"]["candidate"] is None  # nothing is measured at 0 %
 
 
 def test_a_release_without_a_canary_says_that_there_is_no_analysis(scene: Scene) -> None:

@@ -17,7 +17,6 @@ from common.errors import Invalid
 from common.models import AuditRecord
 from hubs.services.syncs import create_hub_source, trigger_release
 from models_registry.services.aliases import set_alias
-from releases import selectors
 from releases.errors import (
     BelowPolicy,
     BypassReasonMissing,
@@ -27,6 +26,7 @@ from releases.errors import (
 )
 from releases.models import Plan, Release, Service
 from releases.plans.builtin import builtin_plans
+from releases.selectors.plans import policy_of
 from releases.services.approval import approve
 from releases.services.plan import delete_plan, save_plan
 from releases.services.policy import set_team_policy
@@ -204,7 +204,7 @@ def test_a_policy_of_its_own_makes_a_service_stricter_and_only_an_admin_makes_it
     set_team_policy(actor=boss, team=scene.team, policy={"approval": "anyone", "role": "admin"})
     change, ada = change_service, scene.requester
     change(scene.service, actor=ada, policy={"approvers": ["bo"], "approval": "anyone"})
-    demanded = selectors.policy_of(Service.objects.get(pk=scene.service.pk))
+    demanded = policy_of(Service.objects.get(pk=scene.service.pk))
     assert (demanded.approval, demanded.role, demanded.approvers) == ("another_person", "admin", ("bo",))
     for laxer in ({"policy": None}, {"policy": {"approval": "anyone", "approvers": ["bo", "ada"]}}):
         with pytest.raises(BelowPolicy):

@@ -17,9 +17,11 @@ from models_registry.models import AliasMove, Model, Version, VersionFile
 from models_registry.references import uses
 from models_registry.selectors import catalogue
 from models_registry.services.archiving import archive_version, restore_version
-from releases import pruning, selectors
+from releases import pruning
 from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable, NotWaiting, SeparationOfDuties
 from releases.models import Approval, EvidencePoint, Release, Service
+from releases.selectors.plans import plan_of
+from releases.selectors.releases import verdict_of, ways_back
 from releases.services.approval import approve, reject
 from releases.services.plan import save_plan
 from releases.services.release import abort, pause, resume, rollback, start_release
@@ -105,7 +107,7 @@ def test_a_candidate_that_answers_errors_is_rolled_back_by_the_judge(scene: Scen
     scene.run_until_state(S.ROLLED_BACK)
     assert scene.release.halted_by == "slipway"
     assert "5xx" in scene.release.outcome
-    verdict = selectors.verdict_of(scene.release)
+    verdict = verdict_of(scene.release)
     assert verdict is not None
     assert verdict.decision == "roll_back"
     assert verdict.culprit == "errors"
@@ -123,7 +125,7 @@ def test_a_candidate_that_is_slow_is_rolled_back_by_the_judge(scene: Scene) -> N
     scene.start()
     scene.misbehave(median_ms=400)
     scene.run_until_state(S.ROLLED_BACK)
-    verdict = selectors.verdict_of(scene.release)
+    verdict = verdict_of(scene.release)
     assert verdict is not None
     assert verdict.culprit == "slow"
 
@@ -281,15 +283,15 @@ def test_a_version_with_a_damaged_file_cannot_be_released(scene: Scene) -> None:
 
 
 def test_a_service_keeps_its_way_back(scene: Scene) -> None:
-    assert selectors.ways_back() == {}
+    assert ways_back() == {}
     scene.start()
     scene.run_until_state(S.WAITING_APPROVAL)
     scene.approve()
     scene.run_until_state(S.PROMOTED)
     name = scene.service.name
-    assert selectors.ways_back() == {scene.v1.pk: [f"the way back of service {name}"]}
+    assert ways_back() == {scene.v1.pk: [f"the way back of service {name}"]}
     scene.service.change(stable_version=None)
-    assert selectors.ways_back()[scene.v2.pk] == [f"served last by service {name}"]
+    assert ways_back()[scene.v2.pk] == [f"served last by service {name}"]
 
 
 def test_what_nobody_serves_is_found_though_a_service_serves_nothing_yet(scene: Scene) -> None:
@@ -366,7 +368,7 @@ def test_a_release_keeps_the_plan_it_started_with(scene: Scene) -> None:
     save_plan(actor=Actor.system("test"), team=scene.team, name="swift", body=body, reason="test")
     scene.run_until_state(S.WAITING_APPROVAL)
     release.refresh_from_db()
-    assert len(selectors.plan_of(release).steps) == 8
+    assert len(plan_of(release).steps) == 8
 
 
 def test_a_gateway_that_is_down_makes_a_release_stuck_with_the_reason_and_it_can_be_resumed(
@@ -402,7 +404,7 @@ def test_a_gateway_restart_in_mid_release_neither_promotes_nor_blames(scene: Sce
     scene.run_until(lambda: scene.release.steps.get(kind="hold").state == "running")
     scene.gateway.restart()
     scene.run_until_state(S.WAITING_APPROVAL)
-    verdict = selectors.verdict_of(scene.release)
+    verdict = verdict_of(scene.release)
     assert verdict is not None
     assert verdict.decision != "roll_back"
 

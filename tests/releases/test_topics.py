@@ -11,10 +11,11 @@ from common.errors import Missing, NotAllowed
 from common.live.board import PUBLIC
 from common.live.topics import Topic
 from gateway.models import Route
-from releases import consumers, selectors
+from releases import consumers
 from releases.consumers import ReleasesTopic, ReleaseTopic, ServiceTopic
 from releases.models import Release
 from releases.sampling import Sampler
+from releases.selectors.releases import verdict_of
 from releases.states import ReleaseState
 from tests.cast import person
 from tests.releases.world import Scene
@@ -76,7 +77,7 @@ def test_a_release_in_motion_shows_its_share_its_judge_and_both_sides(scene: Sce
 
     assert 20 < values["weights.candidate"] < 40
     assert values["weights.stable"] == pytest.approx(100 - values["weights.candidate"])
-    judged = selectors.verdict_of(Release.objects.get(pk=release.pk))
+    judged = verdict_of(Release.objects.get(pk=release.pk))
     assert judged is not None
     assert values["judge.decision"] == judged.decision
     assert values["judge.errors.candidate.requests"] > 0

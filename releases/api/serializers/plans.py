@@ -7,9 +7,9 @@ from rest_framework import serializers
 
 from common.api.examples import example
 from common.audit import MAX_REASON
-from releases import selectors
 from releases.api import examples
 from releases.models import Plan
+from releases.selectors import plans as plan_selectors
 
 
 @example(examples.PLAN)
@@ -31,7 +31,7 @@ class PlanSerializer(serializers.Serializer[Any]):
 
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
     def get_summary(self, plan: Plan) -> Any:
-        return selectors.summary(plan)
+        return plan_selectors.summary(plan)
 
 
 @example(examples.NEW_PLAN)

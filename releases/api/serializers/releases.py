@@ -7,10 +7,13 @@ from rest_framework import serializers
 
 from common.api.examples import example
 from common.audit import MAX_REASON
-from releases import bake, selectors
+from releases import bake
 from releases.api import examples
 from releases.api.serializers.traffic import ThresholdSerializer, WeightsSerializer
 from releases.models import Release, ReleaseMove, ReleaseStep
+from releases.selectors import releases as release_selectors
+from releases.selectors.plans import shortfalls_of
+from releases.selectors.releases import page_of, threshold_of, verdict_of, waiting_for_what
 from releases.states import Decision, ReleaseState, StepState
 
 
@@ -29,7 +32,7 @@ class BypassSerializer(serializers.Serializer[Any]):
 
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
     def get_lacks(self, release: Release) -> Any:
-        return [str(term) for term in selectors.shortfalls_of(release)]
+        return [str(term) for term in shortfalls_of(release)]
 
 
 class StepSerializer(serializers.ModelSerializer[ReleaseStep]):
@@ -118,7 +121,7 @@ class ReleaseRowSerializer(serializers.ModelSerializer[Release]):
 
     @extend_schema_field(serializers.CharField())
     def get_url(self, release: Release) -> str:
-        return selectors.page_of(release)
+        return page_of(release)
 
 
 @example(examples.RELEASE)
@@ -178,21 +181,21 @@ class ReleaseSerializer(ReleaseRowSerializer):
 
     @extend_schema_field(WeightsSerializer)
     def get_weights(self, release: Release) -> Any:
-        return selectors.weights(release)
+        return release_selectors.weights(release)
 
     @extend_schema_field(serializers.DictField(allow_null=True))
     def get_verdict(self, release: Release) -> Any:
-        verdict = selectors.verdict_of(release)
+        verdict = verdict_of(release)
         return None if verdict is None else verdict.to_dict()
 
     @extend_schema_field(ThresholdSerializer(allow_null=True))
     def get_slow_threshold(self, release: Release) -> Any:
-        found = selectors.threshold_of(release)
+        found = threshold_of(release)
         return None if found is None else ThresholdSerializer(found).data
 
     @extend_schema_field(WaitingForSerializer(allow_null=True))
     def get_waiting_for(self, release: Release) -> Any:
-        waiting = selectors.waiting_for_what(release)
+        waiting = waiting_for_what(release)
         if waiting is None or (waiting.kind == "approval" and _is_answered(release)):
             return None
         return WaitingForSerializer(waiting).data

@@ -6,11 +6,11 @@ from rest_framework import serializers
 
 from common.api.examples import example
 from common.audit import MAX_REASON
-from releases import selectors
 from releases.api import examples
 from releases.api.serializers.policies import PolicySerializer
 from releases.api.serializers.traffic import WeightsSerializer
 from releases.models import Service
+from releases.selectors.services import SERVICE_STATES
 from releases.states import ReleaseHeader
 from serving.protocol import DEVICES, ENGINES
 
@@ -30,7 +30,7 @@ class ServiceSerializer(serializers.ModelSerializer[Service]):
     policy = PolicySerializer(
         allow_null=True, help_text="Release policy in addition to the team's and the plan's."
     )
-    state = serializers.ChoiceField(choices=selectors.SERVICE_STATES, source="summary.state")
+    state = serializers.ChoiceField(choices=SERVICE_STATES, source="summary.state")
     reason = serializers.CharField(
         source="summary.reason", help_text="Reason why it is degraded, failing or down; else empty."
     )

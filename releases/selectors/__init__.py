@@ -1,0 +1,1 @@
+"""Named reads of plans, releases and services."""

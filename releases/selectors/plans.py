@@ -1,0 +1,118 @@
+"""Named reads of plans, and of the policies that they have to meet."""
+
+from collections import defaultdict
+from typing import Any
+
+from django.db.models import Count, QuerySet
+from django.utils.translation import gettext as _
+
+from accounts.models import Team
+from common.actor import Actor
+from releases.errors import UnknownPlan
+from releases.models import Plan, Release, Service, TeamPolicy
+from releases.plans import plan as plans
+from releases.plans.builtin import builtin_plans
+from releases.plans.plan import parse_plan, plan_hash
+from releases.plans.words import strip
+from releases.policy import NOTHING, Policy, Term, demanded_by, stricter
+
+
+def plan_named(name: str, *, team: Team) -> plans.Plan:
+    """The team's own plan of that name, or the built-in one. Raises UnknownPlan."""
+    own = Plan.objects.filter(team=team, name=name).first()
+    if own is not None:
+        return parse_plan(own.body)
+    builtin = builtin_plans()
+    if name in builtin:
+        return builtin[name]
+    names = sorted({*builtin, *Plan.objects.filter(team=team).values_list("name", flat=True)})
+    raise UnknownPlan(
+        fields={
+            "plan": [
+                _("There is no plan '%(name)s'. There are: %(names)s.")
+                % {"name": name, "names": ", ".join(names)}
+            ]
+        }
+    )
+
+
+def policy_of_team(team: Team | int) -> Policy:
+    body = TeamPolicy.objects.filter(team=team).values_list("body", flat=True).first()
+    return NOTHING if body is None else Policy.model_validate(body)
+
+
+def teams_with_services(actor: Actor) -> QuerySet[Team]:
+    """Those that the actor may see and that release something."""
+    owners = Service.objects.for_actor(actor).values("team")
+    return Team.objects.filter(pk__in=owners).order_by("name")
+
+
+def policy_of(service: Service) -> Policy:
+    """What a release of the service must go through: what its team, itself and its plan demand."""
+    own = Policy.model_validate(service.policy) if service.policy else NOTHING
+    named = own if service.policy_replaces_team else stricter(policy_of_team(service.team_id), own)
+    try:
+        return stricter(named, demanded_by(plan_named(service.plan_name, team=service.team)))
+    except UnknownPlan:
+        return named
+
+
+def policy_at_start(release: Release) -> Policy:
+    """What was demanded of the release, whatever is demanded since."""
+    return Policy.model_validate(release.policy) if release.policy else NOTHING
+
+
+def shortfalls_of(release: Release) -> list[Term]:
+    """What its plan lacked of what was demanded, and was let pass."""
+    return [Term.from_dict(one) for one in release.shortfalls]
+
+
+def is_named_by_policy(plan_name: str, *, team: Team) -> bool:
+    """Whether a policy of the team, or of one of its services, allows the plan by its name."""
+    named = policy_of_team(team).plans or ()
+    own = Service.objects.filter(team=team, policy__isnull=False).values_list("policy", flat=True)
+    return plan_name in named or any(plan_name in (body["plans"] or ()) for body in own if body)
+
+
+def plan_of(release: Release) -> plans.Plan:
+    """The plan that the release started with, whatever became of its name since."""
+    known = _parsed.get(release.plan_hash)
+    if known is None or known[0] != release.plan:
+        if len(_parsed) >= MOST_PARSED:
+            _parsed.clear()
+        known = _parsed[release.plan_hash] = (release.plan, parse_plan(release.plan))
+    return known[1]
+
+
+MOST_PARSED = 500
+_parsed: dict[str, tuple[Any, plans.Plan]] = {}
+"""Plans by hash, with the document that each was read from: a look a second need not read it again."""
+
+
+def plans_for(actor: Actor) -> list[Plan]:
+    """The built-in plans as rows without a team and without an id, then those of the actor's teams."""
+    built_in = [
+        Plan(
+            name=plan.name,
+            description=plan.description,
+            body=plan.model_dump(mode="json"),
+            hash=plan_hash(plan),
+            changed_by="",
+        )
+        for plan in builtin_plans().values()
+    ]
+    return [*built_in, *Plan.objects.for_actor(actor).select_related("team").order_by("name")]
+
+
+def summary(plan: Plan) -> list[str]:
+    return [cell.label for cell in strip(parse_plan(plan.body))]
+
+
+def uses_of_plans(actor: Actor) -> dict[tuple[int | None, str], int]:
+    """How many services name a plan, by team id and name; under None those of all teams."""
+    found: dict[tuple[int | None, str], int] = defaultdict(int)
+    rows = Service.objects.for_actor(actor).values_list("team_id", "plan_name").annotate(number=Count("pk"))
+    for team_id, name, number in rows.order_by():
+        found[team_id, name] += number
+        found[None, name] += number
+    return dict(found)

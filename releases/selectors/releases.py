@@ -1,0 +1,219 @@
+"""Named reads of releases: where they stand, what they wait for, what the judge says."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
+from accounts.selectors import teams_where
+from accounts.states import Right
+from common.actor import Actor
+from gateway import selectors as gateway
+from gateway.traffic import TargetCounts
+from models_registry.references import Uses
+from releases.errors import UnknownDeployment
+from releases.judge.evidence import Evidence
+from releases.judge.threshold import Kept, Stretch, Threshold, threshold
+from releases.judge.verdict import Verdict, verdict
+from releases.models import EvidencePoint, Release, SlowThreshold
+from releases.selectors.plans import plan_of
+from releases.states import IN_MOTION, ReleaseState, ThresholdSource
+from releases.succession import with_succession
+
+LEARNT_FROM = timedelta(hours=6)
+"""How far back stable's traffic says what is usual."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingFor:
+    """What a person must do before the release goes on."""
+
+    kind: str
+    right: Right
+    role: str | None
+    separate_requester: bool
+    since: datetime | None
+    until: datetime | None
+    why: str
+
+
+def releases_for(actor: Actor) -> QuerySet[Release]:
+    rows = with_succession(Release.objects.for_actor(actor))
+    return rows.select_related("service", "team", "version__model", "from_version__model")
+
+
+def in_motion(actor: Actor) -> QuerySet[Release]:
+    return releases_for(actor).filter(state__in=IN_MOTION).order_by("-created_at")
+
+
+def count_by_state() -> dict[str, int]:
+    """Of all teams; every state is named."""
+    counted = Release.objects.order_by().values_list("state").annotate(number=Count("pk"))
+    return dict.fromkeys(ReleaseState.values, 0) | dict(counted)
+
+
+def waiting_for(actor: Actor) -> QuerySet[Release]:
+    """Releases whose approval this actor may give."""
+    return in_motion(actor).filter(
+        state=ReleaseState.WAITING_APPROVAL, halt="", team__in=teams_where(actor, Right.RELEASES_APPROVE)
+    )
+
+
+def waiting_for_what(release: Release) -> WaitingFor | None:
+    """What a person must do; None when the release goes on by itself, or has ended."""
+    if release.state == ReleaseState.STUCK:
+        return WaitingFor(
+            kind="person",
+            right=Right.RELEASES_OPERATE,
+            role=None,
+            separate_requester=False,
+            since=release.stuck_at,
+            until=None,
+            why=release.last_error,
+        )
+    if release.state != ReleaseState.WAITING_APPROVAL or release.halt:
+        return None
+    step = plan_of(release).steps[release.step_index].approval
+    if step is None:
+        return None
+    row = next((one for one in release.steps.all() if one.index == release.step_index), None)
+    since = row.started_at if row else None
+    ends = step.on_timeout != "wait" and since is not None
+    return WaitingFor(
+        kind="approval",
+        right=Right.RELEASES_APPROVE,
+        role=step.role,
+        separate_requester=step.separate_requester,
+        since=since,
+        until=since + timedelta(seconds=step.timeout_seconds) if ends and since else None,
+        why=_("The plan asks for a person's word before all traffic goes to the new version."),
+    )
+
+
+def verdict_of(release: Release) -> Verdict | None:
+    """The judge's verdict as of the last look; None before it, and for what an older judge has written."""
+    evidence = evidence_of(release)
+    try:
+        return verdict(evidence, plan_of(release).judge) if evidence else None
+    except ValueError:
+        return None
+
+
+def evidence_of(release: Release) -> Evidence | None:
+    """None before the first look, and for what an older judge has written."""
+    try:
+        return Evidence.from_dict(release.evidence) if release.evidence else None
+    except ValueError:
+        return None
+
+
+DECISIONS = ("never", "none", "insufficient", "promote", "roll_back")
+"""What the analysis of a release can say: nothing to analyse, nothing yet, or the verdict's decision."""
+
+
+def decision_of(release: Release, verdict: Verdict | None) -> str:
+    """One of DECISIONS; `verdict` as `verdict_of` gives it."""
+    if verdict is not None:
+        return str(verdict.decision)
+    has_canary = any(step.candidate_percent is not None for step in plan_of(release).steps)
+    return "none" if release.in_motion and release.from_version_id and has_canary else "never"
+
+
+def slow_threshold(release: Release, *, at: datetime, counts: TargetCounts) -> Threshold | None:
+    """From when on an answer is slow in this release, as known at this look; `counts` are stable's now."""
+    objective = plan_of(release).judge.slow_above_ms
+    if objective is not None:
+        return threshold(objective, None, ())
+    row = SlowThreshold.objects.filter(service=release.service_id).order_by("-pk").first()
+    kept = (
+        Kept(row.milliseconds, "person" if row.source == ThresholdSource.PERSON else "learnt")
+        if row
+        else None
+    )
+    history = gateway.answered_lately(
+        release.service.name, release.stable_deployment, since=at - LEARNT_FROM, until=at, now=counts
+    )
+    stretches = [Stretch(one.requests, one.errors, one.latency_ms) for one in history]
+    return threshold(None, kept, stretches)
+
+
+def threshold_of(release: Release) -> Threshold | None:
+    """The one that this release is judged by; None before it has one."""
+    known = release.baseline.get("threshold")
+    if known is None:
+        # Releases of before thresholds had a source.
+        milliseconds = release.evidence.get("slow_threshold_ms")
+        return None if milliseconds is None else Threshold(milliseconds, "learnt")
+    return Threshold.from_dict(known)
+
+
+def curve_of(release: Release) -> list[dict[str, Any]]:
+    """The judge's curve so far, as `judge.CurvePoint` writes it."""
+    return list(EvidencePoint.objects.filter(release=release).values_list("curve", flat=True))
+
+
+def weights(release: Release | None) -> dict[str, Any]:
+    """Desired and observed shares in percent of a release in motion; None: all to stable."""
+    percent = release.candidate_percent if release else 0
+    progress = release.progress if release and is_measured_at(release.progress, percent) else {}
+    observed = progress.get("observed_percent")
+    return {
+        "desired": {"stable": 100 - percent, "candidate": percent},
+        "observed": {
+            "stable": None if observed is None else round(100 - observed, 2),
+            "candidate": observed,
+        },
+        "requests": progress.get("requests", 0),
+        "interval_percent": progress.get("interval_percent"),
+    }
+
+
+def is_measured_at(progress: Mapping[str, Any], percent: int) -> bool:
+    """Whether what a step has measured of the split was measured at this weight, not at one before."""
+    return bool(progress.get("wished_percent") == percent)
+
+
+def served_by(deployment: str) -> tuple[int, int | None]:
+    """Ids of the deployment's service, and of that one's release in motion. Raises UnknownDeployment."""
+    found = (
+        Release.objects.filter(candidate_deployment=deployment).values_list("service_id", flat=True).first()
+    )
+    if found is None:
+        raise UnknownDeployment(
+            _("No release has made a deployment %(deployment)s.") % {"deployment": deployment}
+        )
+    moving = Release.objects.filter(service=found, state__in=IN_MOTION).values_list("pk", flat=True).first()
+    return found, moving
+
+
+def page_of(release: Release) -> str:
+    return f"{settings.SLIPWAY_PUBLIC_URL}/releases/{release.pk}/"
+
+
+CANDIDATES = Uses(
+    Release.objects.filter(state__in=IN_MOTION),
+    "version",
+    "service__model",
+    gettext_noop("service {} (candidate)"),
+    ("service__name",),
+)
+
+
+def ways_back() -> dict[int, list[str]]:
+    """Versions that a rollback would return to, or that served last: by id, of which services, in words."""
+    found: dict[int, list[str]] = defaultdict(list)
+    promoted = Release.objects.filter(service=OuterRef("service"), state=ReleaseState.PROMOTED)
+    newest = Release.objects.filter(pk=Subquery(promoted.order_by("-ended_at", "-pk").values("pk")[:1]))
+    rows = newest.values_list("service__name", "version_id", "from_version_id", "service__stable_version_id")
+    for name, version_id, before_id, stable_id in rows.order_by("service__name"):
+        if version_id != stable_id:
+            found[version_id].append(_("served last by service %(name)s") % {"name": name})
+        if before_id is not None:
+            found[before_id].append(_("the way back of service %(name)s") % {"name": name})
+    return dict(found)
