@@ -37,5 +37,13 @@ class LateReport(Conflict):
     """A newer report of this machine is here already."""
 
 
+class NodeBusy(Conflict):
+    """Another operation of this machine is under way."""
+
+
+class CannotOperate(Conflict):
+    """The machine is not in a state for this operation."""
+
+
 class WorkerMissing(Missing):
     """There is no such worker, or no log of one."""

@@ -38,6 +38,18 @@ class DeploymentRemoved:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeCordoned:
+    """No new worker is placed on it."""
+
+    node_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUncordoned:
+    node_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerLost:
     """Its process runs, but it has sent no heartbeat for 5 s."""
 

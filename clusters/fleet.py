@@ -77,6 +77,9 @@ class NodeRow:
     problem: str = ""
     is_cordoned: bool = False
     uid: str = ""
+    cordoned_by: str = ""
+    cordon_reason: str = ""
+    cordoned_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,11 @@ class NodeNow:
     row: NodeRow
     workers: Sequence[WorkerNow]
     load: Load
+
+    @property
+    def live_id(self) -> str:
+        """In the paths of live values."""
+        return str(self.row.pk)
 
     @property
     def group_label(self) -> str:

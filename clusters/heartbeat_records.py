@@ -61,3 +61,16 @@ def latest(workers: list[str] | None = None) -> dict[str, LastHeartbeat] | None:
         name: LastHeartbeat.of_record(record, age_seconds=max(0.0, now - at), now=now)
         for name, (at, record) in records.items()
     }
+
+
+def latest_readings(cluster_id: int, node_uid: str) -> Mapping[str, Mapping[str, float]]:
+    """What a machine's agent last read of its devices, by their uuid; empty when it is not known."""
+    key = f"{cluster_id}/{node_uid}"
+    try:
+        found = stored(DEVICES_SHARED_NAME, [key])
+    except NotShared:
+        return {}
+    if key not in found or time.time() - found[key][0] > KEEP_SECONDS:
+        return {}
+    devices: Mapping[str, Mapping[str, float]] = found[key][1]["devices"]
+    return devices

@@ -10,9 +10,10 @@ from clusters.badges import BADGES
 from clusters.consumers import FleetTopic
 from clusters.reconcilers.clusters import ClusterReconciler
 from clusters.reconcilers.deployments import DeploymentReconciler
+from clusters.reconcilers.nodes import NodeReconciler
 from clusters.search import find_deployments, find_workers
 from clusters.selectors import VERSIONS_IN_USE, deployments_running
-from clusters.webhook_events import deployment_payload, worker_payload
+from clusters.webhook_events import deployment_payload, node_payload, worker_payload
 from common.alert_rules import AlertRule
 from common.declared import Manifest
 from common.pages.cards import Card
@@ -25,6 +26,7 @@ from models_registry.references import register_uses
 
 SUBJECTS = (
     Subject("clusters.cluster", _("Cluster"), "/fleet/"),
+    Subject("clusters.node", _("Machine"), "/fleet/nodes/{pk}/", badges="node"),
     Subject("clusters.deployment", _("Deployment"), "/fleet/deployments/{name}/", badges="deployment"),
 )
 DESTINATIONS = (
@@ -54,6 +56,15 @@ WEBHOOK_EVENTS = (
         deployment_payload,
         events.DeploymentRemoved,
     ),
+    WebhookEvent(
+        "node.cordoned", _("No new workers are placed on a machine."), node_payload, events.NodeCordoned
+    ),
+    WebhookEvent(
+        "node.uncordoned",
+        _("New workers may be placed on a machine again."),
+        node_payload,
+        events.NodeUncordoned,
+    ),
     WebhookEvent("worker.lost", _("A worker stopped sending heartbeats."), worker_payload, events.WorkerLost),
     WebhookEvent(
         "worker.stuck",
@@ -72,7 +83,7 @@ ALERT_RULES = (
     ),
 )
 MANIFEST = Manifest(
-    reconcilers=(DeploymentReconciler(), ClusterReconciler()),
+    reconcilers=(DeploymentReconciler(), ClusterReconciler(), NodeReconciler()),
     subjects=SUBJECTS,
     badges=BADGES,
     cards=(

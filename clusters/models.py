@@ -13,6 +13,7 @@ from clusters.states import (
     GpuSharing,
     GpuState,
     Group,
+    NodeOperation,
     NodeState,
     WorkerState,
 )
@@ -69,10 +70,11 @@ class Cluster(Reconciled, Revised):
         return f"cluster:{self.name}"
 
 
-class Node(models.Model):
+class Node(Reconciled):
     """A machine, as the cluster's backend last saw it. Written when something changed.
 
     It is the same row for as long as the cluster gives it the same `uid`: never deleted and made anew.
+    At rest, unless something is to be done to it: one operation at a time, through this row.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="nodes")
@@ -95,6 +97,16 @@ class Node(models.Model):
     """Blank: somebody past Slipway."""
     cordon_reason = models.TextField(blank=True)
     cordoned_at = models.DateTimeField(null=True)
+    operation = models.CharField(
+        max_length=20, choices=NodeOperation.choices, default=NodeOperation.NONE, blank=True, editable=False
+    )
+    """What was ordered and is not done yet; nothing else is done to the machine meanwhile."""
+    operation_by = models.CharField(max_length=200, blank=True, editable=False)
+    operation_reason = models.TextField(blank=True, editable=False)
+    operation_at = models.DateTimeField(null=True, editable=False)
+    """When it was ordered, or the last one was."""
+    operation_problem = models.TextField(blank=True, editable=False)
+    """Why the last one was not done; empty when it was."""
     group = models.CharField(max_length=10, choices=Group.choices, default=Group.ONLINE)
     state = models.CharField(max_length=20, choices=NodeState.choices, default=NodeState.READY)
     state_since = models.DateTimeField(default=timezone.now)
@@ -106,7 +118,7 @@ class Node(models.Model):
 
     objects = NodeRows.as_manager()
 
-    class Meta:
+    class Meta(Reconciled.Meta):
         constraints: ClassVar = [models.UniqueConstraint(fields=["cluster", "uid"], name="node_once")]
         ordering: ClassVar = ["name"]
 

@@ -27,7 +27,7 @@ class Cell:
 
     @property
     def url(self) -> str:
-        return f"/fleet/workers/?node={self.node.row.pk}"
+        return f"/fleet/nodes/{self.node.row.pk}/"
 
     @property
     def live_path(self) -> str:

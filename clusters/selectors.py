@@ -216,7 +216,10 @@ def fleet_rows() -> Rows:
     )
 
 
-_NODE_COLUMNS = ("pk", "name", "cluster_id", "group", "state", "problem", "is_cordoned", "uid")
+_NODE_COLUMNS = (
+    "pk", "name", "cluster_id", "group", "state", "problem", "is_cordoned", "uid",
+    "cordoned_by", "cordon_reason", "cordoned_at",
+)  # fmt: skip
 _DEPLOYMENT_COLUMNS = (
     "pk", "name", "cluster_id", "team_id", "service", "version_label", "replicas", "slots", "state", "reason",
 )  # fmt: skip

@@ -32,6 +32,14 @@ class NodeState(TextChoices):
     """The cluster has no such machine any more."""
 
 
+class NodeOperation(TextChoices):
+    """What is being done to a machine."""
+
+    NONE = "", _("none")
+    CORDON = "cordon", _("Cordon")
+    UNCORDON = "uncordon", _("Uncordon")
+
+
 class GpuState(TextChoices):
     PRESENT = "present", _("Present")
     UNKNOWN = "unknown", _("Unknown")

@@ -5,21 +5,28 @@ from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from accounts.actors import of_request
-from clusters import overview, selectors
+from accounts.selectors import may_for_owner
+from accounts.states import Right
+from clusters import heartbeat_records, overview, selectors
 from clusters.fleet import DeploymentNow, Fleet, WorkerNow
+from clusters.models import Node
 from clusters.notes import DeploymentNote, deployment_notes
 from clusters.overview import Machine
 from clusters.services.logs import worker_log
-from clusters.states import WorkerState
+from clusters.services.nodes import cordon_node, uncordon_node
+from clusters.states import GpuState, WorkerState
+from common.actor import Actor
 from common.errors import SlipwayError
 from common.pages.access import signed_in
-from common.pages.answers import page
+from common.pages.answers import done, page, refusals_at_the_form
+from common.pages.forms import reason_of
 from common.pages.listing import row_page
 
 LOG_LINES = 200
+READINGS_SHOWN = ("utilization_ratio", "memory_used_bytes", "temperature_celsius")
 TROUBLES_SHOWN = 8
 
 MACHINE_SORTS: dict[str, Callable[[Machine], Any]] = {
@@ -119,6 +126,60 @@ def workers(request: HttpRequest) -> HttpResponse:
 
 def _is_in(worker: WorkerNow, state: str) -> bool:
     return overview.in_trouble(worker) if state == "trouble" else worker.state == state
+
+
+@require_safe
+@signed_in
+def node(request: HttpRequest, pk: int) -> HttpResponse:
+    """One machine: its GPUs with their last readings, its workers, and who cordoned it."""
+    actor = of_request(request)
+    row = _visible_node(actor, pk)
+    fleet = selectors.fleet(actor)
+    now = next((one for cluster in fleet.clusters for one in cluster.nodes if one.row.pk == pk), None)
+    readings = heartbeat_records.latest_readings(row.cluster_id, row.uid)
+    context = {
+        "fleet": fleet,
+        "row": row,
+        "now": now,
+        "gpus": [
+            (gpu, {name: readings.get(gpu.uuid, {}).get(name) for name in READINGS_SHOWN})
+            for gpu in row.gpus.exclude(state=GpuState.GONE)
+        ],
+        "may_operate": may_for_owner(actor, Right.FLEET_OPERATE, row.cluster.team),
+    }
+    return page(request, "clusters/node.html", context, parts=("now",))
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def cordon(request: HttpRequest, pk: int) -> HttpResponse:
+    actor = of_request(request)
+    row = _visible_node(actor, pk)
+    cordon_node(actor=actor, node=row, reason=reason_of(request))
+    return done(request, _("%(node)s gets no new workers.") % {"node": row.name}, to=_url_of(row))
+
+
+@require_POST
+@signed_in
+@refusals_at_the_form
+def uncordon(request: HttpRequest, pk: int) -> HttpResponse:
+    actor = of_request(request)
+    row = _visible_node(actor, pk)
+    uncordon_node(actor=actor, node=row, reason=reason_of(request))
+    return done(request, _("%(node)s may get new workers again.") % {"node": row.name}, to=_url_of(row))
+
+
+def _visible_node(actor: Actor, pk: int) -> Node:
+    rows = Node.objects.for_actor(actor).select_related("cluster__team")
+    row = rows.filter(pk=pk).first()
+    if row is None:
+        raise Http404(_("There is no such machine, or you may not see it."))
+    return row
+
+
+def _url_of(node: Node) -> str:
+    return f"/fleet/nodes/{node.pk}/"
 
 
 @require_safe

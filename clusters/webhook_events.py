@@ -1,7 +1,7 @@
 """What webhooks tell of deployments and workers, with REST's documents."""
 
-from clusters.api.serializers import DeploymentSerializer
-from clusters.models import Deployment, Worker
+from clusters.api.serializers import DeploymentSerializer, NodeSerializer
+from clusters.models import Deployment, Node, Worker
 from common.webhooks.catalogue import EventPayload, Ids
 
 
@@ -11,6 +11,14 @@ def deployment_payload(ids: Ids) -> EventPayload | None:
     if deployment is None:
         return None
     return EventPayload(deployment.team_id, {**ids, "deployment": DeploymentSerializer(deployment).data})
+
+
+def node_payload(ids: Ids) -> EventPayload | None:
+    node = Node.objects.select_related("cluster").prefetch_related("gpus").filter(pk=ids["node_id"]).first()
+    if node is None:
+        return None
+    data = {**ids, "cluster": node.cluster.name, "node": NodeSerializer(node).data}
+    return EventPayload(node.cluster.team_id, data)
 
 
 def worker_payload(ids: Ids) -> EventPayload | None:

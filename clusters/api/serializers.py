@@ -5,7 +5,7 @@ from rest_framework import serializers
 from clusters.api import examples
 from clusters.backends.base import TaintEffect
 from clusters.models import Cluster, Deployment, Gpu, Node, Worker
-from clusters.states import Alert, GpuSharing, WorkerState
+from clusters.states import Alert, GpuSharing, NodeOperation, WorkerState
 from common.api.examples import example
 from serving.protocol import MAX_DEVICES_PER_REPORT, MAX_WORKERS_PER_REPORT
 
@@ -90,6 +90,10 @@ class NodeSerializer(serializers.ModelSerializer[Node]):
     conditions = ConditionSerializer(many=True)
     problem = serializers.CharField(help_text="What could not be read of it, and why; empty: nothing.")
     cordoned_by = serializers.CharField(help_text="Empty when cordoned: not by Slipway.")
+    operation = serializers.ChoiceField(
+        choices=NodeOperation.choices, help_text="Ordered and not done yet; empty: none."
+    )
+    operation_problem = serializers.CharField(help_text="Why the last operation was not done.")
     gpus = GpuSerializer(many=True)
 
     class Meta:
@@ -110,6 +114,9 @@ class NodeSerializer(serializers.ModelSerializer[Node]):
             "cordoned_by",
             "cordon_reason",
             "cordoned_at",
+            "operation",
+            "operation_by",
+            "operation_problem",
             "group",
             "state",
             "state_since",

@@ -1,7 +1,7 @@
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-import django_filters
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
@@ -17,9 +17,12 @@ from rest_framework.response import Response
 
 from clusters import selectors
 from clusters.api import serializers
+from clusters.filters import ClusterFilter, DeploymentFilter, NodeFilter
 from clusters.models import Cluster, Deployment, Node, Worker
 from clusters.services.clusters import change_cluster
 from clusters.services.logs import MAX_LINES, worker_log
+from clusters.services.nodes import cordon_node, uncordon_node
+from common.api.rows import ReasonSerializer
 from common.api.views import Changed, Endpoint, Listed, Read
 
 LOG_LINES = 200
@@ -34,8 +37,7 @@ class Clusters(Listed, Read, Changed):
     lookup_url_kwarg = "cluster"
     lookup_value_converter = "str"
     sort = ("name", "-created_at")
-    search_fields = ("name",)
-    filterset_fields = ("kind",)
+    filterset_class = ClusterFilter
     inputs = {"partial_update": serializers.ClusterChangeSerializer}
     outputs = {"busy": serializers.BusySerializer}
     parameters = {"busy": ("since",)}
@@ -66,13 +68,13 @@ class Clusters(Listed, Read, Changed):
 class Nodes(Listed, Read):
     """The machines of a cluster, as it last saw them."""
 
-    queryset = Node.objects.prefetch_related("gpus")
+    queryset = Node.objects.select_related("cluster__team").prefetch_related("gpus")
     serializer_class = serializers.NodeSerializer
     lookup_url_kwarg = "id"
     lookup_value_converter = "int"
     sort = ("name", "-created_at")
-    search_fields = ("name", "address")
-    filterset_fields = ("state", "group")
+    filterset_class = NodeFilter
+    inputs = {"cordon": ReasonSerializer, "uncordon": ReasonSerializer}
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -81,13 +83,24 @@ class Nodes(Listed, Read):
     def visible(self, rows: QuerySet[Node]) -> QuerySet[Node]:
         return rows.filter(cluster=self.cluster)
 
+    @extend_schema(responses={202: serializers.NodeSerializer})
+    @action(detail=True, methods=["post"])
+    def cordon(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Cordon: no new worker is placed on the machine; those that run go on.
 
-class DeploymentFilter(django_filters.FilterSet):  # type: ignore[misc]
-    cluster = django_filters.CharFilter("cluster__name")
+        `operation` is `cordon` until it is done. A machine has one operation at a time (409).
+        """
+        return self._ordered(cordon_node)
 
-    class Meta:
-        model = Deployment
-        fields = ("state", "service")
+    @extend_schema(responses={202: serializers.NodeSerializer})
+    @action(detail=True, methods=["post"])
+    def uncordon(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Uncordon: new workers may be placed on the machine again."""
+        return self._ordered(uncordon_node)
+
+    def _ordered(self, order: Callable[..., Node]) -> Response:
+        reason = self.given().get("reason", "")
+        return self.answer(order(actor=self.actor, node=self.get_object(), reason=reason), status=202)
 
 
 class Deployments(Listed, Read):
@@ -99,7 +112,6 @@ class Deployments(Listed, Read):
     lookup_url_kwarg = "deployment"
     lookup_value_converter = "str"
     sort = ("-created_at", "name")
-    search_fields = ("name", "service", "version_label")
     filterset_class = DeploymentFilter
 
 

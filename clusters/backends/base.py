@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from clusters.backends.node_operations import NodeOperations
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 """Of deployments."""
@@ -345,10 +348,11 @@ class Health:
 
 
 class ClusterBackend(Protocol):
-    """Every method answers within seconds, waits for no worker, and raises ClusterUnreachable.
+    """Every method answers within seconds, waits for no worker, and raises ClusterUnreachable."""
 
-    What may be done to its machines is `backends.node_operations`.
-    """
+    @property
+    def node_operations(self) -> "NodeOperations":
+        """What may be done to its machines."""
 
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:
         """Make the deployment be `spec`: missing workers start, surplus and outdated ones drain and end.

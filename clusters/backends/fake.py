@@ -24,6 +24,9 @@ from clusters.backends.base import (
     UnreadNode,
 )
 from clusters.backends.node_operations import Eviction, Order, SomebodyElses, UnknownNode
+from common.jobs.runners.base import JobRunner
+from common.jobs.runners.fake import FakeRunner
+from common.jobs.spec import JobSpec
 
 NODE = ObservedNode(
     uid="fake-node-uid",
@@ -169,6 +172,7 @@ class FakeNodeOperations:
         self.taints: set[Taint] = set()
         self.budgets: dict[str, str] = {}
         self.reboots = 0
+        self.job_runner = FakeRunner()
         self._rebooted_by: set[str] = set()
         self._fence = Fence(0, 0)
         self._cluster = cluster
@@ -202,16 +206,27 @@ class FakeNodeOperations:
         self._cluster._workers.pop(worker, None)
         return Eviction(True)
 
+    def run_job(self, node: str, job: JobSpec, order: Order) -> None:
+        self._guard(node, order)
+        self.job_runner.start(job)
+
+    def jobs(self, node: str) -> JobRunner:
+        self._known(node)
+        return self.job_runner
+
     def reboot(self, node: str, order: Order) -> None:
         self._guard(node, order)
         if order.op_key not in self._rebooted_by:
             self._rebooted_by.add(order.op_key)
             self.reboots += 1
 
-    def _guard(self, node: str, order: Order) -> None:
+    def _known(self, node: str) -> None:
         self._cluster._answer()
         if node != NODE.uid:
             raise UnknownNode(f"The fake has no machine {node}.")
+
+    def _guard(self, node: str, order: Order) -> None:
+        self._known(node)
         if order.fence < self._fence:
             raise StaleFence(f"{node} was changed by {self._fence}, which is later than {order.fence}.")
         self._fence = order.fence

@@ -5,6 +5,8 @@ from datetime import timedelta
 from typing import Protocol
 
 from clusters.backends.base import BackendError, Fence, Taint
+from common.jobs.runners.base import JobRunner
+from common.jobs.spec import JobSpec
 
 
 class UnknownNode(BackendError):
@@ -68,6 +70,14 @@ class NodeOperations(Protocol):
 
     def evict(self, worker: str, order: Order) -> Eviction:
         """Let the worker of this id drain and leave; no cordoned machine takes it back."""
+
+    def run_job(self, node: str, job: JobSpec, order: Order) -> None:
+        """See to it that the job was started on this machine: at most once under its `op_key`, also after it
+        has ended. `jobs` observes, stops and collects it. Raises NoRoom.
+        """
+
+    def jobs(self, node: str) -> JobRunner:
+        """The jobs of this machine. To start one takes an order: `run_job`."""
 
     def reboot(self, node: str, order: Order) -> None:
         """Irreversible: begun at most once for an `op_key`. Another `boot_id` shows that it has happened."""

@@ -207,4 +207,83 @@ class Migration(migrations.Migration):
                 'ordering': ['pk'],
             },
         ),
+        migrations.AddField(
+            model_name='node',
+            name='attempts',
+            field=models.PositiveIntegerField(default=0, editable=False),
+        ),
+        migrations.AddField(
+            model_name='node',
+            name='failed_since',
+            field=models.DateTimeField(blank=True, db_index=True, editable=False, null=True),
+        ),
+        migrations.AddField(
+            model_name='node',
+            name='fence',
+            field=models.PositiveBigIntegerField(default=0, editable=False),
+        ),
+        migrations.AddField(
+            model_name='node',
+            name='lane',
+            field=models.CharField(blank=True, default='', editable=False, max_length=300),
+        ),
+        migrations.AddField(
+            model_name='node',
+            name='last_error',
+            field=models.TextField(blank=True, editable=False),
+        ),
+        migrations.AddField(
+            model_name='node',
+            name='lease_until',
+            field=models.DateTimeField(default=datetime.datetime(1970, 1, 1, 0, 0, tzinfo=datetime.timezone.utc), editable=False),
+        ),
+        migrations.AddField(
+            model_name='node',
+            name='next_at',
+            field=models.DateTimeField(blank=True, editable=False, null=True),
+        ),
+        migrations.AddField(
+            model_name='node',
+            name='operation',
+            field=models.CharField(blank=True, choices=[('', 'none'), ('cordon', 'Cordon'), ('uncordon', 'Uncordon')], default='', editable=False, max_length=20),
+        ),
+        migrations.AddField(
+            model_name='node',
+            name='operation_at',
+            field=models.DateTimeField(editable=False, null=True),
+        ),
+        migrations.AddField(
+            model_name='node',
+            name='operation_by',
+            field=models.CharField(blank=True, editable=False, max_length=200),
+        ),
+        migrations.AddField(
+            model_name='node',
+            name='operation_problem',
+            field=models.TextField(blank=True, editable=False),
+        ),
+        migrations.AddField(
+            model_name='node',
+            name='operation_reason',
+            field=models.TextField(blank=True, editable=False),
+        ),
+        migrations.AddField(
+            model_name='node',
+            name='stuck_at',
+            field=models.DateTimeField(blank=True, editable=False, null=True),
+        ),
+        migrations.AddField(
+            model_name='node',
+            name='turn',
+            field=models.PositiveBigIntegerField(default=0, editable=False),
+        ),
+        migrations.AddField(
+            model_name='node',
+            name='wakes',
+            field=models.PositiveBigIntegerField(default=0, editable=False),
+        ),
+        migrations.AddIndex(
+            model_name='node',
+            index=models.Index(condition=models.Q(('stuck_at', None)), fields=['next_at'], name='clusters.node'),
+        ),
     ]

@@ -36,7 +36,7 @@ def record_machines(cluster: Cluster, seen: ObservedCluster, now: datetime) -> b
     is_news = False
     for one in seen.nodes:
         row = rows[one.uid] = known.get(one.uid) or Node(cluster=cluster, uid=one.uid, seen_at=now)
-        columns = _unread(one) if isinstance(one, UnreadNode) else _node_columns(one)
+        columns = _unread(one) if isinstance(one, UnreadNode) else node_columns(one)
         is_news |= _write(row, columns, now)
     still_there = [rows[one.uid].pk for one in seen.nodes if isinstance(one, ObservedNode)]
     late = Node.objects.filter(pk__in=still_there, seen_at__lte=now - SEEN_AT_WITHIN)
@@ -67,7 +67,7 @@ def _unread(seen: UnreadNode) -> dict[str, Any]:
     return {"name": seen.name, "state": NodeState.UNKNOWN, "problem": seen.problem}
 
 
-def _node_columns(seen: ObservedNode) -> dict[str, Any]:
+def node_columns(seen: ObservedNode) -> dict[str, Any]:
     cordon = seen.cordon
     return {
         "name": seen.name,

@@ -15,6 +15,7 @@ from slipway.cli import (
     hub_syncs,
     images,
     models,
+    nodes,
     quotas,
     releases,
     services,
@@ -39,6 +40,7 @@ app = typer.Typer(
 app.add_typer(models.app, name="models")
 app.add_typer(aliases.app, name="alias")
 app.add_typer(images.app, name="images")
+app.add_typer(nodes.app, name="node")
 app.add_typer(services.app, name="service")
 app.add_typer(releases.app, name="release")
 app.add_typer(tokens.app, name="token")

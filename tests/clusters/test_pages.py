@@ -117,7 +117,10 @@ def test_a_filter_that_makes_no_sense_is_told_and_left_out(scene, browser):
 def test_a_click_on_a_machine_shows_its_workers_only(scene, browser):
     workers_of(scene, "chat", 3)
     node = Node.objects.get(name="chat-box-1")
-    assert f'href="/fleet/workers/?node={node.pk}"' in text_of(browser.get("/fleet/"))
+    assert f'href="/fleet/nodes/{node.pk}/"' in text_of(browser.get("/fleet/"))
+    machine = text_of(browser.get(f"/fleet/nodes/{node.pk}/"))
+    assert "/fleet/workers/chat-1/" in machine
+    assert "/fleet/workers/chat-0/" not in machine
     listed = text_of(browser.get(f"/fleet/workers/?node={node.pk}", headers={**PART, "HX-Target": "listing"}))
     assert "chat-1" in listed
     assert "chat-0" not in listed

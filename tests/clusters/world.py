@@ -23,6 +23,7 @@ from clusters.backends.fake import FakeCluster
 from clusters.models import Cluster, Deployment, Gpu, Node
 from clusters.reconcilers.clusters import ClusterReconciler
 from clusters.reconcilers.deployments import DeploymentReconciler, Tools
+from clusters.reconcilers.nodes import NodeReconciler
 from common.reconcile import Kernel, Reconciler
 from models_registry.models import Model, Version
 from models_registry.states import VersionState
@@ -119,7 +120,11 @@ class Scene:
             backend_of=lambda _cluster: self.world,
             heartbeats=lambda _names: self.heartbeats,
         )
-        return [DeploymentReconciler(tools), ClusterReconciler(lambda _cluster: self.world)]
+        return [
+            DeploymentReconciler(tools),
+            ClusterReconciler(lambda _cluster: self.world),
+            NodeReconciler(lambda _cluster: self.world),
+        ]
 
     def worker(self, checkpoints: Checkpoints | None = None) -> Kernel:
         return worker(self.reconcilers(), self.clock, checkpoints, self.kernel)

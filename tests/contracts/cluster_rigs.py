@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from clusters.backends.base import ClusterBackend, DeploymentSpec, ModelVersion, ObservedState, ObservedWorker
 from clusters.backends.embedded.backend import EmbeddedCluster
 from clusters.backends.fake import FakeCluster
+from common.jobs.runners.subprocess import SubprocessRunner
 from controlplane.embedded import running
 from controlplane.embedded.home import Home
 from controlplane.embedded.programs import supervisord_conf
@@ -44,6 +45,8 @@ class Rig(Protocol):
 
 
 class FakeRig:
+    name = "fake"
+
     def __init__(self) -> None:
         self.cluster = FakeCluster()
 
@@ -63,6 +66,8 @@ class FakeRig:
 class EmbeddedRig:
     """A real supervisord, with workers that start at once."""
 
+    name = "embedded"
+
     def __init__(self, home: Path) -> None:
         self.home = Home(home)
         self.home.make()
@@ -73,7 +78,12 @@ class EmbeddedRig:
 
     def cluster_at(self, home: Path, **options: Any) -> EmbeddedCluster:
         places = {"run_dir": home / "run", "log_dir": home / "logs", "directory": PROJECT}
-        tools = {"argv": stub_argv, "bring_files": lambda _version: Path("/models/tiny")}
+        jobs = SubprocessRunner(home / "jobs", code=PROJECT, is_full=lambda: False)
+        tools = {
+            "job_runner": lambda: jobs,
+            "argv": stub_argv,
+            "bring_files": lambda _version: Path("/models/tiny"),
+        }
         return EmbeddedCluster(**places | tools | {"ports": PORTS.workers} | options)
 
     def kill(self, worker: ObservedWorker) -> None:

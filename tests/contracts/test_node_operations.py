@@ -1,12 +1,15 @@
 """What may be done to a machine, whatever the cluster: on a real supervisord, and with the fake."""
 
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from clusters.backends.base import CannotRun, Fence, ObservedNode, StaleFence, Taint, TaintEffect
 from clusters.backends.node_operations import NodeOperations, NotPossible, Order, SomebodyElses, UnknownNode
+from common.jobs.spec import JobSpec, JobState, owner_of
 from tests.contracts.cluster_rigs import EmbeddedRig, FakeRig, ready, wish
 from tests.patience import eventually
 
@@ -134,6 +137,29 @@ def test_a_reboot_is_begun_once_for_an_operation_and_this_machine_refuses_it(
     assert (fake.cluster.node_operations.reboots, node_of(fake).boot_id != before) == (1, True)
     with pytest.raises(NotPossible, match="Slipway runs on this machine itself"):
         real.cluster.node_operations.reboot(node_of(real).uid, order())
+
+
+def test_a_job_runs_once_on_the_machine_and_a_late_order_starts_none(rig: Any) -> None:
+    operations: NodeOperations = rig.cluster.node_operations
+    node = node_of(rig).uid
+    job = JobSpec(op_key="reset-1", owner=owner_of("test.node", 1), argv=(sys.executable, "-c", "pass"))
+    late = replace(job, op_key="reset-2")
+    turn = next(turns)
+    for _ in range(2):
+        operations.run_job(node, job, order(turn=turn))
+    with pytest.raises(StaleFence):
+        operations.run_job(node, late, order(turn=turn - 1))
+
+    jobs = operations.jobs(node)
+    assert jobs.names(job.owner) == [job.name]
+    if rig.name == "fake":
+        rig.cluster.node_operations.job_runner.finish(job.name, {})
+    eventually(lambda: jobs.observe(job.name).state is JobState.SUCCEEDED)
+    operations.run_job(node, job, order())
+    assert jobs.observe(job.name).state is JobState.SUCCEEDED
+    jobs.remove(job.name)
+    with pytest.raises(UnknownNode):
+        operations.run_job("nobody", job, order())
 
 
 def test_a_machine_that_is_not_there_is_told(rig: Any) -> None:

@@ -35,6 +35,8 @@ from clusters.backends.supervisor_rpc import (
     SupervisorFault,
     SupervisorUnreachable,
 )
+from common.jobs.runners.base import JobRunner
+from common.jobs.runners.subprocess import local_runner
 from serving.protocol import AGENT_SOCKET, EXIT_PORT_TAKEN, WORKER_ENVIRONMENT, WorkerCommand
 
 PRIORITY = 300
@@ -68,6 +70,7 @@ class EmbeddedCluster:
         directory: Path,
         bring_files: BringFiles | None = None,
         argv: Argv = lambda command: command.argv(sys.executable),
+        job_runner: Callable[[], JobRunner] = local_runner,
     ) -> None:
         """`ports`: first and last that workers may get. `directory`: where they run, and find `serving`.
 
@@ -82,7 +85,9 @@ class EmbeddedCluster:
         self._agent_socket = run_dir / AGENT_SOCKET
         self._bring_files = bring_files
         self._marks = MarksFile(run_dir / "node.json")
-        self.node_operations = EmbeddedNodeOperations(self._marks, self._desired, self._supervisor)
+        self.node_operations = EmbeddedNodeOperations(
+            self._marks, self._desired, self._supervisor, job_runner
+        )
         self._argv = argv
 
     def apply(self, spec: DeploymentSpec, *, fence: Fence) -> None:

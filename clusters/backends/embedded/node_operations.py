@@ -1,7 +1,8 @@
 """What may be done to this machine: who placed what on it lies in a file, which outlives every process."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,8 @@ from clusters.backends.embedded.machine import machine_id
 from clusters.backends.node_operations import Eviction, NotPossible, Order, SomebodyElses, UnknownNode
 from clusters.backends.supervisor_rpc import Supervisor, SupervisorFault, SupervisorUnreachable
 from common import files
+from common.jobs.runners.base import JobRunner
+from common.jobs.spec import JobSpec
 
 NOBODY = Fence(0, 0)
 KEEPS_OFF = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
@@ -73,10 +76,18 @@ class MarksFile:
 class EmbeddedNodeOperations:
     """A NodeOperations for the one machine that there is."""
 
-    def __init__(self, marks: MarksFile, desired: DesiredStore, supervisor: Supervisor) -> None:
+    def __init__(
+        self,
+        marks: MarksFile,
+        desired: DesiredStore,
+        supervisor: Supervisor,
+        job_runner: Callable[[], JobRunner],
+    ) -> None:
+        """`job_runner`: made when it is needed, for whoever only restores workers has no settings."""
         self._marks = marks
         self._desired = desired
         self._supervisor = supervisor
+        self._job_runner = job_runner
 
     def cordon(self, node: str, order: Order) -> None:
         def change(marks: Marks) -> Marks:
@@ -115,6 +126,14 @@ class EmbeddedNodeOperations:
                     raise ClusterUnreachable(str(error)) from None
         return Eviction(is_accepted=True)
 
+    def run_job(self, node: str, job: JobSpec, order: Order) -> None:
+        with self._ordered(node, order):
+            self._job_runner().start(job)
+
+    def jobs(self, node: str) -> JobRunner:
+        _known(node)
+        return self._job_runner()
+
     def reboot(self, node: str, order: Order) -> None:
         _known(node)
         raise NotPossible(
@@ -123,12 +142,20 @@ class EmbeddedNodeOperations:
         )
 
     def _change(self, node: str, order: Order, change: Callable[[Marks], Marks]) -> None:
+        with self._ordered(node, order) as marks:
+            self._marks.write(change(marks))
+
+    @contextmanager
+    def _ordered(self, node: str, order: Order) -> Iterator[Marks]:
+        """What is placed on the machine, for an order that nobody has overtaken, nor overtakes within."""
         _known(node)
         with self._desired.lock():
             marks = self._marks.read()
             if order.fence < marks.fence:
                 raise StaleFence(f"This machine was set by {marks.fence}, which is later than {order.fence}.")
-            self._marks.write(replace(change(marks), fence=order.fence))
+            marks = replace(marks, fence=order.fence)
+            self._marks.write(marks)
+            yield marks
 
 
 def _without(marks: Marks, taint: Taint) -> tuple[Taint, ...]:

@@ -20,6 +20,11 @@ def _node(scene: Scene) -> Mapping[str, Any]:
     return {"cluster": scene.cluster.name, "id": scene.cluster.nodes.get().pk}
 
 
+def _cordoned_node(scene: Scene) -> Mapping[str, Any]:
+    scene.cluster.nodes.update(is_cordoned=True, cordoned_by="somebody")
+    return _node(scene)
+
+
 def _deployment(scene: Scene) -> Mapping[str, Any]:
     return {"deployment": scene.worker.deployment.name}
 
@@ -57,6 +62,22 @@ ROUTES = [
     ),
     Route("GET", "clusters/{cluster}/nodes/", Right.READ, fill=_cluster),
     Route("GET", "clusters/{cluster}/nodes/{id}/", Right.READ, fill=_node),
+    Route(
+        "POST",
+        "clusters/{cluster}/nodes/{id}/cordon/",
+        Right.FLEET_OPERATE,
+        fill=_node,
+        body=lambda scene: {"reason": "GPU 0 is to be replaced."},
+        status=202,
+    ),
+    Route(
+        "POST",
+        "clusters/{cluster}/nodes/{id}/uncordon/",
+        Right.FLEET_OPERATE,
+        fill=_cordoned_node,
+        body=lambda scene: {"reason": "GPU 0 is replaced."},
+        status=202,
+    ),
     Route("GET", "deployments/", Access.SIGNED_IN, owned=False),
     Route("GET", "deployments/{deployment}/", Right.READ, fill=_deployment),
     Route("GET", "workers/{worker}/log/", Right.READ, fill=_worker),

@@ -1,0 +1,139 @@
+"""What is ordered for a machine is done, one operation at a time: its row is the fence of all who order."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+
+from clusters.backends.base import (
+    BackendError,
+    ClusterBackend,
+    ClusterUnreachable,
+    Fence,
+    Misconfigured,
+    ObservedNode,
+    StaleFence,
+    UnreadNode,
+)
+from clusters.backends.configured import backend_of
+from clusters.backends.node_operations import NodeOperations, Order
+from clusters.events import NodeCordoned, NodeUncordoned
+from clusters.models import Cluster, Node
+from clusters.reconcilers.inventory import node_columns
+from clusters.states import NodeOperation
+from common import audit, events
+from common.actor import Actor
+from common.errors import Unavailable
+from common.live.touch import touch
+from common.reconcile import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, rest, wait
+
+ACTOR = Actor.system("clusters")
+LOOK_EVERY = timedelta(seconds=1)
+
+ORDERS: Mapping[str, Callable[[NodeOperations, str, Order], object]] = {
+    NodeOperation.CORDON: lambda operations, node, order: operations.cordon(node, order),
+    NodeOperation.UNCORDON: lambda operations, node, order: operations.uncordon(node, order),
+}
+IS_DONE: Mapping[str, Callable[[ObservedNode], bool]] = {
+    NodeOperation.CORDON: lambda seen: seen.cordon is not None,
+    NodeOperation.UNCORDON: lambda seen: seen.cordon is None,
+}
+EVENTS: Mapping[str, Callable[[int], object]] = {
+    NodeOperation.CORDON: NodeCordoned,
+    NodeOperation.UNCORDON: NodeUncordoned,
+}
+NO_OPERATION: Mapping[str, Any] = {
+    "operation": NodeOperation.NONE,
+    "operation_by": "",
+    "operation_reason": "",
+}
+
+
+class Operate(Step[Node]):
+    name = "operate"
+    effect = Effect.ABSOLUTE
+    _refusal = ""
+
+    def __init__(self, backend_of: Callable[[Cluster], ClusterBackend]) -> None:
+        self.backend_of = backend_of
+
+    def intent(self, row: Node) -> Mapping[str, Any]:
+        return {"operation": row.operation, "by": row.operation_by, "reason": row.operation_reason}
+
+    def act(self, row: Node, operation: Operation) -> None:
+        # Whoever uncordons takes back the cordon that they saw, whosever it is.
+        by = row.cordoned_by if row.operation == NodeOperation.UNCORDON else row.operation_by
+        order = Order(operation.op_key, Fence(row.pk, operation.fence), by, row.operation_reason)
+        try:
+            ORDERS[row.operation](self.backend_of(row.cluster).node_operations, row.uid, order)
+        except StaleFence:
+            raise LeaseLost from None
+        except (ClusterUnreachable, Misconfigured) as error:
+            raise _away(row, error) from None
+        except BackendError as error:
+            self._refusal = str(error)
+
+    def observe(self, row: Node, operation: Operation) -> ObservedNode | UnreadNode | None:
+        try:
+            nodes = self.backend_of(row.cluster).nodes()
+        except (ClusterUnreachable, Misconfigured) as error:
+            raise _away(row, error) from None
+        return next((one for one in nodes if one.uid == row.uid), None)
+
+    def settle(self, row: Node, seen: ObservedNode | UnreadNode | None, now: datetime) -> Outcome:
+        columns = node_columns(seen) if isinstance(seen, ObservedNode) else {}
+        if self._refusal:
+            return self._refused(row, self._refusal, columns)
+        if seen is None:
+            return self._refused(row, "The cluster has no such machine any more.", {})
+        if not isinstance(seen, ObservedNode) or not IS_DONE[row.operation](seen):
+            return wait(LOOK_EVERY)
+
+        def write() -> None:
+            events.publish(EVENTS[row.operation](row.pk))
+            touch("fleet")
+
+        cordon = {name: columns[name] for name in CORDON_COLUMNS}
+        return rest(save={**NO_OPERATION, **cordon, "operation_problem": ""}, write=write)
+
+    def _refused(self, row: Node, why: str, columns: Mapping[str, Any]) -> Outcome:
+        def write() -> None:
+            audit.record(
+                ACTOR,
+                f"node.{row.operation}.refused",
+                subject=row,
+                reason=why,
+                team_id=row.cluster.team_id,
+            )
+            touch("fleet")
+
+        cordon = {name: columns[name] for name in CORDON_COLUMNS if name in columns}
+        return rest(save={**NO_OPERATION, **cordon, "operation_problem": why}, write=write)
+
+
+CORDON_COLUMNS = ("is_cordoned", "cordoned_by", "cordon_reason", "cordoned_at")
+
+
+def _away(row: Node, error: Exception) -> Unavailable:
+    return Unavailable(f"The cluster {row.cluster.name} does not answer: {error}")  # untranslated
+
+
+class NodeReconciler(Reconciler[Node]):
+    model = Node
+
+    def __init__(self, backend_of: Callable[[Cluster], ClusterBackend] = backend_of) -> None:
+        self.backend_of = backend_of
+
+    def rows(self) -> QuerySet[Node]:
+        return Node.objects.select_related("cluster")
+
+    def lane_of(self, row: Node) -> str:
+        return row.cluster.own_lane
+
+    def next_step(self, row: Node, now: datetime) -> Step[Node] | None:
+        return Operate(self.backend_of) if row.operation else None
+
+    def on_stuck(self, row: Node, reason: str) -> Mapping[str, Any]:
+        touch("fleet")
+        return {"operation_problem": reason}
