@@ -22,16 +22,17 @@ from clusters.errors import (
     NameTaken,
     StaleScale,
 )
-from clusters.models import Cluster, Deployment
-from clusters.services.clusters import register_cluster
+from clusters.models import Cluster, Deployment, Node
+from clusters.services.clusters import change_cluster, register_cluster
 from clusters.services.deployments import ensure_deployment, remove_deployment, scale_deployment
+from clusters.services.nodes import cordon_node
 from clusters.states import DeploymentState
 from common.actor import Actor
 from common.errors import Missing, NotAllowed
 from common.models import AuditRecord
 from models_registry.references import uses
-from tests.cast import SYSTEM, person, team
-from tests.clusters.world import Scene, version_of
+from tests.cast import SYSTEM, person, team, token_of
+from tests.clusters.world import Scene, node_of, version_of
 
 pytestmark = pytest.mark.django_db
 
@@ -74,6 +75,38 @@ def test_a_name_is_never_used_again(scene) -> None:
     remove_deployment(actor=SYSTEM, name="chat-v1", reason="old")
     with pytest.raises(DeploymentGone):
         ensure(scene)
+
+
+ORDERS = {
+    "ensure": lambda scene, actor: ensure(scene, actor=actor, name="chat-v2", op_key="op-2"),
+    "scale": lambda scene, actor: scale_deployment(actor=actor, name="chat-v1", replicas=3),
+    "remove": lambda scene, actor: remove_deployment(actor=actor, name="chat-v1", reason="old"),
+    "cordon": lambda scene, actor: cordon_node(
+        actor=actor, node=Node.objects.select_related("cluster__team").get(), reason="GPU 0"
+    ),
+    "change cluster": lambda scene, actor: change_cluster(
+        actor=actor, cluster=Cluster.objects.select_related("team").get(), region="eu"
+    ),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_an_order_takes_the_right_to_operate_the_fleet_of_its_team_and_no_other(scene, order) -> None:
+    """Whoever has every other right is refused, whoever has this one alone is not."""
+    Cluster.objects.update(team=scene.team)
+    scene.cluster.refresh_from_db()
+    node_of(scene.cluster)
+    ensure(scene)
+    admin, foreigner = person("ada", vision="admin"), person("eve", speech="admin")
+    refused = [
+        token_of(admin, scopes=set(Right) - {Right.FLEET_OPERATE}),
+        token_of(foreigner),
+        token_of(person("vi", vision="viewer")),
+    ]
+    for token in refused:
+        with pytest.raises(NotAllowed):
+            ORDERS[order](scene, of_token(use_token(token)))
+    ORDERS[order](scene, of_token(use_token(token_of(admin, scopes=[Right.FLEET_OPERATE]))))
 
 
 @pytest.mark.parametrize(
