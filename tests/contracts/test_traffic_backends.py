@@ -1,19 +1,14 @@
 """What every traffic backend promises: the fake and the real Envoy pass the same tests."""
 
-import asyncio
 import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
-from gateway.backends.base import TrafficBackend, TrafficMetrics
-from gateway.backends.fake import Behaviour, FakeGateway
 from gateway.errors import (
     GatewayUnreachable,
     InvalidEndpoint,
@@ -22,89 +17,14 @@ from gateway.errors import (
     UnknownRoute,
 )
 from gateway.latency import BOUNDS_MS, since, total
-from gateway.routes import Endpoint, Fence, RouteSpec, Side, Target
+from gateway.routes import Endpoint, Fence, RouteSpec, Target
 from gateway.traffic import TargetCounts
-from perf.envoy_stack import CANARY, STABLE, EnvoyStack
-from perf.load import Answer, Client
+from perf.envoy_stack import CANARY, STABLE
+from tests.contracts.traffic_rigs import OPEN, EnvoyWorld, FakeWorld, World
 from tests.gateway.counting import routed_since
 from tests.patience import eventually
 
-OPEN = partial(RouteSpec, "chat", release_header="open")
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-
-
-class World(Protocol):
-    """A backend, its workers and its clients."""
-
-    gateway: TrafficBackend
-    metrics: TrafficMetrics
-
-    def run_workers(self, target: Target) -> None: ...
-    def send(self, requests: int, *, release: Side | None = None, key: str = "") -> Mapping[str, int]:
-        """How many answers each version gave; a request for an unknown service raises UnknownRoute."""
-
-    def break_workers(self, target: Target) -> None:
-        """From now on they answer 500."""
-
-    def stop(self) -> None: ...
-    def start(self) -> None: ...
-
-
-class FakeWorld:
-    def __init__(self) -> None:
-        self.gateway = self.metrics = FakeGateway(seed=7)
-        self.stop, self.start = self.gateway.stop, self.gateway.start
-
-    def run_workers(self, target: Target) -> None:
-        self.gateway.set_target(target.name, [Endpoint("10.0.0.1", 8000)], observed_at=datetime.now(UTC))
-
-    def send(self, requests: int, *, release: Side | None = None, key: str = "") -> Mapping[str, int]:
-        spec = self.gateway.desired_route("chat")
-        versions = {target.name: target.version for target in spec.targets} if spec else {}
-        sent = self.gateway.send("chat", requests, release=release, key=key)
-        return {versions[name]: count for name, count in sent.items()}
-
-    def break_workers(self, target: Target) -> None:
-        self.gateway.behave(target.name, Behaviour(error_share=1.0))
-
-
-class EnvoyWorld:
-    def __init__(self, home: Path) -> None:
-        self.stack = EnvoyStack(home)
-        self.gateway, self.metrics = self.stack.gateway, self.stack.metrics
-        self.stop, self.start = self.stack.kill, self.stack.start
-
-    def run_workers(self, target: Target) -> None:
-        self.stack.run_workers(target)
-        if target.name in self.gateway._store.load().clusters:
-            eventually(lambda: bool(self.gateway.ready(target.name)))
-
-    def send(self, requests: int, *, release: Side | None = None, key: str = "") -> Mapping[str, int]:
-        headers = {"x-release": release} if release else {}
-        headers |= {"x-release-key": key} if key else {}
-
-        async def ask() -> list[Answer]:
-            client = Client(self.stack.layout.port)
-            try:
-                return [await client.get("/chat/v1", headers) for _ in range(requests)]
-            finally:
-                client.close()
-
-        versions: dict[str, int] = {}
-        for answer in asyncio.run(ask()):
-            if answer.status == 404:
-                raise UnknownRoute
-            versions[answer.version] = versions.get(answer.version, 0) + 1
-        return versions
-
-    def break_workers(self, target: Target) -> None:
-        async def tell(port: int) -> None:
-            client = Client(port)
-            await client.get("/set?broken=1")
-            client.close()
-
-        for worker in self.stack.workers[target.name]:
-            asyncio.run(tell(worker.port))
 
 
 @pytest.fixture(params=["fake", pytest.param("envoy", marks=pytest.mark.stack)])

@@ -1,258 +1,28 @@
-"""What happens to Envoy's files when writers die, meet, or are wrong."""
+"""Envoy's files when writers meet, or are wrong, and what it does beside serving."""
 
 import json
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gateway.backends import checks
-from gateway.backends.envoy import access_log, bootstrap, files, proof, routes
+from gateway.backends.envoy import access_log, bootstrap, files
 from gateway.backends.envoy.backend import EnvoyFiles
 from gateway.backends.envoy.bootstrap import write_bootstrap
 from gateway.errors import (
     GatewayBusy,
     GatewayError,
     GatewayUnreachable,
-    InvalidEndpoint,
-    InvalidRoute,
-    StaleFence,
 )
-from gateway.routes import Endpoint, Fence, RouteSpec, Target
+from gateway.routes import Fence, RouteSpec, Target
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
-from perf.upstream import Upstream
+from tests.gateway.test_envoy_refused_files import resources
 from tests.patience import eventually
-
-OPEN = partial(RouteSpec, "chat", release_header="open")
-THIRD = Target("chat-3", "chatty:3")
-
-
-def dies_at(stack: EnvoyStack, point: int, call: str, **data: Any) -> bool:
-    """Whether the writer was killed at this point; False when it came to its end before."""
-    layout = {
-        key: str(value) if isinstance(value, Path) else value for key, value in asdict(stack.layout).items()
-    }
-    order = json.dumps({"layout": layout, "die_at": point, "call": call, "data": data})
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.gateway.doomed_writer", order],
-        capture_output=True,
-        text=True,
-        timeout=30,
-    )
-    if run.returncode == -signal.SIGKILL:
-        return True
-    assert run.returncode == 0, run.stderr
-    return False
-
-
-def unserved(stack: EnvoyStack) -> dict[str, object]:
-    """The sides that do not answer well, with what they answered."""
-    answers = {
-        side: stack.get("/chat/v1", **({"x_release": side} if side else {}))
-        for side in ("stable", "canary", "")
-    }
-    return {side: answer for side, answer in answers.items() if answer.status != 200}
-
-
-@pytest.mark.stack
-def test_a_writer_killed_anywhere_in_a_weight_change_leaves_a_gateway_that_serves(stack: EnvoyStack) -> None:
-    for target in (STABLE, CANARY):
-        stack.run_workers(target)
-    stack.release()
-    point, percent, turn = 0, 0, 1
-    while True:
-        point, percent, turn = point + 1, 100 - percent, turn + 1
-        wish = {"percent": percent, "fence": [1, turn]}
-        was_killed = dies_at(stack, point, "reweigh", **wish)
-        assert not unserved(stack)
-        if not was_killed:
-            break
-        with pytest.raises(StaleFence):
-            stack.reweigh(50, fence=Fence(1, turn - 2))
-        stack.reweigh(percent, fence=Fence(1, turn))
-        assert stack.get("/chat/v1").version == (CANARY if percent else STABLE).version
-    assert point == 5, "two renames: the state, then the routes"
-
-
-@pytest.mark.stack
-def test_what_a_killed_writer_had_written_down_is_finished_by_a_refresh(stack: EnvoyStack) -> None:
-    for target in (STABLE, CANARY):
-        stack.run_workers(target)
-    stack.release()
-    after_the_state_before_the_routes = 3
-    assert dies_at(stack, after_the_state_before_the_routes, "reweigh", percent=100, fence=[1, 2])
-    assert stack.get("/chat/v1").version == STABLE.version
-    wished = stack.gateway.desired_route("chat")
-    assert wished
-    assert wished.candidate_percent == 100
-    stack.gateway.refresh()
-    assert stack.get("/chat/v1").version == CANARY.version
-
-
-@pytest.mark.stack
-def test_a_writer_killed_anywhere_in_a_route_change_leaves_a_gateway_that_serves(stack: EnvoyStack) -> None:
-    for target in (STABLE, CANARY, THIRD):
-        stack.run_workers(target)
-    stack.release()
-    point, turn = 0, 1
-    while True:
-        point, turn = point + 1, turn + 1
-        wish = {"stable": list(asdict(CANARY).values()), "candidate": list(asdict(THIRD).values())}
-        was_killed = dies_at(stack, point, "set_route", **wish, percent=100, fence=[1, turn])
-        assert not unserved(stack)
-        if not was_killed:
-            break
-        stack.gateway.set_route(OPEN(CANARY, THIRD, 100), fence=Fence(1, turn))
-        assert stack.get("/chat/v1").version == THIRD.version
-        # Back to where it was, with the third target's cluster gone, for the next death.
-        stack.gateway.set_route(OPEN(STABLE, CANARY, 0), fence=Fence(1, turn))
-        EnvoyFiles(stack.layout, clock=lambda: datetime.now(UTC) + timedelta(hours=1)).refresh()
-        assert THIRD.name not in {cluster["name"] for cluster in resources(stack.layout.clusters)}
-    assert point > 8, "state, clusters, state, routes"
-    assert stack.gateway.health().ok
-
-
-@pytest.mark.stack
-def test_a_writer_killed_anywhere_in_an_endpoint_change_is_repaired_by_the_next(stack: EnvoyStack) -> None:
-    for target in (STABLE, CANARY):
-        stack.run_workers(target)
-    stack.release()
-    spare = Upstream(STABLE.version)
-    try:
-        point = 0
-        while True:
-            point += 1
-            wish = {"target": STABLE.name, "endpoints": [["127.0.0.1", spare.port]]}
-            was_killed = dies_at(
-                stack, point, "set_target", **wish, observed_at=datetime.now(UTC).isoformat()
-            )
-            if not was_killed:
-                break
-            eventually(lambda: not unserved(stack))  # once Envoy has found the new endpoint well
-            stack.tell_endpoints(STABLE)
-            eventually(lambda: stack.gateway.ready(STABLE.name) == {endpoint_of(stack, STABLE)})
-        assert point == 5
-        eventually(lambda: stack.gateway.ready(STABLE.name) == {Endpoint("127.0.0.1", spare.port)})
-        eventually(lambda: not unserved(stack))
-    finally:
-        spare.kill()
-
-
-@pytest.mark.stack
-def test_a_writer_killed_in_removing_a_route_can_be_followed_by_another(stack: EnvoyStack) -> None:
-    for target in (STABLE, CANARY):
-        stack.run_workers(target)
-    stack.release()
-    assert dies_at(stack, 3, "remove_route", fence=[1, 2])
-    assert not unserved(stack)
-    stack.gateway.remove_route("chat", fence=Fence(1, 2))
-    assert stack.get("/chat/v1").status == 404
-
-
-def endpoint_of(stack: EnvoyStack, target: Target) -> Endpoint:
-    return Endpoint("127.0.0.1", stack.workers[target.name][0].port)
-
-
-def resources(path: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(path.read_text())["resources"]
-    return found
-
-
-@pytest.mark.stack
-@pytest.mark.parametrize(
-    ("broken", "reason"),
-    [
-        ({"timeoutt": "0s"}, "no such field"),
-        ({"cluster": "nowhere", "weighted_clusters": None}, "unknown cluster"),
-    ],
-)
-def test_a_configuration_that_envoy_would_refuse_never_lands(
-    stack: EnvoyStack, monkeypatch: pytest.MonkeyPatch, broken: dict[str, Any], reason: str
-) -> None:
-    for target in (STABLE, CANARY):
-        stack.run_workers(target)
-    stack.release()
-    before = {path: path.read_bytes() for path in (stack.layout.routes, stack.layout.state)}
-    misrender(monkeypatch, broken)
-    with pytest.raises(InvalidRoute, match=reason):
-        stack.gateway.set_route(OPEN(STABLE, THIRD, 50), fence=Fence(1, 2))
-    assert {path: path.read_bytes() for path in before} == before
-    assert not unserved(stack)
-
-
-@pytest.mark.stack
-@pytest.mark.parametrize(
-    ("broken", "reason"),
-    [
-        ({"timeoutt": "0s"}, "no such field"),
-        ({"cluster": "nowhere", "weighted_clusters": None}, "unknown cluster"),
-    ],
-)
-def test_a_configuration_that_the_running_envoy_refuses_is_taken_back(
-    stack: EnvoyStack, monkeypatch: pytest.MonkeyPatch, broken: dict[str, Any], reason: str
-) -> None:
-    for target in (STABLE, CANARY):
-        stack.run_workers(target)
-    stack.release(100)
-    with monkeypatch.context() as patched:
-        misrender(patched, broken, times=1)
-        # A weight change is not proven beforehand: only its numbers differ from what was.
-        with pytest.raises(InvalidRoute):
-            stack.reweigh(0, fence=Fence(1, 2))
-    assert stack.get("/chat/v1").version == CANARY.version
-    assert stack.gateway.desired_route("chat") == OPEN(STABLE, CANARY, 100)
-    eventually(lambda: stack.gateway.health().ok)
-    with pytest.raises(StaleFence):
-        stack.reweigh(10, fence=Fence(1, 1))
-    stack.reweigh(0, fence=Fence(1, 3))
-    assert stack.get("/chat/v1").version == STABLE.version
-    misrender(monkeypatch, broken)
-    with pytest.raises(InvalidRoute, match=reason):
-        proof.prove(stack.gateway._store.load(), stack.layout)
-
-
-def misrender(monkeypatch: pytest.MonkeyPatch, broken: dict[str, Any], times: int = 1000) -> None:
-    """Have the next renderings of every service's route carry this fault."""
-    right = routes.render_routes
-    left = times
-
-    def wrong(state: Any) -> Any:
-        nonlocal left
-        rendered = right(state)
-        left -= 1
-        if left < 0:
-            return rendered
-        for route in rendered["virtual_hosts"][0]["routes"]:
-            if "route" in route:
-                action = {**route["route"], **broken}
-                route["route"] = {key: value for key, value in action.items() if value is not None}
-        return rendered
-
-    monkeypatch.setattr(routes, "render_routes", wrong)
-    monkeypatch.setattr(proof, "render_routes", wrong)
-
-
-@pytest.mark.stack
-def test_endpoints_that_the_running_envoy_refuses_are_taken_back(
-    stack: EnvoyStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for target in (STABLE, CANARY):
-        stack.run_workers(target)
-    stack.release()
-    monkeypatch.setattr(checks, "check_place", lambda _target, endpoints, **_: tuple(endpoints))
-    with pytest.raises(InvalidEndpoint):
-        stack.gateway.set_target(STABLE.name, [Endpoint("a.name", 80)], observed_at=datetime.now(UTC))
-    assert stack.gateway.ready(STABLE.name) == {endpoint_of(stack, STABLE)}
-    assert not unserved(stack)
 
 
 @pytest.mark.stack

@@ -1,9 +1,11 @@
-"""The cast of the judge's tests."""
+"""The cast of the judge's tests, and of those with a release."""
 
 import pytest
 
 from releases.judge.evidence import Evidence, Increment, Sides, Tally
 from releases.judge.rules import JudgeRules
+from tests.releases.browsing import until_it_waits
+from tests.releases.world import Scene
 
 
 @pytest.fixture
@@ -42,3 +44,14 @@ class Trial:
 @pytest.fixture
 def trial(rules: JudgeRules) -> Trial:
     return Trial(rules)
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(monkeypatch)
+
+
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    """A release that waits for its approval."""
+    return Scene(monkeypatch, then=until_it_waits)

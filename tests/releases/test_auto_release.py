@@ -16,11 +16,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 @pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    return Scene(monkeypatch)
-
-
-@pytest.fixture
 def source(scene: Scene) -> HubSource:
     return create_hub_source(
         actor=scene.requester,

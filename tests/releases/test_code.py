@@ -17,11 +17,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 @pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    return Scene(monkeypatch)
-
-
-@pytest.fixture
 def version(scene: Scene) -> Version:
     return Version.objects.create(
         model=scene.v1.model, number=9, name="v9", state="ready", digest="9" * 64, file_count=4,

@@ -78,11 +78,6 @@ def test_a_small_change_is_followed_and_a_large_one_upwards_needs_a_word() -> No
 pytest_db = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    return Scene(monkeypatch)
-
-
 def first_look(scene: Scene, **how: Any) -> Threshold:
     scene.start(**how)
     scene.run_until(lambda: scene.state() == S.RUNNING and scene.release.candidate_percent > 0)

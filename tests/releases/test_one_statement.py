@@ -15,15 +15,10 @@ from releases.services.approval import reject
 from releases.services.plan import save_plan
 from releases.services.release import abort
 from releases.states import ReleaseState as S
-from tests.releases.test_pages import as_person, page_of, text_of
+from tests.releases.browsing import as_person, page_of, text_of
 from tests.releases.world import SWIFT, Scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
-
-
-@pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    return Scene(monkeypatch)
 
 
 def cells(release: Release) -> dict[str, Any]:

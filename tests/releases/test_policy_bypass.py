@@ -34,7 +34,7 @@ from releases.services.release import rollback, start_release
 from releases.services.service import change_service, create_service
 from releases.states import ReleaseState as S
 from tests.cast import SYSTEM, Api, api, token_of
-from tests.releases.test_pages import as_person, text_of
+from tests.releases.browsing import as_person, text_of
 from tests.releases.world import SWIFT, Scene
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]

@@ -34,11 +34,6 @@ pytestmark = pytest.mark.django_db
 S = ReleaseState
 
 
-@pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    return Scene(monkeypatch)
-
-
 def test_the_first_version_is_brought_up_by_a_release_of_its_own(scene: Scene) -> None:
     first = Release.objects.get(service=scene.service)
     assert first.state == S.PROMOTED

@@ -12,7 +12,7 @@ from releases.models import Service
 from releases.services.release_header import set_release_header
 from releases.services.service import change_service
 from tests.cast import SYSTEM, api
-from tests.releases.test_pages import as_person, text_of
+from tests.releases.browsing import as_person, text_of
 from tests.releases.test_policy_bypass import user_of
 from tests.releases.world import Scene
 

@@ -13,11 +13,6 @@ from trust.services import demand_signatures
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
-@pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    return Scene(monkeypatch)
-
-
 @pytest.mark.parametrize("steps", [SWIFT["steps"], SWIFT["steps"][1:]], ids=["with a scan", "without a scan"])
 def test_a_release_of_an_unsigned_version_fails_before_any_worker_runs(scene: Scene, steps) -> None:
     demand_signatures(actor=SYSTEM, team=scene.team, demand="require", reason="policy")

@@ -15,7 +15,7 @@ from releases.plans.plan import parse_plan, plan_schema
 from releases.plans.reference import reference
 from releases.plans.words import diff
 from releases.states import ReleaseState
-from tests.releases.test_pages import as_person, form_of, text_of
+from tests.releases.browsing import as_person, form_of, text_of
 from tests.releases.world import SWIFT, Scene
 
 NINTH = '''

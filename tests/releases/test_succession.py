@@ -11,7 +11,7 @@ from releases.services.release import abort, rollback
 from releases.states import ReleaseState as S
 from releases.webhook_events import release_payload
 from tests.cast import api, person
-from tests.releases.test_pages import as_person, queries_of, text_of
+from tests.releases.browsing import as_person, queries_of, text_of
 from tests.releases.world import Scene
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
