@@ -1,24 +1,34 @@
-"""How fast and how harmless the gateway is: `python -m perf.gateway [--changes 100]` prints a table.
+"""What the gateway costs and loses: `python -m perf.gateway [--changes 100]` prints a table.
 
-A real Envoy with two workers a side on this machine, under short requests and streams of two seconds.
-Latencies directly to a worker and through Envoy are taken in turns in the same run, so that they compare.
+A real Envoy with two workers a side on this machine, under short requests and streams of two seconds. What is
+required is a count, own CPU, or a ratio to something of the same run: to the same requests straight at the
+worker, taken in turns, or to the same call beside no other service. Exits with 1 when one does not hold.
 """
 
 import argparse
 import asyncio
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import psutil
+
 from gateway.routes import Fence, RouteSpec, Target
 from perf.envoy_stack import CANARY, STABLE, EnvoyStack
 from perf.load import Client, Load
+from perf.required import Row, at_most, report
 
 SHORT, STREAM = "/chat/v1", "/chat/v1/stream?chunks=20&every_ms=100"
-Row = tuple[str, str]
+SLOWER = 10.0
+"""A short request through the gateway beside the same straight at a worker that does nothing, medians."""
+ENVOY_CPU = 6.0
+"""Envoy's own CPU for a request beside that of a worker in Python, which does nothing."""
+BESIDE_OTHERS = 4.0
+"""Own CPU of a call beside 40 other services, to that beside none: files are written whole."""
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -32,14 +42,14 @@ def spread(milliseconds: Sequence[float]) -> str:
 
 
 async def first_on(side: str, load: Load, *, after: float) -> float:
-    """Milliseconds from `after` until a short request, sent later than that, was answered by `side`."""
+    """When a short request that was sent later than `after` was first answered by `side`."""
     looked_at = max(0, len(load.answers) - 500)
     while True:
         while looked_at < len(load.answers):
             path, answer = load.answers[looked_at]
             looked_at += 1
             if path == SHORT and answer.version == side and answer.sent_at >= after:
-                return (answer.ended_at - after) * 1000
+                return answer.ended_at
         await asyncio.sleep(0.001)
 
 
@@ -47,29 +57,34 @@ async def weight_changes(stack: EnvoyStack, changes: int) -> list[Row]:
     load = Load(stack.layout.port)
     load.add(SHORT, clients=8, pause_ms=5)
     load.add(STREAM, clients=20)
-    calls, arrivals = [], []
-    began = time.perf_counter()
+    asked, returned, arrivals = [], [], []
     for change in range(changes):
         percent = 0 if change % 2 else 100
-        side = (CANARY if percent else STABLE).version
-        asked_at = time.perf_counter()
-        fence = Fence(1, change + 2)
-        await asyncio.to_thread(stack.reweigh, percent, fence=fence)
-        calls.append((time.perf_counter() - asked_at) * 1000)
-        arrivals.append(await first_on(side, load, after=asked_at))
-        await asyncio.sleep(max(0.0, 0.2 - (time.perf_counter() - asked_at)))
+        side, other = (CANARY, STABLE) if percent else (STABLE, CANARY)
+        asked.append(time.perf_counter())
+        await asyncio.to_thread(stack.reweigh, percent, fence=Fence(1, change + 2))
+        returned.append((time.perf_counter(), other.version))
+        arrivals.append((await first_on(side.version, load, after=asked[-1]) - asked[-1]) * 1000)
+        await asyncio.sleep(max(0.0, 0.2 - (time.perf_counter() - asked[-1])))
+    asked.append(time.perf_counter())
     await load.finish()
-    seconds = time.perf_counter() - began
+    short_ones = [answer for path, answer in load.answers if path == SHORT]
+    late = sum(
+        answer.version == other and done < answer.sent_at < following
+        for (done, other), following in zip(returned, asked[1:], strict=True)
+        for answer in short_ones
+    )
     streams = sum(path == STREAM for path, _ in load.answers)
+    short = statistics.median(answer.milliseconds for answer in short_ones)
     return [
-        ("weight changes, 0 % <-> 100 %", str(changes)),
-        (
-            "requests meanwhile",
-            f"{len(load.answers)} ({streams} streams of 2 s), {len(load.answers) / seconds:.0f}/s",
+        Row("weight changes, 0 % <-> 100 %", str(changes)),
+        Row("requests meanwhile", f"{len(load.answers)}, {streams} of them streams of 2 s"),
+        at_most("requests lost", len(load.failures), 0),
+        at_most("requests to the old side, sent after the change returned", late, 0),
+        Row(
+            "first answer from the new side after",
+            f"{spread(arrivals)}; median {statistics.median(arrivals) / short:.1f} short requests",
         ),
-        ("failed", str(len(load.failures))),
-        ("set_weights returns after", spread(calls)),
-        ("first answer from the new side after", spread(arrivals)),
     ]
 
 
@@ -78,45 +93,63 @@ async def overhead(stack: EnvoyStack, requests: int) -> list[Row]:
     stack.reweigh(0, fence=Fence(2, 1))
     timings: dict[str, list[float]] = {"direct": [], "gateway": []}
     clients = {"direct": (Client(worker.port), "/v1"), "gateway": (Client(stack.layout.port), SHORT)}
+    assert stack.process is not None
+    envoy = psutil.Process(stack.process.pid)
+    workers = [psutil.Process(one.process.pid) for one in stack.workers[STABLE.name]]
+    began = (cpu_of(envoy), sum(map(cpu_of, workers)))
     for _ in range(requests // 50):
         for name, (client, path) in clients.items():
             timings[name] += [(await client.get(path)).milliseconds for _ in range(50)]
+    used = cpu_of(envoy) - began[0], sum(map(cpu_of, workers)) - began[1]
     for client, _ in clients.values():
         client.close()
-    added = statistics.median(timings["gateway"]) - statistics.median(timings["direct"])
+    sent = len(timings["gateway"])
+    per_request, of_worker = used[0] / sent, used[1] / (2 * sent)
+    ratio = statistics.median(timings["gateway"]) / statistics.median(timings["direct"])
     return [
-        ("one connection, directly to a worker", spread(timings["direct"])),
-        ("one connection, through the gateway", spread(timings["gateway"])),
-        ("the gateway adds (difference of medians)", f"{added * 1000:.0f} us"),
+        Row("one connection, directly to a worker", spread(timings["direct"])),
+        Row("one connection, through the gateway", spread(timings["gateway"])),
+        at_most("through the gateway / directly, medians", ratio, SLOWER),
+        Row("Envoy's own CPU per request", f"{per_request * 1e6:.0f} us"),
+        at_most("Envoy's own CPU / the worker's, per request", per_request / of_worker, ENVOY_CPU),
     ]
 
 
-def timed(call: Callable[[], object], times: int) -> list[float]:
+def cpu_of(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def own_cpu(call: Callable[[], object], times: int) -> float:
+    """Median of the seconds of CPU that this process uses for the call."""
     taken = []
     for _ in range(times):
-        began = time.perf_counter()
+        began = time.process_time()
         call()
-        taken.append((time.perf_counter() - began) * 1000)
-    return taken
+        taken.append(time.process_time() - began)
+    return statistics.median(taken)
 
 
 def calls(stack: EnvoyStack, services: int) -> list[Row]:
-    gateway = stack.gateway
-    others = [
-        RouteSpec(f"service-{number}", Target(f"s{number}-a", "a:1"), Target(f"s{number}-b", "b:1"), 10)
-        for number in range(services)
-    ]
-    fresh = [timed(lambda spec=spec: gateway.set_route(spec, fence=Fence(1, 1)), 1)[0] for spec in others]
-    turn = iter(range(2, 100))
-    weights = timed(lambda: gateway.set_weights("chat", candidate_percent=5, fence=Fence(3, next(turn))), 20)
-    return [
-        (f"set_route of {services} new services", spread(fresh)),
-        (f"set_weights beside {services} services", spread(weights)),
-        (f"counts of one service among {services}", spread(timed(lambda: stack.metrics.counts("chat"), 50))),
-        ("refresh with nothing to do", spread(timed(gateway.refresh, 5))),
-        ("health", spread(timed(gateway.health, 20))),
-        ("Envoy's memory", f"{resident_mib(stack):.0f} MiB"),
-    ]
+    gateway, turns = stack.gateway, iter(range(1, 1000))
+    asked: dict[str, Callable[[], object]] = {
+        "a weight change": lambda: stack.reweigh(5, fence=Fence(3, next(turns))),
+        "counts": lambda: stack.metrics.counts("chat"),
+        "refresh with nothing to do": gateway.refresh,
+        "health": gateway.health,
+    }
+    alone = {name: own_cpu(call, 20) for name, call in asked.items()}
+    for number in range(services):
+        spec = RouteSpec(
+            f"service-{number}", Target(f"s{number}-a", "a:1"), Target(f"s{number}-b", "b:1"), 10
+        )
+        gateway.set_route(spec, fence=Fence(1, 1))
+    rows = []
+    for name, call in asked.items():
+        beside = own_cpu(call, 20)
+        rows.append(Row(f"{name} beside {services} services, own CPU", f"{beside * 1000:.2f} ms"))
+        rows.append(at_most(f"{name}: beside {services} / beside none", beside / alone[name], BESIDE_OTHERS))
+    return [*rows, Row("Envoy's memory", f"{resident_mib(stack):.0f} MiB")]
 
 
 def resident_mib(stack: EnvoyStack) -> float:
@@ -129,7 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--changes", type=int, default=100)
     parser.add_argument("--requests", type=int, default=4000, help="per side, for the overhead")
-    parser.add_argument("--services", type=int, default=50)
+    parser.add_argument("--services", type=int, default=40)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as home:
         stack = EnvoyStack(Path(home))
@@ -143,9 +176,7 @@ def main() -> None:
             rows += calls(stack, options.services)
         finally:
             stack.stop()
-    width = max(len(name) for name, _ in rows)
-    for name, value in rows:
-        print(f"{name:<{width}}  {value}")
+    sys.exit(report(rows))
 
 
 if __name__ == "__main__":

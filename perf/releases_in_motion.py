@@ -4,6 +4,8 @@ Real processes on a home of their own: sweeper and Celery worker as `bin/up` run
 route of two sides per service, and a little traffic on all of them. First nothing is released, then 10, then
 100 releases hold at 30 % and are judged every second. Own CPU is that of sweeper and worker alone, less what
 they use when nothing is released. A look that begins later than a second after the one before is late.
+Required is that a look costs little more with many releases than with few, a ratio within the run; exits with
+1 when it does not hold. How much later looks come is told: a machine that is busy otherwise makes them late.
 """
 
 import argparse
@@ -25,6 +27,7 @@ import psutil
 
 from perf.envoy_stack import EnvoyStack, free_port
 from perf.load import Client
+from perf.required import Row, at_most, report
 from perf.upstream import Upstream
 from tests.patience import eventually
 from tests.valkey import ValkeyServer
@@ -45,6 +48,8 @@ PLAN: dict[str, Any] = {
     ],
 }
 HOLD = 2
+CPU_PER_LOOK = 2.0
+"""Of the most releases beside the fewest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,24 +267,40 @@ def traffic(port: int, services: int) -> Iterator[None]:
         process.wait()
 
 
-def show(idle: Stage, stages: list[Stage]) -> None:
+def rows_of(idle: Stage, stages: list[Stage]) -> list[Row]:
     base = {name: used / idle.seconds for name, used in idle.own_cpu.items()}
-    print(
-        f"nothing released: {' '.join(f'{name} {100 * rate:.1f} %' for name, rate in base.items())} of a core"
-    )
-    print("releases  looks/s  own CPU/look (sweeper + worker)  gateway/look   late p50    p95    max")
+    rows = [
+        Row(f"nothing released: {name}, own CPU", f"{100 * rate:.1f} % of a core")
+        for name, rate in base.items()
+    ]
+    cpu, gap, looks = [], [], []
     for stage in stages:
         own = {
             name: (used - base[name] * stage.seconds) / stage.looks for name, used in stage.own_cpu.items()
         }
         gateway = (stage.gateway_cpu - idle.gateway_cpu / idle.seconds * stage.seconds) / stage.looks
         late = sorted(stage.late)
-        p95 = late[int(0.95 * len(late))]
-        print(
-            f"{stage.releases:8} {stage.looks / stage.seconds:8.1f} {1000 * sum(own.values()):9.2f} ms"
-            f" ({1000 * own['sweeper']:.2f} + {1000 * own['worker']:.2f}) {1000 * gateway:15.2f} ms"
-            f" {1000 * statistics.median(late):7.0f} {1000 * p95:6.0f} {1000 * late[-1]:6.0f} ms"
-        )
+        p50, p95 = statistics.median(late), late[int(0.95 * len(late))]
+        cpu.append(sum(own.values()))
+        gap.append(1 + p95)
+        looks.append(stage.looks / stage.seconds / stage.releases)
+        parts = " + ".join(f"{name} {1000 * used:.2f}" for name, used in own.items())
+        rows += [
+            Row(f"{stage.releases} releases: looks at each, per second", f"{looks[-1]:.2f}"),
+            Row(f"{stage.releases} releases: own CPU per look", f"{1000 * cpu[-1]:.2f} ms ({parts})"),
+            Row(f"{stage.releases} releases: Envoy's CPU per look", f"{1000 * gateway:.2f} ms"),
+            Row(
+                f"{stage.releases} releases: late",
+                f"p50 {1000 * p50:.0f} ms, p95 {1000 * p95:.0f} ms, max {1000 * late[-1]:.0f} ms",
+            ),
+        ]
+    few, many = stages[0].releases, stages[-1].releases
+    return [
+        *rows,
+        at_most(f"own CPU per look: {many} releases / {few}", cpu[-1] / cpu[0], CPU_PER_LOOK),
+        Row(f"p95 from look to look: {many} releases / {few}", f"{gap[-1] / gap[0]:.3g}"),
+        Row(f"looks at each release: {many} releases / {few}", f"{looks[-1] / looks[0]:.3g}"),
+    ]
 
 
 def main() -> None:
@@ -327,7 +348,9 @@ def main() -> None:
         stack.callback(parts.stop)
         await_both()
         idle = measure(0, options.seconds, parts, envoy)
-        show(idle, [measure(count, options.seconds, parts, envoy) for count in options.releases])
+        stages = [measure(count, options.seconds, parts, envoy) for count in sorted(options.releases)]
+        rows = rows_of(idle, stages)
+    sys.exit(report(rows))
 
 
 if __name__ == "__main__":
