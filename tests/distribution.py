@@ -12,7 +12,8 @@ from tests.postgres import uses_database
 
 ROOMS = (
     ("tests/console/",),  # one console server and its browser
-    ("tests/e2e/test_console.py", "tests/e2e/test_main_path.py"),  # one whole stack
+    # one whole stack
+    ("tests/e2e/test_console.py", "tests/e2e/test_main_path.py", "tests/e2e/test_whole_stack.py"),
     ("tests/sample/",),  # one trained model
     ("tests/serving/",),  # torch, and the models that it serves
 )

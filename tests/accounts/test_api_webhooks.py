@@ -7,7 +7,7 @@ from common.models import AuditRecord
 from tests import cast
 from tests.cast import Api
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 URL = "https://hooks.example.org/slipway"
 
 

@@ -23,6 +23,7 @@ def actor_of_token(text: str) -> Actor:
     return actors.of_token(tokens.use_token(text))
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("role", Role)
 @pytest.mark.parametrize("right", Right)
 def test_a_member_has_exactly_the_rights_of_the_role(role, right):

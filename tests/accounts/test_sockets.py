@@ -12,7 +12,7 @@ from common.actor import Actor
 from common.live.credentials import RightGone, SignedOut
 from tests.cast import person, team, token_of
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 
 def credentials(**headers: str) -> TokenCredentials | SessionCredentials:

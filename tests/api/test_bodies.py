@@ -7,7 +7,7 @@ from accounts.models import ApiToken, Team
 from common.api.bodies import unknown_fields
 from tests.cast import Api, api, person, team
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 @pytest.fixture

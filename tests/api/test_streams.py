@@ -8,7 +8,7 @@ from django.test import RequestFactory
 
 from common.api.streams import ServerEvent, events_response
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 
 class Story:

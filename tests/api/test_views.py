@@ -10,7 +10,7 @@ from accounts.querysets import TeamOwned
 from common.api.views import Endpoint
 from tests.cast import Api, api, person, team
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 @pytest.fixture

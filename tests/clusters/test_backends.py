@@ -21,7 +21,7 @@ from tests.clusters.world import Scene
 from tests.contracts.cluster_rigs import wish
 from tests.crash.harness import Clock, worker
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 SYSTEM = Actor.system("test")
 
 

@@ -16,7 +16,7 @@ from tests.cast import SYSTEM, team
 from tests.clusters.world import Scene, gpu_of, node_of
 from tests.images.builders import image
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from common.disk_watch import (
 )
 from common.models import DiskCondition
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 LOW, FULL, ENOUGH = 900, 0, 9_000
 

@@ -11,6 +11,7 @@ from common.errors import Invalid, SlipwayError
 from common.pages.access import address_of, ask_to_sign_in, signed_in
 from common.pages.answers import back, done, page, refusals_at_the_form, refused
 
+pytestmark = pytest.mark.any_database
 HTMX = {"HX-Request": "true"}
 
 

@@ -15,6 +15,7 @@ from tests.console.cases import S
 from tests.texts import unmarked
 from tests.texts.catalogues import is_part
 
+pytestmark = pytest.mark.any_database
 CHINESE = "zh-CN,zh;q=0.9,en;q=0.5"
 NOW = datetime(2026, 11, 21, 1, 24, 5, tzinfo=UTC)
 

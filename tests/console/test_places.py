@@ -101,6 +101,7 @@ def test_every_state_has_a_word_a_colour_and_an_icon(name):
     assert values <= set(badges_named(KINDS[name]))
 
 
+@pytest.mark.any_database
 @pytest.mark.django_db
 @pytest.mark.parametrize("place", nav_items(), ids=lambda place: place.path)
 def test_every_place_opens_for_a_viewer_and_for_an_administrator(place):

@@ -6,7 +6,7 @@ from common.pages.icons import icon
 from common.pages.search import destinations, find
 from tests.cast import client_of, person
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 def titles(who, text: str, group: str = "Pages and commands") -> list[str]:

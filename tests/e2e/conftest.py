@@ -26,7 +26,7 @@ from tests.stack.conftest import RunningStack
 
 MODEL = "parrot"
 SERVICE = "talk"
-expect.set_options(timeout=2_000 * PATIENCE_SECONDS)
+expect.set_options(timeout=4_000 * PATIENCE_SECONDS)
 
 SWIFT: dict[str, Any] = {
     "description": "As canary-quick, in seconds.",
@@ -184,6 +184,12 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     home = tmp_path_factory.mktemp("e2e") / "home"
     with running_scene(home, database_url=database_of_its_own()) as scene:
         yield scene
+
+
+@pytest.fixture
+def stack(scene: Scene) -> RunningStack:
+    """The whole embedded stack at work. A test that stops a part waits until it is back."""
+    return scene.stack
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from tests.cast import Api, api, person, team
 from tests.clusters.world import version_of
 from tests.images.builders import digest_of, image, reference
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ def test_a_tag_alone_is_refused_with_what_to_do() -> None:
     )
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(
     "text",
     [
@@ -51,6 +52,7 @@ def test_what_is_no_reference_is_refused(text: str) -> None:
         reference_of(text)
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(
     ("fields", "field"),
     [

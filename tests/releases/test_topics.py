@@ -20,7 +20,7 @@ from releases.states import ReleaseState
 from tests.cast import person
 from tests.releases.world import Scene
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.any_database]
 
 
 @pytest.fixture

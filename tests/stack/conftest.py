@@ -134,14 +134,3 @@ def small_stack(tmp_path: Path) -> Iterator[RunningStack]:
         yield stack
     finally:
         stack.stop()
-
-
-@pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
-    """The whole embedded stack, ready. Shared: a test that stops a part waits until it is back."""
-    stack = RunningStack(tmp_path_factory.mktemp("stack") / "home", "controlplane.embedded")
-    try:
-        stack.wait_until_ready(seconds=180)
-        yield stack
-    finally:
-        stack.stop()

@@ -1,3 +1,5 @@
+"""The parts of a running stack: what each says of itself, and what becomes of one that is killed or hangs."""
+
 import os
 import signal
 import stat
@@ -15,7 +17,7 @@ from controlplane.embedded.parts import parts_status
 from tests.patience import eventually
 from tests.stack.conftest import RunningStack
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
 PARTS = ("valkey", "gateway", "node-agent", "web", "worker", "sweeper")
 
