@@ -18,7 +18,7 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
 def draw(source: str, **context: object) -> str:
-    return Template("{% load slipway %}" + source).render(Context(context))
+    return Template("{% load slipway meters %}" + source).render(Context(context))
 
 
 def test_every_template_compiles_and_names_icons_that_exist() -> None:
@@ -223,7 +223,7 @@ def test_shortcut_keys_are_unique() -> None:
 def test_tabs_know_the_current_page() -> None:
     request = RequestFactory().get("/models/llama/versions/")
     text = Template(
-        '{% load slipway %}{% tab "/models/llama/" "Overview" %}'
+        '{% load slipway meters %}{% tab "/models/llama/" "Overview" %}'
         '{% tab "/models/llama/versions/" "Versions" number=1204 %}'
     ).render(Context({"request": request}))
     assert text.count("aria-current") == 1
