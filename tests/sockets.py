@@ -8,6 +8,7 @@ import orjson
 
 from common.actor import Actor
 from common.live.credentials import RightGone, SignedOut
+from tests.patience import PATIENCE_SECONDS
 
 
 class Pass:
@@ -70,10 +71,10 @@ class Socket:
     def say_text(self, text: str) -> None:
         self._to_server.put_nowait({"type": "websocket.receive", "text": text})
 
-    async def frame(self, within: float = 5.0) -> dict[str, Any]:
+    async def frame(self, within: float = PATIENCE_SECONDS) -> dict[str, Any]:
         return await asyncio.wait_for(self._frames.get(), within)
 
-    async def frame_of(self, kind: str, within: float = 5.0) -> dict[str, Any]:
+    async def frame_of(self, kind: str, within: float = PATIENCE_SECONDS) -> dict[str, Any]:
         """The next frame of that kind; others before it are skipped."""
         async with asyncio.timeout(within):
             while True:
@@ -85,6 +86,6 @@ class Socket:
         await asyncio.sleep(seconds)
         return self._frames.empty()
 
-    async def ended(self, within: float = 5.0) -> int | None:
+    async def ended(self, within: float = PATIENCE_SECONDS) -> int | None:
         await asyncio.wait_for(asyncio.shield(self._task), within)
         return self.code

@@ -104,10 +104,10 @@ class ConsoleServer:
             return visitor.cookies["sessionid"]
 
     def _wait_until_it_answers(self) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while True:
             try:
-                urllib.request.urlopen(f"{self.url}/healthz", timeout=5).close()
+                urllib.request.urlopen(f"{self.url}/healthz", timeout=60).close()
                 return
             except OSError:
                 if self._process.poll() is not None or time.monotonic() > deadline:
@@ -117,7 +117,7 @@ class ConsoleServer:
     def stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
         try:
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=60)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -25,7 +25,7 @@ PARTS = ("valkey", "gateway", "node-agent", "web", "worker", "sweeper")
 def readiness(stack: RunningStack) -> dict[str, Any]:
     """The body of /readyz; empty while nobody answers."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{stack.port}/readyz", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{stack.port}/readyz", timeout=60) as answer:
             return orjson.loads(answer.read())
     except urllib.error.HTTPError as error:
         return orjson.loads(error.read())

@@ -26,7 +26,7 @@ def test_requests_of_one_session_are_dealt_out_one_by_one(stack: EnvoyStack, tmp
     for target in (STABLE, CANARY):
         stack.run_workers(target)
     stack.gateway.set_route(RouteSpec("chat", STABLE, CANARY, 50), fence=Fence(1, 1))
-    connection = http.client.HTTPConnection("127.0.0.1", stack.layout.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", stack.layout.port, timeout=60)
     sides = []
     for _ in range(REQUESTS):
         connection.request("GET", "/chat/v1/models", headers=SESSION)

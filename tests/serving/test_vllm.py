@@ -109,7 +109,7 @@ def test_the_child_ends_with_the_worker(
         child = noted(notes)[0]["pid"]
         worker.process.send_signal(number)
         assert worker.wait() == (0 if number is signal.SIGTERM else -9)
-        wait_until(lambda: is_gone(child), seconds=10.0, what="the child's end")
+        wait_until(lambda: is_gone(child), seconds=60.0, what="the child's end")
 
 
 @pytest.fixture

@@ -222,7 +222,7 @@ def test_a_worker_on_a_leash_goes_when_its_parent_is_killed(tmp_path: Path) -> N
         child = int(pid_file.read_text())
         parent.kill()
         parent.wait()
-        wait_until(lambda: is_gone(child), seconds=10.0, what="the worker's end")
+        wait_until(lambda: is_gone(child), seconds=60.0, what="the worker's end")
     finally:
         parent.kill()
         parent.wait()

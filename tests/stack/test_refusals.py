@@ -18,7 +18,7 @@ def refusal(tmp_path: Path, **settings: str) -> str:
     """What a start with these settings says on stderr; it must refuse, in one line, and start nothing."""
     environ = os.environ | {"SLIPWAY_HOME": str(tmp_path / "home")} | settings
     command = [sys.executable, "-m", "tests.stack.small_stack"]
-    ended = subprocess.run(command, cwd=PROJECT, env=environ, capture_output=True, text=True, timeout=30)
+    ended = subprocess.run(command, cwd=PROJECT, env=environ, capture_output=True, text=True, timeout=90)
     assert ended.returncode == 2, ended.stderr
     assert ended.stdout == ""
     assert ended.stderr.count("\n") == 1

@@ -108,4 +108,4 @@ def talking(talk: Callable[[socket.socket], None]) -> Iterator[int]:
         thread.start()
         yield listener.getsockname()[1]
         listener.shutdown(socket.SHUT_RDWR)
-    thread.join(timeout=5)
+    thread.join(timeout=60)
