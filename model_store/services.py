@@ -156,7 +156,8 @@ def look_for_what_was_lost(brought: QuerySet[Any, Any]) -> None:
         look_again(corrupt_blob)
 
 
-def look_again(corrupt_blob: CorruptBlob, **seen: Any) -> bool:
+def look_again(corrupt_blob: CorruptBlob, to: CorruptBlobState = CorruptBlobState.ASIDE, **seen: Any) -> bool:
     """Whether it was lost, and is looked for again. `seen`: what was there. Inside a transaction."""
-    aside = {"state": CorruptBlobState.ASIDE, "reason": "", "tried": [], **NEVER_LAUNCHED, **seen}
-    return kernel.interrupt(corrupt_blob, where={"state": CorruptBlobState.LOST}, **aside)
+    lost = {"state": CorruptBlobState.LOST}
+    anew = {"reason": "", "tried": [], **NEVER_LAUNCHED, **seen}
+    return kernel.interrupt(corrupt_blob, to=to, where=lost, **anew)

@@ -75,11 +75,21 @@ class Wishes:
         """
         return self._wish(row, where or {}, wishes)
 
-    def interrupt(self, row: Reconciled, *, where: Mapping[str, Any] | None = None, **wishes: Any) -> bool:
+    def interrupt(
+        self, row: Reconciled, *, to: str = "", where: Mapping[str, Any] | None = None, **wishes: Any
+    ) -> bool:
         """Like `wake`, but takes the row away from whoever has it: what outranks all, such as an abort.
 
         The worker in mid-step finds its fence stale at its next write, in the database and at the resource.
+        `to`: the row's state from now on, if it still is in that of `where`, or that was read; the caller
+        writes the history. Raises IllegalMove when the kind's table of moves has no way there.
         """
+        if to:
+            where = {"state": getattr(row, "state", ""), **(where or {})}
+            reconciler = self._reconcilers.get(self.kind_of(row))
+            if reconciler is not None and reconciler.moves is not None:
+                reconciler.moves.check(where["state"], to)
+            wishes["state"] = to
         return self._wish_now(row, where or {}, {**wishes, **FRESH, "fence": F("fence") + 1})
 
     def try_again(self, row: Reconciled, *, actor: Actor, reason: str, **wishes: Any) -> bool:

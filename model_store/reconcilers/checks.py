@@ -48,7 +48,7 @@ class AwaitCheck(AwaitStagingJob[Check]):
             for damage in result.damages:
                 if known := CorruptBlob.objects.open().filter(sha256=damage.sha256).first():
                     # It was lost, and what has come since is damaged as well.
-                    look_again(known, state=CorruptBlobState.FOUND, mark=damage.mark, detail=damage.detail)
+                    look_again(known, CorruptBlobState.FOUND, mark=damage.mark, detail=damage.detail)
                 else:
                     _record(CorruptBlob(found_by=row, found_at=now, **asdict(damage)))
 

@@ -164,8 +164,7 @@ def again(version: Version, *, actor: Actor, source: dict[str, Any], reason: str
 def _take_up(source: Mapping[str, Any]) -> None:
     """Let the upload follow its version again. Raises WrongState."""
     upload = open_upload_of(source).first()
-    begun = {"state": UploadState.IMPORTING, "reason": ""}
-    if upload is None or not kernel.interrupt(upload, where={"state": UploadState.OPEN}, **begun):
+    if upload is None or not kernel.interrupt(upload, to=UploadState.IMPORTING, reason=""):
         raise WrongState(_("The upload has just changed its state. Look again."))
 
 

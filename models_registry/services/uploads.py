@@ -299,8 +299,10 @@ def complete_upload(
                 actor=actor, model=upload.model, source=source, message=message, lineage=lineage
             )
             begun = imports.begin(row, actor=actor, version=version)
-            columns = {"state": UploadState.IMPORTING, "reason": "", "version": begun}
-            if not kernel.interrupt(upload, where={"state": UploadState.OPEN}, **columns):
+            is_open = {"state": UploadState.OPEN}
+            if not kernel.interrupt(
+                upload, to=UploadState.IMPORTING, where=is_open, reason="", version=begun
+            ):
                 raise WrongState(_("The upload has just changed its state. Look again."))
     except (WrongState, NameTaken):
         # The same may have been asked for twice at once.
@@ -362,13 +364,12 @@ def cancel_upload(*, actor: Actor, upload: Upload, reason: str = "") -> Upload:
             _("The upload is %(state)s; there is nothing to cancel.")
             % {"state": upload.get_state_display().lower()}
         )
-    columns = {
-        "state": UploadState.CANCELLED,
+    columns: dict[str, Any] = {
         "reason": f"By {actor.name}. {why}".strip(),  # untranslated
         "ended_at": timezone.now(),
     }
     with transaction.atomic():
-        if not kernel.interrupt(upload, where={"state": was}, **columns):
+        if not kernel.interrupt(upload, to=UploadState.CANCELLED, **columns):
             raise WrongState(_("The upload has just changed its state. Look again."))
         if upload.version and upload.version.state == VersionState.IMPORTING:
             imports.stop(upload.version, actor=actor, reason=why)

@@ -1,12 +1,15 @@
 """What others do to a row: wishes, interruptions, and answers to doubts."""
 
 from datetime import timedelta
+from typing import ClassVar
 
 import pytest
 
 from common.actor import Actor
 from common.reconcile import Kernel, proceed
+from common.transitions import IllegalMove, Machine
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, run_until_rest, worker
+from tests.toys.models import Parcel
 from tests.toys.parcels import Label, ParcelReconciler
 from tests.toys.scene import Scene
 
@@ -104,6 +107,28 @@ def test_a_wish_on_a_stuck_row_has_it_tried_again(monkeypatch) -> None:
     scene.finish()
     scene.parcel.refresh_from_db()
     assert (scene.parcel.state, scene.parcel.stuck_at) == ("returned", None)
+
+
+class RowWithATable(ParcelReconciler):
+    moves: ClassVar[Machine[str]] = Machine(
+        {"new": {"labelled"}, "labelled": {"boxed", "returned"}, "boxed": {"returned"}, "returned": set()}
+    )
+
+
+def test_a_wish_for_another_state_goes_by_the_kinds_table() -> None:
+    scene = Scene()
+    kernel = worker([RowWithATable(scene.world)], scene.clock)
+    with pytest.raises(IllegalMove, match="from new to boxed"):
+        kernel.interrupt(scene.parcel, to="boxed")
+    assert not kernel.interrupt(scene.parcel, to="returned", where={"state": "labelled"})
+    scene.parcel.refresh_from_db()
+    assert (scene.parcel.state, scene.parcel.fence) == ("new", 0)
+
+    Parcel.objects.filter(pk=scene.parcel.pk).update(state="labelled")
+    assert not kernel.interrupt(scene.parcel, to="labelled"), "it has left the state that was read"
+    assert kernel.interrupt(scene.parcel, to="returned", where={"state": "labelled"})
+    scene.parcel.refresh_from_db()
+    assert (scene.parcel.state, scene.parcel.fence) == ("returned", 1)
 
 
 def test_what_is_not_stuck_is_not_tried_again() -> None:
