@@ -11,9 +11,5 @@ class UnknownHubSource(Missing):
     """The model has no such source, or the actor may not see it."""
 
 
-class UnknownHubSync(Missing):
-    """The model has no such sync, or the actor may not see it."""
-
-
-class UnknownExport(Missing):
-    """The model has no such export, or the actor may not see it."""
+class UnknownTransfer(Missing):
+    """The model has no such sync or export, or the actor may not see it."""

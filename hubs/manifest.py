@@ -28,14 +28,14 @@ SUBJECTS = (
         _("Sync"),
         "/models/{source__model__name}/+syncs/{pk}/",
         title=_("Sync of %(source__repo_id)s@%(source__ref)s"),
-        badges="sync",
+        badges="transfer",
     ),
     Subject(
         "hubs.export",
         _("Export"),
         "/models/{version__model__name}/+exports/{pk}/",
         title=_("Export of %(version__model__name)s:%(version__name)s"),
-        badges="export",
+        badges="transfer",
     ),
 )
 WEBHOOK_EVENTS = (

@@ -1,6 +1,7 @@
 """Repositories that versions come from, their syncs, and exports of versions."""
 
-from typing import Any, ClassVar, Self
+from collections.abc import Collection, Iterable
+from typing import Any, ClassVar, Self, TypeVar
 from uuid import uuid4
 
 from django.db import models
@@ -11,22 +12,83 @@ from accounts.authored import Authored
 from accounts.querysets import TeamOwned
 from common.reconcile import Reconciled
 from common.revisions import Revised
-from hubs.states import OPEN_EXPORTS, OPEN_SYNCS, Cause, ExportKind, ExportState, HubKind, SyncState
+from hubs.states import (
+    EXPORT_STATES,
+    OPEN,
+    SYNC_STATES,
+    UNDER_WAY,
+    Cause,
+    ExportKind,
+    HubKind,
+    TransferState,
+)
+from models_registry.models import Model
 from models_registry.models.transfers import Transfer
 
+Row = TypeVar("Row", bound="HubTransfer", covariant=True)
 
-class Exports(TeamOwned["Export"]):
-    team_path = "version__model__team"
+
+def _in(choices: Iterable[tuple[str, Any]], among: Collection[str] | None = None) -> Q:
+    return Q(state__in=sorted(state for state, _ in choices if among is None or state in among))
+
+
+class HubTransfers(TeamOwned[Row]):
+    shown_with: ClassVar[tuple[str, ...]]
+    """What doors show of each beside itself."""
 
     def open(self) -> Self:
-        return self.filter(state__in=OPEN_EXPORTS)
+        return self.filter(state__in=OPEN)
 
 
-class Export(Authored, Transfer, Reconciled):
+class HubTransfer(Authored, Reconciled):
+    """A sync or an export: asked for by somebody, where it stands and why, and the commit it is about."""
+
+    state: "models.CharField[str, str]"
+    reason = models.TextField(blank=True, editable=False)
+    """Why it is where it is, as a sentence."""
+    commit = models.CharField(max_length=95, blank=True, editable=False)
+    """Of the repository; of an export to another Slipway the version's name there."""
+    began_at = models.DateTimeField(default=timezone.now, editable=False)
+    """When it was begun, or begun again."""
+    ended_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta(Reconciled.Meta):
+        abstract = True
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in OPEN
+
+    @property
+    def is_under_way(self) -> bool:
+        """Pages look again every second."""
+        return self.state in UNDER_WAY and self.stuck_at is None
+
+    @property
+    def model(self) -> Model:
+        raise NotImplementedError
+
+    @property
+    def files(self) -> Transfer | None:
+        """What counts its files and bytes; None: it is not known yet which they are."""
+        raise NotImplementedError
+
+    @property
+    def says(self) -> str:
+        """Why it is where it is; while files move, what they wait for."""
+        return self.reason
+
+
+class Exports(HubTransfers["Export"]):
+    team_path = "version__model__team"
+    shown_with = (team_path,)
+
+
+class Export(HubTransfer, Transfer):
     """A version on its way to a repository on a hub; as far as it came, and the commit that holds it."""
 
     STAGING = "export-"
-    MOVING = ExportState.SENDING
+    MOVING = TransferState.SENDING
 
     version = models.ForeignKey("models_registry.Version", on_delete=models.PROTECT, related_name="+")
     kind = models.CharField(max_length=12, choices=ExportKind.choices, default=ExportKind.HUGGINGFACE)
@@ -49,29 +111,22 @@ class Export(Authored, Transfer, Reconciled):
     key = models.UUIDField(default=uuid4, unique=True, editable=False)
     """In the message of its commit, by which that is known again."""
     state = models.CharField(
-        max_length=12, choices=ExportState.choices, default=ExportState.SENDING, editable=False
+        max_length=12, choices=EXPORT_STATES, default=TransferState.SENDING, editable=False
     )
-    reason = models.TextField(blank=True, editable=False)
-    """Why it is where it is, as a sentence."""
-    commit = models.CharField(max_length=95, blank=True, editable=False)
-    """That holds the version; on another Slipway the version's name there."""
-    began_at = models.DateTimeField(default=timezone.now, editable=False)
-    """When it was begun, or begun again."""
-    ended_at = models.DateTimeField(null=True, blank=True, editable=False)
-
     is_held = models.BooleanField(default=True, editable=False)
     """The store may hold a staging area for it."""
 
     objects = Exports.as_manager()
 
-    class Meta(Reconciled.Meta):
+    class Meta(HubTransfer.Meta):
+        abstract = False
         constraints: ClassVar = [
             models.UniqueConstraint(
                 fields=["endpoint", "repo_id", "branch"],
-                condition=Q(state__in=sorted(OPEN_EXPORTS)),
+                condition=_in(EXPORT_STATES, OPEN),
                 name="export_one_open",
             ),
-            models.CheckConstraint(condition=Q(state__in=ExportState.values), name="export_state_known"),
+            models.CheckConstraint(condition=_in(EXPORT_STATES), name="export_state_known"),
         ]
         indexes: ClassVar = [
             *Reconciled.Meta.indexes,
@@ -82,8 +137,12 @@ class Export(Authored, Transfer, Reconciled):
         return f"export {self.pk} of {self.version}"
 
     @property
-    def is_open(self) -> bool:
-        return self.state in OPEN_EXPORTS
+    def model(self) -> Model:
+        return self.version.model
+
+    @property
+    def files(self) -> Transfer:
+        return self
 
     @property
     def target(self) -> str:
@@ -183,42 +242,37 @@ class HubSource(Revised, Reconciled):
         return bool(self.notice_hash)
 
 
-class HubSyncs(TeamOwned["HubSync"]):
+class HubSyncs(HubTransfers["HubSync"]):
     team_path = "source__model__team"
-
-    def open(self) -> Self:
-        return self.filter(state__in=OPEN_SYNCS)
+    shown_with = (team_path, "version__model")
 
 
-class HubSync(Authored, Reconciled):
-    """One sync of a source: which commit it found, and what became of it. Its bytes are its version's."""
+class HubSync(HubTransfer):
+    """One sync of a source: which commit it found, and what became of it. Its files are its version's."""
 
     source = models.ForeignKey(HubSource, on_delete=models.PROTECT, related_name="+")
     state = models.CharField(
-        max_length=12, choices=SyncState.choices, default=SyncState.RESOLVING, editable=False
+        max_length=12, choices=SYNC_STATES, default=TransferState.RESOLVING, editable=False
     )
-    reason = models.TextField(blank=True, editable=False)
-    """Why it is where it is, as a sentence."""
     cause = models.CharField(max_length=20, choices=Cause.choices, blank=True, editable=False)
     """Of a failure or an interruption, where it is one of these."""
-    commit = models.CharField(max_length=64, blank=True, editable=False)
     version = models.ForeignKey(
         "models_registry.Version", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
     )
     is_scheduled = models.BooleanField(default=False, editable=False)
     """No person asked for it: the author is the schedule, or a notice of the hub."""
-    began_at = models.DateTimeField(default=timezone.now, editable=False)
-    """When it was begun, or begun again."""
-    ended_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     objects = HubSyncs.as_manager()
 
-    class Meta(Reconciled.Meta):
+    class Meta(HubTransfer.Meta):
+        abstract = False
         constraints: ClassVar = [
             models.UniqueConstraint(
-                fields=["source"], condition=Q(state__in=sorted(OPEN_SYNCS)), name="hub_sync_one_open"
+                fields=["source"],
+                condition=_in(SYNC_STATES, OPEN),
+                name="hub_sync_one_open",
             ),
-            models.CheckConstraint(condition=Q(state__in=SyncState.values), name="hub_sync_state_known"),
+            models.CheckConstraint(condition=_in(SYNC_STATES), name="hub_sync_state_known"),
         ]
         indexes: ClassVar = [
             *Reconciled.Meta.indexes,
@@ -229,12 +283,15 @@ class HubSync(Authored, Reconciled):
         return f"sync {self.pk} of {self.source}"
 
     @property
-    def is_open(self) -> bool:
-        return self.state in OPEN_SYNCS
+    def model(self) -> Model:
+        return self.source.model
 
     @property
-    def why(self) -> str:
-        """Why it is where it is; while it fetches, what keeps its version waiting."""
-        if self.state == SyncState.FETCHING and self.version:
+    def files(self) -> Transfer | None:
+        return self.version
+
+    @property
+    def says(self) -> str:
+        if self.state == TransferState.FETCHING and self.version:
             return self.version.reason
         return self.reason

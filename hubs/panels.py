@@ -1,8 +1,9 @@
 """What the page of a version tells of hubs: the sync that made it, and its exports; see `panels`."""
 
 from common.actor import Actor
-from hubs.selectors import exports as export_selectors
+from hubs.models import Export
 from hubs.selectors import syncs
+from hubs.selectors.transfers import transfers
 from models_registry.models import Version
 from models_registry.panels import Panel, Place
 
@@ -15,7 +16,7 @@ def sync_panel(_actor: Actor, version: Version) -> Panel | None:
 
 
 def export_panel(actor: Actor, version: Version) -> Panel | None:
-    rows = export_selectors.exports(actor, version.model).filter(version=version)
+    rows = transfers(Export, actor, version.model).filter(version=version)
     exports = list(rows[:EXPORTS_SHOWN])
     template = "hubs/_exports_of_version.html"
     return Panel(Place.ASIDE, template, {"exports": exports}) if exports else None

@@ -7,12 +7,12 @@ from django.utils.translation import gettext_lazy as _
 
 from common.reconcile.pruning import Rule, at_rest
 from hubs.models import Export, HubSync
-from hubs.states import OPEN_EXPORTS, OPEN_SYNCS, ExportState
+from hubs.states import OPEN, TransferState
 
 
 def _syncs(before: datetime) -> QuerySet[HubSync]:
     """That are neither their source's last, nor the last that looked at their version's commit."""
-    rows = at_rest(HubSync.objects.filter(ended_at__lt=before).exclude(state__in=OPEN_SYNCS))
+    rows = at_rest(HubSync.objects.filter(ended_at__lt=before).exclude(state__in=OPEN))
     later = HubSync.objects.filter(pk__gt=OuterRef("pk"))
     of_source = Exists(later.filter(source=OuterRef("source")))
     of_version = Q(version=None) | Exists(later.filter(version=OuterRef("version")))
@@ -21,10 +21,10 @@ def _syncs(before: datetime) -> QuerySet[HubSync]:
 
 def _exports(before: datetime) -> QuerySet[Export]:
     """That did not get there, or of which there is a later one of the version to the same place."""
-    rows = Export.objects.filter(ended_at__lt=before, is_held=False).exclude(state__in=OPEN_EXPORTS)
+    rows = Export.objects.filter(ended_at__lt=before, is_held=False).exclude(state__in=OPEN)
     place = {name: OuterRef(name) for name in ("version", "endpoint", "repo_id", "branch")}
-    later = Export.objects.filter(pk__gt=OuterRef("pk"), state=ExportState.DONE, **place)
-    return at_rest(rows.filter(~Q(state=ExportState.DONE) | Exists(later))).order_by("pk")
+    later = Export.objects.filter(pk__gt=OuterRef("pk"), state=TransferState.DONE, **place)
+    return at_rest(rows.filter(~Q(state=TransferState.DONE) | Exists(later))).order_by("pk")
 
 
 RULES = (

@@ -3,6 +3,7 @@
 from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _
 
+from common.languages import Text
 from common.transitions import Machine
 
 
@@ -16,21 +17,25 @@ class HubKind(TextChoices):
 DEFAULT_BRANCHES = {HubKind.HUGGINGFACE: "main", HubKind.MODELSCOPE: "master"}
 
 
-class SyncState(TextChoices):
+class TransferState(TextChoices):
+    """Of syncs and exports: what moves files between a hub and this server, one way or the other."""
+
     RESOLVING = "resolving", _("Resolving")
-    """The hub is asked which commit the revision is."""
+    """A sync asks the hub which commit the revision is."""
     FETCHING = "fetching", _("Fetching")
-    """A version of that commit is being imported."""
+    """A sync imports a version of that commit."""
+    SENDING = "sending", _("Sending")
+    """An export looks at the repository, sends what is missing there, and commits."""
     PAUSED = "paused", _("Paused")
-    """A person paused it; what has come is kept."""
+    """A person paused it; what has come is kept, and a hub keeps for a while what has arrived."""
     INTERRUPTED = "interrupted", _("Interrupted")
-    """The hub gave nothing for too long, or refuses the token; what has come is kept, and the next schedule,
-    or a new token for the source, goes on with it.
+    """The hub gave nothing for too long, or refuses the token. A person resumes it; a sync goes on with its
+    schedule, too, or with a new token for its source.
     """
     DONE = "done", _("Done")
-    """The version is ready."""
+    """The version is ready, or one commit of the repository holds it."""
     CURRENT = "current", _("Current")
-    """Nothing to do: there is a version of this commit."""
+    """There was nothing to sync: there is a version of this commit."""
     FAILED = "failed", _("Failed")
     REFUSED = "refused", _("Refused")
     """The repository holds what must not enter the registry."""
@@ -53,32 +58,47 @@ class Cause(TextChoices):
     QUOTA = "quota", _("The team has no room left.")
 
 
-_Y = SyncState
+_T = TransferState
 
+MOVING = frozenset({_T.FETCHING, _T.SENDING})
+HALTED = frozenset({_T.PAUSED, _T.INTERRUPTED})
+UNDER_WAY = MOVING | {_T.RESOLVING}
+OPEN = UNDER_WAY | HALTED
+_ENDED = {_T.DONE, _T.FAILED, _T.REFUSED, _T.CANCELLED}
+_BEGUN_AGAIN = {_T.RESOLVING, _T.SENDING}
 
-_ENDED = {_Y.DONE, _Y.FAILED, _Y.REFUSED, _Y.CANCELLED}
+Choices = tuple[tuple[str, Text], ...]
+SYNC_STATES: Choices = tuple((state.value, state.label) for state in _T if state != _T.SENDING)
+EXPORT_STATES: Choices = tuple(
+    (state.value, state.label)
+    for state in _T
+    if state not in {_T.RESOLVING, _T.FETCHING, _T.CURRENT, _T.REFUSED}
+)
+"""As choices: constraints of the database keep each kind to its own."""
 
-
-SYNC_MOVES: Machine[SyncState] = Machine(
+MOVES: Machine[TransferState] = Machine(
     {
-        _Y.RESOLVING: {_Y.FETCHING, _Y.CURRENT, _Y.FAILED, _Y.CANCELLED},
-        _Y.FETCHING: {_Y.PAUSED, _Y.INTERRUPTED, *_ENDED},
-        _Y.PAUSED: {_Y.FETCHING, *_ENDED},
-        _Y.INTERRUPTED: {_Y.FETCHING, *_ENDED},
-        _Y.FAILED: {_Y.RESOLVING},
-        _Y.REFUSED: {_Y.RESOLVING},
-        _Y.CANCELLED: {_Y.RESOLVING},
-        _Y.DONE: set(),
-        _Y.CURRENT: set(),
+        _T.RESOLVING: {_T.FETCHING, _T.CURRENT, _T.FAILED, _T.CANCELLED},
+        _T.FETCHING: {*HALTED, *_ENDED},
+        _T.SENDING: {*HALTED, *_ENDED},
+        # What was done before the pause was heard of counts.
+        _T.PAUSED: {*MOVING, *_ENDED},
+        _T.INTERRUPTED: {*MOVING, *_ENDED},
+        _T.FAILED: _BEGUN_AGAIN,
+        _T.REFUSED: _BEGUN_AGAIN,
+        _T.CANCELLED: _BEGUN_AGAIN,
+        _T.DONE: set(),
+        _T.CURRENT: set(),
     }
 )
 
-
-OPEN_SYNCS = frozenset({_Y.RESOLVING, _Y.FETCHING, _Y.PAUSED, _Y.INTERRUPTED})
-
-
-FETCHING_SYNCS = OPEN_SYNCS - {_Y.RESOLVING}
-"""In these a sync follows its version."""
+WISHES: dict[str, frozenset[TransferState]] = {
+    "pause": MOVING,
+    "resume": HALTED,
+    "cancel": OPEN,
+    "retry": frozenset({_T.FAILED, _T.REFUSED, _T.CANCELLED}),
+}
+"""What people may ask of a transfer, and in which states."""
 
 
 class ExportKind(TextChoices):
@@ -86,35 +106,3 @@ class ExportKind(TextChoices):
 
     HUGGINGFACE = "huggingface", _("Hugging Face repository")
     SLIPWAY = "slipway", _("Another Slipway")
-
-
-class ExportState(TextChoices):
-    SENDING = "sending", _("Sending")
-    """Its process looks at the repository, sends what is missing there, and commits."""
-    PAUSED = "paused", _("Paused")
-    """A person paused it; what the hub has got it keeps for a while."""
-    INTERRUPTED = "interrupted", _("Interrupted")
-    """The hub gave nothing for too long; a person resumes it."""
-    DONE = "done", _("Done")
-    """One commit of the repository holds the version."""
-    FAILED = "failed", _("Failed")
-    CANCELLED = "cancelled", _("Cancelled")
-
-
-_X = ExportState
-
-
-EXPORT_MOVES: Machine[ExportState] = Machine(
-    {
-        _X.SENDING: {_X.PAUSED, _X.INTERRUPTED, _X.DONE, _X.FAILED, _X.CANCELLED},
-        # What its process has done before it heard of the pause counts.
-        _X.PAUSED: {_X.SENDING, _X.DONE, _X.FAILED, _X.CANCELLED},
-        _X.INTERRUPTED: {_X.SENDING, _X.CANCELLED},
-        _X.FAILED: {_X.SENDING},
-        _X.DONE: set(),
-        _X.CANCELLED: set(),
-    }
-)
-
-
-OPEN_EXPORTS = frozenset({_X.SENDING, _X.PAUSED, _X.INTERRUPTED})

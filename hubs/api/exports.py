@@ -3,35 +3,26 @@
 from typing import Any, ClassVar
 
 import django_filters
-from django.db.models import QuerySet
-from django.http.response import HttpResponseBase
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.decorators import action
-from rest_framework.request import Request
-from rest_framework.response import Response
 
-from accounts.api.shared import events_of
 from common.api.examples import example
-from common.api.rows import EVENTS, ProgressSerializer, ReasonSerializer, StuckField
-from common.api.streams import ServerEvent
-from common.api.views import Created, Listed, Read
+from common.api.rows import ProgressSerializer, ReasonSerializer
+from common.api.views import Created
 from common.audit import MAX_REASON
 from common.errors import Invalid
 from hubs.api import export_examples as examples
 from hubs.api.sources import patterns_field
+from hubs.api.transfers import FIELDS, TransferSerializer, TransferViews, shown_by
 from hubs.models import Export
-from hubs.selectors import exports
 from hubs.services import exports as export_services
 from hubs.services.checks import MAX_TOKEN
-from hubs.states import ExportKind, ExportState
+from hubs.states import EXPORT_STATES, ExportKind
 from models_registry.errors import UnknownModel, UnknownVersion
 from models_registry.selectors import versions
 
 
 @example(examples.EXPORT)
-class ExportSerializer(serializers.ModelSerializer[Export]):
-    model = serializers.CharField(source="version.model.name")
+class ExportSerializer(TransferSerializer[Export]):
     version = serializers.CharField(source="version.name")
     digest = serializers.CharField(source="version.digest")
     kind = serializers.ChoiceField(choices=ExportKind.choices)
@@ -46,9 +37,7 @@ class ExportSerializer(serializers.ModelSerializer[Export]):
     allow_patterns = serializers.ListField(child=serializers.CharField())
     ignore_patterns = serializers.ListField(child=serializers.CharField())
     why = serializers.CharField(help_text="Reason for the export.")
-    state = serializers.ChoiceField(choices=ExportState.choices)
-    reason = serializers.CharField(help_text="Reason for its state.")
-    stuck = StuckField()
+    state = serializers.ChoiceField(choices=EXPORT_STATES)
     commit = serializers.CharField(
         help_text="Resulting commit, or version on another Slipway; empty until then."
     )
@@ -71,15 +60,7 @@ class ExportSerializer(serializers.ModelSerializer[Export]):
             "allow_patterns",
             "ignore_patterns",
             "why",
-            "state",
-            "reason",
-            "stuck",
-            "commit",
-            "progress",
-            "author_name",
-            "created_at",
-            "began_at",
-            "ended_at",
+            *FIELDS,
         )
 
     def get_has_token(self, export: Export) -> bool:
@@ -131,28 +112,25 @@ class ExportRetrySerializer(ReasonSerializer):
 class ExportFilter(django_filters.FilterSet):  # type: ignore[misc]
     model = django_filters.CharFilter("version__model__name")
     version = django_filters.CharFilter("version__name")
-    state = django_filters.MultipleChoiceFilter(choices=ExportState.choices)
+    state = django_filters.MultipleChoiceFilter(choices=EXPORT_STATES)
 
 
-class Exports(Listed, Created, Read):
+@shown_by(ExportSerializer)
+class Exports(Created, TransferViews):
     """Versions that are published elsewhere: how far they are, and the commits that hold them."""
 
     queryset = Export.objects.all()
     serializer_class = ExportSerializer
+    transfers = export_services.EXPORTS
+    event = "export"
     inputs: ClassVar = {
+        **TransferViews.inputs,
         "create": NewExportSerializer,
         "retry": ExportRetrySerializer,
-        **dict.fromkeys(("pause", "resume", "cancel"), ReasonSerializer),
     }
     filterset_class = ExportFilter
     search_fields = ("repo_id", "version__model__name")
-    lookup_field = "id"
-    lookup_value_converter = "int"
     created_status = 202
-    sort = ("-created_at",)
-
-    def visible(self, rows: QuerySet[Export]) -> QuerySet[Export]:
-        return exports.exports(self.actor)
 
     def create_one(self, given: dict[str, Any]) -> Export:
         named = f"{given.pop('model')}:{given.pop('version')}"
@@ -163,54 +141,3 @@ class Exports(Listed, Created, Read):
         except UnknownVersion as error:
             raise Invalid(fields={"version": [str(error)]}) from None
         return export_services.start_export(actor=self.actor, version=version, **given)
-
-    @extend_schema(responses={202: ExportSerializer})
-    @action(detail=True, methods=["post"])
-    def pause(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Pause; it can be resumed."""
-        return self._wish(export_services.pause_export)
-
-    @extend_schema(responses={202: ExportSerializer})
-    @action(detail=True, methods=["post"])
-    def resume(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Resume a paused or interrupted export."""
-        return self._wish(export_services.resume_export)
-
-    @extend_schema(responses={202: ExportSerializer})
-    @action(detail=True, methods=["post"])
-    def cancel(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Cancel. A commit already sent may still arrive."""
-        return self._wish(export_services.cancel_export)
-
-    @extend_schema(responses={202: ExportSerializer})
-    @action(detail=True, methods=["post"])
-    def retry(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Retry a failed export, with another token if one is given."""
-        return self._wish(export_services.retry_export)
-
-    @extend_schema(responses=EVENTS)
-    @action(detail=True)
-    def events(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Follow an export: a server-sent event at every change until it ends."""
-        return events_of(self.get_object(), self, read=_export_events)
-
-    def _wish(self, service: Any) -> Response:
-        return self.answer(service(actor=self.actor, export=self.get_object(), **self.given()), status=202)
-
-
-def _export_events(export_id: int, after: str) -> list[ServerEvent]:
-    """One event, the export as it is now, when it is not what the client saw last."""
-    export = Export.objects.select_related("version__model").get(pk=export_id)
-    place = ".".join(
-        str(part)
-        for part in (
-            export.state,
-            export.attempt,
-            export.bytes_done,
-            export.files_done,
-            bool(export.stuck_at),
-        )
-    )
-    if place == after:
-        return []
-    return [ServerEvent(place, "export", ExportSerializer(export).data, last=not export.is_open)]

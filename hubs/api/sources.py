@@ -1,11 +1,9 @@
-"""Sources on hubs, and the syncs of them."""
+"""Sources on hubs."""
 
 from typing import Any, ClassVar
-from zlib import crc32
 
 import django_filters
 from django.db.models import QuerySet
-from django.http.response import HttpResponseBase
 from django.urls import reverse
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -13,20 +11,19 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.api.shared import events_of
 from common.api.examples import example
-from common.api.rows import EVENTS, ProgressSerializer, ReasonSerializer, Shown, StuckField
-from common.api.streams import ServerEvent
+from common.api.rows import Shown, StuckField
 from common.api.views import Changed, Created, Deleted, Listed, Read
 from common.errors import Invalid
 from hubs.api import examples
+from hubs.api.syncs import CauseField, HubSyncSerializer
 from hubs.models import HubSource, HubSync
 from hubs.selectors import syncs
 from hubs.selectors.syncs import HubSourceCard
 from hubs.services import notices
 from hubs.services import syncs as sync_services
 from hubs.services.checks import MAX_TOKEN
-from hubs.states import Cause, HubKind, SyncState
+from hubs.states import SYNC_STATES, HubKind
 from models_registry.errors import UnknownModel
 from models_registry.selectors import catalogue
 from models_registry.services.checks import MAX_PATTERNS
@@ -34,18 +31,10 @@ from models_registry.services.checks import MAX_PATTERNS
 PATTERNS = "Shell patterns over whole paths, such as `*.safetensors`."
 
 
-class CauseField(serializers.ChoiceField):
-    """Why a sync failed, for programs."""
-
-    def __init__(self) -> None:
-        told = "Machine-readable cause of a failed sync; else empty."
-        super().__init__(choices=Cause.choices, allow_blank=True, read_only=True, help_text=told)
-
-
 class LastSyncSerializer(serializers.ModelSerializer[HubSync]):
-    state = serializers.ChoiceField(choices=SyncState.choices)
+    state = serializers.ChoiceField(choices=SYNC_STATES)
     cause = CauseField()
-    reason = serializers.CharField(source="why", read_only=True)
+    reason = serializers.CharField(source="says", read_only=True)
     version = serializers.CharField(source="version.name", default=None, allow_null=True)
 
     class Meta:
@@ -145,47 +134,6 @@ class NewHubSourceSerializer(HubSourceChangeSerializer):
     )
 
 
-@example(examples.HUB_SYNC)
-class HubSyncSerializer(serializers.ModelSerializer[HubSync]):
-    source = serializers.IntegerField(source="source_id")  # type: ignore[assignment]
-    model = serializers.CharField(source="source.model.name")
-    repository = serializers.CharField(source="source", help_text="`org/name@revision`.")
-    state = serializers.ChoiceField(choices=SyncState.choices)
-    cause = CauseField()
-    reason = serializers.CharField(
-        source="why", help_text="Reason for its state; while fetching, what it waits for."
-    )
-    stuck = StuckField()
-    commit = serializers.CharField(help_text="Commit that the revision resolved to; empty until then.")
-    version = serializers.CharField(
-        source="version.name", default=None, allow_null=True, help_text="Version created from the commit."
-    )
-    progress = ProgressSerializer(
-        source="version", allow_null=True, help_text="Progress of the import; null until there is a version."
-    )
-
-    class Meta:
-        model = HubSync
-        fields = (
-            "id",
-            "source",
-            "model",
-            "repository",
-            "state",
-            "cause",
-            "reason",
-            "stuck",
-            "commit",
-            "version",
-            "progress",
-            "is_scheduled",
-            "author_name",
-            "created_at",
-            "began_at",
-            "ended_at",
-        )
-
-
 @example(examples.NOTICE_SECRET)
 class NoticeSecretSerializer(serializers.Serializer[Any]):
     address = serializers.CharField(help_text="URL for the hub's webhook.")
@@ -246,73 +194,3 @@ class HubSources(Shown, Listed, Created, Read, Changed, Deleted):
         secret = notices.new_notice_secret(actor=self.actor, source=source)
         address = request.build_absolute_uri(reverse("hub-notice", args=[source.pk]))
         return Response(NoticeSecretSerializer({"address": address, "secret": secret}).data)
-
-
-class HubSyncFilter(django_filters.FilterSet):  # type: ignore[misc]
-    source = django_filters.NumberFilter("source")
-    model = django_filters.CharFilter("source__model__name")
-    state = django_filters.MultipleChoiceFilter(choices=SyncState.choices)
-
-
-class HubSyncs(Listed, Read):
-    """Syncs of sources: which commit each found, how far it is, and what became of it."""
-
-    queryset = HubSync.objects.all()
-    serializer_class = HubSyncSerializer
-    inputs: ClassVar = dict.fromkeys(("pause", "resume", "cancel", "retry"), ReasonSerializer)
-    filterset_class = HubSyncFilter
-    lookup_field = "id"
-    lookup_value_converter = "int"
-    sort = ("-created_at",)
-
-    def visible(self, rows: QuerySet[HubSync]) -> QuerySet[HubSync]:
-        return syncs.hub_syncs(self.actor)
-
-    @extend_schema(responses={202: HubSyncSerializer})
-    @action(detail=True, methods=["post"])
-    def pause(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Pause; downloaded files are kept."""
-        return self._wish(sync_services.pause_sync)
-
-    @extend_schema(responses={202: HubSyncSerializer})
-    @action(detail=True, methods=["post"])
-    def resume(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Resume a paused or interrupted sync."""
-        return self._wish(sync_services.resume_sync)
-
-    @extend_schema(responses={202: HubSyncSerializer})
-    @action(detail=True, methods=["post"])
-    def cancel(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Cancel and delete the downloaded files."""
-        return self._wish(sync_services.cancel_sync)
-
-    @extend_schema(responses={202: HubSyncSerializer})
-    @action(detail=True, methods=["post"])
-    def retry(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Retry a failed, refused or cancelled sync."""
-        return self._wish(sync_services.retry_sync)
-
-    @extend_schema(responses=EVENTS)
-    @action(detail=True)
-    def events(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Follow a sync: a server-sent event at every change until it ends."""
-        return events_of(self.get_object(), self, read=_sync_events)
-
-    def _wish(self, service: Any) -> Response:
-        sync = service(actor=self.actor, sync=self.get_object(), **self.given())
-        return self.answer(sync, status=202)
-
-
-def _sync_events(sync_id: int, after: str) -> list[ServerEvent]:
-    """One event, the sync as it is now, when it is not what the client saw last."""
-    sync = HubSync.objects.select_related("source__model", "version").get(pk=sync_id)
-    version = sync.version
-    done = (version.bytes_done, version.files_done) if version else (0, 0)
-    waits = crc32(sync.why.encode())
-    place = ".".join(
-        str(part) for part in (sync.state, int(sync.began_at.timestamp()), *done, bool(sync.stuck_at), waits)
-    )
-    if place == after:
-        return []
-    shown = HubSyncSerializer(sync).data
-    return [ServerEvent(place, "sync", shown, last=not sync.is_open)]

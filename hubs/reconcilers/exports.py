@@ -8,20 +8,20 @@ from functools import partial
 from typing import Any
 
 from accounts.states import Right
-from common import audit, events
+from common import events
 from common.actor import Actor
 from common.jobs.spec import JobObservation, JobSpec, JobState
 from common.jobs.steps import CannotStart, JobReconciler, check_fence
 from common.reconcile import Effect, Operation, Outcome, Step, wait
-from common.reconcile.endings import moved
 from common.sealed import CannotUnseal
 from hubs.events import VersionExported
 from hubs.export_result import ExportResult
 from hubs.export_targets import check_export_endpoint, export_target
 from hubs.models import Export
 from hubs.processes.export import FILES
+from hubs.reconcilers.transfers import TransferReconciler, moved
 from hubs.services import exports
-from hubs.states import EXPORT_MOVES, OPEN_EXPORTS, ExportState
+from hubs.states import TransferState
 from model_store import blob_store
 from model_store.errors import StagingBusy
 from model_store.reconcilers.staging_jobs import (
@@ -36,7 +36,7 @@ from models_registry.errors import SourceNotAllowed
 from models_registry.patterns import matching
 
 ACTOR = Actor.system("exporter")
-_moved = partial(moved, OPEN_EXPORTS, bytes_per_second=0)
+_moved = partial(moved, bytes_per_second=0)
 
 
 class StartExport(StartStagingJob[Export]):
@@ -65,7 +65,7 @@ class StartExport(StartStagingJob[Export]):
             mine.write_note(FILES, json.dumps(listed).encode())
 
     def refused(self, row: Export, why: str, now: datetime) -> Outcome:
-        return _moved(ExportState.FAILED, now, reason=why)
+        return _moved(TransferState.FAILED, now, reason=why)
 
 
 class AwaitExport(AwaitStagingJob[Export]):
@@ -79,7 +79,7 @@ class AwaitExport(AwaitStagingJob[Export]):
 
     def failed(self, row: Export, seen: JobObservation, now: datetime) -> Outcome:
         why = self.why_given_up(row, seen, "The process that sent it")
-        return _moved(ExportState.FAILED, now, reason=why)
+        return _moved(TransferState.FAILED, now, reason=why)
 
 
 class PauseExport(AwaitExport):
@@ -107,7 +107,7 @@ def _judged(row: Export, result: ExportResult, now: datetime) -> Outcome:
         if row.is_to_slipway:
             what, compared = f"Version {result.commit} there", "Its digest is the same."
         return _moved(
-            ExportState.DONE,
+            TransferState.DONE,
             now,
             reason=f"{what} {had}. {compared}",
             commit=result.commit,
@@ -116,29 +116,27 @@ def _judged(row: Export, result: ExportResult, now: datetime) -> Outcome:
             **exports.FORGOTTEN,
         )
     if result.outcome == "failed":
-        return _moved(ExportState.FAILED, now, reason=result.reason)
-    if row.state == ExportState.PAUSED:
+        return _moved(TransferState.FAILED, now, reason=result.reason)
+    if row.state == TransferState.PAUSED:
         return Outcome(next_in=None, ends_step=False)
-    return _moved(ExportState.INTERRUPTED, now, reason=result.reason)
+    return _moved(TransferState.INTERRUPTED, now, reason=result.reason)
 
 
-class ExportReconciler(JobReconciler[Export]):
+class ExportReconciler(TransferReconciler[Export], JobReconciler[Export]):
     model = Export
-    moves = EXPORT_MOVES
     right = Right.MODELS_EXPORT
+    actor = ACTOR
+    transfers = exports.EXPORTS
 
     def next_step(self, row: Export, now: datetime) -> Step[Export] | None:
-        if row.state == ExportState.PAUSED:
+        if row.state == TransferState.PAUSED:
             return PauseExport(self.runner)
-        if row.state == ExportState.SENDING:
+        if row.state == TransferState.SENDING:
             return AwaitExport(self.runner) if row.job else StartExport(self.runner)
-        return CleanupStaging[Export](self.runner) if row.is_held and row.state not in OPEN_EXPORTS else None
+        return CleanupStaging[Export](self.runner) if row.is_held and not row.is_open else None
 
     def on_move(self, row: Export, to: str, note: str) -> None:
-        if to == ExportState.DONE:
+        if to == TransferState.DONE:
             row.refresh_from_db(fields=["commit"])
             events.publish(VersionExported(row.version_id, row.pk))
-        team_id = row.version.model.team_id
-        audit.record(
-            ACTOR, f"export.{to}", subject=row, reason=note, detail=exports.told(row), team_id=team_id
-        )
+        super().on_move(row, to, note)

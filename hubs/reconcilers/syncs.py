@@ -2,22 +2,20 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 
 from django.db.models import QuerySet
 
 from accounts.states import Right
-from common import audit
 from common.actor import Actor
 from common.reconcile import Operation, Outcome, Reconciler, Step, lane_at, proceed, wait
-from common.reconcile.endings import moved
 from common.sealed import CannotUnseal
 from hubs.backends.base import HubError, HubUnreachable, NameUnresolved, RateLimited
 from hubs.backends.kinds import hub_at
 from hubs.import_source import AllowedRepository, token_of, trusted_hosts
 from hubs.models import HubSource, HubSync
+from hubs.reconcilers.transfers import TransferReconciler, moved
 from hubs.services import syncs
-from hubs.states import FETCHING_SYNCS, OPEN_SYNCS, SYNC_MOVES, SyncState
+from hubs.states import HALTED, MOVING, TransferState
 from models_registry.models import Version
 from models_registry.services import imports
 from models_registry.states import VersionState
@@ -25,7 +23,6 @@ from models_registry.states import VersionState
 ACTOR = Actor.system("hub sync")
 SCHEDULE = Actor.system("schedule")
 NOTICE = Actor.system("notice of the hub")
-_moved = partial(moved, OPEN_SYNCS)
 LOOK_EVERY = timedelta(seconds=1)
 LOOK_AT_PAUSED_EVERY = timedelta(seconds=10)
 LOOK_AGAIN_AFTER = timedelta(seconds=10)
@@ -50,7 +47,7 @@ class Schedule(Step[HubSource]):
     def settle(self, row: HubSource, seen: HubSync | None, now: datetime) -> Outcome:
         if row.due_at is not None and row.due_at > now:
             return wait(row.due_at - now)
-        if seen is not None and seen.state != SyncState.INTERRUPTED:
+        if seen is not None and seen.state != TransferState.INTERRUPTED:
             # It may have resolved its revision before the change that is to be fetched.
             return wait(LOOK_AGAIN_AFTER)
 
@@ -122,11 +119,11 @@ class Resolve(Step[HubSync]):
                 return wait(after, save={"reason": f"{seen.error} Asking again."})
         if seen.error:
             cause = seen.error.cause if isinstance(seen.error, HubError) else ""
-            return _moved(SyncState.FAILED, now, reason=str(seen.error), cause=cause)
+            return moved(TransferState.FAILED, now, reason=str(seen.error), cause=cause)
         if row.source.model.deleted_at or row.source.deleted_at:
-            return _moved(SyncState.FAILED, now, reason="Its model or its source was deleted meanwhile.")
+            return moved(TransferState.FAILED, now, reason="Its model or its source was deleted meanwhile.")
         if seen.known and (words := _is_enough(seen.known, is_scheduled=row.is_scheduled)):
-            return _moved(SyncState.CURRENT, now, reason=words, commit=seen.commit, version=seen.known)
+            return moved(TransferState.CURRENT, now, reason=words, commit=seen.commit, version=seen.known)
         return self._import(row, seen, now)
 
     @staticmethod
@@ -154,7 +151,7 @@ class Resolve(Step[HubSync]):
                 imports.again(version, actor=ACTOR, source=wanted)
             HubSync.objects.filter(pk=row.pk).update(version=version)
 
-        return _moved(SyncState.FETCHING, now, commit=seen.commit, write=write)
+        return moved(TransferState.FETCHING, now, commit=seen.commit, write=write)
 
 
 def _is_same(version: Version, source: HubSource) -> bool:
@@ -190,17 +187,17 @@ class Follow(Step[HubSync]):
         if seen.state == VersionState.READY:
             return _done(row, seen, now)
         if seen.state == VersionState.ARCHIVED:
-            return _moved(SyncState.DONE, now, reason=f"{seen} was ready, and is archived by now.")
+            return moved(TransferState.DONE, now, reason=f"{seen} was ready, and is archived by now.")
         if seen.state == VersionState.REFUSED:
-            return _moved(SyncState.REFUSED, now, reason=seen.reason)
+            return moved(TransferState.REFUSED, now, reason=seen.reason)
         if seen.state != VersionState.IMPORTING:
             reason = seen.reason or f"{seen} is {seen.state}."
-            return _moved(SyncState.FAILED, now, reason=reason, cause=seen.scan.get("cause", ""))
-        if not seen.is_paused and row.state != SyncState.FETCHING:
-            return _moved(SyncState.FETCHING, now, cause="")
-        if seen.is_paused and row.state == SyncState.FETCHING:
+            return moved(TransferState.FAILED, now, reason=reason, cause=seen.scan.get("cause", ""))
+        if not seen.is_paused and row.state != TransferState.FETCHING:
+            return moved(TransferState.FETCHING, now, cause="")
+        if seen.is_paused and row.state == TransferState.FETCHING:
             cause = seen.scan.get("cause", "")
-            return _moved(SyncState.INTERRUPTED, now, reason=seen.reason, cause=cause)
+            return moved(TransferState.INTERRUPTED, now, reason=seen.reason, cause=cause)
         return wait(LOOK_AT_PAUSED_EVERY if seen.is_paused else LOOK_EVERY)
 
 
@@ -211,13 +208,14 @@ def _done(row: HubSync, version: Version, now: datetime) -> Outcome:
         if told := syncs.trigger_release(row.source, version):
             HubSync.objects.filter(pk=row.pk).update(reason=f"{ready} {told}")
 
-    return _moved(SyncState.DONE, now, reason=ready, write=write)
+    return moved(TransferState.DONE, now, reason=ready, write=write)
 
 
-class HubSyncReconciler(Reconciler[HubSync]):
+class HubSyncReconciler(TransferReconciler[HubSync]):
     model = HubSync
-    moves = SYNC_MOVES
     right = Right.MODELS_WRITE
+    actor = ACTOR
+    transfers = syncs.SYNCS
     lease = timedelta(minutes=3)
     """Longer than a hub may take to say which commit a revision is."""
 
@@ -225,12 +223,9 @@ class HubSyncReconciler(Reconciler[HubSync]):
         return HubSync.objects.select_related("source__model")
 
     def lane_of(self, row: HubSync) -> str:
-        return lane_at("hub", row.source.endpoint) if row.state == SyncState.RESOLVING else ""
+        return lane_at("hub", row.source.endpoint) if row.state == TransferState.RESOLVING else ""
 
     def next_step(self, row: HubSync, now: datetime) -> Step[HubSync] | None:
-        if row.state == SyncState.RESOLVING:
+        if row.state == TransferState.RESOLVING:
             return Resolve()
-        return Follow() if row.state in FETCHING_SYNCS else None
-
-    def on_move(self, row: HubSync, to: str, note: str) -> None:
-        audit.record(ACTOR, f"hub-sync.{to}", subject=row, reason=note, team_id=row.source.model.team_id)
+        return Follow() if row.state in MOVING | HALTED else None

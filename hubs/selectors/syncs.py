@@ -7,10 +7,10 @@ from django.db.models import Max, QuerySet
 from django.utils.translation import gettext as _
 
 from common.actor import Actor
-from hubs.errors import UnknownHubSource, UnknownHubSync
+from hubs.errors import UnknownHubSource
 from hubs.models import HubSource, HubSync
+from hubs.selectors.transfers import shown
 from models_registry.models import Model, Version
-from models_registry.selectors.catalogue import without_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def hub_sources(actor: Actor, model: Model | None = None) -> QuerySet[HubSource]
 def hub_source_cards(sources: Sequence[HubSource]) -> list[HubSourceCard]:
     """What lists show of these sources, in their order: one query for any number of them."""
     newest = HubSync.objects.filter(source__in=[source.pk for source in sources]).order_by()
-    found = _with_version(HubSync.objects.all()).filter(
+    found = shown(HubSync.objects.all()).filter(
         pk__in=newest.values("source").annotate(newest=Max("pk")).values("newest")
     )
     last = {sync.source_id: sync for sync in found}
@@ -49,26 +49,8 @@ def hub_source_of(model: Model, pk: int) -> HubSource:
     return found
 
 
-def hub_syncs(actor: Actor, model: Model | None = None) -> QuerySet[HubSync]:
-    """The syncs that the actor may see, or those of one model, newest first."""
-    rows = _with_version(HubSync.objects.for_actor(actor)).order_by("-pk")
-    return rows if model is None else rows.filter(source__model=model)
-
-
-def hub_sync_of(model: Model, pk: int) -> HubSync:
-    """Raises UnknownHubSync."""
-    found = _with_version(HubSync.objects.filter(source__model=model, pk=pk)).first()
-    if found is None:
-        raise UnknownHubSync(_("%(model)s has no such sync.") % {"model": model})
-    return found
-
-
-def _with_version(rows: QuerySet[HubSync]) -> QuerySet[HubSync]:
-    return without_json(rows.select_related("source__model__team", "version__model"), "version__")
-
-
 def hub_sync_behind(version: Version) -> HubSync | None:
     """The sync that made the version, or last looked at its commit; None: it was not made by one."""
     if version.source.get("kind") != "hub":
         return None
-    return _with_version(HubSync.objects.filter(version=version)).order_by("-pk").first()
+    return shown(HubSync.objects.filter(version=version)).order_by("-pk").first()

@@ -1,26 +1,24 @@
 """Exports: versions that are published elsewhere."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
 from django.db.models import F
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts.services.rights import require
 from accounts.states import Right
-from common import audit, texts
+from common import texts
 from common.actor import Actor
 from common.errors import Invalid
 from common.jobs.rows import NEVER_LAUNCHED
-from common.reconcile import kernel
 from common.sealed import unseal
 from hubs.export_targets import EXPORT_VARIABLE, check_export_endpoint
 from hubs.models import Export
 from hubs.services import checks
-from hubs.states import EXPORT_MOVES, ExportKind, ExportState
+from hubs.services.transfers import Transfers
+from hubs.states import EXPORT_STATES, ExportKind, TransferState
 from model_store.errors import Busy
 from models_registry import names
 from models_registry.errors import SourceNotAllowed, WrongState
@@ -34,7 +32,6 @@ PURPOSE = "export"
 """Of `common.sealed`, for tokens."""
 FORGOTTEN: dict[str, Any] = {"sealed_token": ""}
 """No secret outlives its use."""
-_BEGUN_AGAIN: dict[str, Any] = {**NEVER_LAUNCHED, "is_held": True, "bytes_per_second": 0}
 
 
 def start_export(
@@ -61,11 +58,7 @@ def start_export(
     """
     require(actor, Right.MODELS_EXPORT, version.model.team)
     why = texts.demanded_reason(reason, asks=_("Say why it is published."))
-    if version.state != VersionState.READY:
-        raise WrongState(
-            _("%(version)s is %(state)s; only a ready version is exported.")
-            % {"version": version, "state": version.get_state_display().lower()}
-        )
+    _check_ready(version)
     if versions.damages(version):
         raise WrongState(
             _("Files of %(version)s are damaged or missing. Repair the store first.") % {"version": version}
@@ -92,80 +85,54 @@ def start_export(
             }
         )
     export.files_total, export.bytes_total = len(wanted), sum(sizes[path] for path in wanted)
-    try:
-        with transaction.atomic():
-            export.save(force_insert=True)
-            _record(actor, export, "start", reason=why)
-            kernel.wake(export)
-    except IntegrityError:
-        raise Busy(
+    return EXPORTS.begin(export, actor=actor, reason=why)
+
+
+class _Exports(Transfers[Export]):
+    """A retry takes another `token`; a pause leaves with the hub, for a while, what has arrived."""
+
+    kind = Export
+    name = "export"
+    right = Right.MODELS_EXPORT
+    states = EXPORT_STATES
+    begins = moves_files = TransferState.SENDING
+
+    def taken(self, transfer: Export) -> Busy:
+        return Busy(
             _("Another export goes to %(target)s on %(endpoint)s already.")
-            % {"target": export.target, "endpoint": export.endpoint}
-        ) from None
-    return export
-
-
-def pause_export(*, actor: Actor, export: Export, reason: str = "") -> Export:
-    """Stop sending; what the hub has got it keeps for a while. Raises NotAllowed, WrongState."""
-    return _wish(actor, export, ExportState.PAUSED, "pause", reason, bytes_per_second=0)
-
-
-def resume_export(*, actor: Actor, export: Export, reason: str = "") -> Export:
-    """Go on after a pause or an interruption. Raises NotAllowed, WrongState, SourceNotAllowed."""
-    require(actor, Right.MODELS_EXPORT, export.version.model.team)
-    if export.state not in (ExportState.PAUSED, ExportState.INTERRUPTED):
-        raise WrongState(
-            _("The export is %(state)s; only a paused or interrupted one can go on.")
-            % {"state": export.get_state_display().lower()}
+            % {"target": transfer.target, "endpoint": transfer.endpoint}
         )
-    check_export_endpoint(export.endpoint)
-    again = {**_BEGUN_AGAIN, "attempt": F("attempt") + 1}
-    return _wish(actor, export, ExportState.SENDING, "resume", reason, **again)
 
+    def check_endpoint(self, transfer: Export) -> None:
+        check_export_endpoint(transfer.endpoint)
 
-def cancel_export(*, actor: Actor, export: Export, reason: str = "") -> Export:
-    """Stop it for good. Raises NotAllowed, WrongState."""
-    ended = {"ended_at": timezone.now(), **FORGOTTEN}
-    return _wish(actor, export, ExportState.CANCELLED, "cancel", reason, bytes_per_second=0, **ended)
+    def columns(self, wish: str) -> Mapping[str, Any]:
+        if wish in ("resume", "retry"):
+            return {**NEVER_LAUNCHED, "is_held": True, "bytes_per_second": 0, "attempt": F("attempt") + 1}
+        return {"bytes_per_second": 0, **(FORGOTTEN if wish == "cancel" else {})}
 
+    def begun_again(self, transfer: Export, actor: Actor, **given: Any) -> Mapping[str, Any]:
+        _check_ready(transfer.version)
+        token = checks.sealed_token(given.get("token", ""), purpose=PURPOSE)
+        return {"bytes_done": 0, "files_done": 0, **({"sealed_token": token} if token else {})}
 
-def retry_export(*, actor: Actor, export: Export, token: str = "", reason: str = "") -> Export:
-    """Begin a failed export again, with another token if one is given.
-
-    Raises NotAllowed, Invalid, WrongState, SourceNotAllowed, Busy.
-    """
-    require(actor, Right.MODELS_EXPORT, export.version.model.team)
-    if export.state != ExportState.FAILED:
-        raise WrongState(
-            _("The export is %(state)s; only a failed one can be tried again.")
-            % {"state": export.get_state_display().lower()}
+    def detail(self, transfer: Export) -> dict[str, Any]:
+        fields = (
+            "kind",
+            "endpoint",
+            "repo_id",
+            "branch",
+            "creates",
+            "is_private",
+            "allow_patterns",
+            "ignore_patterns",
         )
-    if export.version.state != VersionState.READY:
-        raise WrongState(
-            _("%(version)s is %(state)s; only a ready version is exported.")
-            % {"version": export.version, "state": export.version.get_state_display().lower()}
-        )
-    check_export_endpoint(export.endpoint)
-    new = {"sealed_token": checks.sealed_token(token, purpose=PURPOSE)} if token.strip() else {}
-    again = {**_BEGUN_AGAIN, **new, "attempt": F("attempt") + 1}
-    try:
-        return _wish(
-            actor,
-            export,
-            ExportState.SENDING,
-            "retry",
-            reason,
-            began_at=timezone.now(),
-            ended_at=None,
-            bytes_done=0,
-            files_done=0,
-            **again,
-        )
-    except IntegrityError:
-        raise Busy(
-            _("Another export goes to %(target)s on %(endpoint)s already.")
-            % {"target": export.target, "endpoint": export.endpoint}
-        ) from None
+        version = transfer.version
+        named = {"version": str(version), "digest": version.digest, "commit": transfer.commit}
+        return {**named, **{field: getattr(transfer, field) for field in fields}}
+
+
+EXPORTS = _Exports()
 
 
 def token_of(export: Export) -> str:
@@ -173,49 +140,12 @@ def token_of(export: Export) -> str:
     return unseal(export.sealed_token, purpose=PURPOSE) if export.sealed_token else ""
 
 
-def _wish(actor: Actor, export: Export, to: ExportState, wish: str, reason: str, **columns: Any) -> Export:
-    """Take the row away from whoever works on it, if it still is what was read."""
-    require(actor, Right.MODELS_EXPORT, export.version.model.team)
-    why = texts.reason(reason)
-    if not EXPORT_MOVES.allows(ExportState(export.state), to):
+def _check_ready(version: Version) -> None:
+    if version.state != VersionState.READY:
         raise WrongState(
-            _("The export is %(state)s; this cannot be done now.")
-            % {"state": export.get_state_display().lower()}
+            _("%(version)s is %(state)s; only a ready version is exported.")
+            % {"version": version, "state": version.get_state_display().lower()}
         )
-    sentence = "" if to == ExportState.SENDING else f"By {actor.name}. {why}".strip()  # untranslated
-    with transaction.atomic():
-        where = {"state": export.state}
-        if not kernel.interrupt(export, where=where, state=to, reason=sentence, **columns):
-            raise WrongState(_("The export has just changed its state. Look again."))
-        _record(actor, export, wish, reason=why)
-    return Export.objects.select_related("version__model__team").get(pk=export.pk)
-
-
-def _record(actor: Actor, export: Export, wish: str, *, reason: str = "") -> None:
-    audit.record(
-        actor,
-        f"export.{wish}",
-        subject=export,
-        reason=reason,
-        detail=told(export),
-        team_id=export.version.model.team_id,
-    )
-
-
-def told(export: Export) -> dict[str, Any]:
-    """For the audit: what goes where, without the token."""
-    fields = (
-        "kind",
-        "endpoint",
-        "repo_id",
-        "branch",
-        "creates",
-        "is_private",
-        "allow_patterns",
-        "ignore_patterns",
-    )
-    named = {"version": str(export.version), "digest": export.version.digest, "commit": export.commit}
-    return {**named, **{field: getattr(export, field) for field in fields}}
 
 
 def _endpoint(given: str) -> str:

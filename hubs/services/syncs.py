@@ -1,6 +1,6 @@
 """Sources on hubs, and the syncs of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -19,7 +19,8 @@ from hubs.errors import SourceTaken
 from hubs.import_source import HUB_VARIABLE, PURPOSE, check_endpoint
 from hubs.models import FORGOTTEN, HubSource, HubSync
 from hubs.services import checks
-from hubs.states import DEFAULT_BRANCHES, SYNC_MOVES, Cause, HubKind, SyncState
+from hubs.services.transfers import Transfers
+from hubs.states import DEFAULT_BRANCHES, SYNC_STATES, Cause, HubKind, TransferState
 from models_registry import names
 from models_registry.errors import InUse, SourceNotAllowed, WrongState
 from models_registry.models import Model, Version
@@ -165,127 +166,65 @@ def start_sync(*, actor: Actor, source: HubSource) -> HubSync:
 def begin_sync(source: HubSource, *, actor: Actor, is_scheduled: bool = False) -> HubSync:
     """A sync of the source, awake. Raises SourceTaken while another one is open, WrongState."""
     sync = HubSync(source=source, is_scheduled=is_scheduled, author_id=actor.user_id, author_name=actor.name)
-    try:
-        with transaction.atomic():
-            # Locks the row: see `delete_hub_source`.
-            if not HubSource.objects.live().filter(pk=source.pk).update(deleted_at=None):
-                raise WrongState(_("%(source)s is followed no longer.") % {"source": source})
-            sync.save(force_insert=True)
-            _record(actor, sync, "start")
-            kernel.wake(sync)
-    except IntegrityError:
-        raise SourceTaken(_("%(source)s is being synced already.") % {"source": source}) from None
-    return sync
+    return SYNCS.begin(sync, actor=actor)
 
 
-def pause_sync(*, actor: Actor, sync: HubSync, reason: str = "") -> HubSync:
-    """Stop fetching and keep what has come. Raises NotAllowed, WrongState."""
-    require(actor, Right.MODELS_WRITE, sync.source.model.team)
-    with transaction.atomic():
-        _move(sync, SyncState.PAUSED, actor=actor, wish="pause", reason=reason)
-        imports.pause(_version_of(sync))
-    return _read_again(sync)
+class _Syncs(Transfers[HubSync]):
+    """The version that a sync imports pauses, goes on and is stopped with it."""
+
+    kind = HubSync
+    name = "hub-sync"
+    right = Right.MODELS_WRITE
+    states = SYNC_STATES
+    begins = TransferState.RESOLVING
+    moves_files = TransferState.FETCHING
+
+    def hold(self, transfer: HubSync) -> None:
+        """See `delete_hub_source`."""
+        if not HubSource.objects.live().filter(pk=transfer.source_id).update(deleted_at=None):
+            raise WrongState(_("%(source)s is followed no longer.") % {"source": transfer.source})
+
+    def taken(self, transfer: HubSync) -> SourceTaken:
+        return SourceTaken(_("%(source)s is being synced already.") % {"source": transfer.source})
+
+    def check_endpoint(self, transfer: HubSync) -> None:
+        check_endpoint(transfer.source.endpoint)
+
+    def columns(self, wish: str) -> Mapping[str, Any]:
+        return {"cause": ""} if wish in ("resume", "retry") else {}
+
+    def begun_again(self, transfer: HubSync, actor: Actor, **given: Any) -> Mapping[str, Any]:
+        if transfer.source.deleted_at:
+            raise WrongState(_("%(source)s is followed no longer.") % {"source": transfer.source})
+        by = {"is_scheduled": False, "author_id": actor.user_id, "author_name": actor.name}
+        return {**by, "version": None, "commit": ""}
+
+    def detail(self, transfer: HubSync) -> dict[str, Any]:
+        return {"source": str(transfer.source), "endpoint": transfer.source.endpoint}
+
+    def along(self, transfer: HubSync, wish: str, *, actor: Actor, reason: str) -> None:
+        version = transfer.version
+        if wish == "pause" and version:
+            imports.pause(version)
+        elif wish == "resume" and version:
+            imports.resume(version)
+        elif wish == "cancel" and version and version.state == VersionState.IMPORTING:
+            imports.stop(version, actor=actor, reason=reason)
 
 
-def resume_sync(*, actor: Actor, sync: HubSync, reason: str = "") -> HubSync:
-    """Go on with what has come. Raises NotAllowed, WrongState, SourceNotAllowed."""
-    require(actor, Right.MODELS_WRITE, sync.source.model.team)
-    check_endpoint(sync.source.endpoint)
-    with transaction.atomic():
-        go_on(sync, actor=actor, reason=reason)
-    return _read_again(sync)
+SYNCS = _Syncs()
 
 
 def go_on(sync: HubSync, *, actor: Actor, reason: str = "") -> None:
-    """Resume a paused or interrupted sync, inside the caller's transaction. Raises WrongState."""
-    if sync.state not in (SyncState.PAUSED, SyncState.INTERRUPTED):
-        raise WrongState(
-            _("The sync is %(state)s; only a paused or interrupted one can go on.")
-            % {"state": sync.get_state_display().lower()}
-        )
-    _move(sync, SyncState.FETCHING, actor=actor, wish="resume", reason=reason, cause="")
-    imports.resume(_version_of(sync))
+    """Resume a sync for its schedule or a new token, inside the caller's transaction. Raises WrongState."""
+    SYNCS.move(sync, "resume", actor=actor, reason=reason)
 
 
 def _go_on_with_token(source: HubSource, *, actor: Actor) -> None:
     """Resume the sync that the old token interrupted, if there is one."""
-    refused = HubSync.objects.filter(source=source, state=SyncState.INTERRUPTED, cause__in=OF_THE_TOKEN)
+    refused = HubSync.objects.filter(source=source, state=TransferState.INTERRUPTED, cause__in=OF_THE_TOKEN)
     for sync in refused.select_related("source__model", "version__model"):
         go_on(sync, actor=actor, reason="The source has a new token.")
-
-
-def cancel_sync(*, actor: Actor, sync: HubSync, reason: str = "") -> HubSync:
-    """Stop, and remove what has come. Raises NotAllowed, WrongState."""
-    require(actor, Right.MODELS_WRITE, sync.source.model.team)
-    with transaction.atomic():
-        _move(sync, SyncState.CANCELLED, actor=actor, wish="cancel", reason=reason, ended_at=timezone.now())
-        if sync.version and sync.version.state == VersionState.IMPORTING:
-            imports.stop(sync.version, actor=actor, reason=reason)
-    return _read_again(sync)
-
-
-def retry_sync(*, actor: Actor, sync: HubSync, reason: str = "") -> HubSync:
-    """Begin a failed, refused or cancelled sync again. Raises NotAllowed, WrongState, SourceTaken."""
-    require(actor, Right.MODELS_WRITE, sync.source.model.team)
-    check_endpoint(sync.source.endpoint)
-    if sync.source.deleted_at:
-        raise WrongState(_("%(source)s is followed no longer.") % {"source": sync.source})
-    try:
-        with transaction.atomic():
-            _move(
-                sync,
-                SyncState.RESOLVING,
-                actor=actor,
-                wish="retry",
-                reason=reason,
-                is_scheduled=False,
-                author_id=actor.user_id,
-                author_name=actor.name,
-                began_at=timezone.now(),
-                ended_at=None,
-                version=None,
-                commit="",
-                cause="",
-            )
-    except IntegrityError:
-        raise SourceTaken(_("%(source)s is being synced already.") % {"source": sync.source}) from None
-    return _read_again(sync)
-
-
-def _move(sync: HubSync, to: SyncState, *, actor: Actor, wish: str, reason: str, **columns: Any) -> None:
-    """Take the row away from whoever works on it, if it still is what was read. In a transaction."""
-    why = texts.reason(reason)
-    if not SYNC_MOVES.allows(SyncState(sync.state), to):
-        raise WrongState(
-            _("The sync is %(state)s; this cannot be done now.") % {"state": sync.get_state_display().lower()}
-        )
-    by = f"By {actor.name}. {why}".strip()  # untranslated
-    sentence = "" if to in (SyncState.RESOLVING, SyncState.FETCHING) else by
-    if not kernel.interrupt(sync, where={"state": sync.state}, state=to, reason=sentence, **columns):
-        raise WrongState(_("The sync has just changed its state. Look again."))
-    _record(actor, sync, wish, reason=why)
-
-
-def _version_of(sync: HubSync) -> Version:
-    if sync.version is None:
-        raise WrongState(_("The sync has no version yet."))
-    return sync.version
-
-
-def _record(actor: Actor, sync: HubSync, wish: str, *, reason: str = "") -> None:
-    detail = {"source": str(sync.source), "endpoint": sync.source.endpoint}
-    audit.record(
-        actor,
-        f"hub-sync.{wish}",
-        subject=sync,
-        reason=reason,
-        detail=detail,
-        team_id=sync.source.model.team_id,
-    )
-
-
-def _read_again(sync: HubSync) -> HubSync:
-    return HubSync.objects.select_related("source__model__team", "version__model").get(pk=sync.pk)
 
 
 def _told(source: HubSource) -> dict[str, Any]:

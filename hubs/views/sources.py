@@ -1,20 +1,17 @@
 """Where a model's versions come from on hubs: the sources, one of them, and a sync while it runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.actors import of_request
 from common.actor import Actor
 from common.errors import SlipwayError
-from common.languages import Text
 from common.pages.access import or_404, signed_in
 from common.pages.answers import UNPROCESSABLE, done, page, refusals_at_the_form
 from common.pages.forms import blame, reason_of
@@ -24,14 +21,13 @@ from hubs.errors import SourceTaken
 from hubs.forms import HubSourceForm, NewHubSourceForm, every_in_words
 from hubs.models import HubSource, HubSync
 from hubs.selectors import syncs
+from hubs.selectors.transfers import transfers
 from hubs.services import notices
 from hubs.services import syncs as sync_services
-from hubs.states import SyncState
 from models_registry.models import Model
 from models_registry.views.models import frame, visible_model
 
 SORTS = {"began": "began_at", "state": "state"}
-MOVING = {SyncState.RESOLVING, SyncState.FETCHING}
 
 
 @require_safe
@@ -41,11 +37,13 @@ def hub_page(request: HttpRequest, name: str) -> HttpResponse:
     actor = of_request(request)
     model = visible_model(actor, name)
     sources = syncs.hub_source_cards(list(syncs.hub_sources(actor, model)))
-    listing = list_page(request, syncs.hub_syncs(actor, model), sorts=SORTS, default_sort="-began", size=20)
+    listing = list_page(
+        request, transfers(HubSync, actor, model), sorts=SORTS, default_sort="-began", size=20
+    )
     context = frame(actor, model) | {
         "sources": [(card, every_in_words(card.source.every_seconds)) for card in sources],
         "listing": listing,
-        "is_moving": any(card.last_sync and _is_moving(card.last_sync) for card in sources),
+        "is_moving": any(card.last_sync and card.last_sync.is_under_way for card in sources),
     }
     return page(request, "hubs/hub.html", context, parts=("listing",))
 
@@ -139,51 +137,9 @@ def delete_source(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     )
 
 
-@require_safe
-@signed_in
-def sync_page(request: HttpRequest, name: str, pk: int) -> HttpResponse:
-    actor = of_request(request)
-    model = visible_model(actor, name)
-    sync = or_404(syncs.hub_sync_of, model, pk)
-    context = frame(actor, model) | {
-        "sync": sync,
-        "source": sync.source,
-        "version": sync.version,
-        "is_moving": _is_moving(sync),
-        "every": every_in_words(sync.source.every_seconds),
-    }
-    return page(request, "hubs/hub_sync.html", context, parts=("now",))
-
-
-Wish = Callable[..., Any]
-WISHES: dict[str, tuple[Wish, Text]] = {
-    "pause": (sync_services.pause_sync, gettext_lazy("Paused: what has come is kept.")),
-    "resume": (sync_services.resume_sync, gettext_lazy("It goes on.")),
-    "cancel": (sync_services.cancel_sync, gettext_lazy("Cancelled: what has come is removed.")),
-    "retry": (sync_services.retry_sync, gettext_lazy("It begins again.")),
-}
-
-
-@require_POST
-@signed_in
-@refusals_at_the_form
-def act(request: HttpRequest, name: str, pk: int, wish: str) -> HttpResponse:
-    if wish not in WISHES:
-        raise Http404
-    actor = of_request(request)
-    sync = or_404(syncs.hub_sync_of, visible_model(actor, name), pk)
-    service, words = WISHES[wish]
-    service(actor=actor, sync=sync, reason=reason_of(request, is_demanded=False))
-    return done(request, words)
-
-
 def _offered(actor: Actor, model: Model) -> dict[str, Sequence[str]]:
     """Where new versions may be released to, and how."""
     return {"services": auto_release().services(actor, model), "plans": auto_release().plans(actor, model)}
-
-
-def _is_moving(sync: HubSync) -> bool:
-    return sync.state in MOVING and sync.stuck_at is None
 
 
 def _notice_address(request: HttpRequest, source: HubSource) -> str:

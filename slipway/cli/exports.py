@@ -165,7 +165,7 @@ def retry(
     ] = None,
     reason: Reason = "",
 ) -> None:
-    """Retry a failed export, with another token if one is given."""
+    """Retry a failed or cancelled export, with another token if one is given."""
     context = context_of(typer_context)
     body = {"reason": reason} | (
         {"token": secret_of(hub_token_file, option="--hub-token-file")} if hub_token_file else {}

@@ -8,7 +8,7 @@ from django.test import Client
 from common.errors import Invalid, NotAllowed
 from common.events import witness
 from common.models import AuditRecord, Intent
-from hubs.api.exports import _export_events
+from hubs.api.exports import Exports
 from hubs.events import VersionExported
 from hubs.models import Export
 from hubs.services import exports
@@ -65,9 +65,9 @@ def test_only_those_who_may_publish_export(outward, actor) -> None:
     export = outward.start()
     with pytest.raises(NotAllowed):
         exports.start_export(actor=actor, version=outward.version, repo_id=REPO, reason="why not")
-    for wish in (exports.pause_export, exports.cancel_export):
+    for wish in ("pause", "cancel"):
         with pytest.raises(NotAllowed):
-            wish(actor=actor, export=export)
+            exports.EXPORTS.ask(wish, actor=actor, transfer=export)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_wrong_token_fails_and_another_one_gets_over_it(outward) -> None:
     failed = outward.done(outward.start(token="hf_read"))
     assert failed.state == "failed"
     assert "may not write to acme/tiny" in failed.reason
-    exports.retry_export(actor=outward.actor, export=failed, token="hf_write")
+    exports.EXPORTS.ask("retry", actor=outward.actor, transfer=failed, token="hf_write")
     assert outward.done(failed).state == "done"
 
 
@@ -125,25 +125,29 @@ def test_a_dead_hub_interrupts_and_resume_goes_on(outward) -> None:
     assert interrupted.state == "interrupted"
     assert "HTTP 500" in interrupted.reason
     outward.server.writing.answers.clear()
-    exports.resume_export(actor=outward.actor, export=interrupted)
+    exports.EXPORTS.ask("resume", actor=outward.actor, transfer=interrupted)
     assert outward.done(interrupted).state == "done"
 
 
-def test_a_paused_export_rests_and_a_cancelled_one_is_over(outward, library) -> None:
+def test_a_paused_export_rests_and_a_cancelled_one_is_over_until_it_is_retried(outward, library) -> None:
     export = outward.start()
     outward.worker(start=lambda job: None).sweep()
-    paused = exports.pause_export(actor=outward.actor, export=Export.objects.get(), reason="not today")
+    paused = exports.EXPORTS.ask(
+        "pause", actor=outward.actor, transfer=Export.objects.get(), reason="not today"
+    )
     assert (outward.done(paused).state, paused.reason) == ("paused", "By bo. not today")
-    resumed = exports.resume_export(actor=outward.actor, export=outward.done(paused))
+    resumed = exports.EXPORTS.ask("resume", actor=outward.actor, transfer=outward.done(paused))
     assert outward.done(resumed).state == "done"
     with pytest.raises(WrongState):
-        exports.cancel_export(actor=outward.actor, export=outward.done(export))
+        exports.EXPORTS.ask("cancel", actor=outward.actor, transfer=outward.done(export))
     second = outward.start(branch="other", create=True)
     outward.worker(start=lambda job: None).sweep()
-    exports.cancel_export(actor=outward.actor, export=Export.objects.get(pk=second.pk))
+    exports.EXPORTS.ask("cancel", actor=outward.actor, transfer=Export.objects.get(pk=second.pk))
     over = outward.done(second)
     assert (over.state, over.sealed_token, over.is_held) == ("cancelled", "", False)
     assert library.store.staging_keys() == []
+    again = exports.EXPORTS.ask("retry", actor=outward.actor, transfer=over, token="hf_write")
+    assert outward.done(again).state == "done"
 
 
 def test_patterns_say_what_leaves(outward) -> None:
@@ -198,10 +202,10 @@ def test_over_rest_a_version_is_exported_followed_and_its_token_kept_secret(outw
     assert made["Location"] == f"/api/v1/exports/{pk}/"
     assert (made.json()["state"], made.json()["has_token"]) == ("sending", True)
     assert api.post("exports/", body).status_code == 409
-    (first,) = _export_events(pk, "")
+    (first,) = Exports().changed(pk, "")
     assert (first.data["state"], first.last) == ("sending", False)
     outward.settle()
-    (last,) = _export_events(pk, first.id)
+    (last,) = Exports().changed(pk, first.id)
     assert (last.data["state"], last.last) == ("done", True)
     shown = api.get(f"exports/{pk}/")
     assert shown.json()["progress"]["bytes_done"] == outward.version.size_bytes

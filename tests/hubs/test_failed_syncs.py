@@ -41,7 +41,7 @@ def test_one_damaged_file_costs_that_file_again_and_no_other(hubs, server, actor
     assert "model-3.safetensors does not have the content" in sync.reason
     assert hubs.library.store.staging_keys() == []
     server.faults.turned = ""
-    syncs.retry_sync(actor=actor, sync=sync)
+    syncs.SYNCS.ask("retry", actor=actor, transfer=sync)
     hubs.settle()
     assert HubSync.objects.get().state == "done"
     # The damaged one came twice before it was given up.
@@ -74,7 +74,7 @@ def test_a_cancelled_sync_leaves_nothing(hubs, library, server, actor, source) -
     server.faults.cut_after = [PART_BYTES // 2] * 4 + [0] * 90
     syncs.start_sync(actor=actor, source=source)
     hubs.sweep()
-    syncs.cancel_sync(actor=actor, sync=HubSync.objects.get())
+    syncs.SYNCS.ask("cancel", actor=actor, transfer=HubSync.objects.get())
     hubs.settle()
     assert library.stored() == set()
 
@@ -90,7 +90,7 @@ def test_a_token_that_is_refused_interrupts_and_a_new_one_goes_on(hubs, server, 
     server.faults.revokes_after = None
     # Somebody resumes it before there is another token: nothing is lost by that.
     del server.tokens["acme/other"]
-    syncs.resume_sync(actor=actor, sync=sync)
+    syncs.SYNCS.ask("resume", actor=actor, transfer=sync)
     hubs.sweep()
     sync.refresh_from_db()
     assert (sync.state, sync.cause) == ("interrupted", "bad_token")

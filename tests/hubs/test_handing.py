@@ -56,7 +56,7 @@ def test_it_goes_on_with_what_has_arrived_and_is_completed_once(outward, other) 
     parts = other.calls["part"]
     assert parts == sum(-(-len(content) // PART_BYTES) for content in FILES.values())
     other.answers.clear()
-    exports.resume_export(actor=outward.actor, export=interrupted)
+    exports.EXPORTS.ask("resume", actor=outward.actor, transfer=interrupted)
     assert outward.done(interrupted).state == "done"
     assert (other.calls["part"], len(other.models["tiny"])) == (parts, 1)
 

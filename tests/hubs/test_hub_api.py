@@ -2,7 +2,7 @@
 
 import pytest
 
-from hubs.api.sources import _sync_events
+from hubs.api.syncs import HubSyncs
 from hubs.models import HubSource, HubSync
 from hubs.services import syncs
 from models_registry.models import Version
@@ -145,11 +145,11 @@ def test_a_running_sync_is_paused_resumed_cancelled_and_begun_again(api, hubs, s
 def test_a_sync_tells_what_it_waits_for_while_it_fetches(api, hubs, source) -> None:
     pk = begun(api, source)
     hubs.worker(start=lambda job: None).sweep()
-    before = _sync_events(pk, "")[0].id
+    before = HubSyncs().changed(pk, "")[0].id
     Version.objects.update(reason="The hub asks to wait 30 s: too many requests (429).")
     assert "wait 30 s" in api.get(f"hub-syncs/{pk}/").json()["reason"]
     assert "wait 30 s" in api.get(f"hub-sources/{source.pk}/").json()["last_sync"]["reason"]
-    (event,) = _sync_events(pk, before)
+    (event,) = HubSyncs().changed(pk, before)
     assert "wait 30 s" in event.data["reason"]
 
 
@@ -185,9 +185,9 @@ def test_a_list_asks_the_same_number_of_questions_for_any_number_of_sources(
 
 def test_events_follow_a_sync_to_its_end(api, hubs, source) -> None:
     pk = begun(api, source)
-    (first,) = _sync_events(pk, "")
+    (first,) = HubSyncs().changed(pk, "")
     assert (first.data["state"], first.last) == ("resolving", False)
-    assert _sync_events(pk, first.id) == []
+    assert HubSyncs().changed(pk, first.id) == []
     hubs.settle()
-    (last,) = _sync_events(pk, first.id)
+    (last,) = HubSyncs().changed(pk, first.id)
     assert (last.data["state"], last.last) == ("done", True)

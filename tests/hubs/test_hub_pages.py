@@ -89,7 +89,7 @@ def test_a_source_is_deleted_with_a_reason_once_nothing_runs(browser, hubs, acto
     assert "is being synced. Cancel that first." in text_of(
         browser.post(url, {"reason": "moved"}, headers=PART)
     )
-    syncs.cancel_sync(actor=actor, sync=sync)
+    syncs.SYNCS.ask("cancel", actor=actor, transfer=sync)
     assert browser.post(url, {"reason": "moved"}, headers=PART)["HX-Redirect"] == "/models/tiny/+hub/"
     assert browser.get(f"/models/tiny/+hub/{source.pk}/").status_code == 404
     page = text_of(browser.get(f"/models/tiny/+syncs/{sync.pk}/"))

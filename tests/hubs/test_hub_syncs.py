@@ -76,7 +76,7 @@ def test_the_token_opens_private_repositories_and_is_never_shown(hubs, actor, mo
     assert "it needs a token" in refused.reason
     syncs.change_hub_source(actor=actor, source=source, token="hf_ok")
     HubSync.objects.update(author_name="schedule", is_scheduled=True)
-    again = syncs.retry_sync(actor=actor, sync=refused)
+    again = syncs.SYNCS.ask("retry", actor=actor, transfer=refused)
     assert (again.state, again.author_name, again.is_scheduled) == ("resolving", "ada", False)
     hubs.settle()
     assert HubSync.objects.get().state == "done"
@@ -112,7 +112,7 @@ def test_what_stands_in_the_way_is_told_and_a_retry_gets_over_it(
     assert words in sync.reason
     server.repositories, server.gated, server.faults = kept, set(), type(server.faults)()
     server.repository(REPO).branches = branches
-    syncs.retry_sync(actor=actor, sync=sync)
+    syncs.SYNCS.ask("retry", actor=actor, transfer=sync)
     hubs.settle()
     sync.refresh_from_db()
     assert (sync.state, sync.cause) == ("done", "")
@@ -195,7 +195,9 @@ def test_a_process_that_has_not_stopped_yet_gives_a_paused_import_no_speed(model
 def test_a_paused_sync_keeps_what_came_and_a_cancelled_one_does_not(hubs, library, actor, source) -> None:
     sync = syncs.start_sync(actor=actor, source=source)
     hubs.worker(start=lambda job: None).sweep()
-    sync = syncs.pause_sync(actor=actor, sync=HubSync.objects.get(pk=sync.pk), reason="the line is needed")
+    sync = syncs.SYNCS.ask(
+        "pause", actor=actor, transfer=HubSync.objects.get(pk=sync.pk), reason="the line is needed"
+    )
     assert (sync.state, sync.reason) == ("paused", "By ada. the line is needed")
     hubs.sweep()
     assert HubSync.objects.get().state == "paused"
@@ -204,18 +206,18 @@ def test_a_paused_sync_keeps_what_came_and_a_cancelled_one_does_not(hubs, librar
         syncs.start_sync(actor=actor, source=source)
     with pytest.raises(InUse):
         syncs.delete_hub_source(actor=actor, source=source)
-    sync = syncs.resume_sync(actor=actor, sync=sync)
+    sync = syncs.SYNCS.ask("resume", actor=actor, transfer=sync)
     hubs.sweep()
     assert HubSync.objects.get().state == "done"
     hubs.server.repository(REPO).commit(b.model_files(b"\x02"))
     second = syncs.start_sync(actor=actor, source=source)
     hubs.worker(start=lambda job: None).sweep()
-    second = syncs.cancel_sync(actor=actor, sync=HubSync.objects.get(pk=second.pk), reason="")
+    second = syncs.SYNCS.ask("cancel", actor=actor, transfer=HubSync.objects.get(pk=second.pk), reason="")
     hubs.settle()
     assert (second.state, Version.objects.get(name="v2").state) == ("cancelled", "failed")
     assert library.store.staging_keys() == []
     with pytest.raises(WrongState):
-        syncs.resume_sync(actor=actor, sync=second)
+        syncs.SYNCS.ask("resume", actor=actor, transfer=second)
 
 
 @pytest.mark.parametrize(

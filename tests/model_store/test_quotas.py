@@ -127,7 +127,7 @@ def test_a_sync_beyond_the_limit_fetches_nothing(hubs, source, actor) -> None:
     assert "Team vision may hold 10 bytes" in sync.reason
     assert hubs.server.sent.total() == 0
     limit(None)
-    syncs.retry_sync(actor=actor, sync=sync)
+    syncs.SYNCS.ask("retry", actor=actor, transfer=sync)
     hubs.settle()
     assert Version.objects.get().state == "ready"
 
