@@ -4,8 +4,10 @@ Doing it again makes no second version: the model there is asked first for one o
 of the same files goes on where it was.
 """
 
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from hubs.backends.base import HubError, HubMisbehaves, HubUnreachable, NoSuchRepository
@@ -16,14 +18,13 @@ from hubs.target import SlipwayTarget
 from model_store.backends.base import Staging
 from model_store.file_manifest import ManifestFile, manifest_of
 from model_store.paths import printable
-from models_registry.importing.transfer import Meter, Progress, side_by_side
+from models_registry.importing.transfer import Meter, Progress
+from slipway.runs import ROUNDS, Part, Runs
 
 LARGEST_PART_BYTES = 64 * 1024 * 1024
+"""A part is held in memory, one per connection."""
 RUN_BYTES = 4 * 1024 * 1024
 """Of the parts that go in one request, where they are smaller and the other one takes several at once."""
-"""A part is held in memory, one per connection."""
-ROUNDS = 3
-"""So often it is asked what is still missing: what was damaged on the way has to come again."""
 LOOK_EVERY_SECONDS = 1.0
 _WHOLE = ("ready", "archived")
 
@@ -37,10 +38,10 @@ def export_to_slipway(
     report: Callable[[Progress], None],
 ) -> ExportResult:
     """What goes wrong is in the result; only bugs raise."""
-    return ended(_Handing(target, files, there, staging, report).run)
+    return ended(_Export(target, files, there, staging, report).run)
 
 
-class _Handing:
+class _Export:
     def __init__(
         self,
         target: SlipwayTarget,
@@ -56,6 +57,7 @@ class _Handing:
         self._digest = manifest_of(files).digest
         self._meter = Meter(size_bytes=sum(file.size for file in files), files=len(files), report=report)
         self._patience = Retry(target.patience_seconds, self._meter.say)
+        self._lock = threading.Lock()
         self._sent_bytes = 0
 
     def run(self) -> ExportResult:
@@ -70,7 +72,10 @@ class _Handing:
         for _ in range(ROUNDS):
             if not upload["missing"]:
                 break
-            side_by_side(self._send, list(self._parts(upload)), threads=CONNECTIONS)
+            self._check_wanted(upload)
+            number = int(upload["id"])
+            runs = Runs(upload, limit=RUN_BYTES)
+            runs.send(partial(self._send, number), jobs=CONNECTIONS, is_over=threading.Event())
             upload = self._patience.keep(lambda: self._there.upload(int(upload["id"])))  # noqa: B023
         self._meter.count(files=len(self._files), always=True)
         made = self._patience.keep(lambda: self._complete(upload))
@@ -98,31 +103,20 @@ class _Handing:
             raise HubMisbehaves(f"{self._target.endpoint} does not say how much a request may hold.")
         return upload
 
-    def _parts(self, upload: Document) -> Iterator[tuple[int, ManifestFile, int, int]]:
-        """Upload, file, first byte and end of each run of parts to send, the largest files first."""
-        ours = {file.sha256: file for file in self._files}
-        part_bytes = int(upload["part_bytes"])
-        together = max(1, min(int(upload.get("request_bytes", part_bytes)), RUN_BYTES) // part_bytes)
-        for told in sorted(upload["missing"], key=lambda one: -int(one["size"])):
-            file = ours.get(told["sha256"])
-            if file is None:
-                raise HubMisbehaves(f"{self._target.endpoint} asks for a content that was not announced.")
-            start = 0
-            for first, last in [*sorted(told["received"]), (file.size, file.size)]:
-                for begin in range(start, min(first, file.size), part_bytes * together):
-                    end = min(begin + part_bytes * together, first, file.size)
-                    yield int(upload["id"]), file, begin, end
-                start = last + 1
+    def _check_wanted(self, upload: Document) -> None:
+        announced = {(file.sha256, file.size) for file in self._files}
+        if not {(one["sha256"], one["size"]) for one in upload["missing"]} <= announced:
+            raise HubMisbehaves(f"{self._target.endpoint} asks for a content that was not announced.")
 
-    def _send(self, one: tuple[int, ManifestFile, int, int]) -> None:
-        upload_id, file, start, end = one
-        with self._staging.opened(file.sha256) as content:
-            part = content.read_at(start, end - start)
-        self._patience.keep(lambda: self._there.send(upload_id, file, start=start, part=part))
+    def _send(self, upload_id: int, part: Part) -> None:
+        with self._staging.opened(part.sha256) as content:
+            body = content.read_at(part.start, part.stop - part.start)
+        self._patience.keep(lambda: self._there.send(upload_id, part, body))
         self._patience.renew()
-        self._meter.count(len(part))
+        self._meter.count(len(body))
         self._meter.say("")
-        self._sent_bytes += len(part)
+        with self._lock:
+            self._sent_bytes += len(body)
 
     def _complete(self, upload: Document) -> Document:
         return self._there.complete(

@@ -1,67 +1,22 @@
-"""Sending what a server lacks of some files: in parts, several at once, going on after what got lost."""
+"""Sending what a server lacks of some files: several parts at once, going on after what got lost."""
 
-import base64
-import hashlib
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from slipway.client import Address, Client, Document, Refused, Unreachable, at
 from slipway.exits import CommandFailed, Exit
 from slipway.hashing import HashedFile, HashMemory
+from slipway.runs import ROUNDS, Part, Runs
 
 Answer = TypeVar("Answer")
 
 JOBS = 4
-REQUEST_SECONDS = 0.25
-"""So long a request may take: what is on its way when the push is killed has to be sent again."""
-ROUNDS = 3
-"""So often it is asked what is still missing: what the server held when it was asked first may be gone."""
 PATIENCE_SECONDS = 300.0
 """For a server that takes nothing."""
 SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 20.0
 PASSING = frozenset({408, 425, 429, 500})
 """Answers that another try may change; 502, 503 and 504 are `Unreachable`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    content: HashedFile
-    start: int
-    stop: int
-
-
-class Runs:
-    """What is missing, handed out in runs of parts that follow one another; safe from several threads."""
-
-    def __init__(self, upload: Document, files: dict[str, HashedFile]) -> None:
-        self._part_bytes: int = upload["part_bytes"]
-        # A server that does not name it takes one part at a time.
-        self._limit = int(upload.get("request_bytes") or self._part_bytes)
-        self._bytes = self._part_bytes
-        self._left = list(_missing(upload, files))[::-1]
-        self._lock = threading.Lock()
-
-    def __iter__(self) -> Iterator[Part]:
-        while True:
-            with self._lock:
-                if not self._left:
-                    return
-                run = self._left.pop()
-                stop = min(run.start + self._bytes, run.stop)
-                if stop < run.stop:
-                    self._left.append(replace(run, start=stop))
-            yield replace(run, stop=stop)
-
-    def took(self, sent_bytes: int, seconds: float) -> None:
-        """Fit the next runs to what the line carries in a moment, and to what one request may hold."""
-        carried = sent_bytes * REQUEST_SECONDS / max(seconds, 0.001)
-        with self._lock:
-            parts = int(min(carried, 2 * self._bytes, self._limit)) // self._part_bytes
-            self._bytes = max(1, parts) * self._part_bytes
 
 
 class Sender:
@@ -116,10 +71,15 @@ class Sender:
         Raises CommandFailed.
         """
         address = self._uploads.below(upload["id"])
+
+        def send(part: Part) -> None:
+            self._send(address, part)
+            counted(part.stop - part.start)
+
         for _ in range(ROUNDS):
             if not upload["missing"]:
                 break
-            self._send_all(address, Runs(upload, self._files), counted)
+            Runs(upload).send(send, jobs=self._jobs, is_over=self._is_over)
             upload = self._keep(lambda: self._client.get(address))
         return upload
 
@@ -128,39 +88,12 @@ class Sender:
         address = self._uploads.below(upload["id"], "complete")
         return self._keep(lambda: self._client.create(address, body))
 
-    def _send_all(self, address: Address, runs: Runs, counted: Callable[[int], None]) -> None:
-        def send() -> None:
-            for part in runs:
-                if self._is_over.is_set():
-                    return
-                began = time.monotonic()
-                self._send(address, part)
-                runs.took(part.stop - part.start, time.monotonic() - began)
-                counted(part.stop - part.start)
-
-        if self._jobs == 1:
-            send()
-            return
-        with ThreadPoolExecutor(self._jobs) as pool:
-            senders = [pool.submit(send) for _ in range(self._jobs)]
-            try:
-                done, _ = wait(senders, return_when=FIRST_EXCEPTION)
-                for one in done:
-                    one.result()
-            except BaseException:
-                self._is_over.set()
-                raise
-
     def _send(self, address: Address, part: Part) -> None:
-        content, body = part.content, _read(part)
-        headers = {
-            "Content-Type": "application/octet-stream",
-            "Content-Range": f"bytes {part.start}-{part.stop - 1}/{content.file.size}",
-            "Content-Digest": f"sha-256=:{base64.b64encode(hashlib.sha256(body).digest()).decode()}:",
-        }
+        content = self._files[part.sha256]
+        body = _read(content, part)
         try:
-            blob = address.below("blobs", content.sha256)
-            self._keep(lambda: self._client.put_bytes(blob, body, headers))
+            blob = address.below("blobs", part.sha256)
+            self._keep(lambda: self._client.put_bytes(blob, body, part.headers(body)))
         except Refused as refused:
             if refused.status == 409:
                 # What was remembered of the file may be wrong; the next push reads it.
@@ -193,22 +126,12 @@ class Sender:
             return self._waited <= PATIENCE_SECONDS
 
 
-def _missing(upload: Document, files: dict[str, HashedFile]) -> Iterator[Part]:
-    """The bytes that have not come, as long runs, the largest contents first."""
-    for content in sorted(upload["missing"], key=lambda one: -one["size"]):
-        start = 0
-        for first, last in [*sorted(content["received"]), (content["size"], None)]:
-            if start < first:
-                yield Part(files[content["sha256"]], start, first)
-            start = last + 1 if last is not None else first
-
-
-def _read(part: Part) -> bytes:
-    file = part.content.file
+def _read(content: HashedFile, part: Part) -> bytes:
+    file = content.file
     try:
-        with file.location.open("rb") as content:
-            content.seek(part.start)
-            body = content.read(part.stop - part.start)
+        with file.location.open("rb") as opened:
+            opened.seek(part.start)
+            body = opened.read(part.stop - part.start)
     except OSError as error:
         raise CommandFailed(f"{file.location} cannot be read: {error.strerror}.", Exit.FAILED) from None
     if len(body) != part.stop - part.start:

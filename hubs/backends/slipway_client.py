@@ -1,7 +1,5 @@
 """A model on another Slipway to which a version is sent, over its REST API (`docs/openapi.yaml` there)."""
 
-import base64
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +21,7 @@ from hubs.backends.connection import Connection
 from hubs.backends.responses import wait_seconds
 from model_store.file_manifest import ManifestFile
 from model_store.paths import printable
+from slipway.runs import Part
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 _JSON = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -60,14 +59,9 @@ class SlipwayClient:
     def upload(self, upload_id: int) -> Document:
         return self._document(self._asked("GET", f"{self._uploads}{upload_id}/"))
 
-    def send(self, upload_id: int, file: ManifestFile, *, start: int, part: bytes) -> None:
-        digest = base64.b64encode(hashlib.sha256(part).digest()).decode()
-        headers = {
-            "Content-Type": "application/octet-stream",
-            "Content-Range": f"bytes {start}-{start + len(part) - 1}/{file.size}",
-            "Content-Digest": f"sha-256=:{digest}:",
-        }
-        self._asked("PUT", f"{self._uploads}{upload_id}/blobs/{file.sha256}/", part, headers=headers)
+    def send(self, upload_id: int, part: Part, body: bytes) -> None:
+        path = f"{self._uploads}{upload_id}/blobs/{part.sha256}/"
+        self._asked("PUT", path, body, headers=part.headers(body))
 
     def complete(self, upload_id: int, *, message: str, lineage: Mapping[str, Any]) -> Document:
         """The version that is made of it; asked again, the same."""

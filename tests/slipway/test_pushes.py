@@ -15,7 +15,7 @@ from models_registry.services import uploads
 from slipway.cli import main
 from slipway.cli.context import Outside
 from slipway.hashing import HashMemory, hashed, listed
-from slipway.uploading import Runs
+from slipway.runs import Runs
 from tests.cast import person, team, token_of
 from tests.models_registry import builders as b
 from tests.models_registry.conftest import Library, library
@@ -220,15 +220,8 @@ def missing(*contents: tuple[str, int, list[list[int]]], request_bytes: int = 16
     return {"part_bytes": PART, "request_bytes": request_bytes, "missing": listed}
 
 
-def runs_of(upload: dict, directory: Path) -> Runs:
-    content = hashed(
-        listed(directory, ignore=())[:1], HashMemory.of_user(), threads=1, counted=lambda count: None
-    )[0]
-    return Runs(upload, {one["sha256"]: content for one in upload["missing"]})
-
-
-def test_a_request_holds_what_the_line_carries_in_a_moment(directory: Path) -> None:
-    runs = runs_of(missing(("a", 400 * PART, [])), directory)
+def test_a_request_holds_what_the_line_carries_in_a_moment() -> None:
+    runs = Runs(missing(("a", 400 * PART, [])))
     sizes = []
     for number, run in enumerate(runs):
         sizes.append((run.stop - run.start) // PART)
@@ -239,9 +232,9 @@ def test_a_request_holds_what_the_line_carries_in_a_moment(directory: Path) -> N
     assert sum(sizes) == 400
 
 
-def test_what_has_come_is_not_sent_again_and_a_server_without_runs_gets_single_parts(directory: Path) -> None:
+def test_what_has_come_is_not_sent_again_and_a_server_without_runs_gets_single_parts() -> None:
     upload = missing(("a", 5 * PART + 7, [[PART, 2 * PART - 1]]), ("b", 10 * PART, [[0, 9 * PART - 1]]))
-    runs = runs_of(upload, directory)
+    runs = Runs(upload)
     runs.took(99 * PART, 0.0)
     runs.took(99 * PART, 0.0)
     found = [(run.start, run.stop) for run in runs]
@@ -251,6 +244,6 @@ def test_what_has_come_is_not_sent_again_and_a_server_without_runs_gets_single_p
         (2 * PART, 5 * PART + 7),
     ]
     del upload["request_bytes"]
-    old = runs_of(upload, directory)
+    old = Runs(upload)
     old.took(99 * PART, 0.0)
     assert {run.stop - run.start for run in old} == {PART, 7}

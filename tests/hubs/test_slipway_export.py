@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from hubs import slipway_export as handing
+from hubs import slipway_export
 from hubs.models import Export
 from hubs.services import exports
 from tests.hubs.other_slipway import PART_BYTES, other_slipway
@@ -20,7 +20,7 @@ FILES = b.model_files()
 
 @pytest.fixture
 def other(outward: Outward, settings, monkeypatch):
-    monkeypatch.setattr(handing, "LOOK_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(slipway_export, "LOOK_EVERY_SECONDS", 0.01)
     with other_slipway() as there:
         settings.SLIPWAY_EXPORT_ENDPOINTS = (there.url,)
         yield there
