@@ -25,7 +25,7 @@ _registered: list[AutoRelease] = []
 
 
 def register_auto_release(auto_release: AutoRelease) -> None:
-    """Let `onward` release what hubs bring; the last one counts."""
+    """What hubs bring is released by it; the last one counts."""
     _registered[:] = [auto_release]
 
 

@@ -44,7 +44,7 @@ from models_registry.importing.skipped import why_skipped
 from models_registry.importing.source_tree import MAX_FILES
 from models_registry.importing.transfer import Meter, Progress, side_by_side
 from models_registry.patterns import why_left_out
-from trust.formats import check_name, check_size, identify
+from trust.formats.identification import check_name, check_size, identify
 
 CONNECTIONS = 4
 WINDOW_BYTES = 256 * 1024

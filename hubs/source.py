@@ -11,7 +11,7 @@ PATIENCE_SECONDS = 300.0
 class RepositorySource:
     """`revision` of a repository: the files that match one of `allow_patterns` (none: all) and none of
     `ignore_patterns`. `trusted_hosts` (`name:port`) may be asked though they are not public. For
-    `admits_runnable` see `trust.formats.identify`.
+    `admits_runnable` see `trust.formats.identification.identify`.
     """
 
     PROGRAM: ClassVar[str] = "hubs.processes.hub_download"

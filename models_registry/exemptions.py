@@ -12,7 +12,7 @@ from common.actor import Actor
 from common.sentences import joined, listed
 from models_registry.errors import CodeNotAllowed
 from models_registry.models import CodeExemption, Model, Version
-from trust.formats import runnable
+from trust.formats import recognised
 
 _NAMED = 3
 
@@ -32,7 +32,7 @@ def code_of(version: Version) -> list[dict[str, str]]:
 
 def runnable_formats_of(version: Version) -> list[str]:
     """Those of its files' formats that run code when they are loaded."""
-    return sorted(runnable.FORMATS & version.scan.get("formats", {}).keys())
+    return sorted(recognised.FORMATS & version.scan.get("formats", {}).keys())
 
 
 def exemption_of(version: Version, *, at: datetime | None = None) -> CodeExemption | None:

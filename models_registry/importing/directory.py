@@ -21,7 +21,7 @@ from models_registry.importing import source_tree
 from models_registry.importing.judging import Copied, judged, judged_together
 from models_registry.importing.results import ImportResult, refused, stopped_by_the_system, waits_for_room
 from models_registry.importing.transfer import THREADS, Meter, Progress, side_by_side
-from trust.formats import Identified, check_together, identify
+from trust.formats.identification import Identified, check_together, identify
 
 SMALL_BYTES = 1024 * 1024
 
@@ -37,7 +37,7 @@ class DirectorySource:
     path: str
     ignore_patterns: tuple[str, ...] = ()
     admits_runnable: bool = False
-    """See `trust.formats.identify`."""
+    """See `trust.formats.identification.identify`."""
 
 
 def import_directory(

@@ -16,7 +16,7 @@ from model_store.backends.opening import opened_at
 from model_store.errors import BlobMissing, Refused
 from model_store.file_manifest import Manifest, ManifestFile
 from model_store.processes.job import job_spec
-from trust.formats import Identified, identify
+from trust.formats.identification import Identified, identify
 from trust.formats.summary import facts_of
 
 WALL_SECONDS = 120.0

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from model_store.backends.base import Staging
 from model_store.file_manifest import ManifestFile, manifest_of
 from models_registry.importing.results import WHAT_TO_DO, ImportResult, refused
-from trust.formats import Identified, check_together, code, identify, runnable
+from trust.formats import code, recognised
+from trust.formats.identification import Identified, check_together, identify
 from trust.formats.pickle_scan import Advice, advice_on
 from trust.formats.summary import facts_of, storable
 from trust.formats.warnings import Warned, warnings_of
@@ -61,7 +62,7 @@ def judged_together(
 def _code(files: Sequence[Identified]) -> tuple[tuple[str, str], ...]:
     carried = [(file.path, code.CARRIED) for file in files if file.format == code.FORMAT]
     carried += [
-        (file.path, runnable.carried(file.format)) for file in files if file.format in runnable.FORMATS
+        (file.path, recognised.carried(file.format)) for file in files if file.format in recognised.FORMATS
     ]
     named = [
         (file.path, storable(f"Its auto_map names {', '.join(file.names_code)}."))

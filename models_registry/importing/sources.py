@@ -38,7 +38,7 @@ class SourceKind(Protocol):
         """The source of a version, if this server still reads it. Raises SourceNotAllowed."""
 
     def reading(self, source: dict[str, Any], *, admits_runnable: bool) -> Any:
-        """What the importing process is told; see `trust.formats.identify`."""
+        """What the importing process is told; see `trust.formats.identification.identify`."""
 
     def secret(self, source: dict[str, Any]) -> str:
         """For reading it; empty: none is needed. Raises CannotUnseal."""
@@ -65,7 +65,7 @@ def readable_source(version: Version) -> dict[str, Any]:
 
 
 def source_of(source: dict[str, Any], *, admits_runnable: bool) -> Any:
-    """What a version's import reads; see `Version.source` and `trust.formats.identify`."""
+    """What a version's import reads; see `Version.source` and `trust.formats.identification.identify`."""
     return _kinds[source["kind"]].reading(source, admits_runnable=admits_runnable)
 
 

@@ -29,7 +29,7 @@ class UploadSource:
     buffer: str
     part_bytes: int
     admits_runnable: bool = False
-    """See `trust.formats.identify`."""
+    """See `trust.formats.identification.identify`."""
 
 
 def take_upload(

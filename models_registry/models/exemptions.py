@@ -25,7 +25,7 @@ class CodeExemption(Revised):
     )
     """None: every model of the team."""
     covers_runnable = models.BooleanField(default=False)
-    """Formats that run code when they are loaded (`trust.formats.runnable`) too: they may even enter."""
+    """Formats that run code when they are loaded (`trust.formats.recognised`) too: they may even enter."""
     reason = models.TextField()
     given_at = models.DateTimeField(default=timezone.now, editable=False)
     given_by = models.CharField(max_length=200, editable=False)

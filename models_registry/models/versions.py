@@ -72,7 +72,7 @@ class Version(Authored, Transfer, Reconciled):
     ready_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     digest = models.CharField(max_length=64, null=True, blank=True, editable=False)  # noqa: DJ001 (None: not known)
-    """See `manifest.Manifest.digest`; None until it is ready."""
+    """See `model_store.file_manifest.Manifest.digest`; None until it is ready."""
     size_bytes = models.BigIntegerField(default=0, editable=False)
     file_count = models.PositiveIntegerField(default=0, editable=False)
     architecture = models.CharField(max_length=200, blank=True, editable=False)
@@ -82,7 +82,7 @@ class Version(Authored, Transfer, Reconciled):
     quantization = models.CharField(max_length=40, blank=True, editable=False)
     config = models.JSONField(default=dict, blank=True, editable=False)
     facts = models.JSONField(null=True, blank=True, editable=False)
-    """What `facts.summary.details_of` makes; None: its files have not been read for it yet."""
+    """What `trust.formats.summary.details_of` makes; None: its files have not been read for it yet."""
     scan = models.JSONField(default=dict, blank=True, editable=False)
     """What the judgement of its files found; see `reconcilers.imports`."""
     signatures_checked_at = models.DateTimeField(null=True, editable=False)

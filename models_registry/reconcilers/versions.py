@@ -183,7 +183,7 @@ class AwaitFacts(AwaitJob[Version]):
 class VerifySignatures(Step[Version]):
     """Look at the signatures of a version again: a key is trusted since, or ours could not be made before."""
 
-    name = "vouch"
+    name = "verify signatures"
 
     def observe(self, row: Version, operation: Operation) -> list[signature_verification.Seen]:
         return signature_verification.look(row, files.manifest_of(row))

@@ -30,7 +30,7 @@ from models_registry.models import Model, Upload, UploadContent, Version
 from models_registry.selectors import uploads
 from models_registry.services import imports, versions
 from models_registry.states import UPLOAD_MOVES, UploadState, VersionState
-from trust.formats import check_name, check_size
+from trust.formats.identification import check_name, check_size
 
 PART_BYTES = 256 * 1024
 """What is taken whole or not at all: so much of a request that breaks off in the middle comes again."""

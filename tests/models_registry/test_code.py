@@ -18,7 +18,7 @@ from models_registry.models import CodeExemption, Model, Version
 from models_registry.services import exemptions
 from tests import cast
 from tests.models_registry import builders as b
-from trust.formats import identify
+from trust.formats.identification import identify
 
 pytestmark = pytest.mark.any_database
 

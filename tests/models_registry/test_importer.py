@@ -105,7 +105,7 @@ def test_publishing_and_materialising_killed_at_any_moment_can_be_done_again(tmp
     manifest = found.manifest
     (tmp_path / "result").write_text(json.dumps(found.as_json()))
     work = (
-        "import json, sys; from pathlib import Path; from model_store.backends import LocalStore; "
+        "import json, sys; from pathlib import Path; from model_store.backends.local import LocalStore; "
         "from models_registry.importing.directory import ImportResult; "
         "store = LocalStore(Path(sys.argv[1])); "
         "found = json.loads(Path(sys.argv[2]).read_text()); "

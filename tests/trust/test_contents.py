@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from model_store.errors import Refused
 from model_store.reading import InMemory, Malformed
 from tests.models_registry import builders as b
-from trust.formats import check_together, identify
 from trust.formats import safetensors as ours
+from trust.formats.identification import check_together, identify
 
 ACCEPTED = {
     "model.safetensors": (b.weights(), "safetensors"),

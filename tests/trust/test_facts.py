@@ -5,9 +5,10 @@ import struct
 
 import pytest
 
+from model_store.errors import Refused
 from model_store.reading import InMemory
 from tests.models_registry import builders as b
-from trust.formats import Refused, identify
+from trust.formats.identification import identify
 from trust.formats.summary import facts_of, storable
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from model_store.errors import Refused
 from model_store.reading import InMemory, Malformed
 from tests.models_registry import builders as b
-from trust.formats import identify
+from trust.formats.identification import identify
 from trust.formats.network import kv_cache_bytes, network_of_config
 from trust.formats.safetensors import parse as parse_safetensors
 from trust.formats.summary import facts_of

@@ -20,7 +20,8 @@ from models_registry.models import CodeExemption, Version
 from models_registry.services import exemptions, imports
 from tests import cast
 from tests.models_registry import builders as b
-from trust.formats import check_together, identify, pickle_scan
+from trust.formats import pickle_scan
+from trust.formats.identification import check_together, identify
 from trust.formats.pickle_scan import Advice, advice_on
 
 pytestmark = [pytest.mark.process, pytest.mark.any_database]

@@ -5,8 +5,6 @@ location made the loader read any file), so every tensor of every graph, subgrap
 them.
 """
 
-from dataclasses import dataclass
-
 from model_store.errors import Refused
 from model_store.paths import check_file_path
 from model_store.reading import Content, Malformed
@@ -33,28 +31,17 @@ MAX_NESTING = 64
 MAX_IR_VERSION = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Onnx:
-    """`external_data`: paths of the files that hold tensors, relative to the directory of the ONNX file."""
-
-    ir_version: int
-    producer: str
-    external_data: frozenset[str]
-
-
-def parse(content: Content) -> Onnx:
-    """A ModelProto with a graph; else Malformed. Refused (an external path that leaves the version) is passed
-    on.
+def external_data_of(content: Content) -> frozenset[str]:
+    """Paths of the files that hold its tensors, relative to its directory; Malformed when it is no ModelProto
+    with a graph. Refused (a path that leaves the version) is passed on.
     """
-    ir_version, producer, graphs = 0, "", 0
+    ir_version, graphs = 0, 0
     external: set[str] = set()
     for field in protobuf.fields(content):
         if _MODEL.get(field.number) != field.wire:
             raise Malformed(f"it has a field {field.number} that an ONNX model does not have")
         if field.number == 1:
             ir_version = field.value
-        elif field.number == 2:
-            producer = protobuf.text(content, field, limit=4_096)
         elif field.number in _MODEL_PARTS:
             graphs += field.number == 7
             external |= _external_data(content, _MODEL_PARTS[field.number], field)
@@ -62,7 +49,7 @@ def parse(content: Content) -> Onnx:
         raise Malformed(f"its IR version is {ir_version}")
     if graphs != 1:
         raise Malformed(f"it has {graphs} graphs instead of one")
-    return Onnx(ir_version, producer, frozenset(external))
+    return frozenset(external)
 
 
 def _external_data(content: Content, kind: str, outer: protobuf.Field) -> set[str]:

@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from model_store.reading import Content
-from trust.formats import runnable
+from trust.formats import recognised
 
 PATIENCE_SECONDS = 120.0
 MEMORY_BYTES = 2 * 1024**3
@@ -67,7 +67,7 @@ def advice_on(
     path: str, format: str, content: Content, *, patience_seconds: float = PATIENCE_SECONDS
 ) -> Advice | None:
     """What picklescan says of a file that is of that format; None: it holds no pickles."""
-    if format not in runnable.OF_PICKLES:
+    if format not in recognised.OF_PICKLES:
         return None
     descriptor = getattr(content, "descriptor", None)
     if descriptor is None:

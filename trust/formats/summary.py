@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from common import characters
-from trust.formats import Identified
 from trust.formats.gguf import FILE_TYPES, TYPES, Gguf
+from trust.formats.identification import Identified
 from trust.formats.network import LARGEST_BYTES, Network, kv_cache_bytes, network_of_config, network_of_gguf
 from trust.formats.safetensors import BITS, Tensors
 

@@ -23,9 +23,7 @@ class Warned:
 
 
 def warnings_of(path: str, format: str, content: Content) -> tuple[Warned, ...]:
-    """Of a file that `trust.formats.identify` has found to be of that format, whose texts it reads once
-    more.
-    """
+    """Of a file that `identification` has found to be of that format: its texts are read once more."""
     found = [
         Warned("secret", path, line, f"It seems to hold {what}.")
         for line, what in (secrets.found_in(content) if format in _TEXTS else ())

@@ -22,7 +22,7 @@ from tests.models_registry.hostile.addresses import ENDPOINTS, INWARD, REDIRECTS
 from tests.models_registry.hostile.entries import ENTRIES
 from tests.models_registry.hostile.files import FILES
 from tests.models_registry.hostile.paths import COLLISIONS, PATHS
-from trust.formats import check_together, identify
+from trust.formats.identification import check_together, identify
 
 __all__ = ["hub"]
 
