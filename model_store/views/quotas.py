@@ -39,7 +39,8 @@ def store_teams(request: HttpRequest) -> HttpResponse:
     listing = list_page(
         request, Team.objects.order_by("name"), sorts={"name": "name"}, default_sort="name", size=20
     )
-    context = {"listing": listing, "storages": quotas.storages_of(listing.rows)}
+    title = _("Storage of the teams")
+    context = {"title": title, "listing": listing, "storages": quotas.storages_of(listing.rows)}
     return page(request, "model_store/store_teams.html", context, parts=("teams",))
 
 

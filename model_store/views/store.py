@@ -50,7 +50,8 @@ def store_page(request: HttpRequest) -> HttpResponse:
 def store_kept(request: HttpRequest) -> HttpResponse:
     if not may_everywhere(of_request(request), Right.FLEET_OPERATE):
         return page(request, "model_store/store_closed.html", status=403)
-    return page(request, "model_store/store_kept.html", {"kept": pruning.kept()}, parts=("kept",))
+    context = {"title": _("Data retention"), "kept": pruning.kept()}
+    return page(request, "model_store/store_kept.html", context, parts=("kept",))
 
 
 @require_POST
