@@ -39,6 +39,7 @@ NOT_STATES = {
     "clusters.GpuSharing",
     "clusters.GpuState",
     "clusters.Group",
+    "clusters.NodeOperation",
     "images.Acceleration",
     "hubs.Cause",
     "trust.SignatureDemand",
