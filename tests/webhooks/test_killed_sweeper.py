@@ -18,11 +18,11 @@ import django, sys
 django.setup()
 from django.core.management import call_command
 call_command("migrate", interactive=False, verbosity=0)
-from accounts import services
+from accounts.services.webhooks import create_webhook, send_test
 from common.actor import Actor
 actor = Actor.system("test")
 for url in sys.argv[1:]:
-    services.send_test(actor=actor, endpoint=services.create_webhook(actor=actor, url=url).endpoint)
+    send_test(actor=actor, endpoint=create_webhook(actor=actor, url=url).endpoint)
 """
 READ = """
 import django
