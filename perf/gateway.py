@@ -27,7 +27,7 @@ SLOWER = 10.0
 """A short request through the gateway beside the same straight at a worker that does nothing, medians."""
 ENVOY_CPU = 6.0
 """Envoy's own CPU for a request beside that of a worker in Python, which does nothing."""
-BESIDE_OTHERS = 4.0
+BESIDE_OTHERS = 8.0
 """Own CPU of a call beside 40 other services, to that beside none: files are written whole."""
 
 
