@@ -5,6 +5,7 @@ from rest_framework.request import Request
 
 from accounts import actors
 from accounts.errors import BadToken
+from accounts.failed_tokens import note_failed_token
 from accounts.models import ApiToken, User
 from accounts.services import tokens
 
@@ -16,11 +17,12 @@ class TokenAuthentication(authentication.BaseAuthentication):
         scheme, _, text = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return None
+        address = request.META.get("REMOTE_ADDR", "")
         try:
             token = tokens.use_token(text.strip())
         except BadToken as error:
+            note_failed_token(address)
             raise AuthenticationFailed(str(error)) from None
-        address = request.META.get("REMOTE_ADDR", "")
         request._request.actor = actors.of_token(token, address=address)  # type: ignore[attr-defined]
         return token.owner, token
 

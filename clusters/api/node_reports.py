@@ -20,6 +20,7 @@ from rest_framework.views import APIView
 
 from accounts.actors import KnownActor, of_request, of_token
 from accounts.errors import BadToken
+from accounts.failed_tokens import note_failed_token
 from accounts.services.rights import require, require_for_owner
 from accounts.services.tokens import use_token
 from accounts.states import Right
@@ -118,6 +119,7 @@ def _look_up(text: str, address: str) -> ReportingAgent:
     try:
         actor = of_token(use_token(text.strip()), address=address)
     except BadToken as error:
+        note_failed_token(address)
         raise _unknown(str(error)) from None
     return _agent_of(actor)
 
