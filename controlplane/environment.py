@@ -134,6 +134,13 @@ class Environment(BaseSettings):
         description="Database as a URL (`postgresql://user:password@host/name`). Required in production. "
         "Empty: SQLite in the home.",
     )
+    database_connections: int = Field(
+        24,
+        ge=12,
+        le=1_000,
+        description="Connections to PostgreSQL that one process keeps at most; docs/PRODUCTION.md says how "
+        "many processes there are.",
+    )
     redis_url: str = Field(
         "",
         description="Redis as a URL (`redis://...`, `unix:///path`). Required in production. "
@@ -201,6 +208,22 @@ class Environment(BaseSettings):
     https: bool = Field(
         False, description="The console is reached over HTTPS: secure cookies, HSTS, redirects."
     )
+    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Comma-separated addresses and networks (`10.0.0.0/8`) of the proxies in front of the "
+        "console: whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed. Empty: nobody's.",
+    )
+    measures: Literal["", "open", "token", "off"] = Field(
+        "",
+        description="Who may read `/metrics`: everybody (open), who sends a token with the right `read` "
+        "(token), or nobody (off). Empty: open in the embedded stack, token in production.",
+    )
+    api_schema: Literal["", "open", "token", "off"] = Field(
+        "",
+        description="Who may read the schema of the REST API and its pages: everybody (open), who is signed "
+        "in or sends a token (token), or nobody (off). Empty: open in the embedded stack, token in "
+        "production.",
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="Lowest level that is logged: DEBUG, INFO, WARNING or ERROR."
     )
@@ -262,6 +285,7 @@ class Environment(BaseSettings):
         "webhook_allowed_hosts",
         "hub_endpoints",
         "export_endpoints",
+        "trusted_proxies",
         mode="before",
     )
     @classmethod
@@ -273,6 +297,14 @@ class Environment(BaseSettings):
     def _hosts_or_networks(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
         Allowed.of(entries)
         return entries
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(
+            str(ipaddress.ip_network(entry)) if "/" in entry else str(ipaddress.ip_address(entry))
+            for entry in entries
+        )
 
     @field_validator("hub_endpoints", "export_endpoints")
     @classmethod

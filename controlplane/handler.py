@@ -12,14 +12,18 @@ from contextlib import suppress
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
+from django.db import close_old_connections
 from django.http import FileResponse, HttpResponse, StreamingHttpResponse
 from django.urls import set_script_prefix
 
 THREADS = 40
-"""Requests at a time; of PostgreSQL's connections a web process keeps no more than so many."""
+"""Requests at a time."""
+SPARE_CONNECTIONS = 8
+"""Of the pool's, for what a web process does beside requests: sockets, health, the parts of Home."""
 
 Message = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -27,13 +31,19 @@ Send = Callable[[Message], Awaitable[None]]
 Answer = HttpResponse | StreamingHttpResponse
 
 
+def _threads() -> int:
+    """So many that no request waits for a connection that another request holds."""
+    pool = settings.DATABASES["default"].get("OPTIONS", {}).get("pool")
+    return min(THREADS, pool["max_size"] - SPARE_CONNECTIONS) if pool else THREADS
+
+
 class Handler(ASGIHandler):
     """Answers in threads; what is streamed is sent from the event loop, as by Django's own handler."""
 
     def __init__(self) -> None:
         super().__init__()
-        pool = ThreadPoolExecutor(THREADS, thread_name_prefix="request")
-        self._in_thread = sync_to_async(self._answer, thread_sensitive=False, executor=pool)
+        executor = ThreadPoolExecutor(_threads(), thread_name_prefix="request")
+        self._in_thread = sync_to_async(self._answer, thread_sensitive=False, executor=executor)
 
     def load_middleware(self, is_async: bool = False) -> None:
         super().load_middleware(is_async=False)
@@ -63,6 +73,8 @@ class Handler(ASGIHandler):
         if not response.streaming:
             # All of it is in memory: what belongs to the request ends in the thread where it began.
             response.close()
+        else:
+            close_old_connections()
         return response  # type: ignore[no-any-return]
 
     async def _stream(self, response: Answer, receive: Receive, send: Send) -> None:

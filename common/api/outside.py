@@ -1,10 +1,13 @@
 """Errors before or outside REST framework: problems under `/api/`, Django's own pages elsewhere."""
 
+import sys
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, JsonResponse
+from django.db import OperationalError
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
+from django.template import loader
 from django.utils.translation import gettext
 from django.views import defaults
 
@@ -32,11 +35,22 @@ def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponseBa
 
 
 def server_error(request: HttpRequest, *_: Any) -> HttpResponseBase:
+    """Called while the error that nobody caught is being handled."""
+    if isinstance(error := sys.exc_info()[1], OperationalError):
+        return _unavailable(request, error)
     if not _api(request):
         return defaults.server_error(request)
     kind = problems.UNEXPECTED
     content = problems.document(kind, detail=problems.logged(), instance=request.path)
     return JsonResponse(content, status=kind.status, content_type=problems.CONTENT_TYPE)
+
+
+def _unavailable(request: HttpRequest, error: OperationalError) -> HttpResponseBase:
+    """The database does not answer. The page asks it for nothing, not even for who is looking."""
+    if _api(request):
+        return problems.http_answer(error, request=request)
+    content = loader.render_to_string("503.html")
+    return HttpResponse(content, status=503, headers={"Retry-After": "5"})
 
 
 def _api(request: HttpRequest) -> bool:

@@ -3,6 +3,7 @@
 import dj_database_url
 from csp.constants import NONCE, NONE, SELF
 
+from common.database.outage import Connection
 from controlplane.env import env, require
 from controlplane.environment import PROJECT
 
@@ -46,6 +47,8 @@ SLIPWAY_GATEWAY_ADMIN_PORT = env.gateway_admin_port
 SLIPWAY_CLIENT_HEADER_SECONDS = env.client_header_seconds
 SLIPWAY_CLIENT_IDLE_SECONDS = env.client_idle_seconds
 SLIPWAY_RELEASE_HEADER = env.release_header or "off"
+SLIPWAY_MEASURES = env.measures or "token"
+SLIPWAY_API_SCHEMA = env.api_schema or "token"
 SLIPWAY_GATEWAY_BACKENDS = {"envoy": "gateway.backends.envoy.configured"}
 SLIPWAY_GATEWAY_URL = env.gateway_url or env.local_url(env.gateway_port)
 SLIPWAY_PUBLIC_URL = env.public_url or env.local_url(env.port)
@@ -111,6 +114,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "controlplane.readiness.readiness_middleware",
     "common.request_id.request_id_middleware",
     "controlplane.metrics.request_metrics_middleware",
     "django.middleware.security.SecurityMiddleware",
@@ -168,13 +172,23 @@ SQLITE = {
     "transaction_mode": "IMMEDIATE",
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
 }
-DATABASES = {
-    "default": dj_database_url.parse(
-        env.database_url or f"sqlite:///{env.home / 'db.sqlite3'}", conn_max_age=60, conn_health_checks=True
-    )
-}
+DATABASES = {"default": dj_database_url.parse(env.database_url or f"sqlite:///{env.home / 'db.sqlite3'}")}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
-    DATABASES["default"]["OPTIONS"] = SQLITE
+    DATABASES["default"] |= {"OPTIONS": SQLITE, "CONN_MAX_AGE": 60}
+else:
+    DATABASES["default"] |= {"ENGINE": "common.database", "CONN_HEALTH_CHECKS": True}
+    DATABASES["default"]["OPTIONS"] = {
+        **DATABASES["default"].get("OPTIONS", {}),
+        "pool": {
+            "min_size": 0,
+            "max_size": env.database_connections,
+            "max_idle": 60.0,
+            # As long as a caller waits for a connection that another returns, and the pool for a server.
+            "timeout": 5.0,
+            "reconnect_timeout": 2.0,
+            "connection_class": Connection,
+        },
+    }
 
 REDIS_URL = env.redis_url or f"unix://{SLIPWAY_RUN_DIR / 'valkey.sock'}"
 CHANNEL_LAYERS = {
@@ -301,6 +315,7 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Model registry, releases behind a gateway, and the fleet that serves them.",
     "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["common.api.schema.MayReadSchema"],
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "common.api.schema.with_exact_alternatives",
@@ -348,7 +363,8 @@ LOGGING = {
             "style": "{",
         }
     },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {"outage": {"()": "common.database.outage.LeftOutDuringOutage"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["outage"]}},
     # One line per request sent is too much where the gateway is asked every second, and where a bucket's
     # credentials were found is no news at the terminal of `bin/up`.
     "loggers": {"httpx2": {"level": "WARNING"}, "botocore": {"level": "WARNING"}},

@@ -10,5 +10,7 @@ from controlplane.settings.base import *  # noqa: F403
 os.umask(0o077)
 
 SLIPWAY_RELEASE_HEADER = env.release_header or "open"
+SLIPWAY_MEASURES = env.measures or "open"
+SLIPWAY_API_SCHEMA = env.api_schema or "open"
 SECRET_KEY = env.secret_key or secret_of(Home(env.home))
 SLIPWAY_AUDIT_KEY = env.audit_key or audit_key_of(Home(env.home))

@@ -2,6 +2,7 @@
 
 from controlplane.settings.base import *  # noqa: F403
 
+SLIPWAY_MEASURES = SLIPWAY_API_SCHEMA = "open"
 SECRET_KEY = "only-for-tests-" + "x" * 40
 SLIPWAY_AUDIT_KEY = "only-for-tests-too-" + "x" * 40
 # Heads of one test's record would condemn the next one's: who wants one exports it to a home of its own.
@@ -13,5 +14,8 @@ INSTALLED_APPS = [*INSTALLED_APPS, "tests.toys"]  # noqa: F405
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":  # noqa: F405
     # A file, as in real life: in memory SQLite does not wait for a lock, so concurrent writers would fail.
     DATABASES["default"]["TEST"] = {"NAME": SLIPWAY_HOME / "test.sqlite3"}  # noqa: F405
+else:
+    # Each test ends with its connections; what is tested about the pool makes one of its own.
+    DATABASES["default"]["OPTIONS"].pop("pool")  # noqa: F405
 SLIPWAY_GATEWAY_BACKENDS = {"envoy": "gateway.backends.fake"}
 SLIPWAY_CLUSTER_BACKENDS = {"embedded": "clusters.backends.fake"}
