@@ -8,6 +8,7 @@ import sys
 from difflib import get_close_matches
 from typing import Any
 
+from dotenv import dotenv_values
 from pydantic import ValidationError
 
 from controlplane.environment import ENV_FILE, Environment, variable
@@ -23,6 +24,8 @@ def refuse(*lines: str) -> SystemExit:
 def read() -> Environment:
     """The environment, or exit status 2 with one line per faulty variable on stderr."""
     try:
+        if strangers := _strangers_in_file():
+            raise refuse(*strangers)
         return Environment()
     except ValidationError as error:
         raise refuse(*(_fault_line(fault) for fault in error.errors())) from None
@@ -38,6 +41,29 @@ def _fault_line(fault: Any) -> str:
         return f"{message}. Give each its own."
     field = str(fault["loc"][0])
     return f"{variable(field)}: {message}. {Environment.model_fields[field].description}"
+
+
+def _strangers_in_file() -> list[str]:
+    """One line per line of the file that would do nothing: what stands there is meant. Raises OSError."""
+    if not ENV_FILE.exists():
+        return []
+    names = {variable(field) for field in Environment.model_fields}
+    lines = []
+    for name in dotenv_values(ENV_FILE, encoding="utf-8"):
+        if name.upper() in names:
+            continue
+        close = name.startswith("SLIPWAY_") and get_close_matches(name, names, n=1, cutoff=0.75)
+        advice = _ADVICE.get(name) or (
+            f"Did you mean {close[0]}?" if close else "Take it out, or set it in the process's environment."
+        )
+        lines.append(f"{ENV_FILE}: {name} is no setting of Slipway and would do nothing there. {advice}")
+    return lines
+
+
+_ADVICE = {
+    "DJANGO_SETTINGS_MODULE": "Take it out: `slipway-server` runs with the settings for production, `bin/up` "
+    "with those of one machine."
+}
 
 
 def misspelt_settings() -> list[str]:

@@ -79,7 +79,7 @@ def _is_refused(request: HttpRequest) -> bool:
 
 def _told(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     """Whatever failed while the disk is full failed of that."""
-    if response.status_code in (500, 503) and not request.path.startswith("/readyz") and disk.is_full():
+    if response.status_code in (500, 503) and disk.is_full():
         return _refusal(request)
     return response
 

@@ -1,23 +1,21 @@
-"""`/healthz`: this process answers. `/readyz`: what every part says of itself, each within a second."""
+"""What every part says of itself, each within a second: `/readyz` and Home show it."""
 
+import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
-from typing import Any
 
 import redis
 from django.conf import settings
 from django.db import connection
-from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
-from django.views.decorators.cache import never_cache
 
 from common import disk
 from common.disk import DiskState
@@ -139,6 +137,15 @@ def _reconcilers() -> Words:
     return ", ".join(f"{one.alive} {one.role}" for one in alive)
 
 
+def takes_here(role: str) -> Probe:
+    """Whether the processes of that role on this machine take what is due."""
+
+    def ask() -> Words:
+        return _taking(takers(roles=(role,), host=socket.gethostname())[role])
+
+    return Probe(role, ask, vital=True)
+
+
 def _taking(found: Takers) -> Words:
     """How the processes of one role fare. Raises Unhealthy when one hangs, or none is there."""
     if found.hung_since is not None:
@@ -195,11 +202,13 @@ def _store() -> str:
     return f"{found.kind} {found.where}"
 
 
+# Vital is what a web process cannot answer without. Without the others it says what is missing: a load
+# balancer that took it away for them would leave nobody to say it.
 PROBES = (
     Probe("database", _database, vital=True),
-    Probe("redis", _redis, vital=True),
-    Probe("broker", _broker, vital=True),
-    Probe("reconcilers", _reconcilers, vital=True),
+    Probe("redis", _redis, vital=False),
+    Probe("broker", _broker, vital=False),
+    Probe("reconcilers", _reconcilers, vital=False),
     Probe("gateway", _gateway, vital=False),
     Probe("store", _store, vital=False),
     Probe("disk", _disk, vital=True),
@@ -208,32 +217,16 @@ PROBES = (
 )
 
 
+TAKERS_PROBES = (
+    Probe("database", _database, vital=True),
+    Probe("disk", _disk, vital=True),
+    Probe("broker", _broker, vital=False),
+)
+"""Of a process that takes due rows: without the broker it goes on taking them."""
+
+
 def parts_health(probes: tuple[Probe, ...] = PROBES) -> dict[str, PartHealth]:
     """What every part says, side by side, in at most LIMIT_SECONDS."""
     deadline = time.monotonic() + LIMIT_SECONDS
     asked = [(probe, probe.begin()) for probe in probes]
     return {probe.name: probe.answer(future, deadline=deadline) for probe, future in asked}
-
-
-@never_cache
-def healthz(_: HttpRequest) -> HttpResponse:
-    return HttpResponse("ok\n", content_type="text/plain")
-
-
-@never_cache
-def readyz(_: HttpRequest) -> JsonResponse:
-    """200 `{ready, healthy, parts: {name: {ok, vital, detail, took_ms}}}`; 503 when a vital part is down.
-
-    `ready`: this process can do its work, and what is due is taken by somebody. `healthy`: every part is.
-    """
-    parts = parts_health()
-    ready = all(part.ok for part in parts.values() if part.vital)
-    report: dict[str, Any] = {
-        "ready": ready,
-        "healthy": all(part.ok for part in parts.values()),
-        "parts": {
-            name: {"ok": part.ok, "vital": part.vital, "detail": str(part.detail), "took_ms": part.took_ms}
-            for name, part in parts.items()
-        },
-    }
-    return JsonResponse(report, status=200 if ready else 503)

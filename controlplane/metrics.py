@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import cast
 
 from asgiref.sync import iscoroutinefunction
+from django.conf import settings
 from django.db import DatabaseError
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 from django.views.decorators.cache import never_cache
@@ -21,6 +22,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from accounts.bearer import has_right
+from accounts.states import Right
 from common import disk
 from common.declared import manifests
 from common.disk import DiskState
@@ -49,6 +52,15 @@ Answer = HttpResponseBase | Awaitable[HttpResponseBase]
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """In the format that the client asks for: Prometheus's text, or OpenMetrics."""
+    if settings.SLIPWAY_MEASURES == "off":
+        raise Http404
+    if settings.SLIPWAY_MEASURES == "token" and not has_right(request, Right.READ):
+        return HttpResponse(
+            "Send a token with the right `read` (Authorization: Bearer ...).\n",
+            status=401,
+            content_type="text/plain",
+            headers={"WWW-Authenticate": 'Bearer realm="slipway"'},
+        )
     registry = CollectorRegistry(auto_describe=False)
     registry.register(StateOfThings())
     registry.register(requests)

@@ -4,7 +4,6 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from controlplane import health
 from controlplane.home.views import home
 from controlplane.metrics import metrics
 
@@ -28,8 +27,6 @@ urlpatterns = [
     path("api/v1/", include("controlplane.api_urls")),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
     path("api/docs/", SpectacularSwaggerSplitView.as_view(template_name="api/docs.html"), name="docs"),
-    path("healthz", health.healthz),
-    path("readyz", health.readyz),
     path("metrics", metrics),
 ]
 

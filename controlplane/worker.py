@@ -1,19 +1,13 @@
-"""The Celery worker under a watchdog: `python -m controlplane.worker OPTIONS`, those of `celery worker`."""
+"""The Celery worker, as it runs under a watchdog."""
 
-import sys
+from collections.abc import Sequence
 
-import django
-
-from common.watchdog import leave, watched
+from common.watchdog import leave
 from controlplane.celery import app
 
 
-def work() -> int:
+def work(options: Sequence[str]) -> int:
+    """`options`: those of `celery worker`."""
     leave()  # until it has connected to the broker: what takes due rows are the processes of its pool
-    app.worker_main(["worker", *sys.argv[1:]])
+    app.worker_main(["worker", *options])
     return 0
-
-
-if __name__ == "__main__":
-    django.setup()
-    sys.exit(watched(work))

@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Generator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -83,12 +84,14 @@ class PostgresServer:
         if done.returncode:
             raise RuntimeError(f"initdb failed: {done.stderr}")
 
-    def _start(self) -> tuple[subprocess.Popen[bytes], int]:
+    def _start(self, port: int = 0) -> tuple[subprocess.Popen[bytes], int]:
+        """On that port, or on a free one."""
         libc = ctypes.CDLL(None)
         log = self._home / "log"
         for _ in range(5):
             with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(("127.0.0.1", port))
                 port = probe.getsockname()[1]
             settings = FAST | {"listen_addresses": "127.0.0.1", "port": str(port)}
             command: list[str | Path] = [self._bin / "postgres", "-D", self._data]
@@ -115,7 +118,8 @@ class PostgresServer:
                     host="127.0.0.1", port=port, user="slipway", password=self._password, dbname="postgres"
                 ) as connection:
                     connection.autocommit = True
-                    connection.execute("CREATE DATABASE slipway")
+                    with suppress(psycopg.errors.DuplicateDatabase):
+                        connection.execute("CREATE DATABASE slipway")
                 return True
             except psycopg.OperationalError:
                 time.sleep(0.02)
@@ -123,9 +127,17 @@ class PostgresServer:
         process.wait()
         return False
 
-    def stop(self) -> None:
+    def halt(self) -> None:
+        """At once, as `pg_ctl stop -m immediate` does: connections break, the next start recovers."""
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait()
+
+    def resume(self) -> None:
+        """Where it was."""
+        self._process, self._port = self._start(self._port)
+
+    def stop(self) -> None:
+        self.halt()
         shutil.rmtree(self._home, ignore_errors=True)
 
 

@@ -2,15 +2,27 @@
 
 from typing import Any
 
+from django.conf import settings
+from django.http import Http404
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import get_doc
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema_serializer
-from rest_framework import serializers
+from rest_framework import permissions, serializers
+from rest_framework.request import Request
 
 from common.api import problems
 from common.api.views import Changed, Created, Deleted, Endpoint, Put, WhyDeleted
 from common.revisions import Revised
+
+
+class MayReadSchema(permissions.BasePermission):
+    """As SLIPWAY_API_SCHEMA says."""
+
+    def has_permission(self, request: Request, view: object) -> bool:
+        if settings.SLIPWAY_API_SCHEMA == "off":
+            raise Http404
+        return settings.SLIPWAY_API_SCHEMA == "open" or bool(request.user and request.user.is_authenticated)
 
 
 @extend_schema_serializer(

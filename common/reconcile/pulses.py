@@ -112,10 +112,10 @@ def leave(sign: Sign, work: Work) -> None:
         _take_leave(row, lost=0)
 
 
-def takers(*, roles: Sequence[str] = ("sweeper", "worker")) -> dict[str, Takers]:
-    """By role. One query."""
+def takers(*, roles: Sequence[str] = ("sweeper", "worker"), host: str = "") -> dict[str, Takers]:
+    """By role, of all machines or of one. One query."""
     since = timezone.now() - SILENT_AFTER
-    rows = list(Pulse.objects.all())
+    rows = list(Pulse.objects.filter(host=host) if host else Pulse.objects.all())
     found = {}
     for role in sorted({*roles, *(row.role for row in rows if row.role)}):
         of_role = [row for row in rows if row.role == role]

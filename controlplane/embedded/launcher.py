@@ -19,7 +19,7 @@ from clusters.backends.embedded.backend import EmbeddedCluster
 from clusters.backends.supervisor_rpc import Supervisor, SupervisorUnreachable
 from common.disk import DiskReserve, DiskState
 from controlplane.embedded import running
-from controlplane.embedded.home import Home, Refusal, check_ports
+from controlplane.embedded.home import Home, Refusal, check_ports, secret_of
 from controlplane.embedded.lock import HomeLock
 from controlplane.embedded.planes import Spawner, Supervisord, tail
 from controlplane.embedded.prepared import is_prepared, note_prepared
@@ -27,10 +27,11 @@ from controlplane.embedded.processes import HAND_OVER, Family, PartFailed, Signa
 from controlplane.embedded.programs import AGENT_NAME, GATEWAY_NAME, Programs, gateway_layout, programs
 from controlplane.env import misspelt_settings
 from controlplane.environment import PROJECT, Environment
+from controlplane.readiness_key import HEADER, readiness_key
 from gateway.backends.envoy.bootstrap import renew_bootstrap, write_bootstrap
 from gateway.errors import GatewayError
 
-PREPARE = ("-m", "controlplane.embedded.prepare")
+PREPARE = ("-m", "controlplane.server", "prepare")
 READY_WITHIN_SECONDS = 180.0
 HOPELESS_AFTER_RESTARTS = 3
 STOP_WITHIN_SECONDS = 25.0
@@ -233,9 +234,11 @@ class Launcher:
     def _readiness(self) -> Mapping[str, Any]:
         """The answer of `/readyz`, whatever its status; empty while nobody answers."""
         url = f"{self._env.local_url(self._env.port)}/readyz"
+        key = readiness_key(self._env.secret_key or secret_of(self._home))
+        request = urllib.request.Request(url, headers={HEADER: key})  # noqa: S310  # our own address
         try:
             try:
-                with urllib.request.urlopen(url, timeout=3) as answer:  # noqa: S310  # our own address
+                with urllib.request.urlopen(request, timeout=3) as answer:  # noqa: S310
                     body = answer.read()
             except urllib.error.HTTPError as error:
                 body = error.read()

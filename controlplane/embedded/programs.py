@@ -37,14 +37,13 @@ def programs(env: Environment, home: Home) -> Programs:
         log = home.logs / f"{name}.log"
         return Program(name=name, command=command, directory=PROJECT, log=log, priority=priority, **options)
 
-    def control(name: str, *arguments: str, **options: Any) -> Program:
-        """A Python part. It imports for seconds: one that ends before five has failed to start."""
-        return part(name, sys.executable, *arguments, priority=PART, healthy_after_seconds=5, **options)
+    def control(role: str, **options: Any) -> Program:
+        """A role of `slipway-server`. It imports for seconds: ending before five, it has failed to start."""
+        command = (sys.executable, "-m", "controlplane.server", role)
+        return part(role, *command, priority=PART, healthy_after_seconds=5, **options)
 
     valkey = part("valkey", _valkey(), *_valkey_options(home), priority=BROKER, stop_within_seconds=5)
     envoy = envoy_command(gateway_layout(env, home))
-    uvicorn = ("-m", "uvicorn", "controlplane.asgi:application", "--host", env.bind, "--port", str(env.port))
-    celery = ("-m", "controlplane.worker", "--pool", "prefork", "--concurrency", "2")
     gateway = part(GATEWAY_NAME, *envoy, priority=GATEWAY, stop_within_seconds=5)
     agent = part(
         AGENT_NAME,
@@ -57,20 +56,9 @@ def programs(env: Environment, home: Home) -> Programs:
     )
     parts = [
         *([] if env.redis_url else [valkey]),
-        control(
-            "web",
-            *(*uvicorn, "--timeout-graceful-shutdown", "3", "--no-proxy-headers", "--no-access-log"),
-            *("--http", "controlplane.connections:Bounded"),
-            stop_within_seconds=6,
-        ),
-        control(
-            "worker",
-            *(*celery, "--without-gossip", "--without-mingle", "--loglevel", env.log_level),
-            stop_within_seconds=14,
-            # With it SIGTERM is a soft shutdown: tasks get CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT, then go back.
-            environment={"REMAP_SIGTERM": "SIGQUIT"},
-        ),
-        control("sweeper", "manage.py", "sweep", stop_within_seconds=14),
+        control("web", stop_within_seconds=6),
+        control("worker", stop_within_seconds=14),
+        control("sweeper", stop_within_seconds=14),
     ]
     return Programs(control=parts, data=[gateway, agent])
 

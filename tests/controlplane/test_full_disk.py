@@ -85,7 +85,7 @@ def test_a_failure_of_the_database_on_a_full_disk_is_the_disk_s(
 
     ada = person("ada", vision="viewer")
     api = Api(token_of(ada))
-    monkeypatch.setattr("models_registry.api.views.selectors.models", fail)
+    monkeypatch.setattr("models_registry.selectors.catalogue.models", fail)
     left(0)
     assert api.get("models/").status_code == 507
     left(9_000)

@@ -2,10 +2,12 @@ import threading
 import time
 
 import pytest
+from django.conf import settings
 from django.test import Client
 
 from controlplane import health
 from controlplane.health import Probe, Unhealthy, parts_health
+from controlplane.readiness_key import HEADER, readiness_key
 
 
 def sick() -> str:
@@ -52,7 +54,7 @@ def test_only_a_vital_part_makes_the_process_unready(
     probes = (Probe("head", sick, vital=vital), Probe("heart", lambda: "beats", vital=True))
     monkeypatch.setattr(health.parts_health, "__defaults__", (probes,))
 
-    answer = client.get("/readyz")
+    answer = client.get("/readyz", headers={HEADER: readiness_key(settings.SECRET_KEY)})
 
     assert answer.status_code == status
     report = answer.json()

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.process
 ENTRY_POINTS = {
     "manage.py": ("manage.py", "check"),
     "bin/up": ("-m", "controlplane.embedded"),
-    "web": ("-m", "uvicorn", "controlplane.asgi:application"),
-    "celery": ("-m", "celery", "-A", "controlplane", "worker"),
+    "web": ("-m", "controlplane.server", "web"),
+    "worker": ("-m", "controlplane.server", "worker"),
 }
 
 
@@ -92,6 +92,8 @@ def test_production_starts_with_its_settings(tmp_path: Path) -> None:
         ("redis_url", "redis://", "names no host"),
         ("public_url", "slipway.example.org", "must start with http://"),
         ("https", "perhaps", "valid boolean"),
+        ("trusted_proxies", "10.0.0.0/33", "does not appear to be an IPv4 or IPv6 network"),
+        ("database_connections", "3", "greater than or equal to 12"),
         ("keep_syncs_days", "-1", "greater than or equal to 0"),
         ("keep_answers_days", "1.5", "valid integer"),
         ("log_level", "LOUD", "'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
@@ -156,3 +158,31 @@ def test_a_variable_that_is_nearly_a_setting_is_pointed_out(monkeypatch: pytest.
     (hint,) = hints
     assert hint.startswith("SLIPWAY_GATEWAY_PROT is no setting")
     assert hint.endswith("Did you mean SLIPWAY_GATEWAY_PORT?")
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("DJANGO_SETTINGS_MODULE=controlplane.settings.production", "runs with the settings for production"),
+        ("SLIPWAY_DATABSE_URL=postgresql://host/name", "Did you mean SLIPWAY_DATABASE_URL?"),
+        ("AWS_PROFILE=models", "set it in the process's environment"),
+    ],
+)
+def test_a_line_of_the_file_that_would_do_nothing_is_refused_by_its_name(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    line: str,
+    advice: str,
+) -> None:
+    file = tmp_path / ".env"
+    file.write_text(f"SLIPWAY_PORT=8000\n{line}\n")
+    monkeypatch.setattr(environment, "ENV_FILE", file)
+
+    with pytest.raises(SystemExit) as ended:
+        environment.read()
+
+    assert ended.value.code == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert line.partition("=")[0] in said
+    assert advice in said

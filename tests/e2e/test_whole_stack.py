@@ -14,6 +14,7 @@ import redis
 from pytest_django import Settings
 
 from controlplane.embedded.parts import parts_status
+from controlplane.readiness_key import HEADER, readiness_key
 from tests.patience import eventually
 from tests.stack.conftest import RunningStack
 
@@ -25,7 +26,9 @@ PARTS = ("valkey", "gateway", "node-agent", "web", "worker", "sweeper")
 def readiness(stack: RunningStack) -> dict[str, Any]:
     """The body of /readyz; empty while nobody answers."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{stack.port}/readyz", timeout=60) as answer:
+        key = readiness_key(stack.home.secret_key.read_text().strip())
+        request = urllib.request.Request(f"http://127.0.0.1:{stack.port}/readyz", headers={HEADER: key})
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return orjson.loads(answer.read())
     except urllib.error.HTTPError as error:
         return orjson.loads(error.read())
@@ -110,7 +113,7 @@ def test_when_all_that_take_due_work_hang_it_is_told_and_they_are_replaced(stack
     for process in hung:
         process.suspend()
 
-    eventually(lambda: readiness(stack).get("ready") is False, every=0.2)
+    eventually(lambda: not readiness(stack)["parts"]["reconcilers"]["ok"], every=0.2)
     eventually(lambda: not [process for process in hung if process.is_running()])
     eventually(lambda: readiness(stack).get("healthy") is True, every=0.2)
     # Nobody else had to do it.

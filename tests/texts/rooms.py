@@ -7,6 +7,7 @@ ENGLISH = (
     # Sent before there is a request, and with it a language.
     "controlplane/connections.py",
     "controlplane/embedded/",
+    "controlplane/server/",
     "accounts/management/",
     "clusters/management/",
     "controlplane/management/",

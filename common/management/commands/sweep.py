@@ -1,5 +1,6 @@
 import signal
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
@@ -11,6 +12,8 @@ from common.watchdog import watched
 
 
 class Command(BaseCommand):
+    stealth_options = ("begin",)
+    """Called in the process that takes, before it does."""
     help = "Take rows that are due, again and again: what moves the system when the broker does not."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -26,7 +29,10 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, every: float, threads: int, outside_threads: int, **options: Any) -> None:
+        begin: Callable[[], None] = options.get("begin", lambda: None)
+
         def sweep() -> int:
+            begin()
             stop = threading.Event()
             for name in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(name, lambda *_: stop.set())

@@ -1,0 +1,116 @@
+"""`slipway-server`: each role starts, says how it fares, stops, and says what it lacks."""
+
+import socket
+
+import httpx2
+import pytest
+
+from tests.production.site import Host, Role, Site, eventually, free_port
+
+pytestmark = [pytest.mark.process, pytest.mark.any_database]
+
+
+def test_what_is_not_prepared_is_refused_with_what_to_do(site: Site):
+    other = site.postgres.url.removesuffix("slipway") + "postgres"
+    refused = site.host("unprepared", SLIPWAY_DATABASE_URL=other).run("web")
+    assert refused.returncode == 2
+    assert "There are no static files" in refused.stderr
+    assert "The database is older than this code" in refused.stderr
+    assert refused.stderr.count("slipway-server prepare") == 2
+
+
+def test_missing_settings_are_named(site: Site):
+    bare = site.host("bare")
+    del bare.environment["SLIPWAY_AUDIT_KEY"], bare.environment["SLIPWAY_REDIS_URL"]
+    refused = bare.run("web")
+    assert refused.returncode == 2
+    assert "SLIPWAY_AUDIT_KEY is not set" in refused.stderr
+    assert "SLIPWAY_REDIS_URL is not set" in refused.stderr
+
+
+def test_prepared_again_nothing_changes(host: Host):
+    before = host.token
+    again = host.run("prepare")
+    assert again.returncode == 0, again.stderr
+    assert host.token == before
+
+
+def test_a_web_is_probed_by_address_and_tells_details_to_its_own_only(host: Host, web: Role):
+    by_address = {"Host": "10.1.2.3:8000"}
+    assert httpx2.get(f"{host.url}/healthz", headers=by_address).text == "ok\n"
+    told = httpx2.get(f"{host.url}/readyz", headers=by_address)
+    assert told.status_code == 200
+    assert all(set(part) == {"ok", "vital"} for part in told.json()["parts"].values())
+    in_detail = httpx2.get(f"{host.url}/readyz", headers=with_token(host)).json()
+    assert in_detail["parts"]["database"]["detail"] == "postgresql"
+    forged = httpx2.get(f"{host.url}/readyz", headers={"X-Slipway-Readiness": "0" * 64}).json()
+    assert "detail" not in forged["parts"]["database"]
+    assert host.run("health", "web").stdout == "web: ready\n"
+    assert "Traceback" not in web.log
+
+
+@pytest.mark.usefixtures("web")
+def test_a_web_without_redis_answers_and_says_what_is_away(site: Site, host: Host):
+    site.valkey.stop()
+    try:
+        told = httpx2.get(f"{host.url}/readyz", headers=with_token(host), timeout=30)
+        assert told.status_code == 200
+        assert told.json()["parts"]["redis"]["ok"] is False
+        assert httpx2.get(f"{host.url}/accounts/login/", timeout=60).status_code == 200
+    finally:
+        site.valkey.start()
+
+
+@pytest.mark.usefixtures("web")
+@pytest.mark.parametrize("path", ["/metrics", "/api/schema/"])
+def test_measures_and_schema_are_for_who_has_a_token(host: Host, path: str):
+    assert httpx2.get(f"{host.url}{path}").status_code in (401, 403)
+    assert httpx2.get(f"{host.url}{path}", headers=with_token(host), timeout=60).status_code == 200
+
+
+def test_who_takes_rows_forks_answers_on_its_health_port_and_stops_when_asked(site: Site, host: Host):
+    ports = {"sweeper": free_port(), "worker": free_port()}
+    roles = {name: host.start(name, "--health-port", str(port)) for name, port in ports.items()}
+    for port in ports.values():
+        eventually(lambda port=port: answers(f"http://127.0.0.1:{port}/readyz"))
+        assert httpx2.get(f"http://127.0.0.1:{port}/healthz").text == "ok\n"
+    assert host.run("health", "worker").returncode == 0
+    assert site.connections() <= 5 * 12
+    for role in roles.values():
+        assert role.stop() == 0
+
+
+def test_a_health_port_that_is_taken_is_refused(host: Host):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        role = host.start("sweeper", "--health-port", str(taken.getsockname()[1]))
+        assert role.process.wait(60) == 2
+        assert "cannot listen" in role.log
+
+
+def test_the_gateway_is_envoy_itself_and_the_node_stops_with_nothing_left(host: Host):
+    gateway, node = host.start("gateway"), host.start("node")
+    ready = f"http://127.0.0.1:{host.admin_port}/ready"
+    eventually(lambda: answers(ready))
+    node.says("The node is ready.")
+    for name in ("gateway", "node"):
+        assert host.run("health", name).returncode == 0
+    assert gateway.stop() == 0
+    assert node.stop() == 0
+    assert host.run("health", "node").returncode == 1
+
+
+def test_no_role_of_that_name(host: Host):
+    refused = host.run("health", "wbe")
+    assert refused.returncode == 2
+    assert "web, worker, sweeper, gateway, node" in refused.stderr
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx2.get(url, timeout=10).status_code == 200
+    except httpx2.TransportError:
+        return False
+
+
+def with_token(host: Host) -> dict[str, str]:
+    return {"Authorization": f"Bearer {host.token}"}
