@@ -180,6 +180,11 @@ class Environment(BaseSettings):
         description="Address under which people reach the console (`https://slipway.example.org`); links and "
         "origin checks use it. Empty: the bind address and port.",
     )
+    report_url: str = Field(
+        "",
+        description="Address of the console to which this machine's agent reports: that of any web, or of "
+        "the proxy. Empty: the web of this machine.",
+    )
     gateway_url: str = Field(
         "",
         description="Address under which clients reach the gateway. Empty: its bind address and port.",
@@ -397,7 +402,7 @@ class Environment(BaseSettings):
     def _known_redis(cls, url: str) -> str:
         return _url(url, "redis", "rediss", "unix")
 
-    @field_validator("public_url", "gateway_url", "oidc_server_url", "store_endpoint")
+    @field_validator("public_url", "report_url", "gateway_url", "oidc_server_url", "store_endpoint")
     @classmethod
     def _web_address(cls, url: str) -> str:
         return _url(url.rstrip("/"), "http", "https")

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,7 @@ class Programs:
 def programs(env: Environment, home: Home) -> Programs:
     """Without the bundled broker when the settings name another. Raises Refusal, GatewayError."""
 
-    def part(name: str, *command: str, priority: int, **options: Any) -> Program:
-        log = home.logs / f"{name}.log"
-        return Program(name=name, command=command, directory=PROJECT, log=log, priority=priority, **options)
+    part = partial(_part, home)
 
     def control(role: str, **options: Any) -> Program:
         """A role of `slipway-server`. It imports for seconds: ending before five, it has failed to start."""
@@ -45,22 +44,33 @@ def programs(env: Environment, home: Home) -> Programs:
     valkey = part("valkey", _valkey(), *_valkey_options(home), priority=BROKER, stop_within_seconds=5)
     envoy = envoy_command(gateway_layout(env, home))
     gateway = part(GATEWAY_NAME, *envoy, priority=GATEWAY, stop_within_seconds=5)
-    agent = part(
-        AGENT_NAME,
-        *(sys.executable, "-m", "serving.node_agent", "--node", machine_id()),
-        *("--socket", str(home.run / AGENT_SOCKET), "--token-file", str(home.run / "node-token")),
-        *("--url", f"{env.local_url(env.port)}/api/v1/node-reports/"),
-        priority=AGENT,
-        healthy_after_seconds=2,
-        stop_within_seconds=5,
-    )
     parts = [
         *([] if env.redis_url else [valkey]),
         control("web", stop_within_seconds=6),
         control("worker", stop_within_seconds=14),
         control("sweeper", stop_within_seconds=14),
     ]
-    return Programs(control=parts, data=[gateway, agent])
+    return Programs(control=parts, data=[gateway, agent_program(env, home)])
+
+
+def agent_program(env: Environment, home: Home) -> Program:
+    """The agent that reports this machine."""
+    console = env.report_url or env.local_url(env.port)
+    return _part(
+        home,
+        AGENT_NAME,
+        *(sys.executable, "-m", "serving.node_agent", "--node", machine_id()),
+        *("--socket", str(home.run / AGENT_SOCKET), "--token-file", str(home.run / "node-token")),
+        *("--url", f"{console}/api/v1/node-reports/"),
+        priority=AGENT,
+        healthy_after_seconds=2,
+        stop_within_seconds=5,
+    )
+
+
+def _part(home: Home, name: str, *command: str, priority: int, **options: Any) -> Program:
+    log = home.logs / f"{name}.log"
+    return Program(name=name, command=command, directory=PROJECT, log=log, priority=priority, **options)
 
 
 def gateway_layout(env: Environment, home: Home) -> Layout:

@@ -10,6 +10,7 @@ from controlplane.embedded.home import Home, Refusal
 from controlplane.embedded.lock import HomeLock
 from controlplane.embedded.planes import Spawner, Supervisord
 from controlplane.embedded.processes import HAND_OVER, Family, PartFailed, Signals, say
+from controlplane.embedded.programs import agent_program
 from controlplane.env import env, refuse
 from controlplane.environment import PROJECT
 
@@ -56,7 +57,9 @@ class _Node:
         for problem in self._cluster.restore(there):
             say(f"A deployment is not started again. {problem}")
         try:
-            self._supervisord.configure([], include=f"{self._home.programs.name}/*.conf")
+            self._supervisord.configure(
+                [agent_program(env, self._home)], include=f"{self._home.programs.name}/*.conf"
+            )
             self._supervisord.start()
             self._watch()
         except OSError as error:
