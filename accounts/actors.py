@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.grants import ALL, Grants
 from accounts.models import ApiToken, User
-from accounts.states import MACHINE_RIGHTS, AccountKind, Right
+from accounts.states import MACHINE_RIGHTS, Right
 from common.actor import Actor
 from common.prepared import prepared
 
@@ -65,14 +65,14 @@ def grants_of(actor: Actor) -> Grants:
 
 
 def read_grants(actor: Actor) -> Grants:
-    """One query. Nothing for an inactive user, a revoked or an expired token."""
+    """One query. Nothing for an inactive or suspended user, a revoked or an expired token."""
     if actor.is_system:
         return Grants(everywhere=ALL)
     if actor.token_id is not None:
         return _grants_of_token(actor.token_id)
     if actor.user_id is None:
         return Grants()
-    found = User.objects.filter(pk=actor.user_id, is_active=True)
+    found = User.objects.filter(pk=actor.user_id, is_active=True, suspended_at=None)
     rows = list(found.values_list("kind", "is_superuser", "memberships__team_id", "memberships__role"))
     if not rows:
         return Grants()
@@ -92,7 +92,9 @@ def _grants_of_token(token_id: int) -> Grants:
 @prepared
 def _rows_of_token(token_id: int) -> QuerySet[ApiToken, tuple[Any, ...]]:
     """A row for each membership of the owner."""
-    found = ApiToken.objects.filter(pk=token_id, revoked_at=None, owner__is_active=True)
+    found = ApiToken.objects.filter(
+        pk=token_id, revoked_at=None, owner__is_active=True, owner__suspended_at=None
+    )
     return found.values_list(
         "owner__kind",
         "owner__is_superuser",
@@ -105,8 +107,8 @@ def _rows_of_token(token_id: int) -> QuerySet[ApiToken, tuple[Any, ...]]:
 
 
 def _grants(kind: str, superuser: bool, roles: list[tuple[int | None, str | None]]) -> Grants:
-    if kind != AccountKind.PERSON:
-        return Grants(everywhere=MACHINE_RIGHTS)
+    if kind in MACHINE_RIGHTS:
+        return Grants(everywhere=MACHINE_RIGHTS[kind])
     if superuser:
         return Grants(everywhere=ALL)
     return Grants.of_roles({team_id: role for team_id, role in roles if team_id is not None and role})

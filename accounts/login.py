@@ -1,33 +1,40 @@
-"""What happens at the door: nobody signs up, single sign-on brings people without a team, failures lock."""
+"""What happens at the door: nobody signs up, machines stay out, passwords can be off, failures lock."""
 
 from typing import Any, cast
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.account.auth_backends import AuthenticationBackend
 from allauth.account.signals import password_changed
-from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from axes.helpers import get_cool_off
 from axes.models import AccessAttempt
 from django.conf import settings
 from django.contrib.auth.signals import user_logged_in
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from accounts import actors
 from accounts.models import User
+from accounts.selectors import is_break_glass
+from accounts.services.webhooks import announce
 from common.actor import Actor
 from common.audit import record
-from common.characters import without_hidden
 from common.sessions import SessionStore
+
+BREAK_GLASS = "session.break_glass"
 
 
 class PasswordBackend(AuthenticationBackend):  # type: ignore[misc]
     """By name and password; a session, however it came to be, is no machine's."""
 
     def user_can_authenticate(self, user: User | None) -> bool:
-        return super().user_can_authenticate(user) and not (user is not None and user.is_machine)
+        """Asked for every session, too."""
+        if user is not None and (user.suspended_at is not None or not user.is_person):
+            return False
+        return bool(super().user_can_authenticate(user))
 
 
 class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
@@ -36,32 +43,16 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
 
     def pre_login(self, request: HttpRequest, user: User, **kwargs: Any) -> HttpResponse | None:
         """By password and by single sign-on alike: a response instead of a session."""
-        if user.is_machine:
+        if not user.is_person:
             request.session.flush()
             return redirect("account_inactive")
         return cast("HttpResponse | None", super().pre_login(request, user, **kwargs))
 
-
-class SingleSignOnAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
-    """Whom the identity provider vouches for gets an account, but no team: an admin adds them to one."""
-
-    def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
-        return True
-
-    def populate_user(self, request: HttpRequest, sociallogin: Any, data: dict[str, Any]) -> User:
-        told = {name: without_hidden(said) if isinstance(said, str) else said for name, said in data.items()}
-        return cast("User", super().populate_user(request, sociallogin, told))
-
-    def save_user(self, request: HttpRequest, sociallogin: Any, form: Any = None) -> User:
-        with transaction.atomic():
-            user: User = super().save_user(request, sociallogin, form)
-            record(
-                Actor(name="single sign-on", address=request.META.get("REMOTE_ADDR", ""), via="web"),
-                "user.create",
-                subject=user,
-                detail={"provider": sociallogin.account.provider, "uid": sociallogin.account.uid},
-            )
-        return user
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        """Raises ValidationError while passwords are off, the same for every name that is not let in."""
+        if not settings.SLIPWAY_PASSWORD_LOGIN and not is_break_glass(str(credentials.get("username", ""))):
+            raise ValidationError(_("Password sign-in is off. Use single sign-on."))
+        super().pre_authenticate(request, **credentials)
 
 
 def lockout_name(request: HttpRequest, credentials: dict[str, Any] | None = None) -> str:
@@ -72,7 +63,7 @@ def lockout_name(request: HttpRequest, credentials: dict[str, Any] | None = None
     return str(name).strip().casefold()[:255]
 
 
-def locked_out(request: HttpRequest, *_: Any) -> HttpResponse:
+def locked_out(request: HttpRequest, *__: Any) -> HttpResponse:
     """The answer to every login from an address that failed too often with this name."""
     name, address = lockout_name(request), getattr(request, "axes_ip_address", None)
     attempts = AccessAttempt.objects.filter(username=name, ip_address=address).order_by("-attempt_time")
@@ -87,16 +78,18 @@ def locked_out(request: HttpRequest, *_: Any) -> HttpResponse:
     return response
 
 
-def note_login(*, request: HttpRequest, user: User, **_: Any) -> None:
+def note_login(*, request: HttpRequest, user: User, **__: Any) -> None:
+    actor = actors.of_user(user, address=request.META.get("REMOTE_ADDR", ""))
     with transaction.atomic():
-        record(
-            actors.of_user(user, address=request.META.get("REMOTE_ADDR", "")), "session.login", subject=user
-        )
+        record(actor, "session.login", subject=user)
+        if not settings.SLIPWAY_PASSWORD_LOGIN and is_break_glass(user.username):
+            record(actor, BREAK_GLASS, subject=user)
+            announce(BREAK_GLASS, username=user.username, address=actor.address)
     # Nobody else clears the table: what has expired goes when somebody comes.
     SessionStore.clear_expired()
 
 
-def note_lockout(*, request: HttpRequest, username: str, ip_address: str | None, **_: Any) -> None:
+def note_lockout(*, request: HttpRequest, username: str, ip_address: str | None, **__: Any) -> None:
     # Set by the failure that locks; the refused attempts after it would only fill the record.
     if getattr(request, "axes_failures_since_start", None) is None:
         return
@@ -109,7 +102,7 @@ def note_lockout(*, request: HttpRequest, username: str, ip_address: str | None,
         )
 
 
-def note_new_password(*, request: HttpRequest, user: User, **_: Any) -> None:
+def note_new_password(*, request: HttpRequest, user: User, **__: Any) -> None:
     with transaction.atomic():
         record(actors.of_request(request), "user.change_password", subject=user)
 

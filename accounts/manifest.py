@@ -124,6 +124,11 @@ WEBHOOK_EVENTS = (
         installation,
     ),
     WebhookEvent(
+        login.BREAK_GLASS,
+        _("The break-glass account signed in by password. Not sent to endpoints of a team."),
+        installation,
+    ),
+    WebhookEvent(
         "webhook.disabled",
         _("A webhook was disabled: it failed for too long, or answered 410."),
         endpoint_payload,

@@ -13,10 +13,22 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Lower
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from accounts.states import ONLY_BY_NAME, OPEN_DELIVERIES, AccountKind, DeliveryState, Right, Role, TokenState
+from accounts.states import (
+    MACHINE_RIGHTS,
+    NOT_PEOPLE,
+    ONLY_BY_NAME,
+    OPEN_DELIVERIES,
+    AccountKind,
+    DeliveryState,
+    Right,
+    Role,
+    RoleSource,
+    TokenState,
+)
 from common.characters import hidden
 from common.reconcile import Reconciled, Singleton
 from common.revisions import Revised
@@ -41,7 +53,8 @@ def known_time_zone(name: str) -> None:
 
 
 class User(AbstractUser, Revised):
-    """A person, whose teams say what they may do, or a machine, which only holds tokens."""
+    """A person or a service account, whose teams say what they may do, or a machine, which only holds
+    tokens. Only people sign in."""
 
     kind = models.CharField(
         max_length=10, choices=AccountKind.choices, default=AccountKind.PERSON, editable=False
@@ -55,6 +68,13 @@ class User(AbstractUser, Revised):
         gettext_lazy("Time zone"), max_length=64, blank=True, validators=[known_time_zone]
     )
     """A name of the IANA database; empty: the browser's."""
+    session_epoch = models.PositiveIntegerField(default=0, editable=False)
+    """Rises when all sessions of the person end."""
+    suspended_at = models.DateTimeField(null=True, editable=False)
+    """Since when the identity provider has refused them: neither sessions nor tokens work until they sign in
+    there again."""
+    admin_by_rule = models.BooleanField(default=False, editable=False)
+    """A group rule has made them an administrator of the installation, and takes it away again."""
 
     class Meta(AbstractUser.Meta):
         constraints: ClassVar = [
@@ -66,8 +86,8 @@ class User(AbstractUser, Revised):
             ),
             models.CheckConstraint(
                 condition=Q(kind=AccountKind.PERSON)
-                | Q(kind=AccountKind.MACHINE, is_superuser=False, is_staff=False),
-                name="machine_administers_nothing",
+                | Q(kind__in=NOT_PEOPLE, is_superuser=False, is_staff=False),
+                name="only_people_administer",
             ),
         ]
 
@@ -81,10 +101,25 @@ class User(AbstractUser, Revised):
         if faults:
             raise ValidationError(faults)
 
+    def _get_session_auth_hash(self, secret: str | None = None) -> str:
+        """What a session must hold to be one of this person's; signed, as Django's own."""
+        held = f"{self.password}:{self.session_epoch}"
+        key_salt = "accounts.models.User.get_session_auth_hash"
+        return salted_hmac(key_salt, held, secret=secret, algorithm="sha256").hexdigest()
+
+    @property
+    def is_person(self) -> bool:
+        return self.kind == AccountKind.PERSON
+
+    @property
+    def works(self) -> bool:
+        """Its sessions and tokens are accepted."""
+        return self.is_active and self.suspended_at is None
+
     @property
     def is_machine(self) -> bool:
         """It cannot sign in, and may do `MACHINE_RIGHTS` by its tokens, nothing else."""
-        return self.kind == AccountKind.MACHINE
+        return self.kind in MACHINE_RIGHTS
 
 
 class Team(Revised):
@@ -104,12 +139,17 @@ class Membership(Revised):
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=20, choices=Role.choices)
+    source = models.CharField(
+        max_length=10, choices=RoleSource.choices, default=RoleSource.MANUAL, editable=False
+    )
+    """What a group rule gave, a group rule changes and takes away; what a person gave stays."""
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["user", "team"], name="membership_once"),
             models.CheckConstraint(condition=Q(role__in=Role.values), name="membership_role_known"),
+            models.CheckConstraint(condition=Q(source__in=RoleSource.values), name="membership_source_known"),
         ]
 
     def __str__(self) -> str:
@@ -127,6 +167,8 @@ class ApiToken(models.Model):
     """Values of `Right`, sorted."""
     team = models.ForeignKey(Team, on_delete=models.CASCADE, null=True, blank=True, related_name="tokens")
     """The one team that it works in; None: every team of its owner."""
+    is_exchanged = models.BooleanField(default=False, editable=False)
+    """Given for a token of a CI system: it lives for minutes and is forgotten soon after."""
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     expires_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True, blank=True)

@@ -52,12 +52,22 @@ def people(actor: Actor) -> QuerySet[User]:
     return User.objects.filter(Q(pk=actor.user_id) | Q(pk__in=colleagues))
 
 
+def is_break_glass(username: str) -> bool:
+    """The one account that signs in by password while SLIPWAY_PASSWORD_LOGIN is off."""
+    named: str = settings.SLIPWAY_BREAK_GLASS_ACCOUNT
+    return bool(named) and username.strip().casefold() == named.casefold()
+
+
 def administrators() -> QuerySet[User]:
     """The people who can sign in and administer the whole installation."""
     can_sign_in = ~Q(password="") & ~Q(password__startswith=UNUSABLE_PASSWORD_PREFIX)
+    if not settings.SLIPWAY_PASSWORD_LOGIN:
+        can_sign_in &= Q(username__iexact=settings.SLIPWAY_BREAK_GLASS_ACCOUNT)
     if settings.SOCIALACCOUNT_PROVIDERS:
         can_sign_in |= Q(pk__in=SocialAccount.objects.values("user"))
-    return User.objects.filter(can_sign_in, kind=AccountKind.PERSON, is_superuser=True, is_active=True)
+    return User.objects.filter(
+        can_sign_in, kind=AccountKind.PERSON, is_superuser=True, is_active=True, suspended_at=None
+    )
 
 
 def members(actor: Actor, team_name: str) -> QuerySet[Membership]:
@@ -97,7 +107,7 @@ def people_with(right: Right, team: Team | int) -> QuerySet[User]:
     team_id = team.pk if isinstance(team, Team) else team
     roles = [role for role, rights in RIGHTS.items() if right in rights]
     return User.objects.filter(
-        is_active=True, memberships__team_id=team_id, memberships__role__in=roles
+        is_active=True, suspended_at=None, memberships__team_id=team_id, memberships__role__in=roles
     ).distinct()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY, get_user
+from django.db.models import Q
 from django.http import HttpRequest, parse_cookie
 
 from accounts import actors
@@ -76,7 +77,8 @@ class SessionCredentials:
         user = get_user(request)
         if isinstance(user, User):
             return actors.of_user(user, address=self._address)
-        if user_id is not None and User.objects.filter(pk=user_id, is_active=False).exists():
+        refused = Q(is_active=False) | Q(suspended_at__isnull=False)
+        if user_id is not None and User.objects.filter(refused, pk=user_id).exists():
             raise RightGone
         raise SignedOut
 

@@ -21,6 +21,7 @@ class Right(TextChoices):
     FLEET_OPERATE = "fleet.operate", _("operate the fleet")
     FLEET_REPORT = "fleet.report", _("report heartbeats for workers")
     PEOPLE_ADMIN = "people.admin", _("manage people and roles")
+    PEOPLE_PROVISION = "people.provision", _("provision people and groups by SCIM")
     AUDIT_READ = "audit.read", _("read the audit log")
     CODE_EXEMPT = "code.exempt", _("exempt models from the custom-code policy")
     SIGNATURES_ADMIN = "signatures.admin", _("manage trusted signing keys and the signature policy")
@@ -29,7 +30,20 @@ class Right(TextChoices):
 
 class AccountKind(TextChoices):
     PERSON = "person", _("Person")
+    SERVICE = "service", _("Service account")
     MACHINE = "machine", _("Machine")
+    DIRECTORY = "directory", _("Directory")
+
+
+NOT_PEOPLE = (AccountKind.SERVICE, AccountKind.MACHINE, AccountKind.DIRECTORY)
+"""They hold tokens, and nobody signs in as them."""
+
+
+class RoleSource(TextChoices):
+    """Who has put a person into a team."""
+
+    MANUAL = "manual", _("By hand")
+    RULE = "rule", _("By a group rule")
 
 
 class Role(TextChoices):
@@ -75,5 +89,8 @@ RIGHTS: Mapping[Role, frozenset[Right]] = {
     Role.ADMIN: frozenset(Right),
 }
 
-MACHINE_RIGHTS = frozenset({Right.FLEET_REPORT})
-"""What machine accounts may do, everywhere, by their tokens; they are in no team."""
+MACHINE_RIGHTS: Mapping[str, frozenset[Right]] = {
+    AccountKind.MACHINE: frozenset({Right.FLEET_REPORT}),
+    AccountKind.DIRECTORY: frozenset({Right.PEOPLE_PROVISION}),
+}
+"""What accounts of these kinds may do, everywhere, by their tokens; they are in no team."""

@@ -32,6 +32,7 @@ PRESETS = {
             _("On-call bot: pause, abort, roll back, operate the fleet"),
             frozenset({Right.READ, Right.RELEASES_OPERATE, Right.FLEET_OPERATE}),
         ),
+        Preset("scim", _("Identity provider: SCIM"), frozenset({Right.PEOPLE_PROVISION})),
     )
 }
 

@@ -4,6 +4,7 @@ from django.urls import include, path
 
 urlpatterns = [
     path("", include("accounts.api.urls")),
+    path("", include("identity.api.urls")),
     path("", include("model_store.api.urls")),
     path("", include("trust.api.urls")),
     path("", include("hubs.api.urls")),

@@ -236,6 +236,43 @@ class Environment(BaseSettings):
     oidc_server_url: str = Field("", description="OpenID Connect issuer. Empty: passwords only.")
     oidc_client_id: str = Field("", description="OpenID Connect client id.")
     oidc_client_secret: str = Field("", description="OpenID Connect client secret.")
+    oidc_scopes: Annotated[tuple[str, ...], NoDecode] = Field(
+        ("openid", "profile", "email", "offline_access"),
+        description="Comma-separated scopes that are asked for. `offline_access` lets Slipway notice when "
+        "the provider drops a person; take it out where the provider refuses it.",
+    )
+    oidc_groups_claim: str = Field(
+        "groups",
+        description="Claim that lists a person's groups; dots lead into objects (`realm_access.roles`).",
+    )
+    oidc_check_minutes: int = Field(
+        15,
+        ge=1,
+        le=1_440,
+        description="Minutes between two checks that the provider still accepts a person who has signed in: "
+        "their refresh token is used. Refused: sessions end, tokens are refused.",
+    )
+    scim_link: str = Field(
+        "externalId=sub",
+        description="By which SCIM attribute and which claim a person who was provisioned is known at the "
+        "first sign-in: `externalId=sub` (Okta), `externalId=oid` (Entra), `userName=preferred_username`. "
+        "The claim must be one that people cannot change.",
+    )
+    password_login: bool = Field(
+        True,
+        description="Whether people sign in by password. Off: by single sign-on only, but for "
+        "SLIPWAY_BREAK_GLASS_ACCOUNT.",
+    )
+    break_glass_account: str = Field(
+        "",
+        description="Username that may sign in by password while SLIPWAY_PASSWORD_LOGIN is off, for when the "
+        "provider is down. Each of its sign-ins is in the audit log and sent as `session.break_glass`.",
+    )
+    ci_issuers: Annotated[tuple[str, ...], NoDecode] = Field(
+        ("https://token.actions.githubusercontent.com", "https://gitlab.com"),
+        description="Comma-separated issuers of OpenID Connect tokens that service accounts may accept "
+        "instead of a stored token. Those named here may lie in private networks. Empty: none.",
+    )
     webhook_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         description="Comma-separated host names (`hooks.internal`, `*.internal`) and networks (`10.0.0.0/8`) "
@@ -291,6 +328,8 @@ class Environment(BaseSettings):
         "hub_endpoints",
         "export_endpoints",
         "trusted_proxies",
+        "oidc_scopes",
+        "ci_issuers",
         mode="before",
     )
     @classmethod
@@ -310,6 +349,33 @@ class Environment(BaseSettings):
             str(ipaddress.ip_network(entry)) if "/" in entry else str(ipaddress.ip_address(entry))
             for entry in entries
         )
+
+    @field_validator("ci_issuers")
+    @classmethod
+    def _issuers(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(_url(url.rstrip("/"), "http", "https") for url in urls)
+
+    @field_validator("oidc_scopes")
+    @classmethod
+    def _asks_for_openid(cls, scopes: tuple[str, ...]) -> tuple[str, ...]:
+        if "openid" not in scopes:
+            raise ValueError("must name openid")
+        return scopes
+
+    @field_validator("scim_link")
+    @classmethod
+    def _attribute_and_claim(cls, link: str) -> str:
+        attribute, _, claim = link.partition("=")
+        if attribute not in ("externalId", "userName") or not claim.strip():
+            raise ValueError("must be externalId=CLAIM or userName=CLAIM")
+        return link
+
+    @field_validator("password_login")
+    @classmethod
+    def _another_way_in(cls, is_on: bool, info: ValidationInfo) -> bool:
+        if not is_on and not info.data.get("oidc_server_url"):
+            raise ValueError("must stay on while there is no single sign-on: set SLIPWAY_OIDC_SERVER_URL")
+        return is_on
 
     @field_validator("hub_endpoints", "export_endpoints")
     @classmethod

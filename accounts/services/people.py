@@ -71,13 +71,16 @@ def create_user(
     return user
 
 
-def create_machine(*, actor: Actor, username: str, label: str = "") -> User:
+def create_machine(
+    *, actor: Actor, username: str, label: str = "", kind: AccountKind = AccountKind.MACHINE
+) -> User:
     """An account that only holds tokens for a part of the system: nobody signs in as it.
 
-    It may do `MACHINE_RIGHTS`. Raises NotAdministrator, ValidationError, Conflict when the name is taken.
+    It may do what `MACHINE_RIGHTS` says of its kind. Raises NotAdministrator, ValidationError, Conflict when
+    the name is taken.
     """
     require_everywhere(actor, Right.PEOPLE_ADMIN)
-    machine = User(username=User.normalize_username(username), first_name=label, kind=AccountKind.MACHINE)
+    machine = User(username=User.normalize_username(username), first_name=label, kind=kind)
     machine.set_unusable_password()
     machine.full_clean(validate_unique=False, validate_constraints=False)
     try:
@@ -103,7 +106,7 @@ def change_user(
         require_everywhere(actor, Right.PEOPLE_ADMIN)
     if unknown := changes.keys() - _OWN_FIELDS - {"is_active", "is_superuser"}:
         raise Invalid(fields={name: [_("This cannot be changed.")] for name in sorted(unknown)})
-    _require_person(user)
+    _require_person(user, may_be_service=changes.keys() <= {"is_active", "first_name", "email"})
     changed = copy(user)
     for name, value in changes.items():
         setattr(changed, name, value)
@@ -124,8 +127,10 @@ def change_user(
                     )
                     % {"name": user}
                 )
+        if "is_superuser" in changes:
+            changes["admin_by_rule"] = False
         user.change(expected=expected, **changes)
-        shown = {name: value for name, value in changes.items() if name != "is_staff"}
+        shown = {name: value for name, value in changes.items() if name not in ("is_staff", "admin_by_rule")}
         record(actor, "user.change", subject=user, reason=reason, detail=shown)
     return user
 
@@ -144,12 +149,14 @@ def set_password(*, actor: Actor, user: User, password: str) -> None:
         record(actor, "user.set_password", subject=user)
 
 
-def _require_person(user: User) -> None:
+def _require_person(user: User, *, may_be_service: bool = False) -> None:
     if user.is_machine:
         raise Conflict(
             _("%(name)s is a machine account, which Slipway manages. Revoke its tokens instead.")
             % {"name": user}
         )
+    if not user.is_person and not may_be_service:
+        raise Conflict(_("%(name)s is a service account: nobody signs in as it.") % {"name": user})
 
 
 def _set(user: User, password: str | None) -> None:
@@ -159,3 +166,30 @@ def _set(user: User, password: str | None) -> None:
         except ValidationError as error:
             raise Invalid(fields={"password": error.messages}) from None
     user.set_password(password)
+
+
+def create_service_account(
+    *, actor: Actor, username: str, team: Team, role: Role | str, description: str = ""
+) -> User:
+    """An account of a program, in a team with a role as people are; nobody signs in as it.
+
+    Raises NotAllowed, ValidationError, Conflict when the name is taken.
+    """
+    require(actor, Right.PEOPLE_ADMIN, team)
+    account = User(
+        username=User.normalize_username(username), first_name=description, kind=AccountKind.SERVICE
+    )
+    account.set_unusable_password()
+    account.full_clean(validate_unique=False, validate_constraints=False)
+    try:
+        with transaction.atomic():
+            account.save(force_insert=True)
+            record(actor, "user.create", subject=account, detail={"kind": account.kind}, team_id=team.pk)
+            membership = Membership(user=account, team=team, role=role)
+            membership.full_clean()
+            membership.save(force_insert=True)
+            detail = {"team": team.name, "role": str(role)}
+            record(actor, "member.add", subject=account, detail=detail, team_id=team.pk)
+    except IntegrityError:
+        raise Conflict(_("There is a person named %(name)s already.") % {"name": username}) from None
+    return account

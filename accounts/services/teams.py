@@ -5,7 +5,7 @@ from django.utils.translation import gettext as _
 from accounts.errors import LastAdmin, TeamInUse
 from accounts.models import Membership, Team, User
 from accounts.services.rights import require, require_everywhere
-from accounts.states import Right, Role
+from accounts.states import Right, Role, RoleSource
 from common.actor import Actor
 from common.audit import record
 from common.errors import Conflict, Missing
@@ -85,7 +85,7 @@ def set_role(
             membership.save(force_insert=True)
         else:
             was_admin = present.role == Role.ADMIN
-            present.change(expected=expected, role=role)
+            present.change(expected=expected, role=role, source=RoleSource.MANUAL)
             membership = present
             if was_admin:
                 _keep_an_admin(team)

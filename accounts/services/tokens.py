@@ -1,7 +1,7 @@
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import DatabaseError, transaction
 from django.db.models import Q, QuerySet
@@ -53,13 +53,13 @@ def create_token(
     if expires_at is None:
         expires_at = min(now + USUAL, parent.expires_at) if parent else now + USUAL
     if owner is None and actor.user_id is not None:
-        owner = User.objects.filter(pk=actor.user_id, is_active=True).first()
+        owner = User.objects.filter(pk=actor.user_id, is_active=True, suspended_at=None).first()
     if owner is None:
         raise NotAllowed(_("Sign in to create a token."))
     if owner.pk != actor.user_id:
         require_everywhere(actor, Right.PEOPLE_ADMIN)
     _validate(name=name, scopes=scopes, expires_at=expires_at, now=now)
-    if owner.is_machine and (beyond := sorted(set(scopes) - MACHINE_RIGHTS)):
+    if owner.is_machine and (beyond := sorted(set(scopes) - MACHINE_RIGHTS[owner.kind])):
         raise Invalid(
             fields={
                 "scopes": [_("A machine account has no right to %(scopes)s.") % {"scopes": ", ".join(beyond)}]
@@ -124,6 +124,13 @@ def use_token(text: str) -> ApiToken:
         )
     if not token.owner.is_active:
         raise BadToken(_("The owner of this token is no longer active."))
+    if token.owner.suspended_at is not None:
+        raise BadToken(
+            _(
+                "The identity provider no longer accepts the owner of this token. It works again when they "
+                "have signed in there."
+            )
+        )
     _mark_use(token)
     return token
 
@@ -185,3 +192,32 @@ def _keep_within(
         raise OutOfScope(_("A token that is limited to a team can only create tokens for that team."))
     if expires_at > parent.expires_at:
         raise OutOfScope(_("A token cannot create one that expires later than itself."))
+
+
+def issue_exchanged(
+    *,
+    actor: Actor,
+    owner: User,
+    name: str,
+    scopes: Collection[str],
+    lives: timedelta,
+    detail: Mapping[str, Any],
+) -> IssuedToken:
+    """A token for a service account that a CI system has proven to be: whoever calls has verified that."""
+    now = timezone.now()
+    key = keys.new_key()
+    token = ApiToken(
+        owner=owner,
+        name=name,
+        prefix=key.prefix,
+        secret_hash=key.hash,
+        scopes=sorted(scopes),
+        is_exchanged=True,
+        created_at=now,
+        expires_at=now + lives,
+    )
+    token.clean_fields()
+    with transaction.atomic():
+        token.save(force_insert=True)
+        record(actor, "token.exchange", subject=token, detail={"scopes": token.scopes, **detail})
+    return IssuedToken(token, key.text)

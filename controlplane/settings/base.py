@@ -56,6 +56,13 @@ SLIPWAY_WORKER_PORTS = env.worker_port_range
 SLIPWAY_CLUSTER_BACKENDS = {"embedded": "clusters.backends.embedded.configured"}
 SLIPWAY_NODE_TOKEN_FILE = SLIPWAY_RUN_DIR / "node-token"
 SLIPWAY_WEBHOOK_ALLOWED_HOSTS = env.webhook_allowed_hosts
+SLIPWAY_OIDC_SERVER_URL = env.oidc_server_url
+SLIPWAY_GROUPS_CLAIM = env.oidc_groups_claim
+SLIPWAY_OIDC_CHECK_MINUTES = env.oidc_check_minutes
+SLIPWAY_SCIM_LINK = env.scim_link
+SLIPWAY_CI_ISSUERS = env.ci_issuers
+SLIPWAY_PASSWORD_LOGIN = env.password_login
+SLIPWAY_BREAK_GLASS_ACCOUNT = env.break_glass_account
 SLIPWAY_VERSION = "0.1.0"
 
 SECRET_KEY = env.secret_key
@@ -90,7 +97,6 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.socialaccount",
-    "allauth.socialaccount.providers.openid_connect",
     "axes",
     "channels",
     "csp",
@@ -103,6 +109,7 @@ INSTALLED_APPS = [
     "controlplane",
     "common",
     "accounts",
+    "identity",
     "model_store",
     "trust",
     "models_registry",
@@ -240,7 +247,7 @@ AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_USERNAME_CALLABLE = "accounts.login.lockout_name"
 AXES_LOCKOUT_CALLABLE = "accounts.login.locked_out"
 AXES_VERBOSE = False
-ACCOUNT_ADAPTER = "accounts.login.AccountAdapter"
+ACCOUNT_ADAPTER = "identity.login.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
@@ -248,7 +255,7 @@ ACCOUNT_UNIQUE_EMAIL = False
 ACCOUNT_SESSION_REMEMBER = True
 # Failures are counted by axes, in the database: allauth's counter is per process.
 ACCOUNT_RATE_LIMITS = {"login_failed": None, "login": "120/m/ip"}
-SOCIALACCOUNT_ADAPTER = "accounts.login.SingleSignOnAdapter"
+SOCIALACCOUNT_ADAPTER = "identity.login.SingleSignOnAdapter"
 SOCIALACCOUNT_EMAIL_AUTHENTICATION = False
 SOCIALACCOUNT_PROVIDERS: dict[str, dict[str, object]] = {}
 if env.oidc_server_url:
@@ -261,7 +268,7 @@ if env.oidc_server_url:
                 "name": env.oidc_name or "single sign-on",
                 "client_id": env.oidc_client_id,
                 "secret": env.oidc_client_secret,
-                "settings": {"server_url": env.oidc_server_url},
+                "settings": {"server_url": env.oidc_server_url, "scope": list(env.oidc_scopes)},
             }
         ],
     }

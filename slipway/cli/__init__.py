@@ -11,6 +11,8 @@ from slipway.cli import (
     aliases,
     exemptions,
     exports,
+    federation,
+    group_rules,
     hub_sources,
     hub_syncs,
     images,
@@ -53,6 +55,9 @@ app.add_typer(exports.app, name="export")
 app.add_typer(signing.app, name="signing")
 app.add_typer(quotas.app, name="quota")
 app.add_typer(webhooks.app, name="webhook")
+app.add_typer(group_rules.app, name="group-rule")
+app.add_typer(federation.accounts, name="service-account")
+app.add_typer(federation.credentials, name="credential")
 app.add_typer(stuck.app, name="stuck")
 
 

@@ -4,10 +4,12 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.context import Columns, context_of
+from slipway.cli.exchanging import exchange
 from slipway.cli.options import Reason
 from slipway.client import at
 
 app = typer.Typer(help="API tokens.", no_args_is_help=True)
+app.command("exchange")(exchange)
 
 
 COLUMNS: Columns = {

@@ -113,7 +113,7 @@ def test_every_event_that_it_tells_of_is_noted_under_its_name_with_its_own_ids(m
         with transaction.atomic():
             publish(event.on(**fields))
         assert noted[event.name] == set(event.ids or fields)
-    assert set(noted) | {"webhook.disabled", "audit.head"} == set(catalogue.known())
+    assert set(noted) | {"webhook.disabled", "audit.head", "session.break_glass"} == set(catalogue.known())
 
 
 def test_what_is_gone_meanwhile_is_not_told(scene):

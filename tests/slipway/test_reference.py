@@ -24,7 +24,7 @@ def commands_below(group: TyperGroup, path: tuple[str, ...] = ()) -> set[str]:
 def test_the_reference_names_every_command_and_no_other() -> None:
     root = typer.main.get_command(app)
     assert isinstance(root, TyperGroup)
-    rows = re.findall(r"^\| `([a-z ]+)` \| (.+) \|$", REFERENCE.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z -]+)` \| (.+) \|$", REFERENCE.read_text(), re.MULTILINE)
     named = {
         f"{noun} {verb}" for noun, verbs in rows for verb in re.findall(r"`([a-z-]+)`(?:,|$| \()", verbs)
     }

@@ -24,6 +24,7 @@ ROOMS = (
     "gateway",
     "images",
     "hubs",
+    "identity",
     "model_store",
     "models_registry",
     "trust",

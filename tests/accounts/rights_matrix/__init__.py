@@ -4,9 +4,16 @@ To add one: name its method and path as the URLconf has it, the right it needs i
 object (or one of `Access`), how to fill its path and its body for a scene, and the status on success.
 """
 
-from tests.accounts.rights_matrix import accounts, clusters, images, models_registry, releases
+from tests.accounts.rights_matrix import accounts, clusters, identity, images, models_registry, releases
 from tests.accounts.rights_matrix.scene import Access, Route, Scene
 
-ROUTES = [*accounts.ROUTES, *models_registry.ROUTES, *images.ROUTES, *clusters.ROUTES, *releases.ROUTES]
+ROUTES = [
+    *accounts.ROUTES,
+    *identity.ROUTES,
+    *models_registry.ROUTES,
+    *images.ROUTES,
+    *clusters.ROUTES,
+    *releases.ROUTES,
+]
 
 __all__ = ["ROUTES", "Access", "Route", "Scene"]

@@ -41,6 +41,7 @@ _numbers = count()
 
 
 class Access(Enum):
+    ANYBODY = "anybody: the body proves who it is"
     SIGNED_IN = "anyone who is signed in"
     ADMINISTRATOR = "administrators of the installation"
 

@@ -6,44 +6,13 @@ import sys
 
 import pytest
 from django.conf import settings as django_settings
-from django.test import Client
 
 from accounts.models import User
 from common.models import AuditRecord
-from tests.accounts.identity_provider import IdentityProvider
 from tests.cast import PASSWORD, person
+from tests.identity.conftest import START, sign_in
 
 pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
-START = "/accounts/oidc/sso/login/"
-
-
-@pytest.fixture
-def provider(settings):
-    idp = IdentityProvider()
-    settings.SOCIALACCOUNT_PROVIDERS = {
-        "openid_connect": {
-            "OAUTH_PKCE_ENABLED": True,
-            "APPS": [
-                {
-                    "provider_id": "sso",
-                    "name": "Example SSO",
-                    "client_id": idp.client_id,
-                    "secret": idp.client_secret,
-                    "settings": {"server_url": idp.url},
-                }
-            ],
-        }
-    }
-    yield idp
-    idp.close()
-
-
-def sign_in(client: Client, provider: IdentityProvider, **claims):
-    provider.claims = claims
-    sent = client.post(START)
-    assert sent.status_code == 302
-    assert sent["Location"].startswith(f"{provider.url}/authorize")
-    return client.get(provider.authorize(sent["Location"]).removeprefix("http://testserver"))
 
 
 def test_without_settings_there_is_no_button_and_no_address(client):

@@ -1,0 +1,19 @@
+"""Single sign-on, and signing out. No sign-up, no linking of a second identity."""
+
+from allauth.socialaccount import views
+from django.urls import path
+from django.views.generic import RedirectView
+
+from identity.views import sign_in, sign_out
+
+urlpatterns = [
+    path("logout/", sign_out.log_out, name="account_logout"),
+    path("signed-out/", sign_out.signed_out, name="signed-out"),
+    path("oidc/<slug:provider_id>/login/", sign_in.start_single_sign_on, name="openid_connect_login"),
+    path("oidc/<slug:provider_id>/login/callback/", sign_in.callback, name="openid_connect_callback"),
+    path("oidc/<slug:provider_id>/backchannel-logout/", sign_out.backchannel, name="backchannel-logout"),
+    path("oidc/cancelled/", views.login_cancelled, name="socialaccount_login_cancelled"),
+    path("oidc/error/", views.login_error, name="socialaccount_login_error"),
+    # allauth asks for the address of its page.
+    path("oidc/", RedirectView.as_view(url="/"), name="socialaccount_connections"),
+]

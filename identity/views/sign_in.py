@@ -1,0 +1,39 @@
+import logging
+
+import requests
+from allauth.socialaccount.models import SocialApp
+from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView, OAuth2LoginView
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+
+from identity.provider import OpenIDConnectAdapter
+
+logger = logging.getLogger(__name__)
+
+
+def start_single_sign_on(request: HttpRequest, provider_id: str) -> HttpResponseBase:
+    """To the identity provider; when that does not answer, a page that says so."""
+    try:
+        view = OAuth2LoginView.adapter_view(OpenIDConnectAdapter(request, provider_id))
+        response: HttpResponseBase = view(request)
+    except SocialApp.DoesNotExist:
+        raise Http404(_("There is no such identity provider.")) from None
+    except (requests.RequestException, ValueError, KeyError) as error:
+        logger.warning("The identity provider does not answer as it should: %s", error)
+        return render(request, "socialaccount/authentication_error.html", status=502)
+    return response
+
+
+def callback(request: HttpRequest, provider_id: str) -> HttpResponseBase:
+    """From the identity provider: a session, or a page that says why not."""
+    try:
+        view = OAuth2CallbackView.adapter_view(OpenIDConnectAdapter(request, provider_id))
+        response: HttpResponseBase = view(request)
+    except SocialApp.DoesNotExist:
+        raise Http404(_("There is no such identity provider.")) from None
+    except (ValueError, KeyError) as error:
+        logger.warning("The identity provider says something that makes no sense: %s", error)
+        return render(request, "socialaccount/authentication_error.html", status=502)
+    return response
