@@ -26,7 +26,7 @@ GROWING = frozenset({"POST", "PUT", "PATCH"})
 GO_ON = frozenset(
     {
         *("account_login", "account_logout", "set_language"),
-        "heartbeats",
+        *("heartbeats", "node-reports"),
         *("release-act", "release-approve", "release-reject", "release-pause", "release-resume"),
         *("release-abort", "release-rollback"),
         *("collect", "collection-list", "retention-act", "retention-apply", "retention-stop"),

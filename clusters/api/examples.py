@@ -135,6 +135,13 @@ NODE_REPORT = {
         }
     ],
 }
+HEARTBEATS = {"workers": NODE_REPORT["workers"]}
+HEARTBEAT_RECEIPT = {
+    "accepted": 1,
+    "refused": [
+        {"worker": "chat-r1-0", "reason": "There is no worker chat-r1-0 for which you may report."},
+    ],
+}
 RECEIPT = {
     "accepted": 2,
     "refused": [{"entry": "chat-r1-0", "reason": "chat-r1-0 runs on another machine."}],

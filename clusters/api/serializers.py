@@ -260,6 +260,26 @@ class RefusalSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField()
 
 
+@example(examples.HEARTBEATS)
+class HeartbeatsSerializer(serializers.Serializer[Any]):
+    workers = serializers.ListField(
+        child=serializers.DictField(),
+        max_length=MAX_WORKERS_PER_REPORT,
+        help_text="Heartbeats; fields as in `serving/protocol.py`.",
+    )
+
+
+class HeartbeatRefusalSerializer(serializers.Serializer[Any]):
+    worker = serializers.CharField(help_text="As it named itself.")
+    reason = serializers.CharField()
+
+
+@example(examples.HEARTBEAT_RECEIPT)
+class HeartbeatReceiptSerializer(serializers.Serializer[Any]):
+    accepted = serializers.IntegerField()
+    refused = HeartbeatRefusalSerializer(many=True)
+
+
 @example(examples.RECEIPT)
 class ReceiptSerializer(serializers.Serializer[Any]):
     accepted = serializers.IntegerField()

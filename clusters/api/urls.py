@@ -2,6 +2,7 @@ from django.urls import path
 from rest_framework.routers import SimpleRouter
 
 from clusters.api import views
+from clusters.api.heartbeats import Heartbeats
 from clusters.api.node_reports import NodeReports
 
 router = SimpleRouter(use_regex_path=False)
@@ -10,6 +11,7 @@ router.register("clusters/<str:cluster>/nodes", views.Nodes, basename="node")
 router.register("deployments", views.Deployments, basename="deployment")
 
 urlpatterns = [
+    path("heartbeats/", Heartbeats.as_view(), name="heartbeats"),
     path("node-reports/", NodeReports.as_view(), name="node-reports"),
     path("workers/<str:worker>/log/", views.WorkerLogs.as_view({"get": "show"}), name="worker-log"),
     *router.urls,

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from clusters.fleet import DeploymentRow
 from clusters.heartbeat_store import HeartbeatStore, current_heartbeat_store
 from common.errors import Invalid, NotAllowed
 from serving.protocol import Device, Heartbeat, NodeReport
@@ -54,7 +55,7 @@ async def accept_report(document: object, *, agent: ReportingAgent) -> Receipt:
         await store.rows()
     turn = await store.order.accept(f"{agent.cluster_id}/{report.node}", report.session, report.sequence)
     refused = [
-        Refusal(_name(entry, "worker"), reason)
+        Refusal(entry_name(entry, "worker"), reason)
         for entry in report.workers
         if (reason := _take(entry, store, agent, turn))
     ]
@@ -63,7 +64,7 @@ async def accept_report(document: object, *, agent: ReportingAgent) -> Receipt:
         try:
             devices.append(Device.from_dict(entry))
         except ValueError as error:
-            refused.append(Refusal(_name(entry, "uuid"), f"{error}."))
+            refused.append(Refusal(entry_name(entry, "uuid"), f"{error}."))
     store.ingest_devices(agent.cluster_id, report.node, devices, turn=turn)
     return Receipt(len(report.workers) + len(report.devices) - len(refused), refused)
 
@@ -88,7 +89,11 @@ def _mismatch(heartbeat: Heartbeat, store: HeartbeatStore, agent: ReportingAgent
         }
     if placed.node_uid not in ("", agent.node_uid):
         return _("%(worker)s runs on another machine.") % {"worker": heartbeat.worker}
-    deployment = placed.deployment
+    return not_as_deployed(heartbeat, placed.deployment)
+
+
+def not_as_deployed(heartbeat: Heartbeat, deployment: DeploymentRow) -> str:
+    """In what it says something else of itself than its deployment does; empty when in nothing."""
     for is_wrong, column, said in (
         (heartbeat.deployment != deployment.name, deployment.name, heartbeat.deployment),
         (heartbeat.service != deployment.service, deployment.service, heartbeat.service),
@@ -103,5 +108,6 @@ def _mismatch(heartbeat: Heartbeat, store: HeartbeatStore, agent: ReportingAgent
     return ""
 
 
-def _name(entry: Any, key: str) -> str:
+def entry_name(entry: Any, key: str) -> str:
+    """What a faulty entry calls itself."""
     return str(entry.get(key, ""))[:128] if isinstance(entry, dict) else ""

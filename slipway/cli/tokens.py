@@ -31,7 +31,9 @@ def create(
     ] = None,
     preset: Annotated[
         str,
-        typer.Option("--preset", help="Scopes by purpose: read-only, ci, approver or operator."),
+        typer.Option(
+            "--preset", help="Scopes by purpose: read-only, ci, approver, operator, scim or heartbeats."
+        ),
     ] = "",
     team: Annotated[str, typer.Option("--team", help="Limit it to this team.")] = "",
     expires_in_days: Annotated[

@@ -17,7 +17,7 @@ import websockets
 from django.utils import timezone
 
 from accounts.services.people import create_machine
-from accounts.states import Right
+from accounts.states import Right, Role
 from clusters.models import Cluster, Deployment, NodeAgent, Worker
 from clusters.states import DeploymentState, WorkerState
 from serving.protocol import Heartbeat
@@ -165,6 +165,35 @@ async def test_what_a_worker_reports_is_on_the_page(site, row, client, agent) ->
         # Weighted by slots: (0.5 * 4 + 1.0 * 12) / 16.
         assert values["cluster.local.busy"] == 0.88
         assert first["values"]["deployment.chat-v1.ready"] == 2
+
+
+async def test_a_worker_without_an_agent_reports_itself_where_its_token_may(site, row, client, agent) -> None:
+    robot = await asyncio.to_thread(create_machine, actor=SYSTEM, username="workers")
+    own = await asyncio.to_thread(token_of, robot, scopes=[Right.FLEET_REPORT])
+    ada = await asyncio.to_thread(person, "ada", vision="admin")
+    token = await asyncio.to_thread(token_of, ada)
+
+    async def beat(text: str, *workers: Any) -> httpx2.Response:
+        headers = {"Authorization": f"Bearer {text}"}
+        return await client.post("heartbeats/", json={"workers": workers}, headers=headers)
+
+    async with site.socket("/ws/fleet/", token) as page:
+        stranger = heartbeat(0) | {"worker": "chat-v1-7"}
+        answer = await beat(own, heartbeat(0, busy=0.5), stranger, heartbeat(1, version="story:v2"))
+        assert answer.status_code == 200, answer.text
+        told = answer.json()
+        assert told["accepted"] == 1
+        assert [one["worker"] for one in told["refused"]] == ["chat-v1-7", "chat-v1-1"]
+        assert "for which you may report" in told["refused"][0]["reason"]
+        assert "belongs to story:v1, not story:v2" in told["refused"][1]["reason"]
+        await until(page, "worker.chat-v1-0.busy", 0.5)
+        # What the machine's agent says afterwards is newer.
+        await report(client, agent, heartbeat(0, busy=0.7))
+        await until(page, "worker.chat-v1-0.busy", 0.7)
+    looker = await asyncio.to_thread(person, "eve", ours=Role.VIEWER)
+    assert (await beat(await asyncio.to_thread(token_of, looker), heartbeat(0))).status_code == 403
+    assert (await beat(own)).json() == {"accepted": 0, "refused": []}
+    assert (await client.post("heartbeats/", json=[])).status_code == 401
 
 
 async def test_a_page_that_opens_after_the_first_report_is_kept_up_to_date(site, row, client, agent) -> None:

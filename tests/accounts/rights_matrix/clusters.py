@@ -81,5 +81,6 @@ ROUTES = [
     Route("GET", "deployments/", Access.SIGNED_IN, owned=False),
     Route("GET", "deployments/{deployment}/", Right.READ, fill=_deployment),
     Route("GET", "workers/{worker}/log/", Right.READ, fill=_worker),
+    Route("POST", "heartbeats/", Right.FLEET_REPORT, body=lambda scene: {"workers": []}, owned=False),
     Route("POST", "node-reports/", Right.FLEET_REPORT, body=_report, owned=False),
 ]
