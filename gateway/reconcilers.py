@@ -31,6 +31,20 @@ KEPT = timedelta(hours=24, minutes=5)
 """How long readings of the traffic stay: a little more than the longest that a page shows."""
 
 
+_told: dict[int, str] = {}
+"""By gateway, why it could not be refreshed the last time: the same every other second is no news."""
+
+
+def _tell(row: Gateway, fault: str) -> None:
+    if fault == _told.get(row.pk, ""):
+        return
+    _told[row.pk] = fault
+    if fault:
+        logger.warning("The gateway of %s cannot be refreshed: %s", row, fault)
+    else:
+        logger.info("The gateway of %s is refreshed again", row)
+
+
 class KeepRoutes(Step[Gateway]):
     """Set every route that the gateway does not have as its row says. Never raises for the gateway's sake."""
 
@@ -53,10 +67,12 @@ class KeepRoutes(Step[Gateway]):
                 logger.info("%s", error)
             except GatewayError as error:
                 logger.warning("Route %s: %s", route.service, error)
+        fault = ""
         try:
             backends_of(row).traffic.refresh()
         except GatewayError as error:
-            logger.warning("The gateway of %s cannot be refreshed: %s", row, error)
+            fault = str(error)
+        _tell(row, fault)
         return {"applied": applied}
 
     def observe(self, row: Gateway, operation: Operation) -> tuple[Health, bool]:

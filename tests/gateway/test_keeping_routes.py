@@ -62,6 +62,23 @@ def test_a_gateway_that_lost_its_home_gets_its_routes_back(home: Home, clock: Cl
     assert AuditRecord.objects.filter(action="route.set").count() == 2
 
 
+def test_a_gateway_that_stays_away_is_told_in_the_log_once(
+    home: Home, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="gateway.reconcilers")
+    set_route(BOTH, fence=Fence(1, 1), actor=ANN)
+    home.gateway.stop()
+    for _ in range(3):
+        look(clock)
+    home.gateway.start()
+    for _ in range(2):
+        look(clock)
+    said = [record.getMessage() for record in caplog.records if "refreshed" in record.getMessage()]
+    assert len(said) == 2
+    assert "cannot be refreshed" in said[0]
+    assert "is refreshed again" in said[1]
+
+
 def test_what_was_asked_while_it_was_down_is_applied_when_it_is_back(home: Home, clock: Clock) -> None:
     set_route(BOTH, fence=Fence(1, 1), actor=ANN)
     home.gateway.stop()
