@@ -24,8 +24,10 @@ class Command(BaseCommand):
         signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(SystemExit(0)))
         home = Path(settings.SLIPWAY_HOME)
         token = (home / "admin-token").read_text().strip()
+        # With HTTPS on, this machine's own port answers no client without the proxy in front of it.
+        console = settings.SLIPWAY_PUBLIC_URL if settings.SECURE_SSL_REDIRECT else settings.SLIPWAY_LOCAL_URL
         sample = Sample(
-            client=Client(f"http://127.0.0.1:{settings.SLIPWAY_PORT}", token),
+            client=Client(console, token),
             gateway_url=settings.SLIPWAY_GATEWAY_URL,
             directory=home / "imports" / "sample",
             log=home / "logs" / "sample.log",
