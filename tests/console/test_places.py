@@ -35,6 +35,7 @@ NOT_STATES = {
     "accounts.AccountKind",
     "accounts.Right",
     "accounts.Role",
+    "accounts.RoleSource",
     "clusters.ClusterKind",
     "clusters.GpuSharing",
     "clusters.GpuState",
