@@ -1,19 +1,39 @@
-"""The token that a request brings, for addresses that are not REST framework's."""
+"""The token that a request brings: one door for REST, sockets, SCIM, agents of machines and probes."""
 
 from django.db import DatabaseError
 from django.http import HttpRequest
 
 from accounts.errors import BadToken
+from accounts.failed_tokens import TooManyFailedTokens, note_failed_token
+from accounts.models import ApiToken
 from accounts.services.tokens import use_token
 from accounts.states import Right
+
+CHALLENGE = 'Bearer realm="slipway"'
+"""Of `WWW-Authenticate`."""
+
+
+def bearer_text(authorization: str) -> str | None:
+    """What the header brings as a token; None: it brings none."""
+    scheme, _, text = authorization.partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else None
+
+
+def bearer_token(text: str, *, address: str) -> ApiToken:
+    """The token behind the text. Raises BadToken, and TooManyFailedTokens for one of many from an address."""
+    try:
+        return use_token(text)
+    except BadToken:
+        note_failed_token(address)
+        raise
 
 
 def has_right(request: HttpRequest, right: Right) -> bool:
     """Whether it brings a token that works and has the right; while the database is away none does."""
-    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
+    text = bearer_text(request.headers.get("Authorization", ""))
+    if text is None:
         return False
     try:
-        return right in use_token(text.strip()).rights
-    except (BadToken, DatabaseError):
+        return right in bearer_token(text, address=request.META.get("REMOTE_ADDR", "")).rights
+    except (BadToken, TooManyFailedTokens, DatabaseError):
         return False

@@ -1,5 +1,6 @@
 """What people fill in about themselves, others, teams, tokens and webhooks. Fields only: services decide."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from zoneinfo import available_timezones
@@ -16,6 +17,7 @@ from accounts.services.tokens import LONGEST, USUAL
 from accounts.states import Right, Role
 from common.actor import Actor
 from common.webhooks import catalogue
+from common.webhooks.catalogue import WebhookEvent
 
 LIVES = (7, 30, USUAL.days, 180, LONGEST.days)
 
@@ -162,6 +164,14 @@ class TokenForm(forms.Form):
         return given | {"expires_at": expires_at}
 
 
+def _events(words: Callable[[WebhookEvent], str]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Under their headings."""
+    return [
+        (heading, [(one.name, words(one)) for one in events])
+        for heading, events in catalogue.by_heading().items()
+    ]
+
+
 class WebhookForm(forms.Form):
     url = forms.CharField(
         max_length=2_000,
@@ -181,7 +191,7 @@ class WebhookForm(forms.Form):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         events: Any = self.fields["events"]
-        events.choices = [(one.name, one.name) for one in catalogue.known().values()]
+        events.choices = _events(lambda one: one.name)
 
 
 class NewWebhookForm(WebhookForm):
@@ -194,7 +204,7 @@ class NewWebhookForm(WebhookForm):
     def __init__(self, *args: Any, actor: Actor, **options: Any) -> None:
         super().__init__(*args, **options)
         events: Any = self.fields["events"]
-        events.choices = [(one.name, f"{one.name}: {one.description}") for one in catalogue.known().values()]
+        events.choices = _events(lambda one: f"{one.name}: {one.description}")
         team: Any = self.fields["team"]
         team.queryset = teams_where(actor, Right.WEBHOOKS_WRITE).order_by("name")
         if may_everywhere(actor, Right.WEBHOOKS_WRITE):

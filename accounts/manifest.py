@@ -6,22 +6,26 @@ from functools import partial
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from accounts import login
+from accounts import login, metrics
 from accounts.api import authentication  # noqa: F401  (registers how the schema shows it)
 from accounts.inbox import stuck_rows
+from accounts.models import WebhookEndpoint
 from accounts.pruning import RULES
 from accounts.reconcilers.audit_heads import AuditExportReconciler
 from accounts.reconcilers.webhooks import EndpointReconciler, EventReconciler
 from accounts.search import find_people
+from accounts.services import webhooks
 from accounts.services.webhooks import announce
 from accounts.states import Right
 from accounts.webhook_events import endpoint_payload
+from common.alert_rules import AlertRule
 from common.declared import Manifest
 from common.pages.badges import Badge, Badges
 from common.pages.inbox import InboxSource
 from common.pages.search import Destination, Search
 from common.pages.shell import NavItem, Tab
 from common.pages.subjects import Subject
+from common.resealing import SealedColumn
 from common.webhooks import catalogue
 from common.webhooks.catalogue import WebhookEvent, installation
 
@@ -134,7 +138,20 @@ WEBHOOK_EVENTS = (
         endpoint_payload,
     ),
 )
+ALERT_RULES = (
+    AlertRule(
+        name="SlipwayWebhooksFailing",
+        expr='max(slipway_webhook_endpoints{state="failing"}) > 0',
+        lasts="15m",
+        severity="warning",
+        summary="Webhook endpoints that take nothing: {{ $value }}.",
+    ),
+)
 MANIFEST = Manifest(
+    sealed=(
+        SealedColumn(WebhookEndpoint, "sealed_secret", webhooks.PURPOSE),
+        SealedColumn(WebhookEndpoint, "sealed_former_secret", webhooks.PURPOSE),
+    ),
     reconcilers=(AuditExportReconciler(), EventReconciler(), EndpointReconciler()),
     subjects=SUBJECTS,
     badges=BADGES,
@@ -153,6 +170,9 @@ MANIFEST = Manifest(
         "webhooks": lambda count: ngettext("webhook", "webhooks", count),
     },
     webhook_events=WEBHOOK_EVENTS,
+    webhook_heading=_("Installation"),
+    metrics=(metrics.webhooks,),
+    alert_rules=ALERT_RULES,
     pruning=RULES,
     hooks=(login.connect, partial(catalogue.announce_with, announce)),
 )

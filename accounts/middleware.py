@@ -13,7 +13,9 @@ from django.utils.decorators import sync_and_async_middleware
 from django.utils.functional import SimpleLazyObject
 
 from accounts import actors
+from accounts.actors import KnownActor
 from accounts.models import User
+from common.logs import context
 
 Answer = HttpResponseBase | Awaitable[HttpResponseBase]
 
@@ -39,8 +41,13 @@ def actor_middleware(get_response: Callable[[HttpRequest], Answer]) -> Callable[
 def _introduce(request: HttpRequest) -> None:
     # Lazy: a page that asks for no right reads no session.
     request.actor = SimpleLazyObject(  # type: ignore[attr-defined]
-        lambda: actors.of_user(request.user, address=request.META.get("REMOTE_ADDR", ""))
+        lambda: _known(actors.of_user(request.user, address=request.META.get("REMOTE_ADDR", "")))
     )
+
+
+def _known(actor: KnownActor) -> KnownActor:
+    context.note_actor(actor.name)
+    return actor
 
 
 @sync_and_async_middleware

@@ -12,10 +12,11 @@ from django.http import HttpRequest, parse_cookie
 
 from accounts import actors
 from accounts.actors import KnownActor
+from accounts.bearer import bearer_text, bearer_token
 from accounts.errors import BadToken
+from accounts.failed_tokens import TooManyFailedTokens
 from accounts.grants import Grants
 from accounts.models import User
-from accounts.services import tokens
 from common.live.credentials import RightGone, SignedOut
 
 Scope = MutableMapping[str, Any]
@@ -41,9 +42,10 @@ class TokenCredentials:
     def actor(self) -> KnownActor:
         if self._actor is None:
             try:
-                self._actor = actors.of_token(tokens.use_token(self._text), address=self._address)
-            except BadToken:
+                token = bearer_token(self._text, address=self._address)
+            except (BadToken, TooManyFailedTokens):
                 raise SignedOut from None
+            self._actor = actors.of_token(token, address=self._address)
         # The secret was proven; whether the token and its owner still count stands in the rights themselves.
         actor = _remember(("token", self._text), lambda: actors.again(self._known))
         if actor.grants == Grants():
@@ -99,9 +101,9 @@ class CredentialsOfSocket:
 def credentials_of(scope: Mapping[str, Any]) -> TokenCredentials | SessionCredentials:
     address = (scope.get("client") or ("",))[0]
     headers = {name.lower(): value.decode("latin-1") for name, value in scope.get("headers", ())}
-    scheme, _, text = headers.get(b"authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        return TokenCredentials(text.strip(), address=address)
+    text = bearer_text(headers.get(b"authorization", ""))
+    if text is not None:
+        return TokenCredentials(text, address=address)
     cookies = parse_cookie(headers.get(b"cookie", ""))
     return SessionCredentials(cookies.get(settings.SESSION_COOKIE_NAME), address=address)
 

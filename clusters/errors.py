@@ -33,6 +33,10 @@ class InvalidCluster(Invalid):
     """Its kind, settings or secrets cannot be meant."""
 
 
+class HostInUse(Conflict):
+    """Its workers are on a host that lives."""
+
+
 class LateReport(Conflict):
     """A newer report of this machine is here already."""
 

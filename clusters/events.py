@@ -7,6 +7,13 @@ class ClusterRegistered:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterMoved:
+    """Another host runs it."""
+
+    cluster_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkersChanged:
     """The set of endpoints that may be sent requests has changed: `selectors.endpoints` tells the new one."""
 

@@ -1,4 +1,6 @@
-"""What narrows the lists of machines and deployments over REST."""
+"""What narrows the lists of machines and deployments: over REST and on the pages."""
+
+from typing import ClassVar
 
 from django.utils.translation import gettext_lazy as _
 
@@ -8,6 +10,7 @@ from common.filters import ListFilter
 
 
 class NodeFilter(ListFilter):
+    rest_only: ClassVar = ("name",)
     q = filters.search("Words that must occur in name or address.", _("Name, address"), ("name", "address"))
     name = filters.text(_("Name"), "Name.", "name")
     state = filters.choice(_("State"), "State.", NodeState.choices, "state")
@@ -16,6 +19,7 @@ class NodeFilter(ListFilter):
 
 
 class DeploymentFilter(ListFilter):
+    further: ClassVar = ("service", "cluster")
     q = filters.search(
         "Words that must occur in name, service or version.",
         _("Name, service, version"),

@@ -6,10 +6,13 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from clusters import events, home, metrics
+from clusters.backends.configured import SECRETS_PURPOSE
 from clusters.badges import BADGES
 from clusters.consumers import FleetTopic
+from clusters.models import Cluster
 from clusters.reconcilers.clusters import ClusterReconciler
 from clusters.reconcilers.deployments import DeploymentReconciler
+from clusters.reconcilers.logs import WorkerLogReconciler
 from clusters.reconcilers.nodes import NodeReconciler
 from clusters.search import find_deployments, find_workers
 from clusters.selectors import VERSIONS_IN_USE, deployments_running
@@ -20,6 +23,7 @@ from common.pages.cards import Card
 from common.pages.search import Destination, Search
 from common.pages.shell import NavItem
 from common.pages.subjects import Subject
+from common.resealing import SealedColumn
 from common.webhooks.catalogue import WebhookEvent
 from images.uses import register_use_check
 from models_registry.references import register_uses
@@ -27,6 +31,7 @@ from models_registry.references import register_uses
 SUBJECTS = (
     Subject("clusters.cluster", _("Cluster"), "/fleet/"),
     Subject("clusters.node", _("Machine"), "/fleet/nodes/{pk}/", badges="node"),
+    Subject("clusters.workerlogrequest", _("Log of a worker"), "/fleet/workers/"),
     Subject("clusters.deployment", _("Deployment"), "/fleet/deployments/{name}/", badges="deployment"),
 )
 DESTINATIONS = (
@@ -76,14 +81,15 @@ WEBHOOK_EVENTS = (
 ALERT_RULES = (
     AlertRule(
         name="SlipwayWorkersLost",
-        expr='slipway_workers{state="lost"} > 0',
+        expr='max by (cluster) (slipway_workers{state="lost"}) > 0',
         lasts="1m",
         severity="warning",
         summary="{{ $value }} workers of {{ $labels.cluster }} send no heartbeats.",
     ),
 )
 MANIFEST = Manifest(
-    reconcilers=(DeploymentReconciler(), ClusterReconciler(), NodeReconciler()),
+    sealed=(SealedColumn(Cluster, "sealed_secrets", SECRETS_PURPOSE),),
+    reconcilers=(DeploymentReconciler(), ClusterReconciler(), NodeReconciler(), WorkerLogReconciler()),
     subjects=SUBJECTS,
     badges=BADGES,
     cards=(
@@ -106,6 +112,7 @@ MANIFEST = Manifest(
     },
     topics=(FleetTopic(),),
     webhook_events=WEBHOOK_EVENTS,
+    webhook_heading=_("Fleet"),
     metrics=(metrics.fleet,),
     alert_rules=ALERT_RULES,
     hooks=(

@@ -17,6 +17,7 @@ from clusters.states import (
     NodeState,
     WorkerState,
 )
+from common.hosts import MOST_CHARACTERS
 from common.reconcile import Reconciled
 from common.revisions import Revised
 
@@ -45,6 +46,9 @@ class Cluster(Reconciled, Revised):
         "accounts.Team", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )
     """The one that it belongs to; None: shared by all."""
+    host = models.CharField(max_length=MOST_CHARACTERS, blank=True)
+    """The one whose supervisord and files are its data plane; blank: it is reached over a network, by
+    anybody."""
     region = models.CharField(max_length=63, blank=True)
     """Where it stands, in the words of the images' mirrors; blank: nowhere in particular."""
     settings = models.JSONField(default=dict, blank=True)
@@ -236,6 +240,28 @@ class Deployment(Reconciled):
 
     def __str__(self) -> str:
         return self.name
+
+
+class WorkerLogRequest(Reconciled):
+    """Somebody asks for the log of a worker whose host is another than that of the web: the row is the
+    question, and for a moment the answer."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    worker = models.CharField(max_length=200)
+    """Its id in the cluster."""
+    lines = models.PositiveIntegerField()
+    text = models.TextField(blank=True)
+    problem = models.TextField(blank=True)
+    is_missing = models.BooleanField(default=False)
+    """There is no log of such a worker."""
+    answered_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta(Reconciled.Meta):
+        ordering: ClassVar = ["pk"]
+
+    def __str__(self) -> str:
+        return f"log of {self.worker}"
 
 
 class WorkerRows(TeamOwned["Worker"]):

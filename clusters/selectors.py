@@ -103,6 +103,10 @@ def deployment_name(deployment_id: int) -> str:
     return name
 
 
+def cluster_of(deployment_id: int) -> QuerySet[Cluster]:
+    return Cluster.objects.filter(pk__in=Deployment.objects.filter(pk=deployment_id).values("cluster"))
+
+
 def image_of(deployment_name: str) -> RuntimeImage | None:
     """What its workers run or ran; None where they need none, or there is no such deployment."""
     found = Deployment.objects.select_related("image").filter(name=deployment_name).first()

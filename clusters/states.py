@@ -13,6 +13,10 @@ WITHOUT_IMAGES = frozenset({ClusterKind.EMBEDDED})
 """Their workers are processes of the machine itself, which need no image."""
 
 
+ON_A_HOST = frozenset({ClusterKind.EMBEDDED})
+"""Their data plane is a supervisord and files of one host."""
+
+
 class Group(TextChoices):
     """What a machine is for at the moment."""
 

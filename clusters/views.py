@@ -11,8 +11,9 @@ from accounts.actors import of_request
 from accounts.selectors import may_for_owner
 from accounts.states import Right
 from clusters import heartbeat_records, overview, selectors
+from clusters.filters import DeploymentFilter, NodeFilter
 from clusters.fleet import DeploymentNow, Fleet, WorkerNow
-from clusters.models import Node
+from clusters.models import Deployment, Node
 from clusters.notes import DeploymentNote, deployment_notes
 from clusters.overview import Machine
 from clusters.services.logs import worker_log
@@ -92,8 +93,16 @@ def machines(request: HttpRequest) -> HttpResponse:
     actor = of_request(request)
     fleet = selectors.fleet(actor)
     rows = overview.machines_of(fleet, selectors.gpu_names(actor))
-    listing = row_page(request, rows, sorts=MACHINE_SORTS, default_sort="trouble", size=50)
-    return page(request, "clusters/machines.html", _frame(fleet) | {"listing": listing}, parts=("now",))
+    listing = row_page(
+        request,
+        rows,
+        sorts=MACHINE_SORTS,
+        default_sort="trouble",
+        filters=NodeFilter(request.GET, queryset=Node.objects.all(), request=request),
+        id_of=lambda machine: machine.node.row.pk,
+    )
+    context = _frame(fleet) | {"listing": listing}
+    return page(request, "clusters/machines.html", context, parts=("now", "listing"))
 
 
 @require_safe
@@ -187,8 +196,16 @@ def _url_of(node: Node) -> str:
 def deployments(request: HttpRequest) -> HttpResponse:
     fleet = selectors.fleet(of_request(request))
     rows = overview.deployments_of(fleet)
-    listing = row_page(request, rows, sorts=DEPLOYMENT_SORTS, default_sort="trouble", size=50)
-    return page(request, "clusters/deployments.html", _frame(fleet) | {"listing": listing}, parts=("now",))
+    listing = row_page(
+        request,
+        rows,
+        sorts=DEPLOYMENT_SORTS,
+        default_sort="trouble",
+        filters=DeploymentFilter(request.GET, queryset=Deployment.objects.all(), request=request),
+        id_of=lambda one: one.row.pk,
+    )
+    context = _frame(fleet) | {"listing": listing}
+    return page(request, "clusters/deployments.html", context, parts=("now", "listing"))
 
 
 @require_safe

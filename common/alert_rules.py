@@ -6,6 +6,9 @@ from typing import Any, Literal
 
 import yaml
 
+RUNBOOK = "docs/PRODUCTION.md"
+"""Has a section for every rule, headed by its name."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRule:
@@ -14,7 +17,7 @@ class AlertRule:
     name: str
     """`SlipwayDiskLow`"""
     expr: str
-    """PromQL over metrics that the app itself gives."""
+    """PromQL over our own metrics. What describes all machines every web tells: `max by` makes it one."""
     summary: str
     severity: Literal["warning", "critical"]
     lasts: str = ""
@@ -30,7 +33,12 @@ def as_yaml(rules: Iterable[AlertRule]) -> str:
 
 
 def _written(rule: AlertRule) -> dict[str, Any]:
-    annotations = {"summary": rule.summary, "description": rule.note}
+    annotations = {
+        "summary": rule.summary,
+        "description": rule.note,
+        # Its section, as GitHub names the place of a heading.
+        "runbook": f"{RUNBOOK}#{rule.name.lower()}",
+    }
     found = {
         "alert": rule.name,
         "expr": rule.expr,

@@ -9,7 +9,9 @@ from typing import Any
 
 from prometheus_client.metrics_core import Metric
 
+from common import resealing
 from common.alert_rules import AlertRule
+from common.languages import Text
 from common.live.topics import Topic
 from common.live.topics import register as register_topic
 from common.pages import badges, nouns, search, shell, subjects
@@ -22,6 +24,7 @@ from common.pages.shell import NavItem, Tab
 from common.pages.subjects import Subject
 from common.reconcile import Reconciler, kernel, pruning
 from common.reconcile.pruning import Rule
+from common.resealing import SealedColumn
 from common.webhooks import catalogue
 from common.webhooks.catalogue import WebhookEvent
 
@@ -49,10 +52,14 @@ class Manifest:
     """What its lists hold, by the name that templates give to `{% pages %}`."""
     topics: Sequence[Topic] = ()
     webhook_events: Sequence[WebhookEvent] = ()
+    webhook_heading: Text = ""
+    """What they stand under where one chooses among all; several apps may share one."""
     metrics: Sequence[Callable[[], Iterable[Metric]]] = ()
     """Read anew at each scrape. May query; not asked while the database is down."""
     alert_rules: Sequence[AlertRule] = ()
     pruning: Sequence[Rule] = ()
+    sealed: Sequence[SealedColumn] = ()
+    """Columns that `common.sealed` protects: all of them, or a change of the secret key loses some."""
     hooks: Sequence[Callable[[], None]] = ()
     """Called once: what it answers to apps below, which ask without knowing it."""
 
@@ -81,8 +88,9 @@ def declare(manifest: Manifest) -> None:
     for topic in manifest.topics:
         register_topic(topic)
     for event in manifest.webhook_events:
-        catalogue.offer(event)
+        catalogue.offer(event, manifest.webhook_heading)
     pruning.offer(*manifest.pruning)
+    resealing.offer(*manifest.sealed)
     for hook in manifest.hooks:
         hook()
     _manifests.append(manifest)

@@ -86,16 +86,46 @@ ALERT_RULES = (
     ),
     AlertRule(
         name="SlipwayRowsStuck",
-        expr="slipway_rows_stuck > 0",
+        expr="max by (kind) (slipway_rows_stuck) > 0",
         severity="warning",
         summary="Stuck until somebody acts: {{ $value }} of {{ $labels.kind }}.",
     ),
     AlertRule(
+        name="SlipwayHostSilent",
+        expr="slipway_host_silent_rows > 0",
+        lasts="1m",
+        severity="critical",
+        summary="No worker or sweeper of {{ $labels.host }} lives, and {{ $value }} rows wait for it.",
+        note="Start one there. If the machine is gone for good, give its cluster another host.",
+    ),
+    AlertRule(
         name="SlipwayRowsOverdue",
-        expr="slipway_rows_overdue > 0",
+        expr="max by (kind) (slipway_rows_overdue) > 0",
         lasts="1m",
         severity="critical",
         summary="Nobody takes what is due: {{ $value }} of {{ $labels.kind }} for more than a minute.",
+    ),
+    AlertRule(
+        name="SlipwayRowsLate",
+        expr="max by (kind) (slipway_oldest_due_seconds) > 300",
+        severity="critical",
+        summary="A row of {{ $labels.kind }} has been due for {{ $value | humanizeDuration }}.",
+    ),
+    AlertRule(
+        name="SlipwayLaneHung",
+        expr="max by (lane) (slipway_lane_hung) > 0",
+        lasts="5m",
+        severity="warning",
+        summary="Steps hang at {{ $labels.lane }}.",
+        note="Other outside systems are not affected.",
+    ),
+    AlertRule(
+        name="SlipwayDatabaseConnections",
+        expr="sum(max by (role, state) (slipway_database_connections))"
+        " > 0.9 * max(slipway_database_connections_limit)",
+        lasts="2m",
+        severity="warning",
+        summary="Slipway holds {{ $value }} connections, nine tenths of what the database takes.",
     ),
 )
 MANIFEST = Manifest(
@@ -103,7 +133,14 @@ MANIFEST = Manifest(
     badges=BADGES,
     nouns={"rows": lambda count: ngettext("row", "rows", count)},
     webhook_events=WEBHOOK_EVENTS,
-    metrics=(metrics.rows, metrics.takers, metrics.audit_records),
+    webhook_heading=_("Installation"),
+    metrics=(
+        metrics.rows,
+        metrics.takers,
+        metrics.hosts,
+        metrics.database_connections,
+        metrics.audit_records,
+    ),
     alert_rules=ALERT_RULES,
     pruning=PRUNING,
 )

@@ -1,13 +1,21 @@
 """What Prometheus reads of the kernel's rows, of who takes them, and of the audit log."""
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from django.utils import timezone
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 
 from common import audit
-from common.reconcile import pulses
+from common.database.connections import server_connections
+from common.hosts import this_host
+from common.reconcile import pulses, silent_hosts
 from common.reconcile.backlog import backlogs
 
 
@@ -19,6 +27,23 @@ def gauge(
     for values, value in samples:
         family.add_metric(values, value)
     return family
+
+
+def database_connections() -> Iterator[Metric]:
+    """As the server counts them, for all processes of all machines."""
+    found = server_connections()
+    yield gauge(
+        "database_connections",
+        "Connections to the database of all processes, by role and state.",
+        ("role", "state"),
+        [(key, float(number)) for key, number in sorted(found.by_role.items())] if found else [],
+    )
+    yield gauge(
+        "database_connections_limit",
+        "Connections that the database server takes at most (max_connections).",
+        (),
+        [((), float(found.limit))] if found else [],
+    )
 
 
 def rows() -> Iterator[Metric]:
@@ -71,5 +96,45 @@ def takers() -> Iterator[Metric]:
         yield family
 
 
+def hosts() -> Iterator[Metric]:
+    known = dict.fromkeys([this_host(), *pulses.living_hosts()], 0)
+    found = known | silent_hosts.rows_by_host(silent_hosts.waiting())
+    yield gauge(
+        "host_silent_rows",
+        "Rows that are due and wait for this host, of which no process gives a sign of life.",
+        ("host",),
+        [((host,), float(rows)) for host, rows in sorted(found.items())],
+    )
+
+
 def audit_records() -> Iterator[Metric]:
     yield CounterMetricFamily("slipway_audit_records", "Rows of the audit record.", value=audit.length())
+
+
+def histogram(
+    name: str,
+    help_text: str,
+    labels: Sequence[str],
+    samples: Iterable[tuple[tuple[str, ...], Sequence[tuple[float, int]], float | None]],
+) -> Metric:
+    """`slipway_<name>`; `samples`: values of the labels, cumulative counts by upper bound up to infinity, and
+    the sum of what was measured, where it is known.
+    """
+    family = HistogramMetricFamily(f"slipway_{name}", help_text, labels=labels)
+    for values, buckets, total in samples:
+        family.add_metric(values, [(_bound(bound), count) for bound, count in buckets], total)
+    return family
+
+
+def _bound(bound: float) -> str:
+    return "+Inf" if math.isinf(bound) else repr(float(bound))
+
+
+def counter(
+    name: str, help_text: str, labels: Sequence[str], samples: Iterable[tuple[tuple[str, ...], float]]
+) -> Metric:
+    """`slipway_<name>_total`."""
+    family = CounterMetricFamily(f"slipway_{name}", help_text, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family

@@ -6,6 +6,8 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from common.logs.context import PACKED_LENGTH
+
 
 class AuditRecord(models.Model):
     """One deed. Written by `common.audit.record` alone; never changed, never deleted.
@@ -69,6 +71,8 @@ class Intent(models.Model):
     fence = models.PositiveBigIntegerField()
     intended_at = models.DateTimeField()
     acted_at = models.DateTimeField(null=True)
+    origin = models.CharField(max_length=PACKED_LENGTH, blank=True, default="")
+    """The request that it goes back to, as on the row."""
 
     class Meta:
         indexes: ClassVar = [
@@ -84,9 +88,11 @@ class Pulse(models.Model):
     """The last sign of life of a process that takes due rows; see `common.reconcile.pulses`."""
 
     name = models.CharField(max_length=200, primary_key=True)
-    """`role@host:pid`; the role alone for the sum of those that have ended."""
+    """`role@machine:pid`; the role alone for the sum of those that have ended."""
     role = models.CharField(max_length=20, default="")
-    host = models.CharField(max_length=150, blank=True)
+    host = models.CharField(max_length=63, blank=True)
+    """As `common.hosts` names it."""
+    machine = models.CharField(max_length=100, blank=True)
     pid = models.PositiveIntegerField(default=0)
     """0: the sum of those that have ended."""
     at = models.DateTimeField()
@@ -102,6 +108,28 @@ class Pulse(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} {self.at:%H:%M:%S}"
+
+
+class Restoration(models.Model):
+    """The database came out of a backup."""
+
+    at = models.DateTimeField(default=timezone.now)
+    made_at = models.DateTimeField()
+    """When the backup was made: of what came later nothing is known."""
+    name = models.CharField(max_length=100)
+    """Of the backup."""
+    audit_seq = models.PositiveBigIntegerField()
+    """The last entry of the record that came along."""
+    in_motion = models.JSONField(default=dict)
+    """By kind, the ids of the rows whose next effect may have been made; see `common.reconcile.restored`."""
+
+    def __str__(self) -> str:
+        return f"{self.name} restored {self.at:%Y-%m-%d %H:%M}"
+
+    @classmethod
+    def may_have_happened(cls, kind: str, pk: int) -> bool:
+        """Whether the row was in motion when the database was restored."""
+        return any(pk in found.get(kind, ()) for found in cls.objects.values_list("in_motion", flat=True))
 
 
 class DiskCondition(models.Model):

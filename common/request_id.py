@@ -4,7 +4,6 @@ import re
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import cast
 
 from asgiref.sync import iscoroutinefunction
@@ -12,16 +11,22 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
+from common.logs import context
+
 HEADER = "X-Request-ID"
 _acceptable = re.compile(r"[A-Za-z0-9._-]{8,64}")
-_current: ContextVar[str] = ContextVar("request_id", default="-")
 
 Answer = HttpResponseBase | Awaitable[HttpResponseBase]
 
 
 def current() -> str:
-    """The id of the request being answered; `-` outside of one."""
-    return _current.get()
+    """The id of the request that something is done for; `-` when it is done for none."""
+    return context.current().request_id
+
+
+def accepted(offered: str) -> str:
+    """What the client calls its request, if that can do no harm; else a name of our own."""
+    return offered if _acceptable.fullmatch(offered) else uuid.uuid4().hex
 
 
 @sync_and_async_middleware
@@ -47,10 +52,8 @@ def request_id_middleware(get_response: Callable[[HttpRequest], Answer]) -> Call
 
 @contextmanager
 def _identified(request: HttpRequest) -> Iterator[str]:
-    offered = request.headers.get(HEADER, "")
-    name = offered if _acceptable.fullmatch(offered) else uuid.uuid4().hex
-    token = _current.set(name)
-    try:
+    name = accepted(request.headers.get(HEADER, ""))
+    with context.asked(name) as origin:
+        # Django tells of refusals when this is over, and hands the request to the log.
+        request.origin = origin  # type: ignore[attr-defined]
         yield name
-    finally:
-        _current.reset(token)

@@ -6,6 +6,7 @@ parent does nothing else, so it needs none to watch it: while it is stopped itse
 """
 
 import ctypes
+import logging
 import os
 import select
 import signal
@@ -18,6 +19,8 @@ from types import FrameType
 from typing import NoReturn
 
 import psutil
+
+logger = logging.getLogger(__name__)
 
 SILENT_AFTER_SECONDS = 6.0
 FIRST_PULSE_WITHIN_SECONDS = 60.0
@@ -118,7 +121,7 @@ class _Watchdog:
         del self._heard[pid]
         if pid != self._child and not _is_child(pid, of=self._child):
             return  # it has ended, and another may have its number by now
-        _note(f"Process {pid} has not moved for {seconds:.0f} s: killed, to be replaced.")
+        logger.warning("Process %s has not moved for %.0f s: killed, to be replaced", pid, seconds)
         self._killed.add(pid)
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -165,8 +168,3 @@ def _is_child(pid: int, *, of: int) -> bool:
     with suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).ppid() == of
     return False
-
-
-def _note(text: str) -> None:
-    with suppress(OSError):
-        os.write(2, text.encode() + b"\n")

@@ -1,4 +1,8 @@
+from django.conf import settings
+
 from common import app_config
+from common.logs.redaction import hide
+from controlplane.env import env, secrets_of
 
 
 class ControlPlaneConfig(app_config.WithManifest):
@@ -9,4 +13,5 @@ class ControlPlaneConfig(app_config.WithManifest):
         from controlplane import celery, wiring  # noqa: F401  # makes the Celery app the one that tasks bind to
 
         super().ready()
+        hide({*secrets_of(env), settings.SECRET_KEY, settings.SLIPWAY_AUDIT_KEY})
         wiring.connect()

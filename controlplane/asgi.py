@@ -3,16 +3,16 @@ from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.embedded")
 
-import django
 from channels.routing import ProtocolTypeRouter, URLRouter
 
-django.setup(set_prefix=False)
+from controlplane.garbage import collect_often_and_little, set_up_django
+
+set_up_django()
 
 # Only now: what is imported here needs the apps to be loaded.
 from accounts.sockets import CredentialsOfSocket  # noqa: E402
 from clusters.api import node_reports  # noqa: E402
 from controlplane.bodies import bounded  # noqa: E402
-from controlplane.garbage import collect_often_and_little  # noqa: E402
 from controlplane.handler import Handler  # noqa: E402
 from controlplane.routing import websocket_urlpatterns  # noqa: E402
 

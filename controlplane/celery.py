@@ -6,7 +6,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.embedded"
 from celery import Celery
 from celery.signals import task_postrun
 
-from controlplane import heartbeats  # noqa: F401  # connects its signals
+from controlplane import heartbeats, task_origins  # noqa: F401  # connect their signals
 from controlplane.takers import watch_main_process
 
 app = Celery("slipway")

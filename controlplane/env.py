@@ -6,12 +6,16 @@ A missing or malformed variable stops the process with one line that names it.
 import os
 import sys
 from difflib import get_close_matches
+from importlib.util import find_spec
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from dotenv import dotenv_values
 from pydantic import ValidationError
 
+from common.tracing import ENDPOINTS
 from controlplane.environment import ENV_FILE, Environment, variable
+from controlplane.setting_types import Hides, url
 
 
 def refuse(*lines: str) -> SystemExit:
@@ -66,6 +70,26 @@ _ADVICE = {
 }
 
 
+def secrets_of(settings: Environment) -> set[str]:
+    """Every secret that a setting holds, by its kind: keys, passwords, those in URLs."""
+    found: set[str] = set()
+    for name, field in Environment.model_fields.items():
+        hides = next((mark for mark in field.metadata if isinstance(mark, Hides)), None)
+        value = getattr(settings, name)
+        texts = value if isinstance(value, tuple) else (value,)
+        if hides is Hides.ALL:
+            found.update(texts)
+        elif hides is Hides.PASSWORD:
+            found.update(passwords for text in texts for passwords in _passwords_in(text))
+    return found - {""}
+
+
+def _passwords_in(url: str) -> set[str]:
+    """That of the URL as it stands there, and as it is sent."""
+    written = urlsplit(url).password or ""
+    return {written, unquote(written)}
+
+
 def misspelt_settings() -> list[str]:
     """One line per variable that is no setting but nearly one. (Tests and the client have other ones.)"""
     names = {variable(field) for field in Environment.model_fields}
@@ -84,6 +108,24 @@ def require(*fields: str) -> None:
         raise refuse(
             *(f"{variable(f)} is not set. {Environment.model_fields[f].description}" for f in missing)
         )
+
+
+def otlp_traces() -> str:
+    """Where traces are POSTed, by OpenTelemetry's own variables; empty: there are none. Exit status 2 when
+    its packages are missing, or it is no address."""
+    traces, base = (os.environ.get(name, "") for name in ENDPOINTS)
+    address = traces or (f"{base.rstrip('/')}/v1/traces" if base else "")
+    if not address or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return ""
+    try:
+        url(address, "http", "https")
+    except ValueError as error:
+        raise refuse(
+            f"{ENDPOINTS[1]}: {error}. Traces go there by OTLP over HTTP, such as to port 4318."
+        ) from None
+    if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
+        raise refuse(f"{ENDPOINTS[1]} is set, and traces need OpenTelemetry: install slipway[otel].")
+    return address
 
 
 env = read()

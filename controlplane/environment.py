@@ -4,31 +4,40 @@
 """
 
 import ipaddress
-import re
-import shlex
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
+from typing import Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from common.webhooks.destination import Allowed
+from controlplane.setting_types import (
+    ClientSecret,
+    Command,
+    Commas,
+    DatabaseUrl,
+    Directories,
+    File,
+    HostName,
+    HostsOrNetworks,
+    IpAddress,
+    MetadataSource,
+    Networks,
+    PortRange,
+    RedisUrl,
+    Secret,
+    Secrets,
+    StoreAddress,
+    WebAddress,
+    WebAddresses,
+    days,
+)
 
 PROJECT = Path(__file__).resolve().parent.parent
 ENV_FILE = PROJECT / ".env"
+VERSION = "0.1.0"
 LONGEST_SOCKET_PATH = 107
 """Bytes that the kernel allows in the path of a unix socket, without the closing zero: unix(7)."""
 LONGEST_SOCKET_NAME = "run/control.sock.1234567"
-_BUCKET_URL = re.compile(
-    r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?P<prefix>[\w./-]*))?", re.ASCII
-)
-
-
-def _days(default: int, what: str) -> Any:
-    """How long something is kept."""
-    return Field(default, ge=0, le=3_650, description=f"Days that {what} 0: for good.")
 
 
 class Environment(BaseSettings):
@@ -41,7 +50,12 @@ class Environment(BaseSettings):
     home: Path = Field(
         Path("var"), description="Directory that holds every file the system writes. Relative to the project."
     )
-    bind: str = Field("127.0.0.1", description="IP address that the console and the gateway listen on.")
+    host: HostName = Field(
+        "",
+        description="Name of this host among all that share the database: what needs files of its home is "
+        "done here alone. Empty: one that the home keeps, in the file `host`.",
+    )
+    bind: IpAddress = Field("127.0.0.1", description="IP address that the console and the gateway listen on.")
     port: int = Field(
         8000, ge=1, le=65535, description="Port of the console, the REST API and the websockets."
     )
@@ -49,32 +63,32 @@ class Environment(BaseSettings):
     gateway_admin_port: int = Field(
         8081, ge=1, le=65535, description="Port of Envoy's admin endpoint, on the loopback address only."
     )
-    worker_ports: str = Field(
+    worker_ports: PortRange = Field(
         "21000-21999",
         description="Range of loopback ports, `first-last`, from which embedded model workers get theirs.",
     )
-    import_roots: Annotated[tuple[Path, ...], NoDecode] = Field(
+    import_roots: Directories = Field(
         (),
         description="Colon-separated absolute directories that model imports may read, besides the home's "
         "`imports`.",
     )
-    hub_endpoints: Annotated[tuple[str, ...], NoDecode] = Field(
+    hub_endpoints: WebAddresses = Field(
         ("https://huggingface.co",),
         description="Comma-separated addresses of the model hubs that syncs may read; the first is the "
         "default. Those named here may lie in private networks; what they redirect to may not.",
     )
-    export_endpoints: Annotated[tuple[str, ...], NoDecode] = Field(
+    export_endpoints: WebAddresses = Field(
         (),
         description="Comma-separated addresses of the Hugging Face hubs and other Slipways to which versions "
         "may be exported; the first is the default. Empty: nothing leaves this server. Those named here may "
         "lie in private networks; storage to which they lead files only when it is named, too.",
     )
-    store: str = Field(
+    store: StoreAddress = Field(
         "",
-        description="Where the files of models lie: `s3://bucket/prefix`, see docs/STORE.md. "
-        "Empty: the directory `models` in the home.",
+        description="Where the files of models lie: `s3://bucket/prefix`, or an absolute directory; several "
+        "hosts must share it, see docs/STORE.md. Empty: the directory `models` in the home.",
     )
-    store_endpoint: str = Field("", description="Address of the bucket's server. Empty: Amazon S3.")
+    store_endpoint: WebAddress = Field("", description="Address of the bucket's server. Empty: Amazon S3.")
     store_region: str = Field("", description="Region of the bucket. Empty: AWS_DEFAULT_REGION.")
     store_path_style: bool = Field(
         False, description="Address the bucket by path, not by host name: most servers of one's own want it."
@@ -113,23 +127,23 @@ class Environment(BaseSettings):
     store_check_mib_per_second: int = Field(
         100, ge=1, description="MiB per second at which such a check reads at most."
     )
-    signing_key: str = Field(
+    signing_key: File = Field(
         "",
         description="PEM file with the private key (elliptic curve, P-256, P-384 or P-521, no password) that "
         "signs every version that is imported. Empty: nothing is signed, or a command does it.",
     )
-    signing_command: Annotated[tuple[str, ...], NoDecode] = Field(
+    signing_command: Command = Field(
         (),
         description="Command that signs instead, for keys in a KMS: it gets the bytes to sign on standard "
         "input and answers with an ECDSA signature over their SHA-256 (P-256), SHA-384 (P-384) or SHA-512 "
         "(P-521), in DER or base64, within 8 s. No shell runs it.",
     )
-    signing_public_key: str = Field(
+    signing_public_key: File = Field(
         "",
         validate_default=True,
         description="PEM file with the public key of SLIPWAY_SIGNING_COMMAND. Required with it.",
     )
-    database_url: str = Field(
+    database_url: DatabaseUrl = Field(
         "",
         description="Database as a URL (`postgresql://user:password@host/name`). Required in production. "
         "Empty: SQLite in the home.",
@@ -141,27 +155,27 @@ class Environment(BaseSettings):
         description="Connections to PostgreSQL that one process keeps at most; docs/PRODUCTION.md says how "
         "many processes there are.",
     )
-    redis_url: str = Field(
+    redis_url: RedisUrl = Field(
         "",
         description="Redis as a URL (`redis://...`, `unix:///path`). Required in production. "
         "Empty: the bundled Valkey in the home.",
     )
-    secret_key: str = Field(
+    secret_key: Secret = Field(
         "",
         description="Secret of at least 32 characters that signs sessions. Required in production; "
         "the embedded stack makes one in its home.",
     )
-    secret_key_fallbacks: Annotated[tuple[str, ...], NoDecode] = Field(
+    secret_key_fallbacks: Secrets = Field(
         (),
         description="Comma-separated former values of SLIPWAY_SECRET_KEY: sessions and stored secrets of "
-        "then still open. Take a value out once what it protected was stored anew.",
+        "then still open. Take a value out once `slipway-server reseal` has sealed them with the new one.",
     )
-    audit_key: str = Field(
+    audit_key: Secret = Field(
         "",
         description="Secret of at least 32 characters that signs the audit record; keep it out of the "
         "database and its backups. Required in production; the embedded stack makes one in its home.",
     )
-    audit_key_fallbacks: Annotated[tuple[str, ...], NoDecode] = Field(
+    audit_key_fallbacks: Secrets = Field(
         (),
         description="Comma-separated former values of SLIPWAY_AUDIT_KEY: what they signed still counts.",
     )
@@ -172,20 +186,21 @@ class Environment(BaseSettings):
         description="Seconds between two exports of the audit record's head: to `audit/heads.jsonl` in the "
         "home, the log and the webhook event `audit.head`.",
     )
-    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+    allowed_hosts: Commas = Field(
         ("127.0.0.1", "localhost"), description="Comma-separated host names that the console answers to."
     )
-    public_url: str = Field(
+    public_url: WebAddress = Field(
         "",
         description="Address under which people reach the console (`https://slipway.example.org`); links and "
         "origin checks use it. Empty: the bind address and port.",
     )
-    report_url: str = Field(
-        "",
-        description="Address of the console to which this machine's agent reports: that of any web, or of "
-        "the proxy. Empty: the web of this machine.",
+    report_url: WebAddresses = Field(
+        (),
+        description="Comma-separated addresses of the console to which this machine's agent reports: those "
+        "of webs, or of the proxy; while one does not answer, the next is told. Empty: the web of this "
+        "machine.",
     )
-    gateway_url: str = Field(
+    gateway_url: WebAddress = Field(
         "",
         description="Address under which clients reach the gateway. Empty: its bind address and port.",
     )
@@ -213,12 +228,12 @@ class Environment(BaseSettings):
     https: bool = Field(
         False, description="The console is reached over HTTPS: secure cookies, HSTS, redirects."
     )
-    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
+    trusted_proxies: Networks = Field(
         (),
         description="Comma-separated addresses and networks (`10.0.0.0/8`) of the proxies in front of the "
         "console: whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed. Empty: nobody's.",
     )
-    measures: Literal["", "open", "token", "off"] = Field(
+    metrics: Literal["", "open", "token", "off"] = Field(
         "",
         description="Who may read `/metrics`: everybody (open), who sends a token with the right `read` "
         "(token), or nobody (off). Empty: open in the embedded stack, token in production.",
@@ -232,11 +247,21 @@ class Environment(BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="Lowest level that is logged: DEBUG, INFO, WARNING or ERROR."
     )
+    log_format: Literal["text", "json"] = Field(
+        "text",
+        description="How lines are logged: as text, or as JSON with an object per line (json); "
+        "docs/PRODUCTION.md names what it holds.",
+    )
+    access_log: Literal["", "on", "off"] = Field(
+        "",
+        description="Whether the web logs a line for every request: on or off; probes and reports of "
+        "machines leave none. Empty: off in the embedded stack, on in production.",
+    )
     oidc_name: str = Field("", description="Label of the single sign-on button.")
-    oidc_server_url: str = Field("", description="OpenID Connect issuer. Empty: passwords only.")
+    oidc_server_url: WebAddress = Field("", description="OpenID Connect issuer. Empty: passwords only.")
     oidc_client_id: str = Field("", description="OpenID Connect client id.")
-    oidc_client_secret: str = Field("", description="OpenID Connect client secret.")
-    oidc_scopes: Annotated[tuple[str, ...], NoDecode] = Field(
+    oidc_client_secret: ClientSecret = Field("", description="OpenID Connect client secret.")
+    oidc_scopes: Commas = Field(
         ("openid", "profile", "email", "offline_access"),
         description="Comma-separated scopes that are asked for. `offline_access` lets Slipway notice when "
         "the provider drops a person; take it out where the provider refuses it.",
@@ -245,6 +270,16 @@ class Environment(BaseSettings):
         "groups",
         description="Claim that lists a person's groups; dots lead into objects (`realm_access.roles`).",
     )
+    saml_metadata: MetadataSource = Field(
+        "",
+        description="Single sign-on by SAML 2.0 in place of OpenID Connect: the metadata of the identity "
+        "provider, an absolute path or an https address.",
+    )
+    saml_entity_id: str = Field(
+        "", description="Which provider of SLIPWAY_SAML_METADATA, where it lists several."
+    )
+    saml_name: str = Field("", description="Label of the single sign-on button, with SAML.")
+    saml_groups_attribute: str = Field("groups", description="SAML attribute that lists a person's groups.")
     oidc_check_minutes: int = Field(
         15,
         ge=1,
@@ -268,12 +303,12 @@ class Environment(BaseSettings):
         description="Username that may sign in by password while SLIPWAY_PASSWORD_LOGIN is off, for when the "
         "provider is down. Each of its sign-ins is in the audit log and sent as `session.break_glass`.",
     )
-    ci_issuers: Annotated[tuple[str, ...], NoDecode] = Field(
+    ci_issuers: WebAddresses = Field(
         ("https://token.actions.githubusercontent.com", "https://gitlab.com"),
         description="Comma-separated issuers of OpenID Connect tokens that service accounts may accept "
         "instead of a stored token. Those named here may lie in private networks. Empty: none.",
     )
-    webhook_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+    webhook_allowed_hosts: HostsOrNetworks = Field(
         (),
         description="Comma-separated host names (`hooks.internal`, `*.internal`) and networks (`10.0.0.0/8`) "
         "that webhooks may go to though they are not public, and without HTTPS.",
@@ -282,78 +317,30 @@ class Environment(BaseSettings):
         10, ge=1, description="Failed logins of one name from one address until a lockout."
     )
     lockout_minutes: int = Field(15, ge=1, description="Minutes that a lockout lasts.")
-    keep_intents_days: int = _days(
+    keep_intents_days: int = days(
         30, "the journal keeps a finished step; those under way and in doubt stay as long as they are so."
     )
-    keep_answers_days: int = _days(
+    keep_answers_days: int = days(
         1, "the answer to a request with an `Idempotency-Key` is kept, and repeated to who sends it again."
     )
-    keep_webhooks_days: int = _days(
+    keep_webhooks_days: int = days(
         30, "a webhook event is kept with what its receivers answered; longer while it is on its way."
     )
-    keep_sessions_days: int = _days(1, "an expired session is kept.")
-    keep_sign_ins_days: int = _days(
+    keep_sessions_days: int = days(1, "an expired session is kept.")
+    keep_sign_ins_days: int = days(
         90, "sign-ins, and failed ones, are kept where lockouts count them; the audit record keeps its own."
     )
-    keep_uploads_days: int = _days(30, "an upload that made no version is listed after its end.")
-    keep_syncs_days: int = _days(
+    keep_uploads_days: int = days(30, "an upload that made no version is listed after its end.")
+    keep_syncs_days: int = days(
         90, "a hub sync is listed after its end; the last of a source and of a version stays."
     )
-    keep_exports_days: int = _days(
+    keep_exports_days: int = days(
         365, "an export is listed after its end; the last successful one to a destination stays."
     )
-    keep_store_runs_days: int = _days(
+    keep_store_runs_days: int = days(
         365, "checks and collections of the model store, and what checks found, are listed after their end."
     )
-    keep_evidence_days: int = _days(365, "the points of a release's evidence chart are kept after its end.")
-
-    @field_validator("import_roots", mode="before")
-    @classmethod
-    def _split_roots(cls, value: Any) -> Any:
-        return tuple(part for part in value.split(":") if part) if isinstance(value, str) else value
-
-    @field_validator("import_roots")
-    @classmethod
-    def _absolute_roots(cls, roots: tuple[Path, ...]) -> tuple[Path, ...]:
-        for root in roots:
-            if not root.is_absolute():
-                raise ValueError(f"{root} is not an absolute path")
-        return roots
-
-    @field_validator(
-        "allowed_hosts",
-        "secret_key_fallbacks",
-        "audit_key_fallbacks",
-        "webhook_allowed_hosts",
-        "hub_endpoints",
-        "export_endpoints",
-        "trusted_proxies",
-        "oidc_scopes",
-        "ci_issuers",
-        mode="before",
-    )
-    @classmethod
-    def _split_commas(cls, value: Any) -> Any:
-        return tuple(p.strip() for p in value.split(",") if p.strip()) if isinstance(value, str) else value
-
-    @field_validator("webhook_allowed_hosts")
-    @classmethod
-    def _hosts_or_networks(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
-        Allowed.of(entries)
-        return entries
-
-    @field_validator("trusted_proxies")
-    @classmethod
-    def _networks(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(
-            str(ipaddress.ip_network(entry)) if "/" in entry else str(ipaddress.ip_address(entry))
-            for entry in entries
-        )
-
-    @field_validator("ci_issuers")
-    @classmethod
-    def _issuers(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(_url(url.rstrip("/"), "http", "https") for url in urls)
+    keep_evidence_days: int = days(365, "the points of a release's evidence chart are kept after its end.")
 
     @field_validator("oidc_scopes")
     @classmethod
@@ -361,6 +348,13 @@ class Environment(BaseSettings):
         if "openid" not in scopes:
             raise ValueError("must name openid")
         return scopes
+
+    @field_validator("saml_metadata")
+    @classmethod
+    def _one_provider(cls, source: str, info: ValidationInfo) -> str:
+        if source and info.data.get("oidc_server_url"):
+            raise ValueError("must be empty while SLIPWAY_OIDC_SERVER_URL is set: there is one provider")
+        return source
 
     @field_validator("scim_link")
     @classmethod
@@ -373,26 +367,12 @@ class Environment(BaseSettings):
     @field_validator("password_login")
     @classmethod
     def _another_way_in(cls, is_on: bool, info: ValidationInfo) -> bool:
-        if not is_on and not info.data.get("oidc_server_url"):
-            raise ValueError("must stay on while there is no single sign-on: set SLIPWAY_OIDC_SERVER_URL")
+        if not is_on and not (info.data.get("oidc_server_url") or info.data.get("saml_metadata")):
+            raise ValueError(
+                "must stay on while there is no single sign-on: set SLIPWAY_OIDC_SERVER_URL or "
+                "SLIPWAY_SAML_METADATA"
+            )
         return is_on
-
-    @field_validator("hub_endpoints", "export_endpoints")
-    @classmethod
-    def _hub_addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(_url(url.rstrip("/"), "http", "https") for url in urls)
-
-    @field_validator("signing_key", "signing_public_key")
-    @classmethod
-    def _absolute_file(cls, path: str) -> str:
-        if path and not Path(path).is_absolute():
-            raise ValueError(f"{path} is not an absolute path")
-        return path
-
-    @field_validator("signing_command", mode="before")
-    @classmethod
-    def _split_words(cls, value: Any) -> Any:
-        return tuple(shlex.split(value)) if isinstance(value, str) else value
 
     @field_validator("signing_command")
     @classmethod
@@ -408,19 +388,6 @@ class Environment(BaseSettings):
             raise ValueError("must be set while SLIPWAY_SIGNING_COMMAND is")
         return path
 
-    @field_validator("store")
-    @classmethod
-    def _bucket(cls, url: str) -> str:
-        if not url:
-            return url
-        found = _BUCKET_URL.fullmatch(url)
-        if found is None:
-            raise ValueError("must be s3://bucket or s3://bucket/prefix, of letters, digits and ._-/")
-        if find_spec("boto3") is None:
-            raise ValueError("needs boto3: install slipway[s3]")
-        prefix = (found["prefix"] or "").strip("/")
-        return f"s3://{found['bucket']}/{prefix}/" if prefix else f"s3://{found['bucket']}/"
-
     @field_validator("home")
     @classmethod
     def _anchor_home(cls, home: Path) -> Path:
@@ -433,45 +400,6 @@ class Environment(BaseSettings):
         if (length := len(bytes(home / LONGEST_SOCKET_NAME))) > LONGEST_SOCKET_PATH:
             raise ValueError(f"is {length - LONGEST_SOCKET_PATH} bytes too long for the unix sockets in it")
         return home
-
-    @field_validator("bind")
-    @classmethod
-    def _ip_address(cls, address: str) -> str:
-        return str(ipaddress.ip_address(address))
-
-    @field_validator("worker_ports")
-    @classmethod
-    def _port_range(cls, ports: str) -> str:
-        first, dash, last = ports.partition("-")
-        if (
-            not dash
-            or not (first.isdecimal() and last.isdecimal())
-            or not 1 <= int(first) <= int(last) <= 65535
-        ):
-            raise ValueError("must be first-last, both between 1 and 65535")
-        return ports
-
-    @field_validator("secret_key", "audit_key")
-    @classmethod
-    def _long_secret(cls, secret: str) -> str:
-        if secret and len(secret) < 32:
-            raise ValueError("must have at least 32 characters")
-        return secret
-
-    @field_validator("database_url")
-    @classmethod
-    def _known_database(cls, url: str) -> str:
-        return _url(url, "postgresql", "postgres", "sqlite")
-
-    @field_validator("redis_url")
-    @classmethod
-    def _known_redis(cls, url: str) -> str:
-        return _url(url, "redis", "rediss", "unix")
-
-    @field_validator("public_url", "report_url", "gateway_url", "oidc_server_url", "store_endpoint")
-    @classmethod
-    def _web_address(cls, url: str) -> str:
-        return _url(url.rstrip("/"), "http", "https")
 
     @model_validator(mode="after")
     def _distinct_ports(self) -> Self:
@@ -487,6 +415,20 @@ class Environment(BaseSettings):
         return self
 
     @property
+    def store_directory(self) -> Path:
+        """Of all files of models, or of those of a bucket that this host keeps."""
+        return Path(self.store) if self.store_is_shared_directory else self.home / "models"
+
+    @property
+    def store_is_shared_directory(self) -> bool:
+        """Every host has the directory, under whatever path."""
+        return self.store.startswith("/")
+
+    @property
+    def store_bucket(self) -> str:
+        return "" if self.store_is_shared_directory else self.store
+
+    @property
     def worker_port_range(self) -> tuple[int, int]:
         first, last = (int(part) for part in self.worker_ports.split("-"))
         return first, last
@@ -497,20 +439,6 @@ class Environment(BaseSettings):
         if address.is_unspecified:
             address = ipaddress.ip_address("::1" if address.version == 6 else "127.0.0.1")
         return f"http://[{address}]:{port}" if address.version == 6 else f"http://{address}:{port}"
-
-
-def _url(url: str, *schemes: str) -> str:
-    """The URL, or ValueError when it is not empty and not of one of the schemes with a host or a path."""
-    if not url:
-        return url
-    parts = urlsplit(url)
-    if parts.scheme not in schemes:
-        raise ValueError(f"must start with {' or '.join(f'{scheme}://' for scheme in schemes)}")
-    if not (parts.hostname or parts.path.strip("/")):
-        raise ValueError("names no host")
-    if parts.port == 0:  # reading .port is itself the check: it raises for what is no port
-        raise ValueError("has port 0")
-    return url
 
 
 def variable(field: str) -> str:

@@ -2,6 +2,7 @@
 
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,11 +21,14 @@ from django.utils.translation import ngettext_lazy
 from common import disk
 from common.disk import DiskState
 from common.pages import formats
-from common.reconcile.pulses import Takers, takers
+from common.reconcile import silent_hosts
+from common.reconcile.pulses import Takers, living_hosts, takers
+from common.resealing import dead_secrets
 from controlplane.celery import app
 from controlplane.heartbeats import living_workers
 from gateway import selectors as gateway
 from model_store import blob_store
+from model_store.sharing import why_not_shared
 
 LIMIT_SECONDS = 1.0
 
@@ -141,7 +145,7 @@ def takes_here(role: str) -> Probe:
     """Whether the processes of that role on this machine take what is due."""
 
     def ask() -> Words:
-        return _taking(takers(roles=(role,), host=socket.gethostname())[role])
+        return _taking(takers(roles=(role,), machine=socket.gethostname())[role])
 
     return Probe(role, ask, vital=True)
 
@@ -183,6 +187,16 @@ def _gateway() -> str:
     return health.detail
 
 
+def _hosts() -> Words:
+    """Whether rows wait for a host of which nobody takes them."""
+    found = silent_hosts.rows_by_host(silent_hosts.waiting())
+    if found:
+        raise Unhealthy(
+            format_lazy(_("no sign of life of {hosts}, for which work waits"), hosts=", ".join(sorted(found)))
+        )
+    return ", ".join(sorted(living_hosts())) or "-"
+
+
 def _disk() -> Words:
     room = disk.room()
     told = {
@@ -197,7 +211,40 @@ def _disk() -> Words:
     return format_lazy(_("{free} of {total} free"), **told)
 
 
+class _Secrets:
+    """Whether every stored secret has a key that opens it; looked at now and then.
+
+    By kind: whose they are is not for everybody who sees Home, and `slipway-server reseal` names them.
+    """
+
+    EVERY_SECONDS = 60.0
+
+    def __init__(self) -> None:
+        self._dead: Counter[str] = Counter()
+        self._looked_at = -self.EVERY_SECONDS
+
+    def __call__(self) -> Words:
+        if time.monotonic() - self._looked_at >= self.EVERY_SECONDS:
+            self._dead = Counter(str(one.row._meta.label_lower) for one in dead_secrets())
+            self._looked_at = time.monotonic()
+        if not self._dead:
+            return _("every stored secret has its key")
+        raise Unhealthy(
+            format_lazy(
+                ngettext_lazy(
+                    "{number} stored secret is sealed with a key that is not here: {names}",
+                    "{number} stored secrets are sealed with a key that is not here: {names}",
+                    self._dead.total(),
+                ),
+                number=self._dead.total(),
+                names=", ".join(f"{kind} ({count})" for kind, count in sorted(self._dead.items())),
+            )
+        )
+
+
 def _store() -> str:
+    if why := why_not_shared():
+        raise Unhealthy(why)
     found = blob_store.store().look()
     return f"{found.kind} {found.where}"
 
@@ -209,8 +256,10 @@ PROBES = (
     Probe("redis", _redis, vital=False),
     Probe("broker", _broker, vital=False),
     Probe("reconcilers", _reconcilers, vital=False),
+    Probe("hosts", _hosts, vital=False),
     Probe("gateway", _gateway, vital=False),
     Probe("store", _store, vital=False),
+    Probe("secrets", _Secrets(), vital=False),
     Probe("disk", _disk, vital=True),
     Probe("worker", _worker, vital=False),
     Probe("sweeper", _sweeper, vital=False),

@@ -52,5 +52,41 @@ MANIFEST = Manifest(
             severity="critical",
             summary="{{ $labels.part }} of {{ $labels.instance }} is down.",
         ),
+        AlertRule(
+            name="SlipwayNotMeasured",
+            expr="absent(slipway_part_up)",
+            lasts="2m",
+            severity="critical",
+            summary="No web of Slipway answers Prometheus.",
+        ),
+        AlertRule(
+            name="SlipwayWebErrors",
+            expr='sum by (instance) (rate(slipway_http_request_duration_seconds_count{status=~"5.."}[5m]))'
+            " > 0.05 * sum by (instance) (rate(slipway_http_request_duration_seconds_count[5m]))",
+            lasts="5m",
+            severity="critical",
+            summary="More than 5 % of the answers of {{ $labels.instance }} are errors.",
+        ),
+        AlertRule(
+            name="SlipwayDatabasePoolWaits",
+            expr="slipway_database_pool_waiting > 0",
+            lasts="1m",
+            severity="warning",
+            summary="Requests of {{ $labels.instance }} wait for a database connection: {{ $value }}.",
+        ),
+        AlertRule(
+            name="SlipwayQueueLong",
+            expr="max by (queue) (slipway_queue_messages) > 1000",
+            lasts="5m",
+            severity="warning",
+            summary="{{ $value }} doorbells wait in the queue {{ $labels.queue }}.",
+        ),
+        AlertRule(
+            name="SlipwayDiskInodes",
+            expr="slipway_disk_free_inodes < 0.05 * slipway_disk_inodes",
+            lasts="5m",
+            severity="warning",
+            summary="The disk of {{ $labels.place }} on {{ $labels.instance }} takes few more files.",
+        ),
     ),
 )

@@ -22,13 +22,12 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from accounts.bearer import has_right
+from accounts.bearer import CHALLENGE, has_right
 from accounts.states import Right
-from common import disk
 from common.declared import manifests
-from common.disk import DiskState
 from common.metrics import gauge
 from controlplane.health import parts_health
+from controlplane.process_metrics import disks, process, queues
 
 logger = logging.getLogger(__name__)
 
@@ -52,14 +51,14 @@ Answer = HttpResponseBase | Awaitable[HttpResponseBase]
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """In the format that the client asks for: Prometheus's text, or OpenMetrics."""
-    if settings.SLIPWAY_MEASURES == "off":
+    if settings.SLIPWAY_METRICS == "off":
         raise Http404
-    if settings.SLIPWAY_MEASURES == "token" and not has_right(request, Right.READ):
+    if settings.SLIPWAY_METRICS == "token" and not has_right(request, Right.READ):
         return HttpResponse(
             "Send a token with the right `read` (Authorization: Bearer ...).\n",
             status=401,
             content_type="text/plain",
-            headers={"WWW-Authenticate": 'Bearer realm="slipway"'},
+            headers={"WWW-Authenticate": CHALLENGE},
         )
     registry = CollectorRegistry(auto_describe=False)
     registry.register(StateOfThings())
@@ -84,7 +83,9 @@ class StateOfThings(Collector):
             ("part",),
             [((name,), float(part.ok)) for name, part in parts.items()],
         )
-        yield from _disk()
+        yield from disks()
+        yield from process()
+        yield from queues()
         if "database" in parts and not parts["database"].ok:
             return
         try:
@@ -92,17 +93,6 @@ class StateOfThings(Collector):
         except DatabaseError as error:
             # A scrape that fails would hide which part is down.
             logger.warning("The state of things cannot be read: %s", error)
-
-
-def _disk() -> Iterator[Metric]:
-    try:
-        room = disk.room()
-    except OSError:
-        return
-    yield gauge("disk_free_bytes", "Free on the home's disk, without the reserve.", (), [((), room.free)])
-    yield gauge("disk_size_bytes", "Size of the disk of the home.", (), [((), room.total)])
-    states = [((state.value,), float(room.state is state)) for state in DiskState]
-    yield gauge("disk_state", "1 for the state of the home's disk: ok, low or full.", ("state",), states)
 
 
 @sync_and_async_middleware

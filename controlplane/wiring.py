@@ -3,7 +3,7 @@
 import logging
 
 from clusters.errors import DeploymentMissing
-from clusters.events import ClusterRegistered, WorkersChanged
+from clusters.events import ClusterMoved, ClusterRegistered, WorkersChanged
 from clusters.models import Cluster
 from clusters.selectors import deployment_name
 from clusters.services.deployments import lay_out_again
@@ -41,6 +41,7 @@ def connect() -> None:
     witness(ModelDeleted, forget_sources)
     witness(KeyTrusted, verify_signatures)
     witness(ClusterRegistered, give_gateway)
+    witness(ClusterMoved, move_gateway)
 
 
 def give_gateway(event: ClusterRegistered) -> None:
@@ -48,12 +49,18 @@ def give_gateway(event: ClusterRegistered) -> None:
     gateway.ensure_gateway(Cluster.objects.get(pk=event.cluster_id), actor=Actor.system("bootstrap"))
 
 
+def move_gateway(event: ClusterMoved) -> None:
+    """In the same transaction: its workers listen on that host's loopback address."""
+    gateway.follow_cluster(Cluster.objects.get(pk=event.cluster_id))
+
+
 def tell_gateway_of_workers(event: WorkersChanged) -> None:
     """At once, for latency; what fails here the gateway's own reconciler makes good within seconds."""
     try:
         gateway.sync_workers(deployment_name(event.deployment_id))
     except (GatewayError, DeploymentMissing) as error:
-        logger.warning("The gateway does not know of changed workers yet: %s", error)
+        logger.info("The gateway does not know of changed workers yet: %s", error)
+        gateway.look_soon(event.deployment_id)
 
 
 def show_workers(event: WorkersChanged) -> None:

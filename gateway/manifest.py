@@ -2,14 +2,33 @@
 
 from django.utils.translation import gettext_lazy as _
 
+from common.alert_rules import AlertRule
 from common.declared import Manifest
 from common.pages.subjects import Subject
+from common.resealing import SealedColumn
+from gateway import metrics
+from gateway.models import KEY_PURPOSE, SECRETS_PURPOSE, Gateway, Route
 from gateway.reconcilers import GatewayReconciler
 
 MANIFEST = Manifest(
+    sealed=(
+        SealedColumn(Gateway, "sealed_secrets", SECRETS_PURPOSE),
+        SealedColumn(Route, "sealed_release_key", KEY_PURPOSE),
+    ),
     reconcilers=(GatewayReconciler(),),
     subjects=(
         Subject("gateway.gateway", _("Gateway"), "/fleet/"),
         Subject("gateway.route", _("Route")),
+    ),
+    metrics=(metrics.traffic,),
+    alert_rules=(
+        AlertRule(
+            name="SlipwayServiceErrors",
+            expr="max by (service, version) (rate(slipway_service_errors_total[5m]))"
+            " > 0.05 * max by (service, version) (rate(slipway_service_requests_total[5m]))",
+            lasts="5m",
+            severity="critical",
+            summary="{{ $labels.service }}: more than 5 % of what {{ $labels.version }} answers are errors.",
+        ),
     ),
 )

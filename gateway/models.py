@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from accounts.querysets import TeamOrShared
+from common.hosts import MOST_CHARACTERS
 from common.reconcile import Reconciled
 from common.revisions import Revised
 from common.sealed import CannotUnseal, seal, unseal
@@ -47,6 +48,8 @@ class Gateway(Reconciled, Revised):
 
     cluster = models.OneToOneField("clusters.Cluster", on_delete=models.CASCADE, related_name="+")
     kind = models.CharField(max_length=20, choices=GatewayKind.choices)
+    host = models.CharField(max_length=MOST_CHARACTERS, blank=True, editable=False)
+    """The one whose files it is told by; blank: it is reached over a network, by anybody."""
     settings = models.JSONField(default=dict, blank=True)
     """What the backend of this kind needs to reach it."""
     sealed_secrets = models.TextField(blank=True, editable=False)
@@ -54,6 +57,8 @@ class Gateway(Reconciled, Revised):
     metrics = models.CharField(max_length=20, choices=MetricsKind.choices, default=MetricsKind.GATEWAY)
     public_url = models.URLField(max_length=300, blank=True)
     """Where clients reach it; blank: as its kind says."""
+    host_url = models.CharField(max_length=300, blank=True, editable=False)
+    """Where clients reach it as its own host says, whose settings others do not know."""
     seen_at = models.DateTimeField(null=True, editable=False)
     is_healthy = models.BooleanField(default=False, editable=False)
     detail = models.TextField(blank=True, editable=False)

@@ -13,7 +13,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from clusters.errors import DeploymentMissing
-from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed
+from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, proceed, silent_hosts
 from gateway import history, selectors, services
 from gateway.backends.base import Health
 from gateway.backends.configured import backends_of
@@ -88,7 +88,12 @@ class KeepRoutes(Step[Gateway]):
         calm = health.ok and is_settled
         return proceed(
             after=min(LOOK_EVERY if calm else RETRY_AFTER, _until_next_minute(now)),
-            save={"seen_at": now, "is_healthy": health.ok, "detail": health.detail},
+            save={
+                "seen_at": now,
+                "is_healthy": health.ok,
+                "detail": health.detail,
+                "host_url": selectors.public_url(row) if row.host else "",
+            },
         )
 
 
@@ -151,6 +156,12 @@ class GatewayReconciler(Reconciler[Gateway]):
 
     def lane_of(self, row: Gateway) -> str:
         return f"gateway:{row.cluster.name}"
+
+    def host_of(self, row: Gateway) -> str:
+        return row.host
+
+    def on_silent_host(self, host: str) -> Mapping[str, Any]:
+        return {"is_healthy": False, "detail": silent_hosts.why(host)}
 
     def next_step(self, row: Gateway, now: datetime) -> Step[Gateway]:
         return RecordTraffic() if row.recorded_minute < history.minute_of(now) else KeepRoutes()

@@ -1,5 +1,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db.models import QuerySet
@@ -9,12 +10,14 @@ from django.utils.translation import gettext as _
 from clusters.models import Cluster
 from common.sealed import CannotUnseal
 from gateway.backends.base import Health
-from gateway.backends.configured import backends_of, traffic_metrics_of
+from gateway.backends.configured import backends_of, is_elsewhere, traffic_metrics_of
 from gateway.errors import GatewayError, InvalidGateway, UnknownRoute
 from gateway.history import Answered, Stretch, answered, minute_of, stretches, unpacked
 from gateway.models import Gateway, Route, TrafficReading
 from gateway.traffic import TargetCounts
 
+UNSEEN_AFTER = timedelta(minutes=1)
+"""Its host looks every 15 s at least."""
 LATELY, HALF_A_MINUTE = timedelta(minutes=3), timedelta(seconds=30)
 
 
@@ -86,10 +89,22 @@ def health() -> Health:
 
 
 def _health_of(gateway: Gateway) -> Health:
+    if is_elsewhere(gateway):
+        return _health_told_by(gateway)
     try:
         return backends_of(gateway).traffic.health()
     except InvalidGateway as error:
         return Health(False, str(error))
+
+
+def _health_told_by(gateway: Gateway) -> Health:
+    """What its host has written down."""
+    seen_at = gateway.seen_at
+    if seen_at is None or timezone.now() - seen_at > UNSEEN_AFTER:
+        return Health(
+            False, gateway.detail or _("The host %(host)s has not seen it.") % {"host": gateway.host}
+        )
+    return Health(gateway.is_healthy, gateway.detail)
 
 
 def traffic_history(
@@ -175,3 +190,33 @@ def last_reading(service: str, *, since: datetime) -> tuple[datetime, Mapping[st
     kept = TrafficReading.objects.filter(route__service=service, minute__gte=minute_of(since))
     row = kept.order_by("-minute").values_list("at", "counts").first()
     return None if row is None else (row[0], unpacked(row[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class VersionCounts:
+    """What one side of a service has answered."""
+
+    service: str
+    version: str
+    side: str
+    """`stable` or `candidate`."""
+    counts: TargetCounts
+
+
+def counts_by_version(*, since: datetime) -> list[VersionCounts]:
+    """The latest counts that were kept since then, of every service that has a route. One query."""
+    kept = TrafficReading.objects.filter(route__removed_at=None, minute__gte=minute_of(since))
+    latest = {reading.route.service: reading for reading in kept.select_related("route").order_by("minute")}
+    found = []
+    for service, reading in sorted(latest.items()):
+        route, counts = reading.route, unpacked(reading.counts)
+        sides = (
+            ("stable", route.stable_target, route.stable_version),
+            ("candidate", route.candidate_target, route.candidate_version),
+        )
+        found += [
+            VersionCounts(service, version, side, counts[target])
+            for side, target, version in sides
+            if target in counts
+        ]
+    return found

@@ -20,6 +20,7 @@ from clusters import selectors as fleet
 from clusters.models import Cluster
 from common import audit, events
 from common.actor import Actor
+from common.hosts import this_host
 from common.live.touch import touch
 from common.reconcile import kernel
 from gateway.backends import checks
@@ -28,7 +29,7 @@ from gateway.errors import GatewayError, GatewayTaken, InvalidGateway, InvalidRo
 from gateway.events import RouteChanged
 from gateway.models import Gateway, Route, sealed_key, sealed_secrets
 from gateway.routes import Endpoint, Fence, ReleaseHeader, RouteSpec
-from gateway.states import USUAL, MetricsKind
+from gateway.states import ON_A_HOST, USUAL, MetricsKind
 
 
 def set_gateway(
@@ -57,6 +58,7 @@ def set_gateway(
         "sealed_secrets": sealed,
         "metrics": metrics,
         "public_url": public_url,
+        "host": (cluster.host or this_host()) if kind in ON_A_HOST else "",
     }
     desired = Gateway(cluster=cluster, **columns)
     desired.clean_fields()
@@ -89,10 +91,19 @@ def ensure_gateway(cluster: Cluster, *, actor: Actor) -> Gateway | None:
     return None
 
 
+def follow_cluster(cluster: Cluster) -> None:
+    """Its gateway stands where it does now, and is told everything anew. For inside a transaction."""
+    for row in Gateway.objects.filter(cluster=cluster, kind__in=ON_A_HOST):
+        row.change(host=cluster.host)
+        Route.objects.filter(gateway=row).update(applied_at=None)
+        kernel.wake(row)
+
+
 def _refuse_taken(desired: Gateway) -> None:
     """Raises GatewayTaken, InvalidGateway."""
     occupied = look_at(desired).occupies
-    for other in Gateway.objects.exclude(cluster=desired.cluster).select_related("cluster"):
+    others = Gateway.objects.filter(host=desired.host).exclude(cluster=desired.cluster)
+    for other in others.select_related("cluster"):
         try:
             taken = sorted(occupied & backends_of(other).occupies)
         except InvalidGateway:
@@ -179,6 +190,12 @@ def sync_workers(deployment: str) -> None:
     seen = fleet.endpoints(deployment)
     endpoints = [Endpoint(address, port) for address, port in seen.addresses]
     traffic_backend_of(seen.cluster_id).set_target(deployment, endpoints, observed_at=seen.observed_at)
+
+
+def look_soon(deployment_id: int) -> None:
+    """Have the gateway's own reconciler, on whichever host, see to the workers of a deployment."""
+    for row in Gateway.objects.filter(cluster__in=fleet.cluster_of(deployment_id)):
+        kernel.wake(row)
 
 
 def reapply(row: Route) -> None:

@@ -9,6 +9,10 @@ class GatewayKind(TextChoices):
     """On the machine of the control plane."""
 
 
+ON_A_HOST = frozenset({GatewayKind.ENVOY})
+"""They are told by files of one host."""
+
+
 class MetricsKind(TextChoices):
     """Who counts what each version answered."""
 

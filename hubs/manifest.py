@@ -7,15 +7,18 @@ from django.utils.translation import ngettext
 
 from common.declared import Manifest
 from common.pages.subjects import Subject
+from common.resealing import SealedColumn
 from common.webhooks.catalogue import WebhookEvent
-from hubs import events
+from hubs import events, import_source
 from hubs.badges import BADGES
 from hubs.blob_references import EXPORTS
 from hubs.import_source import Repositories
+from hubs.models import Export, HubSource
 from hubs.panels import export_panel, sync_panel
 from hubs.pruning import RULES
 from hubs.reconcilers.exports import ExportReconciler
 from hubs.reconcilers.syncs import HubSourceReconciler, HubSyncReconciler
+from hubs.services import exports
 from model_store.references import register_references
 from models_registry.importing.sources import register_source_kind
 from models_registry.panels import register_panel
@@ -47,6 +50,10 @@ WEBHOOK_EVENTS = (
     ),
 )
 MANIFEST = Manifest(
+    sealed=(
+        SealedColumn(Export, "sealed_token", exports.PURPOSE),
+        SealedColumn(HubSource, "sealed_token", import_source.PURPOSE),
+    ),
     reconcilers=(
         HubSourceReconciler(),
         HubSyncReconciler(),
@@ -59,6 +66,7 @@ MANIFEST = Manifest(
         "syncs": lambda count: ngettext("sync", "syncs", count),
     },
     webhook_events=WEBHOOK_EVENTS,
+    webhook_heading=_("Models"),
     pruning=RULES,
     hooks=(
         partial(register_source_kind, Repositories()),

@@ -1,5 +1,6 @@
 """Repositories that versions come from, their syncs, and exports of versions."""
 
+from abc import abstractmethod
 from collections.abc import Collection, Iterable
 from typing import Any, ClassVar, Self, TypeVar
 from uuid import uuid4
@@ -65,13 +66,13 @@ class HubTransfer(Authored, Reconciled):
         return self.state in UNDER_WAY and self.stuck_at is None
 
     @property
-    def model(self) -> Model:
-        raise NotImplementedError
+    @abstractmethod
+    def model(self) -> Model: ...
 
     @property
+    @abstractmethod
     def files(self) -> Transfer | None:
         """What counts its files and bytes; None: it is not known yet which they are."""
-        raise NotImplementedError
 
     @property
     def says(self) -> str:

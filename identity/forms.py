@@ -36,7 +36,11 @@ class RuleForm(forms.Form):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.fields["team"].queryset = Team.objects.order_by("name")  # type: ignore[attr-defined]
+        teams = Team.objects.order_by("name")
+        self.fields["team"].queryset = teams  # type: ignore[attr-defined]
+        if first := teams.first():
+            # Nobody makes administrators by leaving the form as it was.
+            self.fields["team"].initial, self.fields["role"].initial = first.name, Role.VIEWER
 
 
 class ServiceAccountForm(forms.Form):

@@ -1,6 +1,7 @@
 """Single sign-on at the door: who comes that way, what they are told, and what is kept of it."""
 
 import logging
+import time
 from typing import Any, cast
 
 from allauth.core.exceptions import ImmediateHttpResponse
@@ -17,6 +18,7 @@ from accounts.models import User
 from common.actor import Actor
 from common.audit import record
 from common.characters import without_hidden
+from identity import saml
 from identity.group_rules import groups_in
 from identity.services.provisioning import linked_person
 from identity.services.sign_on import SignOn, note_session, note_sign_on
@@ -84,19 +86,25 @@ class SingleSignOnAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
 
 def _claims(social: Any) -> dict[str, Any]:
     told = social.account.extra_data
+    if social.account.provider == saml.PROVIDER:
+        return {name: values[0] for name, values in told.items() if values} | {"sub": social.account.uid}
     return {**(told.get("id_token") or {}), **(told.get("userinfo") or {})}
 
 
 def _sign_on(social: Any) -> SignOn:
     told = social.account.extra_data
-    claims = _claims(social)
+    if social.account.provider == saml.PROVIDER:
+        groups = None if saml.groups_left_out(told) else groups_in(told, settings.SLIPWAY_GROUPS_CLAIM)
+    else:
+        groups = groups_in(_claims(social), settings.SLIPWAY_GROUPS_CLAIM)
     return SignOn(
         provider=social.account.provider,
         subject=social.account.uid,
-        groups=groups_in(claims, settings.SLIPWAY_GROUPS_CLAIM),
+        groups=groups,
         refresh_token=(social.token.token_secret if social.token else "") or "",
         sid=str((told.get("id_token") or {}).get("sid", ""))[:255],
         id_token=getattr(social, "id_token", ""),
+        until=getattr(social, "session_until", None),
     )
 
 
@@ -105,7 +113,11 @@ def note_login(*, request: HttpRequest, user: User, **_: Any) -> None:
     sign_on: SignOn | None = getattr(request, _SIGN_ON, None)
     if sign_on is None:
         return
-    request.session[ID_TOKEN] = sign_on.id_token
+    if sign_on.id_token:
+        request.session[ID_TOKEN] = sign_on.id_token
+    if sign_on.until is not None:
+        seconds = int(sign_on.until - time.time())
+        request.session.set_expiry(max(60, min(seconds, request.session.get_expiry_age())))
     if not request.session.session_key:
         request.session.create()
     note_session(user=user, sign_on=sign_on, session_key=cast("str", request.session.session_key))

@@ -11,10 +11,13 @@ from common.pages.badges import Badge, Badges
 from common.pages.search import Destination
 from common.pages.shell import Tab
 from common.pages.subjects import Subject
+from common.resealing import SealedColumn
 from identity import login
 from identity.inbox import BREAK_GLASS_USES
+from identity.models import Identity
 from identity.pruning import RULES
 from identity.reconcilers import ProviderCheckReconciler
+from identity.services import sign_on
 
 PAGE = "/settings/sign-on/"
 SUBJECTS = (
@@ -37,6 +40,7 @@ BADGES: Mapping[str, Badges] = {
     "sign_in": {"break_glass": Badge(_("Break-glass sign-in"), "warn", "alert-triangle")},
 }
 MANIFEST = Manifest(
+    sealed=(SealedColumn(Identity, "sealed_refresh_token", sign_on.PURPOSE),),
     reconcilers=(ProviderCheckReconciler(),),
     subjects=SUBJECTS,
     badges=BADGES,

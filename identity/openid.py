@@ -1,28 +1,19 @@
-"""What an OpenID Connect issuer publishes, and its token endpoint: over `common.outbound`.
+"""What an OpenID Connect issuer publishes, and its token endpoint.
 
-Issuers are named by settings, so that they may lie in private networks; what they lead to on other hosts
-must be public. Documents are remembered per process: addresses for an hour, keys until one is missing.
+Documents are remembered per process: addresses for an hour, keys until one is missing.
 """
 
 import base64
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
-from django.conf import settings
 
 from common.errors import SlipwayError
-from common.outbound import faults
-from common.outbound.addresses import Address, is_public, true_address
-from common.outbound.client import OutboundClient, whole_body
-from common.outbound.transport import PORTS
 from identity.errors import ProviderUnavailable
+from identity.published import MAX_DOCUMENT_BYTES, REMEMBERED_SECONDS, Remembered, body_of, client
 
-MAX_DOCUMENT_BYTES = 1024 * 1024
-REMEMBERED_SECONDS = 3_600.0
 KEYS_AT_MOST_EVERY_SECONDS = 30.0
 """A token that names an unknown key has them fetched anew, however many such tokens come."""
 
@@ -31,49 +22,7 @@ class Refused(SlipwayError):
     """The provider no longer accepts the refresh token (RFC 6749, 5.2: `invalid_grant`)."""
 
 
-def issuers() -> frozenset[str]:
-    """Those that settings name."""
-    return frozenset(filter(None, (settings.SLIPWAY_OIDC_SERVER_URL, *settings.SLIPWAY_CI_ISSUERS)))
-
-
-def _judge(host: str, port: int, addresses: Sequence[Address]) -> None:
-    if f"{host}:{port}" in {_place(url) for url in issuers()}:
-        return
-    if not all(is_public(true_address(address)) for address in addresses):
-        raise faults.Forbidden(
-            f"{host}:{port} lies in a private network, and no setting names it as an issuer."
-        )
-
-
-def _place(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.hostname}:{parts.port or PORTS[parts.scheme]}"
-
-
-_client = OutboundClient(_judge)
-
-
-class _Remembered:
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._found: dict[str, tuple[float, Any]] = {}
-
-    def get(self, key: str, read: Callable[[], Any], *, seconds: float) -> Any:
-        with self._lock:
-            found = self._found.get(key)
-        if found is not None and time.monotonic() < found[0] + seconds:
-            return found[1]
-        value = read()
-        with self._lock:
-            self._found[key] = (time.monotonic(), value)
-        return value
-
-    def clear(self) -> None:
-        with self._lock:
-            self._found.clear()
-
-
-_documents, _keys = _Remembered(), _Remembered()
+_documents, _keys = Remembered(), Remembered()
 
 
 def forget() -> None:
@@ -123,7 +72,7 @@ def refresh(issuer: str, *, client_id: str, secret: str, refresh_token: str) -> 
     content = urlencode(body).encode()
     headers["Content-Length"] = str(len(content))
     try:
-        response, answer = _client.send(
+        response, answer = client.send(
             "POST",
             url,
             secret_headers=secrets,
@@ -147,15 +96,9 @@ def refresh(issuer: str, *, client_id: str, secret: str, refresh_token: str) -> 
 def _document(url: str) -> Mapping[str, Any]:
     if not url:
         raise ProviderUnavailable("The identity provider does not publish the address of its keys.")
-    try:
-        with _client.get(url, secret_headers={}, headers={"Accept": "application/json"}) as answers:
-            response = answers[-1]
-            body = whole_body(response, limit_bytes=MAX_DOCUMENT_BYTES, limit_seconds=20)
-    except SlipwayError as error:
-        raise ProviderUnavailable(str(error)) from error
-    document = _parsed(body)
-    if response.status_code != 200 or document is None:
-        raise ProviderUnavailable(f"{url} answered {response.status_code} and no JSON object.")
+    document = _parsed(body_of(url, accept="application/json"))
+    if document is None:
+        raise ProviderUnavailable(f"{url} answered no JSON object.")
     return document
 
 

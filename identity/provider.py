@@ -1,11 +1,16 @@
-"""The OpenID Connect provider as allauth knows it: allauth reads `provider_classes` of each app."""
+"""Identity providers as allauth knows them: it reads `provider_classes` of each app."""
 
 import secrets
 from typing import Any, cast
 
 from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 from allauth.socialaccount.providers.openid_connect import provider, views
-from django.http import HttpRequest
+from allauth.socialaccount.providers.saml.provider import SAMLProvider
+from django.http import HttpRequest, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from identity import saml
 
 
 class OpenIDConnectAdapter(views.OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
@@ -36,4 +41,24 @@ class Provider(provider.OpenIDConnectProvider):  # type: ignore[misc]
         return kwargs | given | {"auth_params": self.get_auth_params() | {"nonce": nonce}}
 
 
-provider_classes = [Provider]
+class Saml(SAMLProvider):  # type: ignore[misc]
+    default_attribute_mapping = saml.ATTRIBUTES
+
+    def get_login_url(self, request: HttpRequest, **kwargs: Any) -> str:
+        return reverse("saml-login") + (f"?{urlencode(kwargs)}" if kwargs else "")
+
+    def get_redirect_from_request_kwargs(self, request: HttpRequest) -> dict[str, Any]:
+        """Nothing of it is taken from the address but where to go afterwards."""
+        kwargs = cast("dict[str, Any]", super().get_redirect_from_request_kwargs(request))
+        return kwargs | {"process": "login"}
+
+    def redirect(
+        self, request: HttpRequest, process: str, next_url: str | None = None, data: Any = None, **kwargs: Any
+    ) -> HttpResponseRedirect:
+        """Raises ProviderUnavailable."""
+        url, request_id = saml.request_to_sign_in()
+        self.stash_redirect_state(request, process, next_url, data, state_id=request_id, **kwargs)
+        return HttpResponseRedirect(url)
+
+
+provider_classes = [Provider, Saml]

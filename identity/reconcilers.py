@@ -54,7 +54,9 @@ class ProviderCheckReconciler(Recurring[ProviderCheck]):
 def check(identity: Identity) -> None:
     """Ask for one person. Raises ProviderUnavailable."""
     former = identity.sealed_refresh_token
-    rows = Identity.objects.filter(pk=identity.pk, sealed_refresh_token=former)
+    # Of what they had then; sealed anew under another key it is still the same.
+    rows = Identity.objects.filter(pk=identity.pk, checked_at=identity.checked_at)
+    rows = rows.exclude(sealed_refresh_token="")
     try:
         answer = openid.refresh(
             settings.SLIPWAY_OIDC_SERVER_URL,

@@ -4,7 +4,7 @@ from allauth.socialaccount import views
 from django.urls import path
 from django.views.generic import RedirectView
 
-from identity.views import sign_in, sign_out
+from identity.views import saml, sign_in, sign_out
 
 urlpatterns = [
     path("logout/", sign_out.log_out, name="account_logout"),
@@ -14,6 +14,10 @@ urlpatterns = [
     path("oidc/<slug:provider_id>/backchannel-logout/", sign_out.backchannel, name="backchannel-logout"),
     path("oidc/cancelled/", views.login_cancelled, name="socialaccount_login_cancelled"),
     path("oidc/error/", views.login_error, name="socialaccount_login_error"),
+    path("saml/login/", saml.start, name="saml-login"),
+    path("saml/acs/", saml.answer, name="saml-acs"),
+    path("saml/finish/", saml.finish, name="saml-finish"),
+    path("saml/metadata/", saml.metadata, name="saml-metadata"),
     # allauth asks for the address of its page.
     path("oidc/", RedirectView.as_view(url="/"), name="socialaccount_connections"),
 ]

@@ -67,7 +67,7 @@ DESTINATIONS = (
 ALERT_RULES = (
     AlertRule(
         name="SlipwayFilesLost",
-        expr='slipway_store_findings{state="lost"} > 0',
+        expr='max(slipway_store_findings{state="lost"}) > 0',
         severity="critical",
         summary="{{ $value }} files of the model store are lost.",
     ),

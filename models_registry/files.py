@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
+from common.hosts import this_host
 from common.jobs.runners.subprocess import local_runner
 from model_store import blob_store
 from model_store.backends.base import Store
@@ -19,7 +20,7 @@ from model_store.processes import node_prefetch
 from model_store.states import CorruptBlobState
 from model_store.upload_buffer import UploadBuffer
 from models_registry import references
-from models_registry.errors import NotFetched, OnItsWay, WrongState
+from models_registry.errors import NotFetched, OnItsWay, UploadElsewhere, WrongState
 from models_registry.models import Upload, Version, VersionFile
 from models_registry.states import VersionState
 
@@ -28,7 +29,25 @@ _BEING_MADE = timedelta(hours=1)
 
 
 def buffer_of(upload: Upload) -> UploadBuffer:
+    """Raises UploadElsewhere when it lies on another host's disk."""
+    if not is_here(upload):
+        raise UploadElsewhere(
+            _(
+                "What has come of this upload lies on the host %(host)s: send the rest to a web of that one, "
+                "or have all hosts share a directory as their store (SLIPWAY_STORE)."
+            )
+            % {"host": upload.host}
+        )
     return UploadBuffer(_buffers() / upload.key.hex, part_bytes=upload.part_bytes)
+
+
+def is_here(upload: Upload) -> bool:
+    return upload.host in ("", this_host())
+
+
+def host_of_buffers() -> str:
+    """Whose disk an upload that begins now comes to; empty: all hosts'."""
+    return "" if settings.SLIPWAY_STORE_IS_SHARED_DIRECTORY else this_host()
 
 
 def _buffers() -> Path:
@@ -121,6 +140,7 @@ def forget_orphaned_buffers() -> None:
     before = time.time() - _BEING_MADE.total_seconds()
     with suppress(FileNotFoundError):
         old = {path.name: path for path in _buffers().iterdir() if path.stat().st_mtime < before}
+        # Whichever host's: a directory that is shared holds those of all.
         known = {key.hex for key in Upload.objects.filter(is_held=True).values_list("key", flat=True)}
         for name in old.keys() - known:
             UploadBuffer(old[name], part_bytes=1).discard()

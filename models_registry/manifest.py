@@ -92,6 +92,7 @@ MANIFEST = Manifest(
         "versions": lambda count: ngettext("version", "versions", count),
     },
     webhook_events=WEBHOOK_EVENTS,
+    webhook_heading=_("Models"),
     pruning=RULES,
     hooks=(
         partial(register_repair, repair),

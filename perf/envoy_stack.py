@@ -39,7 +39,7 @@ def free_port() -> int:
 
 
 class EnvoyStack:
-    def __init__(self, home: Path, **limits: int) -> None:
+    def __init__(self, home: Path, otlp: str = "", **limits: int) -> None:
         """`limits`: the seconds of `Layout` for which clients are waited for."""
         self.layout = Layout(
             run_dir=home / "run" / "envoy",
@@ -47,6 +47,7 @@ class EnvoyStack:
             bind="127.0.0.1",
             port=free_port(),
             admin_port=free_port(),
+            otlp=otlp,
             **limits,
         )
         self.log = home / "envoy.log"

@@ -134,7 +134,8 @@ def make_rows(count: int, stable: Upstream, candidate: Upstream) -> None:
         )
         for number in (1, 2)
     ]
-    cluster = Cluster.objects.create(name="perf", kind="embedded")
+    cluster = Cluster.objects.filter(kind="embedded").first()
+    cluster = cluster or Cluster.objects.create(name="perf", kind="embedded")
     gateway = ensure_gateway(cluster, actor=Actor.system("perf"))
     plan = parse_plan(PLAN)
     for version, side, worker in ((versions[0], STABLE, stable), (versions[1], CANDIDATE, candidate)):

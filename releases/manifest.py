@@ -13,7 +13,9 @@ from common.pages.inbox import InboxSource
 from common.pages.search import Destination, Search
 from common.pages.shell import NavItem, Tab
 from common.pages.subjects import Subject
+from common.resealing import SealedColumn
 from common.webhooks.catalogue import WebhookEvent
+from gateway.models import KEY_PURPOSE
 from hubs.auto_release import register_auto_release
 from models_registry.history import register_history
 from models_registry.references import register_fallback_check, register_uses
@@ -22,6 +24,7 @@ from releases.auto_release import ReleaseOnward
 from releases.badges import BADGES
 from releases.bake import warm_deployments
 from releases.history import releases_of
+from releases.models import Service
 from releases.pruning import RULES
 from releases.reconcilers.release import ReleaseReconciler
 from releases.selectors.releases import CANDIDATES, ways_back
@@ -104,6 +107,7 @@ WEBHOOK_EVENTS = (
     ),
 )
 MANIFEST = Manifest(
+    sealed=(SealedColumn(Service, "sealed_release_key", KEY_PURPOSE),),
     reconcilers=(ReleaseReconciler(),),
     subjects=SUBJECTS,
     badges=BADGES,
@@ -141,7 +145,8 @@ MANIFEST = Manifest(
     },
     topics=(consumers.ReleaseTopic(), consumers.ServiceTopic(), consumers.ReleasesTopic()),
     webhook_events=WEBHOOK_EVENTS,
-    metrics=(metrics.releases_by_state,),
+    webhook_heading=_("Releases"),
+    metrics=(metrics.releases_by_state, metrics.durations),
     pruning=RULES,
     hooks=(
         steps.load,

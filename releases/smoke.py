@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import httpx2
 from django.utils.translation import gettext_lazy as _
 
+from common import tracing
 from common.characters import storable
 from releases.messages import Kind, Message, number, text
 
@@ -68,7 +69,13 @@ class HttpProber:
 
         body = {"model": version_label, "prompt": prompt, "max_tokens": MAX_TOKENS, "temperature": 0}
         try:
-            response = httpx2.post(f"{base_url}/v1/completions", json=body, timeout=timeout_seconds)
+            with tracing.span("smoke test", "client", attributes={"slipway.worker": worker}):
+                response = httpx2.post(
+                    f"{base_url}/v1/completions",
+                    json=body,
+                    headers=tracing.headers(),
+                    timeout=timeout_seconds,
+                )
         except httpx2.TimeoutException:
             return probe(fault=NO_ANSWER(seconds=timeout_seconds))
         except httpx2.HTTPError as error:

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,24 +23,26 @@ COMPLAIN_EVERY_SECONDS = 60.0
 
 
 class HeartbeatSender:
-    """POSTs the JSON that `compose` makes. Runs as one task on the event loop and never raises."""
+    """POSTs the JSON that `compose` makes. Runs as one task on the event loop and never raises.
+
+    Of several addresses it keeps to one that takes it, and goes on to the next when that does not.
+    """
 
     def __init__(
         self,
-        url: str,
-        *,
+        *urls: str,
         compose: Callable[[], bytes],
         token_file: Path | None = None,
         every: float = HEARTBEAT_SECONDS,
     ) -> None:
-        self._url = Url.parse(url)
+        self._urls = deque(map(Url.parse, urls))
         self._token_file = token_file
         self._compose = compose
         self._every = every
         self._connection: HttpConnection | None = None
         self._hurry = asyncio.Event()
         self._failures = 0
-        self._complained_at = -COMPLAIN_EVERY_SECONDS
+        self._complained_at: dict[Url, float] = {}
 
     def hurry(self) -> None:
         """The state has changed: the next heartbeat goes out now."""
@@ -58,19 +61,23 @@ class HeartbeatSender:
             await self._drop()
 
     async def beat(self) -> bool:
-        """Sends one heartbeat; False (and a line in the log now and then) when it was not taken."""
-        try:
-            async with asyncio.timeout(ANSWER_WITHIN_SECONDS):
-                await self._post(self._compose())
-        except (HttpError, OSError, TimeoutError) as error:
-            self._failures += 1
-            self._complain(str(error) or f"no answer within {ANSWER_WITHIN_SECONDS:g} s")
-            await self._drop()
-            return False
-        if self._failures:
-            log.info("heartbeats are taken again after %d failures", self._failures)
-        self._failures = 0
-        return True
+        """Sends one heartbeat; False (and a line in the log now and then) when nobody took it."""
+        for _ in range(len(self._urls)):
+            try:
+                async with asyncio.timeout(ANSWER_WITHIN_SECONDS):
+                    # Made anew for each: one that was taken without an answer must not come twice.
+                    await self._post(self._compose())
+            except (HttpError, OSError, TimeoutError) as error:
+                self._complain(str(error) or f"no answer within {ANSWER_WITHIN_SECONDS:g} s")
+                await self._drop()
+                self._urls.rotate(-1)
+                continue
+            if self._failures:
+                log.info("heartbeats are taken again after %d failures", self._failures)
+            self._failures = 0
+            return True
+        self._failures += 1
+        return False
 
     async def _post(self, content: bytes) -> None:
         headers = {"content-type": "application/json"}
@@ -78,8 +85,8 @@ class HeartbeatSender:
             headers["authorization"] = f"Bearer {self._token_file.read_text().strip()}"
         if self._connection is None or not self._connection.reusable:
             await self._drop()
-            self._connection = await HttpConnection.open(self._url)
-        status = await self._connection.request("POST", self._url, headers=headers, body=content)
+            self._connection = await HttpConnection.open(self._urls[0])
+        status = await self._connection.request("POST", self._urls[0], headers=headers, body=content)
         answer = b"".join([part async for part in self._connection.body()])
         if not 200 <= status < 300:
             raise HttpError(f"status {status}: {answer[:200].decode(errors='replace')}")
@@ -90,6 +97,8 @@ class HeartbeatSender:
             await connection.close()
 
     def _complain(self, reason: str) -> None:
-        if time.monotonic() - self._complained_at >= COMPLAIN_EVERY_SECONDS:
-            self._complained_at = time.monotonic()
-            log.warning("heartbeats to %s are not taken: %s", self._url.socket or self._url.authority, reason)
+        url = self._urls[0]
+        if time.monotonic() - self._complained_at.get(url, -COMPLAIN_EVERY_SECONDS) >= COMPLAIN_EVERY_SECONDS:
+            self._complained_at[url] = time.monotonic()
+            where = url.socket or url.authority
+            log.warning("heartbeats to %s are not taken: %s", where, reason)

@@ -101,10 +101,10 @@ class Door:
         await send({"type": "http.response.body", "body": said})
 
 
-async def serve(listener: socket.socket, *, node: str, url: str, token_file: Path) -> None:
+async def serve(listener: socket.socket, *, node: str, urls: Sequence[str], token_file: Path) -> None:
     """Until SIGTERM or SIGINT."""
     agent = NodeAgent(node)
-    sender = HeartbeatSender(url, token_file=token_file, compose=agent.compose)
+    sender = HeartbeatSender(*urls, token_file=token_file, compose=agent.compose)
     config = uvicorn.Config(
         Door(agent, sender),
         access_log=False,
@@ -149,7 +149,12 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--node", required=True, help="uid of the machine, as its cluster gives it")
     parser.add_argument("--socket", required=True, type=Path, help="Unix socket to hear the workers on")
-    parser.add_argument("--url", required=True, help="where reports are POSTed")
+    parser.add_argument(
+        "--url",
+        required=True,
+        action="append",
+        help="where reports are POSTed; given again: where else",
+    )
     parser.add_argument("--token-file", required=True, type=Path, help="file with the token of the machine")
     given = parser.parse_args(arguments)
     logging.basicConfig(
@@ -160,7 +165,7 @@ def main(arguments: Sequence[str]) -> int:
     except OSError as error:
         sys.stderr.write(f"serving.node_agent: --socket {given.socket}: {error.strerror or error}\n")
         return 2
-    asyncio.run(serve(listener, node=given.node, url=given.url, token_file=given.token_file))
+    asyncio.run(serve(listener, node=given.node, urls=given.url, token_file=given.token_file))
     return 0
 
 

@@ -4,6 +4,8 @@ which ones `--quick` runs.
 The tests of a file go together; so do those of the rooms below, whose fixtures take longer than their tests.
 """
 
+import gc
+
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
@@ -14,12 +16,16 @@ ROOMS = (
     ("tests/console/",),  # one console server and its browser
     # one whole stack
     ("tests/e2e/test_console.py", "tests/e2e/test_main_path.py", "tests/e2e/test_whole_stack.py"),
-    ("tests/sample/",),  # one trained model
-    ("tests/serving/",),  # torch, and the models that it serves
+    ("tests/production/",),  # one site
+    ("tests/sample/", "tests/serving/"),  # torch, a trained model, and those that are served
 )
 DEAR = {"stack", "browser", "process", "slow"}
 QUICK_WITH_A_DATABASE = ("tests/api/", "tests/clusters/", "tests/common/", "tests/gateway/", "tests/images/")
 """What all apps stand on, and what is as quick."""
+
+
+# What is loaded is no garbage: while it is, nobody looks for any, and afterwards nobody looks at it again.
+gc.disable()
 
 
 class ByRoom(LoadFileScheduling):
@@ -30,6 +36,13 @@ class ByRoom(LoadFileScheduling):
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByRoom | None:
     return ByRoom(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+    gc.set_threshold(20_000, 10, 20)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -64,6 +64,17 @@ class PostgresServer:
     def url(self) -> str:
         return f"postgresql://slipway:{self._password}@127.0.0.1:{self._port}/slipway"
 
+    @property
+    def programs(self) -> Path:
+        """Where `pg_dump` and its like lie, of the server's version."""
+        return self._bin
+
+    def empty(self) -> None:
+        """As if it had never been used."""
+        with psycopg.connect(self.url.removesuffix("slipway") + "postgres", autocommit=True) as connection:
+            connection.execute("DROP DATABASE slipway WITH (FORCE)")
+            connection.execute("CREATE DATABASE slipway")
+
     def _initdb(self) -> None:
         secret = self._home / "password"
         secret.write_text(self._password)

@@ -4,30 +4,30 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from accounts import actors
+from accounts.bearer import CHALLENGE, bearer_text, bearer_token
 from accounts.errors import BadToken
-from accounts.failed_tokens import note_failed_token
 from accounts.models import ApiToken, User
-from accounts.services import tokens
+from common.logs import context
 
 
 class TokenAuthentication(authentication.BaseAuthentication):
     """`Authorization: Bearer slp_...`; a request that carries one is judged by it alone."""
 
     def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
-        scheme, _, text = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "bearer":
+        text = bearer_text(request.headers.get("Authorization", ""))
+        if text is None:
             return None
         address = request.META.get("REMOTE_ADDR", "")
         try:
-            token = tokens.use_token(text.strip())
+            token = bearer_token(text, address=address)
         except BadToken as error:
-            note_failed_token(address)
             raise AuthenticationFailed(str(error)) from None
         request._request.actor = actors.of_token(token, address=address)  # type: ignore[attr-defined]
+        context.note_actor(token.owner.username)
         return token.owner, token
 
     def authenticate_header(self, request: Request) -> str:
-        return 'Bearer realm="slipway"'
+        return CHALLENGE
 
 
 class SessionAuthentication(authentication.SessionAuthentication):

@@ -7,6 +7,7 @@ PERSON = {
     "email": "ada@example.org",
     "kind": "person",
     "is_active": True,
+    "suspended_at": None,
     "is_superuser": False,
     "last_login": "2026-11-20T08:30:00Z",
     "teams": [{"team": "vision", "role": "developer"}],

@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
@@ -32,10 +32,14 @@ class PersonSerializer(serializers.ModelSerializer[User]):
             "email",
             "kind",
             "is_active",
+            "suspended_at",
             "is_superuser",
             "last_login",
             "teams",
         )
+        extra_kwargs: ClassVar = {
+            "suspended_at": {"help_text": "Since when the identity provider refuses them; null: it does not."}
+        }
 
     @extend_schema_field(TeamMembershipSerializer(many=True))
     def get_teams(self, user: User) -> Any:

@@ -17,7 +17,18 @@ from accounts.states import OPEN_DELIVERIES, DeliveryState, Right
 from common.actor import Actor
 from common.audit import record
 from common.models import Intent
-from common.reconcile import Effect, Operation, Outcome, Reconciler, Step, kernel, lane_at, rest, wait
+from common.reconcile import (
+    Effect,
+    NotKnownHere,
+    Operation,
+    Outcome,
+    Reconciler,
+    Step,
+    kernel,
+    lane_at,
+    rest,
+    wait,
+)
 from common.retry import retry_after as asked_by
 from common.sealed import CannotUnseal, unseal
 from common.webhooks import catalogue, schedule, signing
@@ -42,7 +53,9 @@ class WriteOut(Step[WebhookEvent]):
 
     def observe(self, row: WebhookEvent, operation: Operation) -> Addressed | None:
         known = catalogue.known().get(row.type)
-        payload = known.build(row.ids) if known else None
+        if known is None:
+            raise NotKnownHere.event(row.type)
+        payload = known.build(row.ids)
         if payload is None:
             return None
         endpoints = WebhookEndpoint.objects.filter(enabled=True)

@@ -4,6 +4,7 @@ CLUSTER = {
     "name": "local",
     "kind": "embedded",
     "team": None,
+    "host": "gpu-1",
     "region": "eu-central",
     "settings": {"ports": "21000-21099"},
     "secrets": ["ca.crt"],

@@ -19,10 +19,9 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from accounts.actors import KnownActor, of_request, of_token
+from accounts.bearer import CHALLENGE, bearer_text, bearer_token
 from accounts.errors import BadToken
-from accounts.failed_tokens import note_failed_token
 from accounts.services.rights import require, require_for_owner
-from accounts.services.tokens import use_token
 from accounts.states import Right
 from clusters.api.serializers import NodeReportSerializer, ReceiptSerializer
 from clusters.models import NodeAgent
@@ -102,8 +101,8 @@ async def _body(receive: Any) -> bytes:
 
 async def _agent(authorization: str, address: str) -> ReportingAgent:
     """Whoever is behind the bearer token, and may report a machine."""
-    scheme, _blank, text = authorization.partition(" ")
-    if scheme.lower() != "bearer":
+    text = bearer_text(authorization)
+    if text is None:
         raise _unknown("Send the token of the machine: Authorization: Bearer slp_...")
     now = time.monotonic()
     found = _known.get(text)
@@ -117,9 +116,8 @@ async def _agent(authorization: str, address: str) -> ReportingAgent:
 
 def _look_up(text: str, address: str) -> ReportingAgent:
     try:
-        actor = of_token(use_token(text.strip()), address=address)
+        actor = of_token(bearer_token(text, address=address), address=address)
     except BadToken as error:
-        note_failed_token(address)
         raise _unknown(str(error)) from None
     return _agent_of(actor)
 
@@ -136,5 +134,5 @@ def _agent_of(actor: KnownActor) -> ReportingAgent:
 
 def _unknown(why: str) -> NotAuthenticated:
     error = NotAuthenticated(why)
-    error.auth_header = 'Bearer realm="slipway"'  # type: ignore[attr-defined]
+    error.auth_header = CHALLENGE  # type: ignore[attr-defined]
     return error

@@ -15,6 +15,9 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
     team = serializers.CharField(
         source="team.name", default=None, allow_null=True, help_text="null: shared by all teams."
     )
+    host = serializers.CharField(
+        help_text="Host that runs its workers and its gateway itself; empty: it is reached over a network."
+    )
     region = serializers.CharField(help_text="Region whose mirror images are pulled from; empty: none.")
     settings = serializers.DictField(help_text="Connection settings; each kind has its own.")
     secrets = serializers.ListField(
@@ -28,6 +31,7 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
             "name",
             "kind",
             "team",
+            "host",
             "region",
             "settings",
             "secrets",
@@ -41,6 +45,12 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
 class ClusterChangeSerializer(serializers.Serializer[Any]):
     region = serializers.CharField(
         max_length=63, allow_blank=True, required=False, help_text="Region, as in the mirrors of images."
+    )
+    host = serializers.CharField(
+        max_length=63,
+        required=False,
+        help_text="Host that runs it from now on: one whose worker or sweeper lives, while those of the "
+        "former one do not, or no deployment is left there.",
     )
     settings = serializers.DictField(required=False, help_text="Replaces all connection settings.")
     secrets = serializers.DictField(

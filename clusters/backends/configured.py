@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, cast
 
 from django.conf import settings
 
-from clusters.backends.base import ClusterBackend, ClusterConfig, Misconfigured
+from clusters.backends.base import ClusterBackend, ClusterConfig, ClusterUnreachable, Misconfigured
+from common.hosts import this_host
 from common.sealed import CannotUnseal, unseal
 
 if TYPE_CHECKING:
@@ -20,8 +21,11 @@ _connected: dict[int, tuple[int, ClusterBackend]] = {}
 def backend_of(cluster: "Cluster") -> ClusterBackend:
     """The backend of this row as it is written now: another revision is connected to anew.
 
-    Raises Misconfigured when the row's kind, settings or secrets do not lead anywhere.
+    Raises Misconfigured when the row's kind, settings or secrets do not lead anywhere, ClusterUnreachable
+    when its data plane is another host's.
     """
+    if cluster.host not in ("", this_host()):
+        raise ClusterUnreachable(f"{cluster.name} is run by the host {cluster.host} alone.")
     held = _connected.get(cluster.pk)
     if held is not None and held[0] == cluster.revision:
         return held[1]

@@ -9,7 +9,7 @@ from clusters.backends.configured import backend_of
 from clusters.models import Cluster
 from clusters.reconcilers.inventory import ObservedCluster, record_machines
 from common.live.touch import touch
-from common.reconcile import Operation, Outcome, Reconciler, Step, wait
+from common.reconcile import Operation, Outcome, Reconciler, Step, silent_hosts, wait
 
 LOOK_EVERY = timedelta(seconds=10)
 
@@ -47,6 +47,12 @@ class ClusterReconciler(Reconciler[Cluster]):
 
     def lane_of(self, row: Cluster) -> str:
         return row.own_lane
+
+    def host_of(self, row: Cluster) -> str:
+        return row.host
+
+    def on_silent_host(self, host: str) -> Mapping[str, Any]:
+        return {"problem": silent_hosts.why(host)}
 
     def next_step(self, row: Cluster, now: datetime) -> Step[Cluster] | None:
         return Survey(self.backend_of)

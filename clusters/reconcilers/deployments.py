@@ -235,6 +235,9 @@ class DeploymentReconciler(Reconciler[Deployment]):
     def lane_of(self, row: Deployment) -> str:
         return row.cluster.own_lane
 
+    def host_of(self, row: Deployment) -> str:
+        return row.cluster.host
+
     def next_step(self, row: Deployment, now: datetime) -> Step[Deployment] | None:
         if row.state == DeploymentState.REMOVED:
             return None

@@ -131,6 +131,9 @@ class NodeReconciler(Reconciler[Node]):
     def lane_of(self, row: Node) -> str:
         return row.cluster.own_lane
 
+    def host_of(self, row: Node) -> str:
+        return row.cluster.host
+
     def next_step(self, row: Node, now: datetime) -> Step[Node] | None:
         return Operate(self.backend_of) if row.operation else None
 

@@ -10,15 +10,17 @@ from accounts.services.rights import require_for_owner
 from accounts.states import Right
 from clusters.backends.base import SECRET_NAME, Misconfigured
 from clusters.backends.configured import SECRETS_PURPOSE, connect
-from clusters.errors import InvalidCluster, NameTaken
-from clusters.events import ClusterRegistered
-from clusters.models import Cluster
-from clusters.states import ClusterKind
+from clusters.errors import HostInUse, InvalidCluster, NameTaken
+from clusters.events import ClusterMoved, ClusterRegistered
+from clusters.models import Cluster, Deployment
+from clusters.states import ON_A_HOST, ClusterKind, DeploymentState
 from common import audit, events
 from common.actor import Actor
 from common.characters import hidden
+from common.hosts import this_host
 from common.live.touch import touch
-from common.reconcile import kernel
+from common.reconcile import kernel, silent_hosts
+from common.reconcile.pulses import living_hosts
 from common.sealed import seal
 from common.texts import hidden_fault
 
@@ -33,18 +35,20 @@ def register_cluster(
     secrets: Mapping[str, str] | None = None,
 ) -> Cluster:
     """A cluster of `team`, or shared by all (for administrators). The same one again changes nothing.
+    One that runs on a host itself runs on this one.
 
     Raises NotAllowed, ValidationError, InvalidCluster, NameTaken when another cluster has the name.
     """
     require_for_owner(actor, Right.FLEET_OPERATE, team)
-    wanted = Cluster(name=name, kind=kind, team=team, settings=dict(settings or {}))
+    host = this_host() if kind in ON_A_HOST else ""
+    wanted = Cluster(name=name, kind=kind, team=team, settings=dict(settings or {}), host=host)
     wanted.sealed_secrets = _with_secrets({}, secrets or {})
     wanted.clean_fields()
     with transaction.atomic():
         existing = Cluster.objects.filter(name=name).first()
         if existing is None:
             _check_connection(wanted)
-            columns = ("kind", "team", "settings", "sealed_secrets")
+            columns = ("kind", "team", "settings", "sealed_secrets", "host")
             defaults = {column: getattr(wanted, column) for column in columns}
             cluster, is_new = Cluster.objects.get_or_create(name=name, defaults=defaults)
         else:
@@ -76,13 +80,15 @@ def change_cluster(
     region: str | None = None,
     settings: Mapping[str, Any] | None = None,
     secrets: Mapping[str, str | None] | None = None,
+    host: str | None = None,
     expected: int | None = None,
 ) -> Cluster:
     """Change what is given; deployments that were made before keep their images.
 
-    `settings` replace all settings, `secrets` those of their names (None removes one). The cluster is
-    connected to anew with the next step of anything that asks it. Raises NotAllowed, ValidationError,
-    InvalidCluster, Stale when the revision is not the `expected` one.
+    `host`: its workers and its gateway are that one's from now on. `settings` replace all settings, `secrets`
+    those of their names (None removes one). The cluster is connected to anew with the next step of anything
+    that asks it. Raises NotAllowed, ValidationError, InvalidCluster, HostInUse, Stale when the revision is
+    not the `expected` one.
     """
     require_for_owner(actor, Right.FLEET_OPERATE, cluster.team)
     changes: dict[str, Any] = {}
@@ -97,15 +103,51 @@ def change_cluster(
         cluster.sealed_secrets = _with_secrets(cluster.sealed_secrets, secrets)
         changes["sealed_secrets"] = cluster.sealed_secrets
         detail["secrets"] = sorted(secrets)
+    former = cluster.host
+    if host is not None and host != former:
+        _check_move(cluster, host)
+        changes["host"] = cluster.host = host
+        detail["host"] = {"from": former, "to": host}
     cluster.clean_fields()
     if settings is not None or secrets:
         _check_connection(cluster)
     with transaction.atomic():
         cluster.change(expected=expected, **changes)
+        if "host" in changes:
+            # What was told to the former host's data plane has to be told to this one's.
+            Deployment.objects.filter(cluster=cluster).update(applied_generation=0)
+            events.publish(ClusterMoved(cluster.pk))
+            silent_hosts.ask_anew(former)
         kernel.wake(cluster)
         audit.record(actor, "cluster.change", subject=cluster, detail=detail, team_id=cluster.team_id)
         touch("fleet")
     return cluster
+
+
+def _check_move(cluster: Cluster, host: str) -> None:
+    """Whether another host may run its workers, its gateway with them. Raises InvalidCluster, HostInUse."""
+    if cluster.kind not in ON_A_HOST:
+        raise InvalidCluster(fields={"host": [_("A cluster of this kind is reached over a network.")]})
+    living = living_hosts()
+    if host not in living:
+        raise InvalidCluster(
+            fields={
+                "host": [
+                    _("No worker or sweeper of %(host)s gives a sign of life. Those that do: %(living)s.")
+                    % {"host": host, "living": ", ".join(sorted(living)) or "-"}
+                ]
+            }
+        )
+    serves = Deployment.objects.filter(cluster=cluster).exclude(state=DeploymentState.REMOVED)
+    if cluster.host in living and serves.exists():
+        raise HostInUse(
+            _(
+                "%(host)s is alive, and deployments have workers there (%(number)d), which would go on "
+                "beside the new ones. End the services, or, if the machine is to be given up, stop its "
+                "worker and sweeper; a minute later the cluster can be moved."
+            )
+            % {"host": cluster.host, "number": serves.count()}
+        )
 
 
 def _with_secrets(sealed: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:

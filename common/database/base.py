@@ -5,12 +5,21 @@ from typing import Any
 
 from django.db.backends.postgresql import base
 
+from common.database.connections import application_name
 from common.database.outage import Connection, outage
+from common.logs import context
 
 LOOKS_WITHIN_SECONDS = 2
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
+    def get_connection_params(self) -> dict[str, Any]:
+        """With the role, so that the server can tell whose a connection is."""
+        return {
+            "application_name": application_name(context.role()),
+            **super().get_connection_params(),
+        }
+
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         """Raises OperationalError: at once during an outage, or when every connection is in use too long."""
         if self.pool is None:

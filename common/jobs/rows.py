@@ -15,7 +15,7 @@ class RunsJob(models.Model):
     job = models.CharField(max_length=63, blank=True, default="", editable=False)
     """Name of the job that is waited for; empty: none was started, or the next one is due."""
     job_host = models.CharField(max_length=255, blank=True, default="", editable=False)
-    """Where that one runs."""
+    """Where that one runs; see `JobRunner.host`."""
     launches = models.PositiveIntegerField(default=0, editable=False)
     """How many jobs were started for what is being done, as the one before had died."""
     launched_at = models.DateTimeField(null=True, blank=True, editable=False)

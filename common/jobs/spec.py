@@ -71,8 +71,6 @@ class JobState(StrEnum):
     FAILED = "failed"
     GONE = "gone"
     """There is no job of that name: never ordered, collected, or removed when its time to live was over."""
-    UNKNOWN = "unknown"
-    """It cannot be seen from here."""
 
 
 LIVE = frozenset({JobState.WAITING, JobState.RUNNING})

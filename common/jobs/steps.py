@@ -6,7 +6,6 @@ the next by the row's own columns (`RunsJob`): without a job it starts one, with
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, TypeVar
 
@@ -72,9 +71,20 @@ class JobReconciler(Reconciler[Row]):
     def __init__(self, runner: JobRunner | None = None) -> None:
         self._runner = runner
 
+    waits_for_host = False
+
     @property
     def runner(self) -> JobRunner:
         return self._runner or local_runner()
+
+    def host_of(self, row: Row) -> str:
+        """Where its job runs, for as long as anybody there gives a sign of life: then another is launched
+        elsewhere, and the store keeps its own exclusion.
+        """
+        if not row.job or not row.job_host:
+            return ""
+        is_there = row.job_host == self.runner.host or row.job_host in pulses.living_hosts()
+        return str(row.job_host) if is_there else ""
 
 
 class StartJob(Step[Row]):
@@ -162,18 +172,10 @@ class AwaitJob(Step[Row]):
         self.runner = runner
 
     def observe(self, row: Row, operation: Operation) -> JobObservation:
-        seen = self.runner.observe(row.job)
-        is_elsewhere = seen.state is JobState.GONE and row.job and row.job_host != self.runner.host
-        if is_elsewhere and self.is_at_work_there(row):
-            return replace(seen, state=JobState.UNKNOWN, why=f"It runs on {row.job_host}.")
-        return seen
-
-    def is_at_work_there(self, row: Row) -> bool:
-        """Whether a job of another host may still work: as long as anybody there gives a sign of life."""
-        return pulses.is_alive(row.job_host)
+        return self.runner.observe(row.job)
 
     def settle(self, row: Row, seen: JobObservation, now: datetime) -> Outcome:
-        if seen.is_live or seen.state is JobState.UNKNOWN:
+        if seen.is_live:
             return wait(self.look_every, save=self.underway(row, seen))
         if seen.state is JobState.SUCCEEDED:
             return self.succeeded(row, seen, now)

@@ -10,7 +10,6 @@ import os
 import random
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -72,7 +71,6 @@ def _start(spec: JobSpec, notes: JobNotes, lock: int) -> "subprocess.Popen[bytes
         STARTED,
         {
             "pid": os.getpid(),
-            "host": socket.gethostname(),
             "at": time.time(),
             "unenforced": unenforced,
         },

@@ -233,3 +233,8 @@ def current_hub() -> Hub:
     if hub is None or hub.url != settings.REDIS_URL:
         hub = _hubs[loop] = Hub(settings.REDIS_URL)
     return hub
+
+
+def open_sockets() -> int:
+    """Of this process."""
+    return sum(len(hub.sockets) for hub in list(_hubs.values()))

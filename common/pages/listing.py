@@ -143,10 +143,15 @@ def row_page(
     sorts: Mapping[str, Callable[[R], Any]],
     default_sort: str,
     size: int = 50,
+    filters: FilterSet | None = None,
+    id_of: Callable[[R], int] | None = None,
     part: str = "listing",
     faults: Sequence[tuple[str, str]] = (),
 ) -> Listing[R]:
     """As `list_page`, of rows that are not (only) in the database, such as workers with what they report.
+
+    `filters` narrows the database's part of them, whose primary key `id_of` tells: one query, where somebody
+    filters.
 
     `sorts` maps the key in the URL to what is compared; None comes last both ways, and ties keep the order
     of `rows`. `faults`: label and words of the filters that make no sense, which the caller left out.
@@ -155,6 +160,9 @@ def row_page(
     if sort.removeprefix("-") not in sorts:
         sort = default_sort
     value = sorts[sort.removeprefix("-")]
+    if filters is not None and id_of is not None and any(request.GET.get(name) for name in filters.filters):
+        kept = set(filters.qs.values_list("pk", flat=True))
+        rows = [row for row in rows if id_of(row) in kept]
     known = [row for row in rows if value(row) is not None]
     known.sort(key=value, reverse=sort.startswith("-"))
     ordered = [*known, *(row for row in rows if value(row) is None)]
@@ -168,6 +176,7 @@ def row_page(
         has_next=start + size < len(ordered),
         sort=sort,
         query=request.GET,
+        filters=filters,
         part=part,
         faults=faults,
     )

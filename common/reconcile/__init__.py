@@ -13,6 +13,7 @@ from common.reconcile.rows import EPOCH, KERNEL_COLUMNS, Reconciled, Singleton
 from common.reconcile.steps import (
     Effect,
     LeaseLost,
+    NotKnownHere,
     Operation,
     Outcome,
     Reconciler,
@@ -35,6 +36,7 @@ __all__ = [
     "Effect",
     "Kernel",
     "LeaseLost",
+    "NotKnownHere",
     "NotOutside",
     "Operation",
     "Outcome",

@@ -17,6 +17,8 @@ class DueRow(NamedTuple):
     is_anybodys: bool
     """It has been due for so long that nobody waits any more for whose share it is in."""
     lane: str = ""
+    is_hosts: bool = False
+    """Only processes of this host take it."""
 
 
 def due_rows(
@@ -25,9 +27,11 @@ def due_rows(
     *,
     limit: int,
     own_for: timedelta,
+    host: str,
     except_lanes: Sequence[str] = (),
 ) -> list[DueRow]:
-    """Rows of these kinds that are due and unclaimed, at most `limit` of each, longest overdue first.
+    """Rows of these kinds that are due, unclaimed and not another host's than `host`, at most `limit` of
+    each, longest overdue first.
 
     `except_lanes`: those that have enough to do; else their rows alone would fill the limit.
     Written by hand: Django takes fifty times as long to put the question as the database to answer it.
@@ -40,9 +44,14 @@ def due_rows(
     moment = connection.ops.adapt_datetimefield_value(now)
     late = connection.ops.adapt_datetimefield_value(now - own_for)
     with connection.cursor() as cursor:
-        cursor.execute(f"{sql} ORDER BY 6", [late, moment, moment, *except_lanes, limit] * len(kinds))
+        cursor.execute(
+            f"{sql} ORDER BY 7", [late, host, moment, moment, host, *except_lanes, limit] * len(kinds)
+        )
         found = cursor.fetchall()
-    return [DueRow(kinds[number], pk, fence, bool(late), lane) for number, pk, fence, late, lane, _ in found]
+    return [
+        DueRow(kinds[number], pk, fence, bool(late), lane, bool(is_hosts))
+        for number, pk, fence, late, lane, is_hosts, _ in found
+    ]
 
 
 def _one(number: int, model: type[Reconciled], others: str) -> str:
@@ -50,7 +59,9 @@ def _one(number: int, model: type[Reconciled], others: str) -> str:
     table, key = quote(model._meta.db_table), quote(str(model._meta.pk.column))
     # Only names of our own tables and columns stand in the text.
     return (
-        f"SELECT * FROM (SELECT {number} AS kind, {key} AS id, fence, next_at <= %s AS late, lane, next_at"  # noqa: S608
-        f" FROM {table} WHERE stuck_at IS NULL AND next_at <= %s AND lease_until <= %s{others}"
+        f"SELECT * FROM (SELECT {number} AS kind, {key} AS id, fence, next_at <= %s AS late, lane,"  # noqa: S608
+        f" lane_host = %s AS is_hosts, next_at"
+        f" FROM {table} WHERE stuck_at IS NULL AND next_at <= %s AND lease_until <= %s"
+        f" AND lane_host IN ('', %s){others}"
         f" ORDER BY next_at LIMIT %s) AS due_{number}"
     )

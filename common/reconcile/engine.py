@@ -1,22 +1,28 @@
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from datetime import datetime, timedelta
-from types import MappingProxyType
+from datetime import timedelta
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import F, Value
-from django.db.models.functions import Coalesce
-from django.utils import timezone
 
-from common import audit, events
+from common import tracing
 from common.errors import SlipwayError, Unavailable
-from common.models import Intent
-from common.reconcile.due import DueRow, due_rows
-from common.reconcile.rows import EPOCH, LANE_LENGTH
-from common.reconcile.steps import Effect, LeaseLost, Operation, Outcome, Reconciler, Step, UnknownEffect
-from common.reconcile.wishes import ACTOR, Due, StuckRow, Wishes
+from common.logs import context
+from common.models import Intent, Restoration
+from common.reconcile.claims import Claims, check_known
+from common.reconcile.spans import step_span
+from common.reconcile.steps import (
+    Effect,
+    LeaseLost,
+    NotKnownHere,
+    Operation,
+    Outcome,
+    Reconciler,
+    Recurring,
+    Step,
+    UnknownEffect,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -26,40 +32,16 @@ IN_A_ROW = timedelta(seconds=10)
 PATIENCE = timedelta(minutes=1)
 """The longest wait between two looks at a system that does not answer."""
 
-DIED = "The process that took this step ended in its midst, or was too slow."
-"""What `last_error` says when a lease ran out."""
+LEFT_FOR = timedelta(seconds=10)
+"""Until this process looks again at a row that says what it does not know."""
 
 
 class NotOutside(RuntimeError):
     """A step was to be taken inside a transaction: its effect would stay, and its journal be rolled back."""
 
 
-class Kernel(Wishes):
-    """Advances rows of the registered kinds.
-
-    `clock` and `checkpoint` are there for tests that bend time and crash.
-    """
-
-    def __init__(
-        self,
-        *,
-        clock: Callable[[], datetime] = timezone.now,
-        checkpoint: Callable[[str], None] = lambda _name: None,
-    ) -> None:
-        super().__init__(clock)
-        self.checkpoint = checkpoint
-        self.leases_run_out = 0
-        """Steps that outlasted their lease, or whose process ended; since the start."""
-
-    def due(
-        self, *, limit: int = 100, own_for: timedelta = timedelta(0), except_lanes: Sequence[str] = ()
-    ) -> list[DueRow]:
-        """Rows whose next step is due and unclaimed, at most `limit` of each kind, longest overdue first.
-
-        Those that have been due for longer than `own_for` are anybody's. One query.
-        """
-        models = {kind: reconciler.model for kind, reconciler in self._reconcilers.items()}
-        return due_rows(models, self.clock(), limit=limit, own_for=own_for, except_lanes=except_lanes)
+class Kernel(Claims):
+    """Advances rows of the registered kinds."""
 
     def sweep(self, *, limit: int = 100) -> int:
         """Advance all that is due; returns how many rows were. One poisoned row never stops the rest."""
@@ -74,97 +56,63 @@ class Kernel(Wishes):
     def advance(self, kind: str, pk: int, *, fence: int | None = None, lane: str | None = None) -> int:
         """Take the row's steps for as long as the next one is due at once; returns how many were taken.
 
-        Safe to call at any time by anybody: a row that is not due, or that another worker has claimed, is
-        left alone. `fence`: the row's when it was found due; whoever knows it saves a query. `lane`: take no
-        step that waits for another system than this one; None: whatever it waits for.
+        Safe to call at any time by anybody: a row that is not due, that another worker has claimed or that
+        needs another host is left alone. `fence`: the row's when it was found due; whoever knows it saves a
+        query. `lane`: take no step that waits for another system than this one; None: whatever it waits for.
         """
         check_outside()
-        reconciler = self._reconcilers[kind]
+        reconciler = self._reconcilers.get(kind)
+        if reconciler is None:
+            logger.info("Nobody here knows of %s: %s is left to a newer release of Slipway", kind, pk)
+            return 0
         until = self.clock() + IN_A_ROW
         steps = 0
         while (row := self._claim(reconciler, pk, fence, lane)) is not None:
             steps += 1
             self.checkpoint("claimed")
-            is_due = True
-            fence = row.fence
-            try:
-                is_due = self._take_step(reconciler, row)
-            except LeaseLost:
-                logger.info("%s %s was taken over at fence %s", kind, pk, row.fence)
-                fence = None
-            except Exception as error:
-                is_due = self._fail(reconciler, row, error)
-            else:
-                self._note_if_late(reconciler, row)
+            about = {"kind": kind, "id": pk, **reconciler.log_fields(row)}
+            with context.on_behalf_of(row.origin, about), step_span(kind, pk) as span:
+                is_due, fence = self._advance_once(reconciler, row, span)
             if not is_due or self.clock() >= until:
                 break
         return steps
 
-    def _claim(self, reconciler: Reconciler[Any], pk: int, fence: int | None, lane: str | None) -> Any | None:
-        """The row, if it is due and ours from now on."""
-        rows = reconciler.model._default_manager.filter(pk=pk, stuck_at__isnull=True)
-        now = self.clock()
-        if fence is None:
-            due = rows.filter(next_at__lte=now, lease_until__lte=now)
-            fence = due.values_list("fence", flat=True).first()
-            if fence is None:
-                return None
-        rows = rows.filter(fence=fence, next_at__lte=now)
-        ours = {"fence": fence + 1, "lease_until": now + reconciler.lease, "attempts": F("attempts") + 1}
-        if not rows.filter(lease_until=EPOCH).update(**ours):
-            # Its last holder has let the lease run out: it may be the step that kills.
-            left = {"last_error": DIED, "failed_since": Coalesce("failed_since", Value(now))}
-            if not rows.filter(lease_until__gt=EPOCH, lease_until__lte=now).update(**ours, **left):
-                return None
-            self._count_run_out(reconciler, pk)
-        # Read after the claim: wishes may have come in between; a higher fence means an interruption did.
-        held = reconciler.rows().filter(pk=pk).first()
-        if held is None or held.fence != fence + 1:
-            return None
-        if reconciler.max_attempts is None or held.attempts <= reconciler.max_attempts:
-            return held if self._is_in_lane(reconciler, held, lane) else None
-        with suppress(LeaseLost):
-            self._stick(reconciler, held, f"{held.last_error} The step was begun {held.attempts - 1} times.")
-        return None
+    def _advance_once(
+        self, reconciler: Reconciler[Any], row: Any, span: tracing.Span
+    ) -> tuple[bool, int | None]:
+        """Whether the row is due again at once, and its fence as far as it is known."""
+        try:
+            is_due = self._take_step(reconciler, row, span)
+        except LeaseLost:
+            logger.info("%s %s was taken over at fence %s", reconciler.kind, row.pk, row.fence)
+            return True, None
+        except Exception as error:
+            span.fail(f"{type(error).__name__}: {error}")
+            return self._fail(reconciler, row, error), row.fence
+        self._note_if_late(reconciler, row)
+        return is_due, row.fence
 
-    def _is_in_lane(self, reconciler: Reconciler[Any], row: Any, lane: str | None) -> bool:
-        """Whether its step may be taken in this lane; if not, the row is let go of, for its own."""
-        home = reconciler.lane_of(row)[:LANE_LENGTH]
-        is_here = lane is None or lane == home
-        if is_here and row.lane == home:
-            return True
-        given_back = {} if is_here else {"lease_until": EPOCH, "attempts": F("attempts") - 1}
-        rows = reconciler.model._default_manager.filter(pk=row.pk, fence=row.fence)
-        if not rows.update(lane=home, **given_back):
-            return False
-        row.lane = home
-        if not is_here:
-            events.publish(Due(reconciler.kind, row.pk, home))
-        return is_here
-
-    def _note_if_late(self, reconciler: Reconciler[Any], row: Any) -> None:
-        if self.clock() > row.lease_until:
-            self._count_run_out(reconciler, row.pk)
-
-    def _count_run_out(self, reconciler: Reconciler[Any], pk: int) -> None:
-        self.leases_run_out += 1
-        logger.warning("A step of %s %s has outlasted its lease of %s", reconciler.kind, pk, reconciler.lease)
-
-    def _take_step(self, reconciler: Reconciler[Any], row: Any) -> bool:
+    def _take_step(self, reconciler: Reconciler[Any], row: Any, span: tracing.Span) -> bool:
         """Whether the row is due again at once."""
+        check_known(row)
         step = reconciler.next_step(row, self.clock())
         if step is None:
             return self._settle(reconciler, row, Outcome(next_in=None, ends_step=False))
         operation = Operation(
             op_key=f"{reconciler.kind}:{row.pk}:{row.turn}:{step.name}", fence=row.fence, at=self.clock()
         )
-        if step.effect is not Effect.NONE:
-            self._make(reconciler, row, step, operation)
+        span.name(f"{reconciler.kind} {step.name}")
+        if step.effect is not Effect.NONE and self._make(reconciler, row, step, operation):
+            span.keep()
         seen = step.observe(row, operation)
         self.checkpoint("observed")
-        return self._settle(reconciler, row, step.settle(row, seen, self.clock()))
+        outcome = step.settle(row, seen, self.clock())
+        if outcome.ends_step or isinstance(reconciler, Recurring):
+            span.keep()
+        return self._settle(reconciler, row, outcome)
 
-    def _make(self, reconciler: Reconciler[Any], row: Any, step: Step[Any], operation: Operation) -> None:
+    def _make(self, reconciler: Reconciler[Any], row: Any, step: Step[Any], operation: Operation) -> bool:
+        """Make the effect, journalled; whether it was tried for the first time."""
         wanted = dict(step.intent(row))
         with transaction.atomic(durable=True):
             self._hold(reconciler, row)
@@ -177,13 +125,16 @@ class Kernel(Wishes):
                     "wanted": wanted,
                     "fence": row.fence,
                     "intended_at": self.clock(),
+                    "origin": context.origin_now(),
                 },
             )
             if step.effect is Effect.ABSOLUTE and intent.wanted != wanted:
                 Intent.objects.filter(op_key=operation.op_key).update(wanted=wanted, fence=row.fence)
         self.checkpoint("intended")
+        if is_first and step.effect is Effect.IRREVERSIBLE:
+            is_first = not Restoration.may_have_happened(reconciler.kind, row.pk)
         if not is_first and not self._may_repeat(reconciler, row, step, operation, intent):
-            return
+            return False
         result = step.act(row, operation)
         self.checkpoint("acted")
         # What a later worker has written stays.
@@ -191,6 +142,7 @@ class Kernel(Wishes):
             state=Intent.State.ACTED, result=result, fence=row.fence, acted_at=self.clock()
         )
         self.checkpoint("journalled")
+        return is_first
 
     def _may_repeat(
         self, reconciler: Reconciler[Any], row: Any, step: Step[Any], operation: Operation, intent: Intent
@@ -212,13 +164,6 @@ class Kernel(Wishes):
             )
         return not happened
 
-    def _hold(self, reconciler: Reconciler[Any], row: Any) -> None:
-        rows = reconciler.model._default_manager.filter(pk=row.pk, fence=row.fence)
-        lease_until = self.clock() + reconciler.lease
-        if not rows.update(lease_until=lease_until):
-            raise LeaseLost
-        row.lease_until = lease_until
-
     def _settle(self, reconciler: Reconciler[Any], row: Any, outcome: Outcome) -> bool:
         """Whether the row is due again at once."""
         if outcome.lost:
@@ -234,6 +179,9 @@ class Kernel(Wishes):
             if reconciler.moves is not None:
                 reconciler.moves.check(row.state, outcome.to)
             columns["state"] = outcome.to
+        if row.origin and isinstance(reconciler, Recurring):
+            # What it does every so often it does for nobody.
+            columns["origin"] = ""
         planned = None if outcome.next_in is None else self.clock() + outcome.next_in
         with transaction.atomic(durable=True):
             next_at = self._release(reconciler, row, columns, planned)
@@ -251,6 +199,8 @@ class Kernel(Wishes):
 
     def _fail(self, reconciler: Reconciler[Any], row: Any, error: Exception) -> bool:
         """Whether the row is due again at once, because of a wish."""
+        if isinstance(error, NotKnownHere):
+            return self._leave_to_newer(reconciler, row, error)
         reason = str(error) if isinstance(error, SlipwayError) else f"{type(error).__name__}: {error}"
         logger.warning(
             "%s %s failed, attempt %s: %s",
@@ -270,6 +220,22 @@ class Kernel(Wishes):
             return False
         finally:
             self.checkpoint("failed")
+
+    def _leave_to_newer(self, reconciler: Reconciler[Any], row: Any, error: NotKnownHere) -> bool:
+        """Nobody has tried anything: what takes long shows as failing, and is never stuck."""
+        now = self.clock()
+        logger.info("%s %s is left to others: %s", reconciler.kind, row.pk, error)
+        self._left = {left: until for left, until in self._left.items() if until > now}
+        self._left[reconciler.kind, row.pk] = now + LEFT_FOR
+        noted = {
+            "attempts": row.attempts - 1,
+            "failed_since": row.failed_since or now,
+            "last_error": f"{error} It waits for a process of that release."[:4000],
+        }
+        with suppress(LeaseLost):
+            # As long due as it was: what has waited for long is anybody's, whosever share it is in.
+            self._release(reconciler, row, noted, row.next_at)
+        return False
 
     def _try_later(
         self, reconciler: Reconciler[Any], row: Any, reason: str, columns: Mapping[str, Any], *, patient: bool
@@ -298,51 +264,6 @@ class Kernel(Wishes):
         }
         next_at = self._release(reconciler, row, {**columns, **noted}, now + pause)
         return next_at is not None and next_at <= now
-
-    def _stick(
-        self,
-        reconciler: Reconciler[Any],
-        row: Any,
-        reason: str,
-        columns: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:
-        """The row waits for a person from now on."""
-        now = self.clock()
-        stuck = {
-            "last_error": reason[:4000],
-            "failed_since": row.failed_since or now,
-            "stuck_at": now,
-            "next_at": now,
-        }
-        with transaction.atomic(durable=True):
-            self._write(reconciler, row, {**columns, **stuck})
-            self._give_up(reconciler, row, reason)
-
-    def _give_up(self, reconciler: Reconciler[Any], row: Any, reason: str) -> None:
-        columns = reconciler.on_stuck(row, reason)
-        if columns:
-            reconciler.model._default_manager.filter(pk=row.pk).update(**columns)
-        audit.record(ACTOR, f"{row._meta.model_name}.stuck", subject=row, reason=reason)
-        events.publish(StuckRow(reconciler.kind, row.pk))
-
-    def _release(
-        self, reconciler: Reconciler[Any], row: Any, columns: Mapping[str, Any], planned: datetime | None
-    ) -> datetime | None:
-        """Write the columns and let go of the row. When it is due: as planned, or now if a wish has arrived
-        since the claim."""
-        rows = reconciler.model._default_manager.filter(
-            pk=row.pk, fence=row.fence, turn=row.turn, wakes=row.wakes
-        )
-        if rows.update(**columns, next_at=planned, lease_until=EPOCH):
-            return planned
-        now = self.clock()
-        self._write(reconciler, row, {**columns, "next_at": now})
-        return now
-
-    def _write(self, reconciler: Reconciler[Any], row: Any, columns: Mapping[str, Any]) -> None:
-        rows = reconciler.model._default_manager.filter(pk=row.pk, fence=row.fence, turn=row.turn)
-        if not rows.update(**columns, lease_until=EPOCH):
-            raise LeaseLost
 
 
 def check_outside() -> None:

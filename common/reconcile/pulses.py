@@ -19,7 +19,7 @@ SILENT_AFTER = timedelta(seconds=6)
 MISSED = timedelta(seconds=3)
 """A sign of life is overdue."""
 GONE_AFTER = timedelta(minutes=1)
-"""So long a silent process of another machine is told of."""
+"""So long a silent process of another machine is told of, and its host counts as living."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,14 @@ class Sign:
 
     role: str
     host: str
+    """As `common.hosts` names it."""
     pid: int
+    machine: str = ""
+    """Where its number means something: containers may share a home."""
 
     @property
     def name(self) -> str:
-        return f"{self.role}@{self.host}:{self.pid}"
+        return f"{self.role}@{self.machine or self.host}:{self.pid}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +44,13 @@ class Share:
 
     index: int
     of: int
+    index_here: int = 0
+    of_here: int = 1
+    """Among the processes of its host, for rows that only these take."""
 
     def holds(self, row: DueRow) -> bool:
-        return zlib.crc32(f"{row.kind}:{row.id}".encode()) % self.of == self.index
+        index, of = (self.index_here, self.of_here) if row.is_hosts else (self.index, self.of)
+        return zlib.crc32(f"{row.kind}:{row.id}".encode()) % of == index
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +96,26 @@ def give(sign: Sign, *, at: datetime, work: Work) -> Share:
     rows = Pulse.objects.filter(name=sign.name)
     done = asdict(work)
     if not rows.update(at=at, **done):
-        Pulse.objects.create(name=sign.name, role=sign.role, host=sign.host, pid=sign.pid, at=at, **done)
+        whose = {"role": sign.role, "host": sign.host, "machine": sign.machine, "pid": sign.pid}
+        Pulse.objects.create(name=sign.name, at=at, **whose, **done)
     alive: list[str] = []
+    here: list[str] = []
     for other in Pulse.objects.exclude(pid=0).order_by("name"):
         age = timezone.now() - other.at
-        if other.name != sign.name and _is_gone(other, age, host=sign.host):
+        if other.name != sign.name and _is_gone(other, age, machine=sign.machine):
             _take_leave(other, lost=1)
         elif other.name == sign.name or age < SILENT_AFTER:
             alive.append(other.name)
-    return Share(alive.index(sign.name), len(alive)) if sign.name in alive else Share(0, 1)
+            here += [other.name] * (other.host == sign.host)
+    if sign.name not in alive:
+        return Share(0, 1)
+    return Share(alive.index(sign.name), len(alive), here.index(sign.name), len(here))
 
 
-def is_alive(host: str) -> bool:
-    """Whether a process of that machine has given a sign of life within the last minute."""
-    return Pulse.objects.filter(host=host, at__gt=timezone.now() - GONE_AFTER).exclude(pid=0).exists()
+def living_hosts() -> set[str]:
+    """Those of which a process has given a sign of life within the last minute. One query."""
+    alive = Pulse.objects.filter(at__gt=timezone.now() - GONE_AFTER).exclude(pid=0)
+    return set(alive.values_list("host", flat=True))
 
 
 def leave(sign: Sign, work: Work) -> None:
@@ -112,10 +125,10 @@ def leave(sign: Sign, work: Work) -> None:
         _take_leave(row, lost=0)
 
 
-def takers(*, roles: Sequence[str] = ("sweeper", "worker"), host: str = "") -> dict[str, Takers]:
+def takers(*, roles: Sequence[str] = ("sweeper", "worker"), machine: str = "") -> dict[str, Takers]:
     """By role, of all machines or of one. One query."""
     since = timezone.now() - SILENT_AFTER
-    rows = list(Pulse.objects.filter(host=host) if host else Pulse.objects.all())
+    rows = list(Pulse.objects.filter(machine=machine) if machine else Pulse.objects.all())
     found = {}
     for role in sorted({*roles, *(row.role for row in rows if row.role)}):
         of_role = [row for row in rows if row.role == role]
@@ -135,9 +148,9 @@ def takers(*, roles: Sequence[str] = ("sweeper", "worker"), host: str = "") -> d
     return found
 
 
-def _is_gone(row: Pulse, age: timedelta, *, host: str) -> bool:
+def _is_gone(row: Pulse, age: timedelta, *, machine: str) -> bool:
     # Machines may share a name, but then each of their processes has given a sign just now.
-    is_dead = age > MISSED and row.host == host and not psutil.pid_exists(row.pid)
+    is_dead = age > MISSED and row.machine == machine and not psutil.pid_exists(row.pid)
     return is_dead or age > GONE_AFTER
 
 

@@ -4,8 +4,22 @@ from typing import Any, ClassVar
 
 from django.db import models
 
+from common.hosts import MOST_CHARACTERS
+from common.logs.context import PACKED_LENGTH, origin_now
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-KERNEL_COLUMNS = ("next_at", "lane", "lease_until", "fence", "turn", "wakes", "attempts", "failed_since")
+KERNEL_COLUMNS = (
+    "next_at",
+    "lane",
+    "lane_host",
+    "lease_until",
+    "fence",
+    "turn",
+    "wakes",
+    "attempts",
+    "failed_since",
+    "origin",
+)
 """Of the columns of a `Reconciled` row, those that say nothing to a person."""
 LANE_LENGTH = 300
 
@@ -18,6 +32,9 @@ class Reconciled(models.Model):
     lane = models.CharField(max_length=LANE_LENGTH, blank=True, default="", editable=False)
     """The outside system that its steps wait for (`hub:huggingface.co`, `cluster:prague`); empty: only ours.
     As `Reconciler.lane_of` last said; a claim sets it right."""
+    lane_host = models.CharField(max_length=MOST_CHARACTERS, blank=True, default="", editable=False)
+    """The host whose processes alone take it, as its steps need files of that one; empty: anybody's.
+    As `Reconciler.host_of` last said; a claim sets it right."""
     lease_until = models.DateTimeField(default=EPOCH, editable=False)
     """Until when one worker has the row to itself."""
     fence = models.PositiveBigIntegerField(default=0, editable=False)
@@ -34,6 +51,9 @@ class Reconciled(models.Model):
     last_error = models.TextField(blank=True, editable=False)
     stuck_at = models.DateTimeField(null=True, blank=True, editable=False)
     """Since when the kernel has given up and waits for a person."""
+
+    origin = models.CharField(max_length=PACKED_LENGTH, blank=True, default=origin_now, editable=False)
+    """The request that made or last woke it, as `common.logs.context` packs it; empty: none did."""
 
     class Meta:
         abstract = True

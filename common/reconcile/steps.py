@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 from urllib.parse import urlsplit
 
 from django.db.models import QuerySet
@@ -24,6 +24,23 @@ class LeaseLost(Exception):
 
 class UnknownEffect(SlipwayError):
     """An irreversible effect was begun by a worker that died, and it cannot be seen whether it happened."""
+
+
+class NotKnownHere(SlipwayError):
+    """The row says something that only a newer release of Slipway knows, as while processes are replaced: it
+    is left to one of these."""
+
+    @classmethod
+    def state(cls, name: str) -> Self:
+        return cls(f"The state {name} is of a newer release of Slipway.")
+
+    @classmethod
+    def step(cls, kind: str) -> Self:
+        return cls(f"The step {kind} is of a newer release of Slipway.")
+
+    @classmethod
+    def event(cls, type_: str) -> Self:
+        return cls(f"The webhook event {type_} is of a newer release of Slipway.")
 
 
 class Effect(Enum):
@@ -160,6 +177,9 @@ class Reconciler(ABC, Generic[Row]):
     """None: it does not give up."""
     moves: ClassVar[Machine[Any] | None] = None
     """Of the column `state`, for rows that have one: every `move` goes through it."""
+    waits_for_host: ClassVar[bool] = True
+    """Nobody but its host can take its steps, however long that one is silent. Otherwise `host_of` is asked
+    anew once it is."""
     right: ClassVar[str] = ""
     """A value of `accounts.states.Right`: who has it tries a stuck row again; empty: `fleet.operate`."""
 
@@ -183,6 +203,17 @@ class Reconciler(ABC, Generic[Row]):
         """
         return ""
 
+    def log_fields(self, row: Row) -> Mapping[str, Any]:
+        """What stands on the lines that are logged during its steps, besides its kind and id; no secrets."""
+        return {}
+
+    def host_of(self, row: Row) -> str:
+        """The host whose files the next step needs, as `common.hosts` names it; empty: none.
+
+        Asked at every claim: cheap and without effects. A step is only taken by a process of that host.
+        """
+        return ""
+
     def backoff(self, attempts: int) -> timedelta:
         """Delay after the `attempts`-th failure in a row: 1, 2, 4, 8 ... s, at most a minute."""
         return backoff(attempts, first=timedelta(seconds=1), longest=timedelta(minutes=1))
@@ -192,6 +223,10 @@ class Reconciler(ABC, Generic[Row]):
 
         The columns saved with it are in the database by then, and not on `row`.
         """
+
+    def on_silent_host(self, host: str) -> Mapping[str, Any]:
+        """Columns to save on rows that wait for a host which gives no sign of life."""
+        return {}
 
     def on_stuck(self, row: Row, reason: str) -> Mapping[str, Any]:
         """Columns to save when the kernel gives up; history may be written here, in the same transaction."""

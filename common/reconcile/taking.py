@@ -22,8 +22,8 @@ from django.db import close_old_connections, connection
 from django.db.utils import Error as DatabaseFault
 from django.utils import timezone
 
-from common import watchdog
-from common.reconcile import lanes, pulses
+from common import tracing, watchdog
+from common.reconcile import lanes, pulses, silent_hosts
 from common.reconcile.due import DueRow
 from common.reconcile.engine import Kernel
 from common.reconcile.lanes import Lanes
@@ -86,7 +86,7 @@ class Taker:
             limit_of=lambda row: kernel.reconciler(row.kind).lease.total_seconds(),
             reserved=outside_threads // 2,
         )
-        self._sign = pulses.Sign(role, socket.gethostname(), os.getpid())
+        self._sign = pulses.Sign(role, kernel.host(), os.getpid(), socket.gethostname())
         self._proven_at: datetime | None = None
         self._share = pulses.Share(0, 1)
         self._stopped = threading.Event()
@@ -113,6 +113,7 @@ class Taker:
             logger.warning("The last sign of life is not noted: %s", error)
         finally:
             connection.close()
+            tracing.flush()
 
     @property
     def work(self) -> pulses.Work:
@@ -163,9 +164,13 @@ class Taker:
             self._proven_at = timezone.now()
 
     def _pulse_for_ever(self) -> None:
+        attended_at = time.monotonic()
         while not self._stopped.is_set():
             try:
                 close_old_connections()
+                if time.monotonic() - attended_at > silent_hosts.EVERY_SECONDS:
+                    attended_at = time.monotonic()
+                    silent_hosts.attend(self._kernel)
                 if self._proven_at is not None:
                     self._share = pulses.give(self._sign, at=self._proven_at, work=self.work)
             except Exception:

@@ -10,6 +10,7 @@ from django.db.models import F, QuerySet
 
 from common import events
 from common.actor import Actor
+from common.logs import context
 from common.models import Intent
 from common.reconcile.rows import EPOCH, Reconciled, Singleton
 from common.reconcile.steps import Reconciler
@@ -45,9 +46,13 @@ class Wishes:
         self.clock = clock
 
     def register(self, reconciler: Reconciler[Any]) -> None:
-        """Raises ValueError for a second one of a kind."""
+        """Raises ValueError for a second one of a kind, and where its rows lack a column of the kernel's."""
         if reconciler.kind in self._reconcilers:
             raise ValueError(f"{reconciler.kind} is registered already.")
+        columns = {column.name: column for column in reconciler.model._meta.concrete_fields}
+        for kept in Reconciled._meta.local_fields:
+            if columns[kept.name].deconstruct()[1:] != kept.deconstruct()[1:]:
+                raise ValueError(f"{reconciler.kind}: the kernel keeps the column {kept.name!r} for itself.")
         self._reconcilers[reconciler.kind] = reconciler
 
     @property
@@ -131,7 +136,9 @@ class Wishes:
         lane = row.lane
         if columns:
             # It may wait for something else now, and must not wait first for what it waited for before.
-            lane, columns = "", {**columns, "lane": ""}
+            lane, columns = "", {**columns, "lane": "", "lane_host": ""}
+        if origin := context.origin_now():
+            columns = {**columns, "origin": origin}
         if not rows.update(**columns, wakes=F("wakes") + 1, next_at=self.clock()):
             return False
         events.publish(Due(self.kind_of(row), row.pk, lane))

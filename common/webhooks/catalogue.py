@@ -42,13 +42,16 @@ class WebhookEvent:
 
 
 _known: dict[str, WebhookEvent] = {}
+_headings: dict[str, Text] = {}
+"""By the event's name: what it stands under in a list."""
 _announce: list[Callable[..., None]] = []
 
 
-def offer(event: WebhookEvent) -> None:
+def offer(event: WebhookEvent, heading: Text) -> None:
     """Raises ValueError for a second one of a name."""
     if _known.setdefault(event.name, event) is not event:
         raise ValueError(f"There is a webhook event {event.name!r} already.")
+    _headings[event.name] = heading
     if event.on is not None:
         witness(event.on, lambda happened: _note(event, happened))
 
@@ -61,6 +64,14 @@ def announce_with(announce: Callable[..., None]) -> None:
 def known() -> Mapping[str, WebhookEvent]:
     """By name, in the order in which they were offered."""
     return _known
+
+
+def by_heading() -> dict[str, list[WebhookEvent]]:
+    """In the reader's language and the order of their apps, what stands on the others first."""
+    found: dict[str, list[WebhookEvent]] = {}
+    for name, heading in reversed(_headings.items()):
+        found.setdefault(str(heading), []).insert(0, _known[name])
+    return found
 
 
 def installation(ids: Ids) -> EventPayload:

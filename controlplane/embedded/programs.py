@@ -11,6 +11,7 @@ from clusters.backends.embedded.machine import machine_id
 from clusters.backends.supervisor_rpc import Program
 from controlplane.embedded.home import Home, Plane, Refusal
 from controlplane.embedded.supervisord import NAMESPACE_FACTORY
+from controlplane.env import otlp_traces
 from controlplane.environment import PROJECT, Environment
 from gateway.backends.envoy.bootstrap import command as envoy_command
 from gateway.backends.envoy.layout import Layout
@@ -55,13 +56,13 @@ def programs(env: Environment, home: Home) -> Programs:
 
 def agent_program(env: Environment, home: Home) -> Program:
     """The agent that reports this machine."""
-    console = env.report_url or env.local_url(env.port)
+    consoles = env.report_url or (env.local_url(env.port),)
     return _part(
         home,
         AGENT_NAME,
         *(sys.executable, "-m", "serving.node_agent", "--node", machine_id()),
         *("--socket", str(home.run / AGENT_SOCKET), "--token-file", str(home.run / "node-token")),
-        *("--url", f"{console}/api/v1/node-reports/"),
+        *(word for url in consoles for word in ("--url", f"{url}/api/v1/node-reports/")),
         priority=AGENT,
         healthy_after_seconds=2,
         stop_within_seconds=5,
@@ -83,6 +84,7 @@ def gateway_layout(env: Environment, home: Home) -> Layout:
         admin_port=env.gateway_admin_port,
         header_seconds=env.client_header_seconds,
         idle_seconds=env.client_idle_seconds,
+        otlp=otlp_traces(),
     )
 
 

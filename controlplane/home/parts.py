@@ -27,8 +27,10 @@ ANSWERS: Mapping[str, tuple[str, ...]] = {
 """Which questions of `controlplane.health` tell whether a supervised part does its work."""
 ALONE: Mapping[str, str | Promise] = {
     "database": _("Database"),
+    "hosts": _("Hosts"),
     "store": _("Store"),
     "disk": _("Disk"),
+    "secrets": _("Stored secrets"),
     "redis": _("Live layer (Redis)"),
     "broker": _("Message broker"),
     "gateway": _("Gateway"),

@@ -4,6 +4,7 @@ Each command loads no more than its role needs, and ends with one line per thing
 """
 
 import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,6 +16,10 @@ HealthPort = Annotated[
     typer.Option(
         min=1, max=65535, help="Port on which this process answers /healthz and /readyz.", show_default=False
     ),
+]
+
+Embedded = Annotated[
+    bool, typer.Option("--embedded", help="The installation that `bin/up` runs, in SLIPWAY_HOME.")
 ]
 
 app = typer.Typer(
@@ -87,12 +92,92 @@ def health(
     check_or_exit(role)
 
 
+@app.command()
+def backup(
+    directory: Annotated[Path, typer.Argument(help="Where backups are kept; made if needed.")],
+    keys: Annotated[
+        Path | None,
+        typer.Option(help="File for the keys that open it; keep it elsewhere.", show_default=False),
+    ] = None,
+    store: Annotated[
+        bool | None,
+        typer.Option(help="Whether models' files are copied. Default: unless they lie in a bucket."),
+    ] = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many backups stay; older ones go. Default: all.", show_default=False),
+    ] = None,
+    is_embedded: Embedded = False,
+) -> None:
+    """Copy the database, and the files of models that are not in DIRECTORY yet, while everything goes on."""
+    _choose_settings(is_embedded)
+    from controlplane.server.backups import backup_or_exit
+
+    backup_or_exit(directory, keys=keys, with_store=store, keep=keep)
+
+
+@app.command()
+def restore(
+    directory: Annotated[Path, typer.Argument(help="Where backups are kept.")],
+    name: Annotated[str, typer.Option("--backup", help="Which one. Default: the newest.")] = "",
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Give up what the database holds; otherwise it must be empty.")
+    ] = False,
+    without_key: Annotated[
+        bool, typer.Option("--without-key", help="Though the secret key is lost: stored secrets stay closed.")
+    ] = False,
+    keys: Annotated[
+        Path | None,
+        typer.Option(help="With --embedded: the file that `backup --keys` has written.", show_default=False),
+    ] = None,
+    is_embedded: Embedded = False,
+) -> None:
+    """Make a backup an installation again. Stop web, worker and sweeper on every machine before."""
+    from controlplane.server.backups import restore_or_exit
+
+    _choose_settings(is_embedded)
+    restore_or_exit(
+        directory,
+        name=name,
+        replaces=replace,
+        without_key=without_key,
+        keys=keys if is_embedded else None,
+    )
+
+
+@app.command()
+def reseal(is_embedded: Embedded = False) -> None:
+    """After a change of SLIPWAY_SECRET_KEY: seal with it what a former one has sealed. Exit status 1: a line
+    for each secret that no key opens."""
+    _choose_settings(is_embedded)
+    from controlplane.server.secrets import reseal_or_exit
+
+    reseal_or_exit()
+
+
+@app.command()
+def bundle(
+    file: Annotated[Path, typer.Argument(help="Where it is written: a .tar.gz that is not there yet.")],
+    is_embedded: Embedded = False,
+) -> None:
+    """Collect what support needs to see of this machine, without secrets; also while parts are away."""
+    _choose_settings(is_embedded)
+    from controlplane.server.bundles import bundle_or_exit
+
+    bundle_or_exit(file)
+
+
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def manage(context: typer.Context) -> None:
     """Run a command of Django's `manage.py` with this server's settings."""
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(["slipway-server manage", *context.args])
+
+
+def _choose_settings(is_embedded: bool) -> None:
+    if is_embedded:
+        os.environ["DJANGO_SETTINGS_MODULE"] = "controlplane.settings.embedded"
 
 
 def main() -> None:

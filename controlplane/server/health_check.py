@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from controlplane.env import env, refuse
+from controlplane.garbage import set_up_django
 
 WITHIN_SECONDS = 5.0
 
@@ -16,9 +17,6 @@ def check_or_exit(role: str) -> None:
     """Exit status 0 or 1 after a line; 2 for what is no role."""
     if role not in _ROLES:
         raise refuse(f"{role} is no role. There are {', '.join(_ROLES)}.")
-    import django
-
-    django.setup()
     problem = _ROLES[role]()
     if problem:
         sys.stderr.write(f"{role}: {problem}\n")
@@ -44,6 +42,7 @@ def _web() -> str:
 
 def _taker(role: str) -> Callable[[], str]:
     def check() -> str:
+        set_up_django()
         from controlplane.server.health_port import role_readiness
 
         return _problem(role_readiness(role, with_details=True))
@@ -90,3 +89,15 @@ _ROLES: Mapping[str, Callable[[], str]] = {
     "gateway": _gateway,
     "node": _node,
 }
+
+
+def problems_of_roles() -> dict[str, str]:
+    """Of every role on this machine; empty: it is ready."""
+    found = {}
+    for role, ask in _ROLES.items():
+        try:
+            found[role] = ask()
+        except Exception as error:
+            # One that cannot be asked must not hide the others.
+            found[role] = str(error) or type(error).__name__
+    return found

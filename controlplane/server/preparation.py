@@ -6,17 +6,19 @@ Run again, it changes nothing that is as it should be; of several that run at on
 import hashlib
 import logging
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import django
 from django.conf import settings
 from django.core.management import CommandError, call_command
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, OperationalError, connection
+from psycopg.errors import LockNotAvailable
 
 from common.errors import Unavailable
 from common.languages import compile_catalogues
+from controlplane.garbage import set_up_django
 
 COLLECTED = ".collected"
 """File among the collected ones that says what they were collected from."""
@@ -35,7 +37,7 @@ def prepare_or_exit() -> None:
 
 
 def prepare() -> None:
-    django.setup()
+    set_up_django()
     from model_store import blob_store
 
     blob_store.store().look()
@@ -44,10 +46,65 @@ def prepare() -> None:
         logging.getLogger(bell).setLevel(logging.ERROR)
     compile_catalogues(Path(*settings.LOCALE_PATHS))
     with _alone():
-        call_command("migrate", interactive=False, verbosity=0)
+        migrate()
         call_command("bootstrap_admin")
         call_command("ensure_embedded_cluster")
     collect_static(Path(settings.STATIC_ROOT))
+
+
+LOCK_PATIENCE = "3s"
+"""Behind a migration that waits for a table everybody waits who uses it: it gives up first."""
+MIGRATE_TRIES = 20
+MIGRATE_AGAIN_AFTER_SECONDS = 3.0
+
+
+def migrate() -> None:
+    """Those that are missing, again and again while a table that one changes is in use.
+
+    Raises Unavailable when it stays so.
+    """
+    if connection.vendor != "postgresql":
+        call_command("migrate", interactive=False, verbosity=0)
+        return
+    for last in (False,) * (MIGRATE_TRIES - 1) + (True,):
+        try:
+            with _impatient():
+                call_command("migrate", interactive=False, verbosity=0)
+            return
+        except OperationalError as error:
+            if not isinstance(error.__cause__, LockNotAvailable):
+                raise
+            told = f"A table that a migration changes is in use. {_oldest_transaction()}"
+            if last:
+                raise Unavailable(f"{told} End that, then run it again.") from None
+            sys.stdout.write(f"{told} Trying again in {MIGRATE_AGAIN_AFTER_SECONDS:g} s.\n")
+            time.sleep(MIGRATE_AGAIN_AFTER_SECONDS)
+
+
+@contextmanager
+def _impatient() -> Iterator[None]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('lock_timeout', %s, false)", [LOCK_PATIENCE])
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("RESET lock_timeout")
+
+
+def _oldest_transaction() -> str:
+    """Who is likely to hold it, as a sentence."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pid, coalesce(client_addr::text, 'this machine'), "
+            "extract(epoch FROM now() - xact_start)::int FROM pg_stat_activity "
+            "WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid() "
+            "ORDER BY xact_start LIMIT 1"
+        )
+        found = cursor.fetchone()
+    if found is None:
+        return "Nobody holds it any more."
+    return f"The oldest transaction is that of process {found[0]} ({found[1]}), {found[2]} s old."
 
 
 @contextmanager

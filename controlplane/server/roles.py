@@ -1,20 +1,46 @@
 """What each role runs. A role ends with exit status 2 when something that it needs is missing."""
 
+import logging
 import os
+import socket
 import sys
 
-from controlplane.env import env, refuse
+from common.logs.context import act_as
+from common.tracing import trace
+from controlplane.env import env, otlp_traces, refuse
+from controlplane.environment import VERSION
+from controlplane.garbage import set_up_django
 
 STOPS_WITHIN_SECONDS = 3
 """So long a web process, asked to stop, lets requests finish."""
 
 
+def _begin(role: str) -> None:
+    """What it logs and traces says who it is."""
+    act_as(role)
+    logging.captureWarnings(True)
+    if otlp_traces():
+        trace(
+            {
+                "service.name": os.environ.get("OTEL_SERVICE_NAME") or f"slipway-{role}",
+                "service.version": VERSION,
+                "host.name": socket.gethostname(),
+            }
+        )
+
+
 def run_web() -> None:
+    _begin("web")
     import uvicorn
 
-    from controlplane.server.missing import refuse_without
+    from controlplane.server.missing import (
+        missing_migrations,
+        missing_static_files,
+        refuse_if,
+        store_not_shared,
+    )
 
-    refuse_without("static", "migrations")
+    refuse_if(missing_static_files, missing_migrations, store_not_shared)
     uvicorn.run(
         "controlplane.asgi:application",
         host=env.bind,
@@ -25,18 +51,19 @@ def run_web() -> None:
         proxy_headers=bool(env.trusted_proxies),
         forwarded_allow_ips=list(env.trusted_proxies),
         log_level=env.log_level.lower(),
+        # Its lines go where ours go.
+        log_config=None,
     )
 
 
 def run_worker(*, processes: int, health_port: int | None) -> None:
-    import django
+    _begin("worker")
+    from controlplane.server.missing import missing_migrations, refuse_if, store_not_shared
 
-    from controlplane.server.missing import refuse_without
-
-    refuse_without("migrations")
+    refuse_if(missing_migrations, store_not_shared)
     # With it SIGTERM is a soft shutdown: tasks get CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT, then go back.
     os.environ.setdefault("REMAP_SIGTERM", "SIGQUIT")
-    django.setup()
+    set_up_django()
     from common.watchdog import watched
     from controlplane.server.health_port import open_health_port
     from controlplane.worker import work
@@ -52,12 +79,11 @@ def run_worker(*, processes: int, health_port: int | None) -> None:
 
 
 def run_sweeper(*, health_port: int | None) -> None:
-    import django
+    _begin("sweeper")
+    from controlplane.server.missing import missing_migrations, refuse_if, store_not_shared
 
-    from controlplane.server.missing import refuse_without
-
-    refuse_without("migrations")
-    django.setup()
+    refuse_if(missing_migrations, store_not_shared)
+    set_up_django()
     from django.core.management import call_command
 
     from controlplane.server.health_port import open_health_port
@@ -67,9 +93,8 @@ def run_sweeper(*, health_port: int | None) -> None:
 
 def run_gateway() -> None:
     """Becomes Envoy: whoever supervises this process supervises it."""
-    import django
-
-    django.setup()
+    act_as("gateway")
+    set_up_django()
     from gateway.backends.envoy.bootstrap import command, write_bootstrap
     from gateway.backends.envoy.configured import own_layout
     from gateway.errors import GatewayError

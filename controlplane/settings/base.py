@@ -4,16 +4,18 @@ import dj_database_url
 from csp.constants import NONCE, NONE, SELF
 
 from common.database.outage import Connection
-from controlplane.env import env, require
-from controlplane.environment import PROJECT
+from controlplane.env import env, otlp_traces, require
+from controlplane.environment import PROJECT, VERSION
 
 BASE_DIR = PROJECT
 SLIPWAY_HOME = env.home
+SLIPWAY_HOST = env.host
 SLIPWAY_RUN_DIR = env.home / "run"
 SLIPWAY_LOG_DIR = env.home / "logs"
 SLIPWAY_JOBS_DIR = env.home / "jobs"
-SLIPWAY_STORE_DIR = env.home / "models"
-SLIPWAY_STORE = env.store
+SLIPWAY_STORE_DIR = env.store_directory
+SLIPWAY_STORE = env.store_bucket
+SLIPWAY_STORE_IS_SHARED_DIRECTORY = env.store_is_shared_directory
 SLIPWAY_STORE_ENDPOINT = env.store_endpoint
 SLIPWAY_STORE_REGION = env.store_region
 SLIPWAY_STORE_PATH_STYLE = env.store_path_style
@@ -47,7 +49,9 @@ SLIPWAY_GATEWAY_ADMIN_PORT = env.gateway_admin_port
 SLIPWAY_CLIENT_HEADER_SECONDS = env.client_header_seconds
 SLIPWAY_CLIENT_IDLE_SECONDS = env.client_idle_seconds
 SLIPWAY_RELEASE_HEADER = env.release_header or "off"
-SLIPWAY_MEASURES = env.measures or "token"
+SLIPWAY_ACCESS_LOG = env.access_log != "off"
+SLIPWAY_OTLP_TRACES = otlp_traces()
+SLIPWAY_METRICS = env.metrics or "token"
 SLIPWAY_API_SCHEMA = env.api_schema or "token"
 SLIPWAY_GATEWAY_BACKENDS = {"envoy": "gateway.backends.envoy.configured"}
 SLIPWAY_GATEWAY_URL = env.gateway_url or env.local_url(env.gateway_port)
@@ -58,13 +62,15 @@ SLIPWAY_CLUSTER_BACKENDS = {"embedded": "clusters.backends.embedded.configured"}
 SLIPWAY_NODE_TOKEN_FILE = SLIPWAY_RUN_DIR / "node-token"
 SLIPWAY_WEBHOOK_ALLOWED_HOSTS = env.webhook_allowed_hosts
 SLIPWAY_OIDC_SERVER_URL = env.oidc_server_url
-SLIPWAY_GROUPS_CLAIM = env.oidc_groups_claim
+SLIPWAY_SAML_METADATA = env.saml_metadata
+SLIPWAY_SAML_ENTITY_ID = env.saml_entity_id
+SLIPWAY_GROUPS_CLAIM = env.saml_groups_attribute if env.saml_metadata else env.oidc_groups_claim
 SLIPWAY_OIDC_CHECK_MINUTES = env.oidc_check_minutes
 SLIPWAY_SCIM_LINK = env.scim_link
 SLIPWAY_CI_ISSUERS = env.ci_issuers
 SLIPWAY_PASSWORD_LOGIN = env.password_login
 SLIPWAY_BREAK_GLASS_ACCOUNT = env.break_glass_account
-SLIPWAY_VERSION = "0.1.0"
+SLIPWAY_VERSION = VERSION
 
 SECRET_KEY = env.secret_key
 SECRET_KEY_FALLBACKS = list(env.secret_key_fallbacks)
@@ -124,6 +130,8 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "controlplane.readiness.readiness_middleware",
     "common.request_id.request_id_middleware",
+    "common.request_spans.request_span_middleware",
+    "common.logs.access.access_log_middleware",
     "controlplane.metrics.request_metrics_middleware",
     "django.middleware.security.SecurityMiddleware",
     "controlplane.static_files.StaticFilesMiddleware",
@@ -174,6 +182,20 @@ STORAGES = {
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
 }
 WHITENOISE_KEEP_ONLY_HASHED_FILES = True
+# Nobody but a debugger asks for source maps, which are half of all that would be compressed.
+WHITENOISE_SKIP_COMPRESS_EXTENSIONS = (
+    "map",
+    "png",
+    "jpg",
+    "jpeg",
+    "gif",
+    "webp",
+    "woff",
+    "woff2",
+    "gz",
+    "br",
+    "zip",
+)
 
 SQLITE = {
     "timeout": 20,
@@ -274,6 +296,11 @@ if env.oidc_server_url:
         ],
     }
 
+if env.saml_metadata:
+    SOCIALACCOUNT_PROVIDERS["saml"] = {
+        "APPS": [{"provider_id": "saml", "name": env.saml_name or "single sign-on", "client_id": "saml"}]
+    }
+
 SESSION_ENGINE = "common.sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
@@ -284,6 +311,10 @@ CSRF_FAILURE_VIEW = "common.pages.views.forged"
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 
+_sign_on = env.oidc_server_url or env.saml_metadata
+_sign_on_targets = ["https:"] if _sign_on else []
+if _sign_on.startswith("http:"):
+    _sign_on_targets.append(_sign_on)
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [NONE],
@@ -294,7 +325,7 @@ CONTENT_SECURITY_POLICY = {
         "manifest-src": [SELF],
         "connect-src": [SELF, SLIPWAY_PUBLIC_URL.replace("http", "ws", 1)],
         # Browsers hold the redirect after a posted form to this too, so single sign-on needs its host here.
-        "form-action": [SELF, "https:", env.oidc_server_url] if env.oidc_server_url else [SELF],
+        "form-action": [SELF, *_sign_on_targets],
         "frame-ancestors": [NONE],
         "base-uri": [NONE],
     }
@@ -365,14 +396,17 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "line": {
-            "()": "common.logs.RedactingFormatter",
+        "text": {
+            "()": "common.logs.formatters.TextFormatter",
             "fmt": "{asctime} {levelname} {name} [{request_id}] {message}",
             "style": "{",
-        }
+        },
+        "json": {"()": "common.logs.formatters.JsonFormatter"},
     },
     "filters": {"outage": {"()": "common.database.outage.LeftOutDuringOutage"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["outage"]}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": env.log_format, "filters": ["outage"]}
+    },
     # One line per request sent is too much where the gateway is asked every second, and where a bucket's
     # credentials were found is no news at the terminal of `bin/up`.
     "loggers": {"httpx2": {"level": "WARNING"}, "botocore": {"level": "WARNING"}},

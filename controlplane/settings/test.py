@@ -2,7 +2,9 @@
 
 from controlplane.settings.base import *  # noqa: F403
 
-SLIPWAY_MEASURES = SLIPWAY_API_SCHEMA = "open"
+SLIPWAY_HOST = "here"
+SLIPWAY_METRICS = SLIPWAY_API_SCHEMA = "open"
+SLIPWAY_ACCESS_LOG = False
 SECRET_KEY = "only-for-tests-" + "x" * 40
 SLIPWAY_AUDIT_KEY = "only-for-tests-too-" + "x" * 40
 # Heads of one test's record would condemn the next one's: who wants one exports it to a home of its own.

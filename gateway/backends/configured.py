@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, cast
 from django.conf import settings
 
 from clusters import selectors as fleet
+from common.hosts import this_host
 from common.sealed import CannotUnseal
 from gateway.backends.base import Backends, Config, TrafficBackend, TrafficMetrics
+from gateway.backends.elsewhere import Elsewhere
 from gateway.backends.worker_counters import WorkerCounters
 from gateway.errors import InvalidGateway, NoGateway, UnknownRoute
 from gateway.models import Gateway, Route
@@ -78,8 +80,16 @@ def look_at(gateway: Gateway) -> Backends:
     made = cast(Backends, import_module(name).from_config(config_of(gateway)))
     if gateway.metrics == MetricsKind.WORKERS:
         made = replace(made, metrics=WorkerCounters(_workers_of))
+    if is_elsewhere(gateway):
+        there = Elsewhere(gateway.host)
+        made = replace(made, traffic=there, metrics=there, public_url=gateway.host_url or made.public_url)
     public_url = gateway.public_url.rstrip("/") or made.public_url
     return replace(made, public_url=public_url)
+
+
+def is_elsewhere(gateway: Gateway) -> bool:
+    """It is told by files of another host than this one."""
+    return gateway.host not in ("", this_host())
 
 
 def _workers_of(route: str) -> dict[str, list[Endpoint]]:

@@ -95,7 +95,7 @@ class PauseExport(AwaitExport):
     def settle(self, row: Export, seen: JobObservation, now: datetime) -> Outcome:
         if seen.state is JobState.SUCCEEDED:
             return self.succeeded(row, seen, now)
-        if seen.is_live or seen.state is JobState.UNKNOWN:
+        if seen.is_live:
             return wait(LOOK_EVERY)
         return Outcome(next_in=None, ends_step=False)
 

@@ -84,11 +84,11 @@ class Transfers(ABC, Generic[T]):
             )
         is_halt = to in HALTED or to == TransferState.CANCELLED
         sentence = f"By {actor.name}. {why}".strip()  # untranslated
-        columns |= {"state": to, "reason": sentence if is_halt else ""}
+        columns["reason"] = sentence if is_halt else ""
         if to == TransferState.CANCELLED:
             columns["ended_at"] = timezone.now()
         columns |= self.columns(wish)
-        if not kernel.interrupt(transfer, where={"state": transfer.state}, **columns):
+        if not kernel.interrupt(transfer, to=to, **columns):
             raise WrongState(_("It has just changed its state. Look again."))
         self._record(actor, transfer, wish, why)
         self.along(transfer, wish, actor=actor, reason=why)

@@ -13,10 +13,11 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_safe
 
 from accounts import actors
+from accounts.bearer import CHALLENGE, bearer_text, bearer_token
 from accounts.errors import BadToken
+from accounts.failed_tokens import TooManyFailedTokens
 from accounts.models import User
 from accounts.services.rights import require_everywhere
-from accounts.services.tokens import use_token
 from accounts.states import Right
 from common.actor import Actor
 from common.errors import Conflict, Invalid, Missing, NotAllowed, SlipwayError
@@ -45,18 +46,20 @@ def provisioned(
     @csrf_exempt
     @wraps(view)
     def answered(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
-        scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+        text = bearer_text(request.headers.get("Authorization", ""))
+        address = request.META.get("REMOTE_ADDR", "")
         try:
-            if scheme.lower() != "bearer":
+            if text is None:
                 raise BadToken("Send a bearer token.")
-            token = use_token(text.strip())
-            actor = actors.of_token(token, address=request.META.get("REMOTE_ADDR", ""))
+            actor = actors.of_token(bearer_token(text, address=address), address=address)
             require_everywhere(actor, Right.PEOPLE_PROVISION)
             return view(request, actor, *args, **kwargs)
         except BadToken as error:
             refused = _error(401, str(error))
-            refused["WWW-Authenticate"] = 'Bearer realm="slipway"'
+            refused["WWW-Authenticate"] = CHALLENGE
             return refused
+        except TooManyFailedTokens as error:
+            return _error(429, str(error))
         except ValidationError as error:
             return _error(400, "; ".join(error.messages), "invalidValue")
         except SlipwayError as error:

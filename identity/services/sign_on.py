@@ -18,7 +18,7 @@ from common.actor import Actor
 from common.audit import record
 from common.sealed import seal
 from common.sessions import stored_key
-from identity import assertions, openid
+from identity import assertions, openid, saml
 from identity.errors import BadAssertion
 from identity.group_rules import given_by
 from identity.models import Identity, ProviderSession, ProvisionedGroup
@@ -41,6 +41,8 @@ class SignOn(NamedTuple):
     refresh_token: str = ""
     sid: str = ""
     id_token: str = ""
+    until: int | None = None
+    """Epoch seconds at which the provider ends its session; None: it does not say."""
 
 
 def note_sign_on(*, user: User, sign_on: SignOn, address: str) -> Identity:
@@ -152,7 +154,7 @@ def _app() -> Mapping[str, Any]:
 
 
 def provider_id() -> str:
-    return str(_app().get("provider_id", ""))
+    return saml.PROVIDER if settings.SLIPWAY_SAML_METADATA else str(_app().get("provider_id", ""))
 
 
 def openid_client_id() -> str:

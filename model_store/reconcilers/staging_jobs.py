@@ -40,8 +40,7 @@ class StartStagingJob(StartJob[Staged]):
 
 
 class AwaitStagingJob(AwaitJob[Staged]):
-    def is_at_work_there(self, row: Staged) -> bool:
-        return blob_store.store().is_busy(row.staging_key)
+    """Of jobs in a staging area."""
 
 
 def let_go(runner: JobRunner, row: Staged) -> bool:

@@ -107,7 +107,7 @@ class UploadSerializer(serializers.Serializer[UploadCard]):
     )
     author = serializers.CharField(source="upload.author_name")
     address = serializers.CharField(source="upload.address", help_text="Address of the uploader.")
-    origin = serializers.CharField(source="upload.origin")
+    origin = serializers.CharField(source="upload.sent_from")
     created_at = serializers.DateTimeField(source="upload.created_at")
     expires_at = serializers.SerializerMethodField(
         help_text="Expiry without further uploads; null: does not expire."

@@ -12,6 +12,8 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
+from common.hosts import this_host
+from common.reconcile.pulses import living_hosts
 from model_store.paths import printable
 from models_registry import files
 from models_registry.errors import SourceNotAllowed
@@ -88,6 +90,8 @@ class AllowedDirectory:
             "root": str(self.root),
             "path": self.path,
             "ignore_patterns": list(ignore_patterns),
+            # Where it was seen; a host that takes no rows must have it in common with one that does.
+            "host": this_host() if this_host() in living_hosts() else "",
         }
 
 

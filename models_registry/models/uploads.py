@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from accounts.authored import Authored
 from accounts.querysets import TeamOwned
+from common.hosts import MOST_CHARACTERS
 from common.reconcile import Reconciled
 from models_registry.states import LIVE_UPLOADS, UploadState
 
@@ -31,6 +32,8 @@ class Upload(Authored, Reconciled):
     model = models.ForeignKey("models_registry.Model", on_delete=models.PROTECT, related_name="+")
     key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     """Name of its upload buffer: an id may be given out again after a creation that was rolled back."""
+    host = models.CharField(max_length=MOST_CHARACTERS, blank=True, editable=False)
+    """On whose disk that lies; blank: beside a store that all hosts share."""
     state = models.CharField(
         max_length=10, choices=UploadState.choices, default=UploadState.OPEN, editable=False
     )
@@ -50,7 +53,7 @@ class Upload(Authored, Reconciled):
     )
     address = models.CharField(max_length=64, blank=True, editable=False)
     """From which it was begun."""
-    origin = models.CharField(max_length=300, blank=True, editable=False)
+    sent_from = models.CharField(max_length=300, blank=True, editable=False)
     """Machine and directory, in the client's words."""
     touched_at = models.DateTimeField(default=timezone.now, editable=False)
     """When somebody last sent something."""

@@ -11,7 +11,7 @@ from common.jobs.rows import NO_JOB
 from common.jobs.runners.base import JobRunner
 from common.jobs.spec import Ending, JobObservation, JobSpec, JobState
 from common.jobs.steps import AwaitJob, CollectJob, JobReconciler, StartJob, check_fence, owner
-from common.reconcile import Effect, Operation, Outcome, Step, proceed, rest, wait
+from common.reconcile import Effect, Operation, Outcome, Step, proceed, pulses, rest, wait
 from model_store import blob_store, quotas
 from model_store.errors import StoreFull
 from model_store.reconcilers.staging_jobs import (
@@ -120,7 +120,7 @@ class PauseImport(AwaitImport):
         if seen.state is JobState.SUCCEEDED:
             return self.succeeded(row, seen, now)
         halted = {**(seen.progress or {}), "bytes_per_second": 0}
-        if seen.is_live or seen.state is JobState.UNKNOWN:
+        if seen.is_live:
             # It still says how fast it was.
             return wait(LOOK_EVERY, save=halted)
         return _paused({**halted, "reason": row.reason})
@@ -201,6 +201,13 @@ class VerifySignatures(Step[Version]):
 class VersionReconciler(JobReconciler[Version]):
     model = Version
     right = Right.MODELS_WRITE
+
+    def host_of(self, row: Version) -> str:
+        """While it is imported from a directory of one host, or from what came there: that one."""
+        there = str(row.source.get("host", "")) if row.state == VersionState.IMPORTING else ""
+        if there and (there == self.runner.host or there in pulses.living_hosts()):
+            return there
+        return super().host_of(row)
 
     def next_step(self, row: Version, now: datetime) -> Step[Version] | None:
         if row.state == VersionState.IMPORTING:

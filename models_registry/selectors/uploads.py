@@ -101,6 +101,8 @@ def upload_cards(uploads: Sequence[Upload]) -> list[UploadCard]:
 def _card(upload: Upload, contents: Mapping[str, int]) -> UploadCard:
     if not upload.is_live:
         return UploadCard(upload, 0, 0)
+    if not files.is_here(upload):
+        return _card_of_elsewhere(upload, contents)
     buffer = files.buffer_of(upload)
     lacking = buffer.missing()
     missing = tuple(
@@ -111,6 +113,12 @@ def _card(upload: Upload, contents: Mapping[str, int]) -> UploadCard:
     total = sum(contents.values())
     lacks = sum(one.size - one.received_bytes for one in missing)
     return UploadCard(upload, total - lacks, total, missing)
+
+
+def _card_of_elsewhere(upload: Upload, contents: Mapping[str, int]) -> UploadCard:
+    """As its row last said: which parts have come is known on its host alone."""
+    missing = tuple(ContentCard(sha256, size, ()) for sha256, size in contents.items())
+    return UploadCard(upload, min(upload.bytes_done, sum(contents.values())), sum(contents.values()), missing)
 
 
 def upload_card(upload: Upload) -> UploadCard:

@@ -22,7 +22,7 @@ from model_store.file_manifest import Manifest, ManifestFile, manifest_of
 from model_store.upload_buffer import Body, UploadBuffer
 from models_registry.errors import FilesRefused, NameTaken, WrongState
 from models_registry.exemptions import admits_runnable
-from models_registry.files import buffer_of
+from models_registry.files import buffer_of, host_of_buffers
 from models_registry.importing.results import MAX_REFUSALS
 from models_registry.importing.skipped import why_skipped
 from models_registry.importing.source_tree import MAX_FILES
@@ -71,8 +71,9 @@ def begin_upload(
         author_id=actor.user_id,
         author_name=actor.name,
         address=actor.address[:64],
-        origin=texts.text("origin", origin, limit=MAX_ORIGIN),
+        sent_from=texts.text("origin", origin, limit=MAX_ORIGIN),
         rate_at=timezone.now(),
+        host=host_of_buffers(),
         bytes_done=sum(contents[sha256] for sha256 in known),
     )
     missing = {sha256: size for sha256, size in contents.items() if sha256 not in known}
@@ -108,7 +109,7 @@ def _insert(row: Upload, actor: Actor, contents: Mapping[str, int], known: set[s
         ),
         batch_size=500,
     )
-    detail = {"files": row.file_count, "bytes": row.size_bytes, "origin": row.origin}
+    detail = {"files": row.file_count, "bytes": row.size_bytes, "origin": row.sent_from}
     audit.record(actor, "upload.begin", subject=row, detail=detail, team_id=model.team_id)
 
 
@@ -349,7 +350,8 @@ def source_of_upload(upload: Upload) -> dict[str, Any]:
         "upload": upload.pk,
         "uploaded_by": upload.author_name,
         "address": upload.address,
-        "origin": upload.origin,
+        "origin": upload.sent_from,
+        "host": upload.host,
         "ignore_patterns": [],
     }
 

@@ -6,6 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from common.hosts import this_host
 from common.jobs.runners.subprocess import SubprocessRunner
 from model_store.backends.local import LocalStore
 from model_store.processes.job import Job
@@ -37,7 +38,7 @@ def shards(directory: Path, *, total_bytes: int) -> list[Path]:
 
 def run(job: Job, jobs: Path) -> ImportResult:
     """What the step of a row starts, to its end."""
-    runner = SubprocessRunner(jobs, code=ROOT, is_full=lambda: False)
+    runner = SubprocessRunner(jobs, host=this_host(), code=ROOT, is_full=lambda: False)
     spec = job.spec(secrets.token_hex(8), "perf")
     runner.start(spec)
     while (seen := runner.observe(spec.name)).is_live:

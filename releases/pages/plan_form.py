@@ -133,10 +133,6 @@ class Draft:
             return cls(document, problems=error.problems, focus=focus, text=text)
 
     @classmethod
-    def of_plan(cls, plan: Plan) -> Self:
-        return cls(plan.model_dump(mode="json"), plan=plan)
-
-    @classmethod
     def of_form(cls, given: Mapping[str, str], *, name: str) -> Self:
         """What a form says, after the wish that its button names: `up:2`, `down:2`, `remove:2`, `add`."""
         document = document_of(given, name=name)

@@ -1,5 +1,6 @@
 """What every step of a plan says of itself. Its kinds are the files of `releases.steps`, above this."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
@@ -114,9 +115,9 @@ class StepSpec(BaseModel):
         """For a cell of the strip."""
         return gettext(self.label)
 
+    @abstractmethod
     def summary(self) -> str:
         """A few words, where something beside them says of which kind it is: `5 %`, `60 s`."""
-        raise NotImplementedError
 
     def spoken(self) -> str:
         """The same where nothing does: `weight 5 %`."""
@@ -141,9 +142,9 @@ class StepSpec(BaseModel):
 
     # Execution.
 
+    @abstractmethod
     def executor(self) -> Any:
         """The `releases.reconcilers.base.Executor` that takes it."""
-        raise NotImplementedError
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_options: Any) -> None:

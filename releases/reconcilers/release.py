@@ -11,6 +11,7 @@ from accounts.states import Right
 from common import audit, events
 from common.actor import Actor
 from common.reconcile import EPOCH, Reconciler, Step
+from gateway.models import Gateway
 from releases.events import ReleaseEnded, ReleaseMoved
 from releases.messages import Kind, Message, count, text
 from releases.models import Release, ReleaseMove, ReleaseStep
@@ -37,14 +38,24 @@ class ReleaseReconciler(Reconciler[Release]):
     moves = MOVES
 
     def rows(self) -> QuerySet[Release]:
-        """With its service, and the moment since when it is at its step."""
+        """With its service, the moment since when it is at its step, and the host of its gateway."""
         began = ReleaseStep.objects.filter(release=OuterRef("pk"), index=OuterRef("step_index"))
+        splits = Gateway.objects.filter(cluster=OuterRef("service__cluster"))
         rows = Release.objects.select_related("service").order_by()
-        return rows.annotate(step_began=Subquery(began.values("started_at")[:1]))
+        return rows.annotate(
+            step_began=Subquery(began.values("started_at")[:1]), host=Subquery(splits.values("host")[:1])
+        )
+
+    def log_fields(self, row: Release) -> Mapping[str, Any]:
+        return {"release": row.pk, "service": row.service.name}
 
     def lane_of(self, row: Release) -> str:
         step = self.next_step(row, EPOCH)
         return step.lane(row) if isinstance(step, Executor) else ""
+
+    def host_of(self, row: Release) -> str:
+        """That of the gateway, and of the workers that are asked past it."""
+        return getattr(row, "host", None) or ""
 
     def next_step(self, row: Release, now: datetime) -> Step[Release] | None:
         state = ReleaseState(row.state)

@@ -12,7 +12,8 @@ from releases.errors import UnknownPlan
 from releases.models import Plan, Release, Service, TeamPolicy
 from releases.plans import plan as plans
 from releases.plans.builtin import builtin_plans
-from releases.plans.plan import parse_plan, plan_hash
+from releases.plans.later import stored_plan
+from releases.plans.plan import plan_hash
 from releases.plans.words import strip
 from releases.policy import NOTHING, Policy, Term, demanded_by, stricter
 
@@ -21,7 +22,7 @@ def plan_named(name: str, *, team: Team) -> plans.Plan:
     """The team's own plan of that name, or the built-in one. Raises UnknownPlan."""
     own = Plan.objects.filter(team=team, name=name).first()
     if own is not None:
-        return parse_plan(own.body)
+        return stored_plan(own.body)
     builtin = builtin_plans()
     if name in builtin:
         return builtin[name]
@@ -80,7 +81,7 @@ def plan_of(release: Release) -> plans.Plan:
     if known is None or known[0] != release.plan:
         if len(_parsed) >= MOST_PARSED:
             _parsed.clear()
-        known = _parsed[release.plan_hash] = (release.plan, parse_plan(release.plan))
+        known = _parsed[release.plan_hash] = (release.plan, stored_plan(release.plan))
     return known[1]
 
 
@@ -105,7 +106,7 @@ def plans_for(actor: Actor) -> list[Plan]:
 
 
 def summary(plan: Plan) -> list[str]:
-    return [cell.label for cell in strip(parse_plan(plan.body))]
+    return [cell.label for cell in strip(stored_plan(plan.body))]
 
 
 def uses_of_plans(actor: Actor) -> dict[tuple[int | None, str], int]:

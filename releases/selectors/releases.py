@@ -1,13 +1,24 @@
 """Named reads of releases: where they stand, what they wait for, what the judge says."""
 
+import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models import (
+    Count,
+    DurationField,
+    ExpressionWrapper,
+    F,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+)
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
@@ -23,7 +34,7 @@ from releases.judge.threshold import Kept, Stretch, Threshold, threshold
 from releases.judge.verdict import Verdict, verdict
 from releases.models import EvidencePoint, Release, SlowThreshold
 from releases.selectors.plans import plan_of
-from releases.states import IN_MOTION, ReleaseState, ThresholdSource
+from releases.states import IN_MOTION, MOVES, ReleaseState, ThresholdSource
 from releases.succession import with_succession
 
 LEARNT_FROM = timedelta(hours=6)
@@ -56,6 +67,30 @@ def count_by_state() -> dict[str, int]:
     """Of all teams; every state is named."""
     counted = Release.objects.order_by().values_list("state").annotate(number=Count("pk"))
     return dict.fromkeys(ReleaseState.values, 0) | dict(counted)
+
+
+def durations_by_outcome(
+    bounds_seconds: Sequence[float],
+) -> list[tuple[str, list[tuple[float, int]], float]]:
+    """Of every final state: how many releases took at most so long, the last bound infinite, and the sum of
+    seconds. One query."""
+    counts: dict[str, Any] = {
+        f"at_most_{number}": Count("pk", filter=Q(ended_at__lte=F("created_at") + timedelta(seconds=bound)))
+        for number, bound in enumerate(bounds_seconds)
+    }
+    took = ExpressionWrapper(F("ended_at") - F("created_at"), output_field=DurationField())
+    ended = Release.objects.filter(ended_at__isnull=False).order_by()
+    grouped: Any = ended.values("state").annotate(all=Count("pk"), seconds=Sum(took), **counts)
+    rows: dict[str, dict[str, Any]] = {row["state"]: row for row in grouped}
+    found = []
+    for state in (one for one in ReleaseState if MOVES.is_final(one)):
+        row = rows.get(state.value)
+        buckets = [
+            (bound, row[f"at_most_{number}"] if row else 0) for number, bound in enumerate(bounds_seconds)
+        ]
+        everything = (math.inf, row["all"] if row else 0)
+        found.append((state.value, [*buckets, everything], row["seconds"].total_seconds() if row else 0.0))
+    return found
 
 
 def waiting_for(actor: Actor) -> QuerySet[Release]:

@@ -19,6 +19,7 @@ from releases.errors import AlreadyInMotion, NotPossibleNow, NotReleasable
 from releases.events import ReleaseMoved, RollbackStarted
 from releases.models import Release, ReleaseMove, ReleaseStep, Service
 from releases.plans.builtin import ROLLBACK, WARM_ROLLBACK, builtin_plan
+from releases.plans.later import refuse_later
 from releases.plans.plan import Plan, plan_hash
 from releases.selectors.plans import plan_named, policy_of
 from releases.services.policy import let_pass, record_bypass
@@ -192,6 +193,7 @@ def begin(
     missing = () if is_exempt else let_pass(plan, policy, actor=actor, service=service, bypass=bypass)
     if image is not None and (fault := image_fault(image, engine=service.engine, team=service.team)):
         raise NotReleasable(fault)
+    refuse_later(plan)
     body = plan.model_dump(mode="json")
     release = Release(
         service=service,

@@ -21,7 +21,7 @@ from releases.models import Plan
 from releases.pages.plan_form import Draft
 from releases.pages.strip import strip_of_plan
 from releases.plans.builtin import DEFAULT_PLAN
-from releases.plans.plan import parse_plan
+from releases.plans.later import stored_plan
 from releases.plans.step import kinds
 from releases.plans.words import diff
 from releases.policy import demands
@@ -42,7 +42,7 @@ def plan_list(request: HttpRequest) -> HttpResponse:
         {
             "plan": row,
             "url": _address(row),
-            "strip": strip_of_plan(parse_plan(row.body)),
+            "strip": strip_of_plan(stored_plan(row.body)),
             "uses": used.get((row.team_id, row.name), 0),
         }
         for row in rows
@@ -57,11 +57,11 @@ def plan_list(request: HttpRequest) -> HttpResponse:
 def plan_page(request: HttpRequest, name: str, team: str = "") -> HttpResponse:
     actor = of_request(request)
     row = _plan(actor, team, name)
-    draft = Draft.of_plan(parse_plan(row.body))
+    draft = Draft.of_document(dict(row.body))
     context = {
         "plan": row,
         "draft": draft,
-        "strip": strip_of_plan(draft.plan) if draft.plan else [],
+        "strip": strip_of_plan(stored_plan(row.body)),
         "uses": uses_of_plans(actor).get((row.team_id, row.name), 0),
         "url": _address(row),
         "may_write": _writable_teams(actor).filter(pk=row.team_id).exists() if row.team_id else False,
@@ -85,7 +85,7 @@ def new_plan(request: HttpRequest) -> HttpResponse:
         )
     team_name, _slash, name = request.GET.get("from", DEFAULT_PLAN).rpartition("/")
     origin = _plan(actor, team_name, name)
-    draft = Draft.of_plan(parse_plan(origin.body))
+    draft = Draft.of_document(dict(origin.body))
     return _editor(request, draft, team=teams[0], teams=teams, stored=None, name="")
 
 
@@ -98,7 +98,7 @@ def edit_plan(request: HttpRequest, team: str, name: str) -> HttpResponse:
         raise Http404(_("You may not write plans in this team."))
     if request.method == "POST":
         return _edit(request, actor, team=stored.team, teams=[stored.team], stored=stored, name=name)
-    draft = Draft.of_plan(parse_plan(stored.body))
+    draft = Draft.of_document(dict(stored.body))
     return _editor(request, draft, team=stored.team, teams=[stored.team], stored=stored, name=name)
 
 
@@ -191,7 +191,7 @@ def _editor(
     refusal: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    before = parse_plan(stored.body) if stored else None
+    before = stored_plan(stored.body) if stored else None
     changes = diff(before, draft.plan) if before and draft.plan else None
     strip: list[StepView] = strip_of_plan(draft.plan) if draft.plan else []
     context: dict[str, Any] = {

@@ -1,7 +1,8 @@
 """The `slipway` command: one file per noun."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -84,10 +85,16 @@ def settings(
     )
 
 
+@cache
+def command() -> Callable[..., object]:
+    """The tree of all commands, built once: that takes longer than most of them."""
+    return typer.main.get_command(app)
+
+
 def main(arguments: Sequence[str] | None = None, *, outside: Outside | None = None) -> None:
     """Entry point: maps what can go wrong to the exit statuses of `slipway.exits`. Always exits."""
     try:
-        app(arguments, obj=outside or Outside())
+        command()(arguments, obj=outside or Outside())
     except CommandFailed as failure:
         sys.stderr.write(f"slipway: {failure}\n")
         sys.exit(failure.exit)

@@ -4,6 +4,7 @@ import * as dialogs from "slipway/dialogs";
 import * as faults from "slipway/faults";
 import * as find from "slipway/find";
 import * as keys from "slipway/keys";
+import * as parts from "slipway/parts";
 import { gettext, interpolate } from "slipway/texts";
 import * as tables from "slipway/tables";
 import * as times from "slipway/times";
@@ -161,6 +162,7 @@ function answers() {
 window.addEventListener("resize", () => scrollers(document));
 toasts.start();
 times.start();
+parts.start();
 keys.start();
 dialogs.start();
 find.start();

@@ -75,6 +75,14 @@ def test_what_is_wrong_is_told_at_its_field(ada, given, field):
     assert not WebhookEndpoint.objects.exists()
 
 
+def test_events_stand_under_what_they_are_of_and_an_app_decides_their_order(ada):
+    page = text_of(ada.get("/settings/webhooks/+new/"))
+    told = ["Releases", "release.moved", "release.ended", "Fleet", "worker.lost", "Models", "version.ready"]
+    told += ["alias.moved", "version.exported", "Installation", "disk.low", "audit.head"]
+    places = [page.index(name, page.index("id_events")) for name in told]
+    assert places == sorted(places)
+
+
 def test_only_who_may_change_webhooks_sees_them(endpoint):
     place = f"/settings/webhooks/{endpoint.pk}/"
     bob = client_of(cast.person("bob", vision="approver"))

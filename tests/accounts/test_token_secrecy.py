@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accounts import keys
-from common.logs import RedactingFormatter, redacted
+from common.logs.formatters import TextFormatter
+from common.logs.redaction import redacted
 from tests.accounts.rights_matrix import ROUTES, Scene
 from tests.cast import PASSWORD, Api, person
 
@@ -23,7 +24,7 @@ def log():
     """Everything that is logged, as the real formatter writes it."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(RedactingFormatter("{name} {message}", style="{"))
+    handler.setFormatter(TextFormatter("{name} {message}", style="{"))
     root = logging.getLogger()
     level = root.level
     root.addHandler(handler)
@@ -128,7 +129,7 @@ def test_a_traceback_is_redacted():
         raise ValueError(f"no such token {key.text}")
     except ValueError as error:
         record.exc_info = (ValueError, error, error.__traceback__)
-    shown = RedactingFormatter("{message}", style="{").format(record)
+    shown = TextFormatter("{message}", style="{").format(record)
     assert "ValueError: no such token slp_" in shown
     assert key.secret not in shown
 

@@ -114,6 +114,30 @@ def test_a_filter_that_makes_no_sense_is_told_and_left_out(scene, browser):
     assert "chat-0" in listed
 
 
+@pytest.mark.parametrize(
+    ("narrowed", "shown", "left_out"),
+    [
+        ("/fleet/?q=box-1", "chat-box-1", "chat-box-0"),
+        ("/fleet/?cordoned=true", "chat-box-2", "chat-box-1"),
+        ("/fleet/deployments/?state=failing", "parrot", "/fleet/deployments/chat/"),
+        ("/fleet/deployments/?q=parrot", "parrot", "/fleet/deployments/chat/"),
+    ],
+)
+def test_pages_are_narrowed_by_the_filters_of_rest(scene, browser, narrowed, shown, left_out):
+    workers_of(scene, "chat", 3)
+    Node.objects.filter(name="chat-box-2").update(is_cordoned=True)
+    Deployment.objects.filter(pk=scene.deployment("parrot").pk).update(state="failing")
+    listed = text_of(browser.get(narrowed, headers={**PART, "HX-Target": "listing"}))
+    assert shown in listed
+    assert left_out not in listed
+    assert "<html" not in listed
+    place = narrowed.partition("?")[0]
+    nothing = text_of(browser.get(f"{place}?q=nosuchthing", headers={**PART, "HX-Target": "listing"}))
+    assert "matches" in nothing
+    assert "left out" not in nothing
+    assert "State: " in text_of(browser.get(f"{place}?state=y", headers={**PART, "HX-Target": "listing"}))
+
+
 def test_a_click_on_a_machine_shows_its_workers_only(scene, browser):
     workers_of(scene, "chat", 3)
     node = Node.objects.get(name="chat-box-1")

@@ -11,7 +11,7 @@ from common import disk
 from common.jobs.runners.fake import FakeRunner
 from common.jobs.spec import Ending
 from common.models import Intent, Pulse
-from common.reconcile import Kernel
+from common.reconcile import Kernel, silent_hosts
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Clock, die, dies, run_until_rest, worker
 from tests.toys.errands import ErrandReconciler, again, call_off
 from tests.toys.models import Errand
@@ -30,7 +30,9 @@ class Scene:
         return Errand.objects.create(next_at=self.clock())
 
     def worker(self, checkpoints: Checkpoints | None = None) -> Kernel:
-        return worker([ErrandReconciler(self.runner)], self.clock, checkpoints)
+        one = worker([ErrandReconciler(self.runner)], self.clock, checkpoints)
+        one.host = lambda: self.runner.host
+        return one
 
     def sweep(self, times: int = 1) -> None:
         for _ in range(times):
@@ -207,17 +209,24 @@ def test_on_a_full_disk_none_is_started_and_what_it_ended_is_no_death(monkeypatc
     scene.check(errand, jobs=2)
 
 
-def test_a_job_of_another_machine_is_left_to_it_as_long_as_that_lives() -> None:
-    scene = Scene(FakeRunner())
+def test_a_job_of_another_host_is_left_to_it_as_long_as_that_lives() -> None:
+    scene = Scene(FakeRunner(host="there"))
     errand = scene.begun()
     scene.sweep()
     there = scene.runner
-    pulse = Pulse.objects.create(name="worker@here:7", host="here", pid=7, at=timezone.now())
+    pulse = Pulse.objects.create(name="worker@there:7", host="there", pid=7, at=timezone.now())
     scene.runner = FakeRunner(lambda spec: ANSWER, host="another")
     scene.sweep(3)
+    silent_hosts.attend(scene.worker())
+    assert call_off(scene.worker(), errand)
+    scene.sweep(3)
     errand.refresh_from_db()
-    assert (errand.state, errand.job_host, scene.runner.started) == ("running", "here", [])
+    assert (errand.job_host, errand.lane_host, scene.runner.started) == ("there", "there", [])
+    assert errand.job in there.live  # nobody else can stop it, and nobody says that he has
+    assert again(scene.worker(), errand)
+    scene.sweep()
     pulse.delete()
+    silent_hosts.attend(scene.worker())
     scene.finish()
     scene.check(errand)
     assert len(there.started) == 1

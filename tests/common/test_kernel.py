@@ -5,11 +5,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from django.db import transaction
+from django.db import models, transaction
+from django.test.utils import isolate_apps
 
 from common.actor import Actor
 from common.models import Intent
-from common.reconcile import Kernel, NotOutside, Operation, wait
+from common.reconcile import Kernel, NotOutside, Operation, Reconciled, wait
 from common.reconcile import kernel as process_kernel
 from tests.crash.harness import LEASE_AND_A_BIT, Checkpoints, Crash, die
 from tests.toys.parcels import Label, ParcelReconciler, World
@@ -158,6 +159,24 @@ def test_a_second_reconciler_of_a_kind_is_refused() -> None:
     ours = Scene().worker()
     with pytest.raises(ValueError, match=r"toys\.parcel is registered already"):
         ours.register(ParcelReconciler(World()))
+
+
+@isolate_apps("tests.toys")
+def test_rows_that_put_a_column_of_their_own_in_the_place_of_the_kernels_are_refused() -> None:
+    class Crate(Reconciled):
+        origin = models.CharField(max_length=10)
+
+        class Meta(Reconciled.Meta):
+            app_label = "toys"
+
+        def __str__(self) -> str:
+            return "crate"
+
+    class CrateReconciler(ParcelReconciler):
+        kind, model = "toys.crate", Crate
+
+    with pytest.raises(ValueError, match=r"toys\.crate: the kernel keeps the column 'origin'"):
+        Scene().worker().register(CrateReconciler(World()))
 
 
 @pytest.mark.django_db(transaction=True)

@@ -144,7 +144,7 @@ def test_who_ended_without_a_word_is_counted_once_and_forgotten() -> None:
 
 
 def test_a_silent_process_of_another_machine_is_told_of_for_a_minute() -> None:
-    ours, far = Sign("sweeper", "here", 1), Sign("worker", "there", 4_194_305)
+    ours, far = Sign("sweeper", "here", 1, "box"), Sign("worker", "there", 4_194_305, "tower")
     now = timezone.now()
     pulses.give(far, at=now - timedelta(seconds=30), work=Work(1))
     pulses.give(ours, at=now, work=Work(1))

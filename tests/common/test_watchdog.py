@@ -17,7 +17,7 @@ pytestmark = pytest.mark.process
 HEAD = """
 import os, signal, sys, time
 from common import watchdog
-watchdog.SILENT_AFTER_SECONDS, watchdog._LOOK_EVERY_SECONDS = 3.0, 0.1
+watchdog.SILENT_AFTER_SECONDS, watchdog._LOOK_EVERY_SECONDS = 6.0, 0.1
 
 def say(text):
     os.write(1, (text + "\\n").encode())
@@ -56,7 +56,7 @@ def work():
         time.sleep(0.05)
     say("child replaced")
     watchdog.leave()
-    time.sleep(5)
+    time.sleep(9)
     return 0
 
 sys.exit(watchdog.watched(work))
@@ -127,10 +127,10 @@ def test_a_watchdog_that_slept_itself_kills_nobody_for_it(started) -> None:
     eventually(lambda: psutil.Process(worker).status() == psutil.STATUS_STOPPED)
 
     with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(5)
+        process.wait(8)
     os.kill(worker, signal.SIGCONT)
     process.send_signal(signal.SIGCONT)
 
     with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(4)
+        process.wait(7)
     assert psutil.Process(worker).ppid() == process.pid

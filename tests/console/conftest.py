@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, WebSocketRoute, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, WebSocketRoute, expect, sync_playwright
 
 from tests.console.server import CHROMIUM_FLAGS, ConsoleServer, chromium
 from tests.patience import PATIENCE_SECONDS
@@ -65,9 +65,18 @@ class Tab:
         return self.page.evaluate("window.violations")
 
 
+@pytest.fixture(scope="package")
+def profile(browser: Browser) -> Iterator[BrowserContext]:
+    """Of all tabs: static files, which are for ever, are fetched and compiled once."""
+    context = browser.new_context(reduced_motion="reduce")
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    yield context
+    context.close()
+
+
 @pytest.fixture
-def new_tab(browser: Browser, server: ConsoleServer) -> Iterator[Callable[..., Tab]]:
-    contexts = []
+def new_tab(profile: BrowserContext, server: ConsoleServer) -> Iterator[Callable[..., Tab]]:
+    """Of one person, whose browser remembers nothing of the test before."""
 
     def make(
         *,
@@ -77,14 +86,14 @@ def new_tab(browser: Browser, server: ConsoleServer) -> Iterator[Callable[..., T
         live: bool = True,
         signed_in: bool = True,
     ) -> Tab:
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce"
-        )
-        contexts.append(context)
-        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        profile.clear_cookies()
         if signed_in:
-            context.add_cookies([{"name": "sessionid", "value": server.session, "url": server.url}])
-        page = context.new_page()
+            profile.add_cookies([{"name": "sessionid", "value": server.session, "url": server.url}])
+        page = profile.new_page()
+        forget = {"origin": server.url, "storageTypes": "local_storage"}
+        profile.new_cdp_session(page).send("Storage.clearDataForOrigin", forget)
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=theme)
         page.set_default_timeout(PATIENCE_SECONDS * 1000)
         tab = Tab(page, server.url)
         page.add_init_script(WATCH)
@@ -106,8 +115,8 @@ def new_tab(browser: Browser, server: ConsoleServer) -> Iterator[Callable[..., T
         return tab
 
     yield make
-    for context in contexts:
-        context.close()
+    for page in profile.pages:
+        page.close()
 
 
 @pytest.fixture

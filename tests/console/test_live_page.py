@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.console.conftest import Tab
+from tests.patience import eventually
 
 pytestmark = pytest.mark.browser
 
@@ -214,3 +215,41 @@ def test_unreadable_frames_are_ignored(live: Tab) -> None:
     snapshot(live, 1, {"rate": 12, "no.such.cell": 3})
     expect(rate(live)).to_have_text("12.0\u00a0req/s")
     assert live.complaints == []
+
+
+@pytest.mark.parametrize("queue", ["", 'hx-sync="this:queue last"'])
+def test_news_that_come_while_a_part_is_loading_are_not_lost(live: Tab, queue: str) -> None:
+    held: list[Any] = []
+    part = '<div id="clock" hx-get="" hx-trigger="live:styleguide from:body" hx-swap="outerHTML"'
+    said = f"{part} {queue}>%s</div>"
+    count = "document.body.addEventListener('live:styleguide', () => { window.heard += 1; })"
+    live.page.evaluate(f"() => {{ window.heard = 0; {count} }}")
+    live.page.route("**/styleguide/", lambda route: held.append(route))
+
+    def look(times: int) -> None:
+        say(live, type="look", topic="styleguide")
+        eventually(lambda: live.page.evaluate("window.heard") == times)
+
+    def answer(number: int, text: str) -> None:
+        eventually(lambda: live.page.evaluate("window.heard") and len(held) > number)
+        held[number].fulfill(body=said % text)
+        expect(live.page.locator("#clock")).to_have_text(text)
+
+    look(1)
+    answer(0, "at rest")
+    look(2)
+    look(3)
+    answer(1, "before")
+    answer(2, "after")
+    assert len(held) == 3
+
+
+def test_a_part_that_was_not_answered_asks_again(live: Tab) -> None:
+    answers = [lambda route: route.abort(), lambda route: route.fulfill(status=503, body="")]
+    said = '<div id="clock" hx-get="" hx-trigger="live:styleguide from:body">at last</div>'
+    live.page.route(
+        "**/styleguide/", lambda route: answers.pop(0)(route) if answers else route.fulfill(body=said)
+    )
+    say(live, type="look", topic="styleguide")
+    expect(live.page.locator("#clock")).to_have_text("at last")
+    live.complaints.clear()

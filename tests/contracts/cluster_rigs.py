@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from clusters.backends.base import ClusterBackend, DeploymentSpec, ModelVersion, ObservedState, ObservedWorker
 from clusters.backends.embedded.backend import EmbeddedCluster
 from clusters.backends.fake import FakeCluster
+from common.hosts import this_host
 from common.jobs.runners.subprocess import SubprocessRunner
 from controlplane.embedded import running
 from controlplane.embedded.home import Home
@@ -78,7 +79,7 @@ class EmbeddedRig:
 
     def cluster_at(self, home: Path, **options: Any) -> EmbeddedCluster:
         places = {"run_dir": home / "run", "log_dir": home / "logs", "directory": PROJECT}
-        jobs = SubprocessRunner(home / "jobs", code=PROJECT, is_full=lambda: False)
+        jobs = SubprocessRunner(home / "jobs", host=this_host(), code=PROJECT, is_full=lambda: False)
         tools = {
             "job_runner": lambda: jobs,
             "argv": stub_argv,

@@ -37,7 +37,7 @@ class ProcessRig:
     }
 
     def __init__(self, root: Path) -> None:
-        self.runner = SubprocessRunner(root, code=PROJECT)
+        self.runner = SubprocessRunner(root, host="here", code=PROJECT)
 
     def spec(self, does: str, key: str = "errand:7:1", **options: Any) -> JobSpec:
         code = WORK.format(body=self.BODIES.get(does, does))

@@ -1,33 +1,51 @@
 """What Prometheus reads at /metrics."""
 
+import json
+import math
 import re
+import shutil
+import subprocess
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
+import redis
 import yaml
 from django.conf import settings
-from django.db import DatabaseError
+from django.core.management import call_command
+from django.db import DatabaseError, connection
 from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
+from accounts.models import WebhookEndpoint
 from common import audit
 from common.actor import Actor
+from common.live.redis import breaker
 from common.reconcile import kernel
 from controlplane import health
+from controlplane.dashboard import queries
 from controlplane.health import Probe, Unhealthy
+from gateway.history import minute_of, packed
+from gateway.models import Route, TrafficReading
+from gateway.services import ensure_gateway
+from gateway.traffic import TargetCounts
 from model_store.models import CorruptBlob
 from model_store.services import begin_check
 from releases import metrics
 from releases.models import Release
 from tests.accounts.rights_matrix import Scene
 from tests.clusters.world import version_of
+from tests.valkey import ValkeyServer
 
 pytestmark = pytest.mark.django_db
 
+DOCS = settings.BASE_DIR / "docs"
 RELEASE = "releases.release"
-QUERIES = 1 + len(kernel.kinds) + 1 + 4 + 1 + 1
-"""Releases, each kind of rows, who takes them, the fleet, the store, the record; however much there is."""
+QUERIES = 2 + len(kernel.kinds) + 1 + 2 + 4 + 1 + 1 + 2 + 1
+"""Releases, each kind of rows, who takes them, for which hosts they wait, the fleet, the store, the record,
+webhooks, traffic; however much there is."""
 
 
 @pytest.fixture(autouse=True)
@@ -75,15 +93,77 @@ def test_the_documentation_names_every_measure_and_no_other(client: Client, scen
     assert found == {name.removesuffix("_total") for name in told}
 
 
-def test_every_alert_watches_samples_that_there_are(client: Client, scene: Scene) -> None:
+def families_of(text: str) -> set[str]:
+    """Names of the series that there may be, those of families without samples too."""
+    suffixes = {"counter": ("",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
+    named = re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE)
+    return {name + suffix for name, kind in named for suffix in suffixes[kind]}
+
+
+def test_every_alert_and_every_panel_is_about_measures_that_there_are(client: Client, scene: Scene) -> None:
+    _ = scene.worker
+    client.get("/accounts/login/")
+    there = families_of(client.get("/metrics").content.decode())
+    alerts = [rule["expr"] for rule in rules()]
+    panels = [
+        target["expr"]
+        for panel in json.loads((DOCS / "dashboard.json").read_text())["panels"]
+        for target in panel.get("targets", ())
+    ]
+    assert len(alerts) > 10
+    assert len(panels) > 20
+    for query in (*alerts, *panels):
+        asked = set(re.findall(r"\b(?:slipway|process)_\w+", query))
+        assert asked, query
+        assert asked <= there, query
+
+
+def test_every_state_that_an_alert_waits_for_is_told(client: Client, scene: Scene) -> None:
     _ = scene.worker
     read = Reading(client)
-    (group,) = yaml.safe_load((settings.BASE_DIR / "docs" / "alerts.yaml").read_text())["groups"]
-    for rule in group["rules"]:
-        found = re.match(r"slipway_(\w+)(?:{(\w+)=\"(\w+)\"})? [=>]", rule["expr"])
-        assert found, rule
-        name, label, value = found.groups()
-        assert read(name, **({label: value} if label else {})) is not None, rule
+    waited = [
+        found for rule in rules() for found in re.findall(r'slipway_(\w+){(\w+)="(\w+)"}', rule["expr"])
+    ]
+    assert len(waited) >= 5
+    for name, label, value in waited:
+        assert read(name, **{label: value}) is not None, name
+
+
+def test_every_alert_has_a_section_in_the_runbook() -> None:
+    headings = re.findall(r"^### (\w+)$", (DOCS / "PRODUCTION.md").read_text(), re.MULTILINE)
+    assert {heading for heading in headings if heading.startswith("Slipway")} == {
+        rule["alert"] for rule in rules()
+    }
+    for rule in rules():
+        assert rule["annotations"]["runbook"] == f"docs/PRODUCTION.md#{rule['alert'].lower()}"
+
+
+def test_the_dashboard_is_written_anew_when_it_changes() -> None:
+    call_command("dashboard", check=True)
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="there is no promtool here")
+def test_promtool_accepts_rules_queries_and_measures(client: Client, scene: Scene, tmp_path: Path) -> None:
+    _ = scene.worker
+    panels = {"groups": [{"name": "panels", "rules": [
+        {"record": f"panel:{number}", "expr": query} for number, query in enumerate(queries())
+    ]}]}  # fmt: skip
+    (tmp_path / "panels.yaml").write_text(yaml.safe_dump(panels))
+    for path in (DOCS / "alerts.yaml", tmp_path / "panels.yaml"):
+        told = subprocess.run(
+            ["promtool", "check", "rules", path], capture_output=True, text=True, check=False
+        )
+        assert told.returncode == 0, told.stderr + told.stdout
+    exposed = client.get("/metrics").content
+    told = subprocess.run(["promtool", "check", "metrics"], input=exposed, capture_output=True, check=False)
+    complaints = told.stdout.decode() + told.stderr.decode()
+    assert "error" not in complaints, complaints
+
+
+def rules() -> list[dict[str, Any]]:
+    (group,) = yaml.safe_load((DOCS / "alerts.yaml").read_text())["groups"]
+    found: list[dict[str, Any]] = group["rules"]
+    return found
 
 
 def test_nobody_has_to_sign_in_and_nothing_is_kept_by_a_cache(client: Client) -> None:
@@ -204,8 +284,104 @@ def test_a_database_that_is_down_does_not_hide_that_it_is(
 def test_a_reading_costs_the_same_however_much_there_is(
     client: Client, scene: Scene, django_assert_num_queries
 ) -> None:
-    with django_assert_num_queries(QUERIES):
+    with django_assert_num_queries(QUERIES + (connection.vendor == "postgresql")):
         client.get("/metrics")
     _ = scene.release, scene.worker, version_of(scene.team, "another:v1")
-    with django_assert_num_queries(QUERIES):
+    with django_assert_num_queries(QUERIES + (connection.vendor == "postgresql")):
         client.get("/metrics")
+
+
+def test_releases_are_timed_by_how_they_ended(client: Client, scene: Scene) -> None:
+    began = timezone.now() - timedelta(days=1)
+    Release.objects.filter(pk=scene.release.pk).update(
+        state="rolled_back", created_at=began, ended_at=began + timedelta(minutes=20)
+    )
+    read = Reading(client)
+
+    def at_most(bound: str) -> float | None:
+        return read("release_duration_seconds_bucket", outcome="rolled_back", le=bound)
+
+    assert (at_most("900.0"), at_most("1800.0"), at_most("+Inf")) == (0, 1, 1)
+    assert read("release_duration_seconds_sum", outcome="rolled_back") == 1200
+    assert read("release_duration_seconds_count", outcome="promoted") == 0
+
+
+def test_what_each_version_answers_is_told_as_it_was_kept_last(client: Client, scene: Scene) -> None:
+    assert Reading(client)("service_requests_total") is None
+    now = timezone.now()
+    cluster = scene.worker.deployment.cluster
+    route = Route.objects.create(
+        gateway=ensure_gateway(cluster, actor=Actor.system("test")),
+        service="chat",
+        stable_target="chat-1",
+        stable_version="chat:v1",
+        writer=0,
+        writer_turn=0,
+        changed_at=now,
+    )
+    for minutes, requests in ((2, 10), (1, 25)):
+        counts = counted(requests=requests, errors=3)
+        kept = packed({"chat-1": counts, "gone": counts})
+        TrafficReading.objects.create(route=route, at=now, minute=minute_of(now) - minutes, counts=kept)
+    read = Reading(client)
+    labels = {"service": "chat", "version": "chat:v1", "side": "stable"}
+    assert read("service_requests_total", **labels) == read("service_requests_total") == 25
+    assert read("service_errors_total", **labels) == 3
+    assert read("service_request_duration_seconds_bucket", le="0.1", **labels) == 7
+    assert read("service_request_duration_seconds_bucket", le="+Inf", **labels) == 9
+
+
+def counted(*, requests: int, errors: int) -> TargetCounts:
+    nothing = dict.fromkeys(("broken", "abandoned", "forced_requests", "forced_errors", "in_flight"), 0)
+    return TargetCounts(
+        epoch="1",
+        since=timezone.now(),
+        routed=requests,
+        requests=requests,
+        errors=errors,
+        latency_ms=((100.0, 7), (math.inf, 9)),
+        first_byte_ms=(),
+        **nothing,
+    )
+
+
+def test_webhook_endpoints_that_fail_are_counted(client: Client) -> None:
+    now = timezone.now()
+    for enabled, failing_since in ((True, None), (True, now), (False, now)):
+        WebhookEndpoint.objects.create(
+            url="https://hooks.example/", sealed_secret="x", enabled=enabled, failing_since=failing_since
+        )
+    read = Reading(client)
+    assert [read("webhook_endpoints", state=state) for state in ("ok", "failing", "disabled")] == [1, 1, 1]
+
+
+def test_disks_are_told_by_place_and_a_bucket_has_none(client: Client, settings) -> None:
+    read = Reading(client)
+    size, free = read("disk_size_bytes", place="home"), read("disk_free_bytes", place="home")
+    assert size is not None
+    assert free is not None
+    assert 0 < free < size
+    settings.SLIPWAY_STORE = "s3://bucket/"
+    assert Reading(client)("disk_size_bytes", place="store") is None
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no server")
+def test_connections_are_counted_by_the_server(client: Client) -> None:
+    read = Reading(client)
+    assert (read("database_connections") or 0) >= 1
+    assert (read("database_connections_limit") or 0) > 10
+
+
+def test_the_queue_is_as_long_as_the_broker_says(
+    client: Client, settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = ValkeyServer()
+    server.start()
+    try:
+        settings.REDIS_URL = server.url
+        monkeypatch.setattr(breaker, "_silent_until", 0.0)
+        with redis.Redis.from_url(server.url) as broker:
+            broker.lpush("celery", "one", "two")
+        assert Reading(client)("queue_messages", queue="celery") == 2
+    finally:
+        server.remove()

@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from controlplane import env as environment
 from controlplane.environment import PROJECT, Environment, variable
 from controlplane.management.commands.settings_reference import reference
+from controlplane.setting_types import Hides
 
 pytestmark = pytest.mark.process
 
@@ -186,3 +188,47 @@ def test_a_line_of_the_file_that_would_do_nothing_is_refused_by_its_name(
     (said,) = capsys.readouterr().err.splitlines()
     assert line.partition("=")[0] in said
     assert advice in said
+
+
+def test_what_is_named_like_a_secret_is_of_a_kind_that_hides() -> None:
+    """By hand nobody thinks of it; and what is hidden is told by its kind, not by its name."""
+    named = {
+        name
+        for name in Environment.model_fields
+        if re.search(r"secret|password|token|audit_key|credential", name) and name != "password_login"
+    }
+    hidden = {name for name, field in Environment.model_fields.items() if Hides.ALL in field.metadata}
+    assert named == hidden
+
+
+def test_the_secrets_of_the_settings_are_their_keys_and_the_passwords_in_their_urls() -> None:
+    settings = Environment(
+        secret_key="s" * 40,
+        audit_key_fallbacks=("former-audit-key",),
+        database_url="postgresql://slipway:p%40ss@db/slipway",
+        redis_url="redis://:in-redis@r/0",
+        hub_endpoints=("https://me:in-hub@hub.example",),
+        oidc_client_secret="of-the-client",
+        public_url="https://slipway.example.org",
+    )
+    assert environment.secrets_of(settings) == {
+        *("s" * 40, "former-audit-key", "p%40ss", "p@ss", "in-redis", "in-hub", "of-the-client")
+    }
+
+
+def test_traces_without_their_packages_or_to_no_address_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "OTEL_EXPORTER_OTLP_ENDPOINT"
+    monkeypatch.delenv(name, raising=False)
+    assert environment.otlp_traces() == ""
+    monkeypatch.setenv(name, "http://collector:4318/")
+    assert environment.otlp_traces() == "http://collector:4318/v1/traces"
+    monkeypatch.setattr(environment, "find_spec", lambda _: None)
+    with pytest.raises(SystemExit):
+        environment.otlp_traces()
+    assert "install slipway[otel]" in capsys.readouterr().err
+    monkeypatch.setenv(name, "collector:4318")
+    with pytest.raises(SystemExit):
+        environment.otlp_traces()
+    assert "must start with http:// or https://" in capsys.readouterr().err

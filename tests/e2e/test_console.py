@@ -59,7 +59,7 @@ def page(scene: Scene, browser: Browser) -> Iterator[Page]:
     yield page
     page.close()
     # A refused form is a 422, which the browser tells, too; htmx tells what was asked when one left the page.
-    left = ("htmx:afterRequest", "htmx:sendError")
+    left = ("htmx:afterRequest", "htmx:sendError", "htmx:sendAbort")
     assert [text for text in complaints if "422" not in text and not text.startswith(left)] == []
 
 
@@ -96,7 +96,7 @@ def test_a_release_is_started_paused_resumed_and_rejected_on_one_page_that_never
     expect(page.locator("#decision")).to_contain_text("Analysis goes on")
     page.get_by_role("button", name="Resume", exact=True).click()
     page.locator("dialog[open] button[type=submit]").click()
-
+    scene.wait_for({"id": page.url.rstrip("/").rpartition("/")[2]}, "waiting_approval")
     expect(state).to_have_text("Waiting for approval")
     expect(page.locator("[data-live='candidate.rate']")).to_contain_text("req/s")
     expect(page.locator("#rate .legend-entry", has_text="candidate")).to_contain_text("req/s")

@@ -50,6 +50,8 @@ def test_every_part_tells_its_real_health(stack: RunningStack) -> None:
         "store",
         "disk",
         "reconcilers",
+        "hosts",
+        "secrets",
     }
     assert report["parts"]["gateway"]["detail"] == f"Envoy serves on 127.0.0.1 port {stack.gateway_port}."
 

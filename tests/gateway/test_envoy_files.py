@@ -80,6 +80,7 @@ def test_a_port_that_was_taken_at_the_start_is_listened_on_when_it_is_free(tmp_p
         try:
             with pytest.raises(AssertionError):
                 stack.start(within_seconds=1)
+            eventually(lambda: "does not answer" not in stack.gateway.health().detail)
             with pytest.raises(GatewayError, match=f"cannot listen on 127.0.0.1 port {stack.layout.port}"):
                 stack.gateway.refresh()
             squatter.close()

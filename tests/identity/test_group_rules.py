@@ -246,6 +246,9 @@ class TestDoors:
         known("ada", "v")
         team("vision")
         browser: Client = client_of(person("root", superuser=True))
+        blank = browser.get("/settings/sign-on/+new/").content.decode()
+        assert '<option value="vision" selected>' in blank
+        assert '<option value="viewer" selected>' in blank
         form = {"pattern": "v", "team": "vision", "role": "viewer"}
         shown = browser.post("/settings/sign-on/+new/", form | {"preview": "yes"}).content.decode()
         assert "gains" in shown

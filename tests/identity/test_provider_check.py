@@ -14,7 +14,7 @@ from identity.models import Identity, ProviderCheck
 from identity.reconcilers import ProviderCheckReconciler, check
 from identity.services.rules import create_rule
 from identity.services.sign_on import PURPOSE
-from tests.cast import SYSTEM, Api, person, team, token_of
+from tests.cast import SYSTEM, Api, client_of, person, team, token_of
 from tests.identity.conftest import sign_in
 from tests.identity.test_group_rules import membership
 from tests.identity.test_sign_out import is_signed_in
@@ -50,6 +50,10 @@ def test_who_is_refused_has_no_session_and_no_token_until_they_come_back(provide
     assert "The identity provider no longer accepts the owner of this token" in refused.json()["detail"]
     said = AuditRecord.objects.get(action="user.suspend")
     assert "The grant was revoked." in said.reason
+    root = client_of(person("root", superuser=True))
+    assert "Suspended by the identity provider" in root.get("/settings/people/ada/").content.decode()
+    assert "Suspended" in root.get("/settings/people/").content.decode()
+    assert root.get("/api/v1/people/ada/").json()["suspended_at"]
     sign_in(Client(), provider, sub="7", preferred_username="ada")
     assert token.get("me/").status_code == 200
     assert not is_signed_in(client)

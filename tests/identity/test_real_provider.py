@@ -1,5 +1,5 @@
-"""Against a provider that others wrote (oidc-provider), in a real browser: sign in, group to role, sign out
-at both ends, and out again when the provider drops the person."""
+"""Against providers that others wrote (oidc-provider, samlify), in a real browser: sign in, group to role,
+sign out, and out again when the provider drops the person."""
 
 import json
 import os
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
@@ -16,6 +17,7 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from tests.console.server import CHROMIUM_FLAGS, PREPARE, PROJECT, chromium
+from tests.identity.saml_provider import SamlProvider
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.ports import PortBlock
 
@@ -42,7 +44,7 @@ print(json.dumps([one.user.works for one in Identity.objects.select_related("use
 class Place:
     """Slipway and the provider, each a process of its own."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, saml: bool = False) -> None:
         self.ports = PortBlock()
         port, provider_port = self.ports[0], self.ports[1]
         self.url, self.provider = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{provider_port}"
@@ -54,19 +56,29 @@ class Place:
             "SLIPWAY_HOME": str(home),
             "SLIPWAY_PORT": str(port),
             "SLIPWAY_PUBLIC_URL": self.url,
-            "SLIPWAY_OIDC_NAME": "Acme",
-            "SLIPWAY_OIDC_SERVER_URL": self.provider,
-            "SLIPWAY_OIDC_CLIENT_ID": "slipway",
-            "SLIPWAY_OIDC_CLIENT_SECRET": "provider-secret",
         }
-        script = str(PROJECT / "tests/identity/real_provider.mjs")
-        self.processes = [subprocess.Popen([NODE, script, str(provider_port), self.url], cwd=PROJECT)]
+        command = [NODE, str(PROJECT / "tests/identity"), str(provider_port), self.url]
+        if saml:
+            published = f"{self.provider}/metadata"
+            self.environment |= {"SLIPWAY_SAML_NAME": "Acme", "SLIPWAY_SAML_METADATA": published}
+            command[1] += "/real_saml_provider.mjs"
+            command += [str(path) for path in key_and_certificate(home)]
+        else:
+            published = f"{self.provider}/.well-known/openid-configuration"
+            self.environment |= {
+                "SLIPWAY_OIDC_NAME": "Acme",
+                "SLIPWAY_OIDC_SERVER_URL": self.provider,
+                "SLIPWAY_OIDC_CLIENT_ID": "slipway",
+                "SLIPWAY_OIDC_CLIENT_SECRET": "provider-secret",
+            }
+            command[1] += "/real_provider.mjs"
+        self.processes = [subprocess.Popen(command, cwd=PROJECT)]
         self.run(PREPARE)
         self.run(RULE)
         command = [sys.executable, "-m", "uvicorn", "controlplane.asgi:application", "--port", str(port)]
         self.processes.append(subprocess.Popen(command, cwd=PROJECT, env=self.environment))
         eventually(lambda: self.answers(f"{self.url}/accounts/login/"))
-        eventually(lambda: self.answers(f"{self.provider}/.well-known/openid-configuration"))
+        eventually(lambda: self.answers(published))
 
     def answers(self, url: str) -> bool:
         try:
@@ -89,12 +101,22 @@ class Place:
             process.wait(30)
 
 
-@pytest.fixture
-def place() -> Iterator[Place]:
+@contextmanager
+def standing(*, saml: bool = False) -> Iterator[Place]:
     with tempfile.TemporaryDirectory(prefix="slipway-sso-") as home:
-        found = Place(Path(home))
-        yield found
-        found.stop()
+        found = Place(Path(home), saml=saml)
+        try:
+            yield found
+        finally:
+            found.stop()
+
+
+def key_and_certificate(home: Path) -> tuple[Path, Path]:
+    provider = SamlProvider()
+    key, certificate = home / "provider.key", home / "provider.crt"
+    key.write_text(provider.private_key)
+    certificate.write_text(provider.certificate)
+    return key, certificate
 
 
 def sign_in(page: Page, place: Place) -> None:
@@ -107,9 +129,9 @@ def sign_in(page: Page, place: Place) -> None:
     page.wait_for_url(f"{place.url}/**", timeout=LONGEST_MS)
 
 
-def test_signing_in_and_out_and_being_dropped(place: Place) -> None:
-    place.tell("/test-groups/ada/ml-eu")
-    with sync_playwright() as playwright:
+def test_openid_connect_signing_in_and_out_and_being_dropped() -> None:
+    with standing() as place, sync_playwright() as playwright:
+        place.tell("/test-groups/ada/ml-eu")
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_FLAGS))
         page = browser.new_context().new_page()
         sign_in(page, place)
@@ -127,6 +149,24 @@ def test_signing_in_and_out_and_being_dropped(place: Place) -> None:
         sign_in(page, place)
         place.tell("/test-drop/ada")
         assert json.loads(place.run(CHECK)) == [False]
+        page.goto(f"{place.url}/settings/account/")
+        expect(page).to_have_url(re.compile("/accounts/login/"))
+        browser.close()
+
+
+def test_saml_signing_in_and_out() -> None:
+    with standing(saml=True) as place, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_FLAGS))
+        page = browser.new_context().new_page()
+        page.goto(f"{place.url}/settings/teams/vision/")
+        page.get_by_role("button", name="Sign in with Acme").click()
+        page.locator("input[name=who]").fill("ada")
+        page.get_by_role("button", name="Log in").click()
+        page.wait_for_url(f"{place.url}/settings/teams/vision/", timeout=LONGEST_MS)
+        expect(page.locator("#listing")).to_contain_text("Developer")
+
+        page.evaluate("document.querySelector('form[action=\"/accounts/logout/\"]').requestSubmit()")
+        page.wait_for_url(f"{place.url}/accounts/login/**", timeout=LONGEST_MS)
         page.goto(f"{place.url}/settings/account/")
         expect(page).to_have_url(re.compile("/accounts/login/"))
         browser.close()

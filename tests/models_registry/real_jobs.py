@@ -4,6 +4,7 @@ from pathlib import Path
 
 import psutil
 
+from common.hosts import this_host
 from common.jobs.notes import STARTED, JobNotes
 from common.jobs.runners.subprocess import SubprocessRunner
 from common.jobs.spec import JobObservation, JobSpec
@@ -18,7 +19,7 @@ OWNER = "test-row-7"
 class RealJobs:
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.runner = SubprocessRunner(root, code=PROJECT, is_full=lambda: False)
+        self.runner = SubprocessRunner(root, host=this_host(), code=PROJECT, is_full=lambda: False)
         self.specs: list[JobSpec] = []
 
     def start(self, job: Job) -> JobSpec:

@@ -15,6 +15,7 @@ import httpx2
 import psycopg
 
 from controlplane.environment import PROJECT
+from tests.marked import MARK, living
 from tests.postgres import PostgresServer
 from tests.valkey import ValkeyServer
 
@@ -81,6 +82,7 @@ class Host:
         self.environment = {
             **{name: text for name, text in os.environ.items() if not name.startswith(ours)},
             **site.settings,
+            MARK: site.mark,
             "SLIPWAY_HOME": str(home),
             "SLIPWAY_PORT": str(self.port),
             "SLIPWAY_GATEWAY_PORT": str(self.gateway_port),
@@ -109,7 +111,7 @@ class Host:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=600,
         )
 
     def prepare(self) -> None:
@@ -146,20 +148,27 @@ class Host:
 
 
 class Site:
-    """PostgreSQL and Redis, and the settings that every host shares."""
+    """PostgreSQL (or SQLite in the home of its only host) and Redis, and the settings that hosts share."""
 
-    def __init__(self, home: Path, **settings: str) -> None:
+    def __init__(self, home: Path, *, on_sqlite: bool = False, **settings: str) -> None:
         self.home = home
-        self.postgres, self.valkey = PostgresServer(), ValkeyServer()
+        self.postgres, self.valkey = None if on_sqlite else PostgresServer(), ValkeyServer()
         self.valkey.start()
         self.roles: list[Role] = []
+        self.mark = secrets.token_hex(8)
         self.settings = {
-            "SLIPWAY_DATABASE_URL": self.postgres.url,
+            **self._database(),
             "SLIPWAY_REDIS_URL": self.valkey.url,
             "SLIPWAY_SECRET_KEY": secrets.token_urlsafe(48),
             "SLIPWAY_AUDIT_KEY": secrets.token_urlsafe(48),
             **settings,
         }
+
+    def _database(self) -> dict[str, str]:
+        if self.postgres is None:
+            return {"DJANGO_SETTINGS_MODULE": "controlplane.settings.embedded"}
+        path = f"{self.postgres.programs}{os.pathsep}{os.environ['PATH']}"
+        return {"SLIPWAY_DATABASE_URL": self.postgres.url, "PATH": path}
 
     def host(self, name: str = "host", **settings: str) -> Host:
         return Host(self, self.home / name, settings)
@@ -176,5 +185,9 @@ class Site:
     def close(self) -> None:
         for role in self.roles:
             role.stop(signal.SIGKILL)
+        # What a node that was killed leaves running, so that another may take it over.
+        for process in living(self.mark):
+            process.kill()
         self.valkey.remove()
-        self.postgres.stop()
+        if self.postgres is not None:
+            self.postgres.stop()

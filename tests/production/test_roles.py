@@ -1,6 +1,9 @@
 """`slipway-server`: each role starts, says how it fares, stops, and says what it lacks."""
 
+import json
 import socket
+import tarfile
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -114,3 +117,21 @@ def answers(url: str) -> bool:
 
 def with_token(host: Host) -> dict[str, str]:
     return {"Authorization": f"Bearer {host.token}"}
+
+
+def test_a_bundle_is_made_while_database_and_redis_are_away(site: Site, host: Host, tmp_path: Path):
+    away = host.twin(
+        SLIPWAY_DATABASE_URL=f"postgresql://slipway:planted-password@127.0.0.1:{free_port()}/slipway",
+        SLIPWAY_REDIS_URL=f"redis://:planted-in-redis@127.0.0.1:{free_port()}/0",
+    )
+    file = tmp_path / "bundle.tar.gz"
+    done = away.run("bundle", str(file))
+    assert done.returncode == 0, done.stderr
+    assert "rows in trouble is missing: " in done.stdout
+    with tarfile.open(file) as archive:
+        files = {name.rpartition("/")[2]: archive.extractfile(name).read() for name in archive.getnames()}
+    parts = json.loads(files["health.json"])["parts"]
+    assert (parts["database"]["ok"], parts["redis"]["ok"]) == (False, False)
+    everything = b"".join(files.values())
+    for secret in ("planted-password", "planted-in-redis", site.settings["SLIPWAY_SECRET_KEY"], host.token):
+        assert secret.encode() not in everything

@@ -14,7 +14,7 @@ from tests.serving.workers import PROJECT, running
 
 pytestmark = pytest.mark.process
 
-SECONDS = 4.0
+SECONDS = 1.5
 
 
 @pytest.fixture(scope="module")

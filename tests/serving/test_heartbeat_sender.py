@@ -154,6 +154,25 @@ async def test_a_server_that_never_answers_is_given_up(
         assert not await HeartbeatSender(listener.url, token_file=token_file, compose=BEAT.encode).beat()
 
 
+async def test_while_one_of_several_webs_is_down_or_hangs_another_is_told(
+    token_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serving.heartbeat_sender.ANSWER_WITHIN_SECONDS", 1.0)
+    beats = (replace(BEAT, pid=number) for number in range(1, 100))
+    first, second = Listener(), Listener()
+    async with second.listening():
+        async with first.listening():
+            urls = (first.url, second.url)
+            sender = HeartbeatSender(*urls, token_file=token_file, compose=lambda: next(beats).encode())
+            assert await sender.beat()
+            first.silent = True
+            assert await sender.beat()
+            assert await sender.beat()
+        assert [beat.pid for beat in first.heard] == [1]
+        # The second was composed for who hung, and is not told twice.
+        assert [beat.pid for beat in second.heard] == [3, 4]
+
+
 async def test_a_server_that_comes_back_is_told_again(token_file: Path) -> None:
     listener = Listener()
     async with listener.listening():
@@ -169,7 +188,7 @@ async def test_a_reused_connection_that_was_closed_meanwhile_is_opened_again(tok
     listener = Listener()
     sender = HeartbeatSender("http://127.0.0.1:1/", token_file=token_file, compose=BEAT.encode)
     async with listener.listening():
-        sender._url = Url.parse(listener.url)
+        sender._urls[0] = Url.parse(listener.url)
         assert await sender.beat()
         connection = sender._connection
         assert connection is not None

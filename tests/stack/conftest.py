@@ -16,10 +16,9 @@ from clusters.backends.supervisor_rpc import ObservedProcess, Supervisor
 from controlplane.embedded import running
 from controlplane.embedded.home import Home
 from controlplane.environment import PROJECT
+from tests.marked import MARK, living
 from tests.patience import eventually
 from tests.ports import PortBlock
-
-MARK = "SLIPWAY_TEST_MARK"
 
 
 class Planes:
@@ -100,10 +99,9 @@ class RunningStack:
     def left_over(self) -> list[str]:
         """Every living process that carries our mark."""
         found = []
-        for process in psutil.process_iter():
+        for process in living(self.mark):
             with suppress(psutil.Error):
-                if process.environ().get(MARK) == self.mark and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(f"{process.pid} {' '.join(process.cmdline())}")
+                found.append(f"{process.pid} {' '.join(process.cmdline())}")
         return found
 
     def stop(self) -> None:

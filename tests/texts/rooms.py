@@ -4,9 +4,14 @@ ENGLISH = (
     # Read by operators in a terminal, before there is a language.
     "controlplane/env.py",
     "controlplane/environment.py",
+    "controlplane/setting_types.py",
     # Sent before there is a request, and with it a language.
     "controlplane/connections.py",
     "controlplane/embedded/",
+    # Names of SQL.
+    "common/database/operations.py",
+    "controlplane/backup/",
+    "controlplane/support/",
     "controlplane/server/",
     "accounts/management/",
     "clusters/management/",
@@ -31,6 +36,8 @@ ENGLISH = (
     "identity/assertions.py",
     "identity/federation.py",
     "identity/openid.py",
+    "identity/published.py",
+    "identity/saml.py",
     "identity/scim/",
     "identity/reconcilers.py",
     "identity/services/acceptance.py",

@@ -28,13 +28,14 @@ def parcels(monkeypatch) -> None:
     """Two types of events: `parcel.posted` of the team `post`, `parcel.lost` of nobody's."""
     types = dict(catalogue.known())
     monkeypatch.setattr(catalogue, "_known", types)
+    monkeypatch.setattr(catalogue, "_headings", dict(catalogue._headings))
 
     def posted(ids: Any) -> EventPayload:
         return EventPayload(team("post").pk, {**ids, "parcel": {"weight": 2}})
 
-    catalogue.offer(WebhookEvent("parcel.posted", "It is on its way.", posted))
-    catalogue.offer(WebhookEvent("parcel.lost", "Nobody knows.", installation))
-    catalogue.offer(WebhookEvent("parcel.forgotten", "It was deleted.", lambda ids: None))
+    catalogue.offer(WebhookEvent("parcel.posted", "It is on its way.", posted), "Parcels")
+    catalogue.offer(WebhookEvent("parcel.lost", "Nobody knows.", installation), "Parcels")
+    catalogue.offer(WebhookEvent("parcel.forgotten", "It was deleted.", lambda ids: None), "Parcels")
 
 
 @pytest.fixture

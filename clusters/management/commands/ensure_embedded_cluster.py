@@ -20,6 +20,7 @@ from clusters.services.node_agents import issue_node_token
 from clusters.states import ClusterKind
 from common import files
 from common.actor import Actor
+from common.hosts import this_host
 
 CLUSTER = "local"
 ROBOT = "node-agents"
@@ -30,7 +31,8 @@ RENEW_WHEN_LEFT = timedelta(days=60)
 class Command(BaseCommand):
     help = (
         f"Register this machine as the cluster `{CLUSTER}`, and write the token by which its agent reports "
-        "it to the agent's file. Run again, it changes nothing, or renews a token that runs out."
+        "it to the agent's file. Run again, it changes nothing, or renews a token that runs out; on another "
+        "host than the cluster's it does nothing."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -39,6 +41,11 @@ class Command(BaseCommand):
             cluster = register_cluster(actor=actor, name=CLUSTER, kind=ClusterKind.EMBEDDED)
         except NameTaken as error:
             raise CommandError(str(error)) from None
+        if cluster.host != this_host():
+            self.stdout.write(
+                f"The cluster {CLUSTER} is run by the host {cluster.host}; this is {this_host()}."
+            )
+            return
         file = Path(settings.SLIPWAY_NODE_TOKEN_FILE)
         if not _is_good(file, cluster):
             self._renew(actor, cluster, file)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from common import disk
+from common.hosts import this_host
 from common.jobs.runners.base import NoRoom
 from common.jobs.spec import Ending, JobObservation, JobSpec, JobState, is_of
 
@@ -15,7 +16,7 @@ Program = Callable[[JobSpec], Mapping[str, Any] | None]
 @dataclass
 class FakeRunner:
     program: Program | None = None
-    host: str = "here"
+    host: str = field(default_factory=this_host)
     lane: str = ""
     started: list[JobSpec] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)

@@ -7,7 +7,6 @@ finds it. A lock that its processes inherit tells whether it lives, so that no n
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from typing import Any
 from django.conf import settings
 
 from common import disk
+from common.hosts import this_host
 from common.jobs import parent_watchdog
 from common.jobs.notes import ENDED, PROGRESS, RESULT, STARTED, JobNotes
 from common.jobs.runners.base import NoRoom
@@ -49,15 +49,14 @@ class SubprocessRunner:
 
     lane = ""
 
-    def __init__(self, root: Path, *, code: Path, is_full: Callable[[], bool] | None = None) -> None:
+    def __init__(
+        self, root: Path, *, host: str, code: Path, is_full: Callable[[], bool] | None = None
+    ) -> None:
         """`code`: where their programs run. `is_full`: whether the disk is; default: that of the home."""
+        self.host = host
         self._root = root
         self._code = code
         self._is_full = is_full or (lambda: disk.is_full())
-
-    @property
-    def host(self) -> str:
-        return socket.gethostname()
 
     def start(self, spec: JobSpec) -> None:
         notes = self._notes(spec.name)
@@ -117,7 +116,7 @@ class SubprocessRunner:
                 return JobObservation(JobState.WAITING, host=self.host)
             return JobObservation(JobState.GONE, why="It never began.")
         seen: dict[str, Any] = {
-            "host": started["host"],
+            "host": self.host,
             "progress": notes.read(PROGRESS),
             "unenforced": tuple(started["unenforced"]),
         }
@@ -189,5 +188,5 @@ def environment_of(spec: JobSpec) -> dict[str, str]:
 
 
 def local_runner() -> SubprocessRunner:
-    """Of this installation on this machine."""
-    return SubprocessRunner(Path(settings.SLIPWAY_JOBS_DIR), code=Path(settings.BASE_DIR))
+    """Of this host."""
+    return SubprocessRunner(Path(settings.SLIPWAY_JOBS_DIR), host=this_host(), code=Path(settings.BASE_DIR))

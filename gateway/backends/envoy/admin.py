@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
+from common import tracing
 from gateway.errors import GatewayUnreachable
 
 TIMEOUT_SECONDS = 2.0
@@ -62,6 +63,10 @@ class Connection:
         return self._ask("POST", path, None)
 
     def _ask(self, verb: str, path: str, query: Mapping[str, str] | None) -> bytes:
+        with tracing.span(f"envoy {verb} {path}", "client", attributes={"server.port": self._port}):
+            return self._answer(verb, path, query)
+
+    def _answer(self, verb: str, path: str, query: Mapping[str, str] | None) -> bytes:
         if self._http.sock is None:
             raise GatewayUnreachable(f"The gateway's admin endpoint on port {self._port} hung up.")
         try:

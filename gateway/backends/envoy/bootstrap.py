@@ -13,6 +13,7 @@ from gateway.backends.envoy.messages.base import extension
 from gateway.backends.envoy.messages.bootstrap import Bootstrap
 from gateway.backends.envoy.routes import cluster_messages, file_source, route_messages
 from gateway.backends.envoy.store import Store
+from gateway.backends.envoy.tracing import collectors
 from gateway.errors import GatewayError, InvalidRoute
 from gateway.latency import BOUNDS_MS
 
@@ -111,6 +112,7 @@ def render_bootstrap(layout: Layout) -> Bootstrap:
             "lds_config": file_source(str(layout.listeners), str(layout.listeners.parent)),
             "cds_config": file_source(str(layout.clusters), str(layout.clusters.parent)),
         },
+        "static_resources": {"listeners": [], "clusters": collectors(layout.otlp)},
         "stats_config": {
             "stats_matcher": {"inclusion_list": {"patterns": [{"safe_regex": {"regex": STATS}}]}},
             "histogram_bucket_settings": [

@@ -41,6 +41,7 @@ def layout_from(config: Config) -> Layout:
         log_dir=Path(settings.SLIPWAY_LOG_DIR) / "gateways" / config.cluster,
         bind=_bind(config.settings.get("bind", settings.SLIPWAY_BIND)),
         **ports,
+        otlp=settings.SLIPWAY_OTLP_TRACES,
         **_limits(),
     )
 
@@ -53,6 +54,7 @@ def own_layout() -> Layout:
         bind=settings.SLIPWAY_BIND,
         port=settings.SLIPWAY_GATEWAY_PORT,
         admin_port=settings.SLIPWAY_GATEWAY_ADMIN_PORT,
+        otlp=settings.SLIPWAY_OTLP_TRACES,
         **_limits(),
     )
 

@@ -26,6 +26,9 @@ class Layout:
     request_seconds: int = 300
     """The whole of a request has come within them, up to its body's last byte; 32 MiB over a slow line."""
 
+    otlp: str = ""
+    """Where it POSTs its spans; empty: it has none."""
+
     @property
     def bootstrap(self) -> Path:
         return self.run_dir / "bootstrap.json"

@@ -15,6 +15,7 @@ from gateway.backends.envoy.messages.listener import (
 )
 from gateway.backends.envoy.messages.routes import RouteConfiguration
 from gateway.backends.envoy.routes import API_PREFIX, OUTSIDE_API, STREAM_IDLE_SECONDS, file_source
+from gateway.backends.envoy.tracing import tracing
 
 STATS_PREFIX = "slipway"
 CUT_OFF = ["UC", "UPE", "UR", "LR"]
@@ -50,6 +51,8 @@ def render_listener(layout: Layout, *, routes: RouteConfiguration | None = None)
         "preserve_external_request_id": True,
         "always_set_request_id_in_response": True,
     }
+    if layout.otlp:
+        manager["tracing"] = tracing(layout.otlp)
     if routes is None:
         source = file_source(str(layout.routes), str(layout.routes.parent))
         manager["rds"] = {"route_config_name": ROUTES, "config_source": source}

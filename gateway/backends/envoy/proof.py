@@ -13,6 +13,7 @@ from gateway.backends.envoy.layout import Layout
 from gateway.backends.envoy.listener import render_listener
 from gateway.backends.envoy.messages.bootstrap import Bootstrap
 from gateway.backends.envoy.routes import render_clusters, render_routes
+from gateway.backends.envoy.tracing import collectors
 from gateway.backends.state import State
 from gateway.errors import GatewayError, InvalidRoute
 
@@ -44,7 +45,7 @@ def prove(state: State, layout: Layout) -> None:
         "node": {"id": layout.node_id, "cluster": "slipway"},
         "static_resources": {
             "listeners": [render_listener(layout, routes=render_routes(state))],
-            "clusters": render_clusters(state, layout),
+            "clusters": [*render_clusters(state, layout), *collectors(layout.otlp)],
         },
     }
     # Envoy tells the format by the ending.

@@ -55,6 +55,7 @@ class HttpConnectionManager(TypedDict, total=False):
     access_log: list[AccessLog]
     access_log_options: AccessLogOptions
     local_reply_config: LocalReplyConfig
+    tracing: dict[str, Any]
     use_remote_address: bool
     internal_address_config: InternalAddresses
     stream_idle_timeout: str

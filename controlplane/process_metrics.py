@@ -1,0 +1,98 @@
+"""What Prometheus reads of one process and its machine, and of the queues that processes share."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from django.conf import settings
+from prometheus_client.metrics_core import Metric
+
+from common import disk
+from common.database.connections import pool_figures
+from common.disk import DiskState
+from common.live.hub import open_sockets
+from common.live.redis import NotShared, ask
+from common.logs import context
+from common.metrics import gauge
+from controlplane.celery import app
+
+
+def process() -> Iterator[Metric]:
+    """Of the process that answers, which `role` names; Prometheus adds its address."""
+    role = context.role()
+    pool = pool_figures()
+    yield gauge(
+        "database_pool_connections",
+        "Connections in the pool of the process that answers: in use or idle.",
+        ("role", "state"),
+        [((role, "in_use"), float(pool.in_use)), ((role, "idle"), float(pool.idle))] if pool else [],
+    )
+    yield gauge(
+        "database_pool_limit",
+        "Connections that its pool takes at most (SLIPWAY_DATABASE_CONNECTIONS).",
+        ("role",),
+        [((role,), float(pool.limit))] if pool else [],
+    )
+    yield gauge(
+        "database_pool_waiting",
+        "Callers in it that wait for a connection.",
+        ("role",),
+        [((role,), float(pool.waiting))] if pool else [],
+    )
+    yield gauge(
+        "live_sockets",
+        "Websockets that are open in the process that answers.",
+        ("role",),
+        [((role,), float(open_sockets()))],
+    )
+
+
+def queues() -> Iterator[Metric]:
+    """Of the broker; without a sample while it is away."""
+    names = list(app.amqp.queues)
+    try:
+        lengths = ask(lambda redis: [redis.llen(name) for name in names])
+    except NotShared:
+        lengths = []
+    yield gauge(
+        "queue_messages",
+        "Doorbells that no Celery worker has taken yet.",
+        ("queue",),
+        [((name,), float(length)) for name, length in zip(names, lengths, strict=False)],
+    )
+
+
+def disks() -> Iterator[Metric]:
+    """Of the machine that answers: where the home lies, and the model store unless it is a bucket."""
+    places = {"home": Path(settings.SLIPWAY_HOME)}
+    if not settings.SLIPWAY_STORE:
+        places["store"] = Path(settings.SLIPWAY_STORE_DIR)
+    found = {name: status for name, path in places.items() if (status := _status(path)) is not None}
+    for name, help_text, read in (
+        ("disk_free_bytes", "Free on the disk, without what only root may use.", _free),
+        ("disk_size_bytes", "Size of the disk.", lambda one: one.f_blocks * one.f_frsize),
+        ("disk_free_inodes", "Files that the disk could take yet; 0 of 0 where it does not count.", _inodes),
+        ("disk_inodes", "Files that the disk takes at most.", lambda one: one.f_files),
+    ):
+        yield gauge(name, help_text, ("place",), [((at,), float(read(one))) for at, one in found.items()])
+    try:
+        state = disk.room().state
+    except OSError:
+        return
+    states = [((one.value,), float(state is one)) for one in DiskState]
+    yield gauge("disk_state", "1 for the state of the home's disk: ok, low or full.", ("state",), states)
+
+
+def _status(path: Path) -> os.statvfs_result | None:
+    try:
+        return os.statvfs(path)
+    except OSError:
+        return None
+
+
+def _free(status: os.statvfs_result) -> int:
+    return status.f_bavail * status.f_frsize
+
+
+def _inodes(status: os.statvfs_result) -> int:
+    return status.f_favail

@@ -1,0 +1,54 @@
+"""A gateway that is told by files of another host: from here it can only be looked at, in rows."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NoReturn
+
+from django.utils.translation import gettext as _
+
+from gateway.backends.base import Health
+from gateway.errors import GatewayUnreachable
+from gateway.routes import Endpoint, Fence, NamedService, RouteSpec
+from gateway.traffic import TargetCounts
+
+
+class Elsewhere:
+    """A TrafficBackend and TrafficMetrics whose every question is answered with where to go.
+
+    What is written on rows is carried out by the processes of the other host; nothing here does so.
+    """
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+
+    def set_route(self, spec: RouteSpec, *, fence: Fence) -> None:
+        self._refuse()
+
+    def set_target(
+        self, target: str, to: Sequence[Endpoint] | NamedService, *, observed_at: datetime
+    ) -> None:
+        self._refuse()
+
+    def remove_route(self, route: str, *, fence: Fence) -> None:
+        self._refuse()
+
+    def refresh(self) -> None:
+        self._refuse()
+
+    def desired_route(self, route: str) -> RouteSpec | None:
+        self._refuse()
+
+    def ready(self, target: str) -> frozenset[Endpoint | NamedService]:
+        self._refuse()
+
+    def counts(self, route: str, *, taken_after: datetime | None = None) -> Mapping[str, TargetCounts]:
+        self._refuse()
+
+    def health(self) -> Health:
+        return Health(False, self._said())
+
+    def _refuse(self) -> NoReturn:
+        raise GatewayUnreachable(self._said())
+
+    def _said(self) -> str:
+        return _("The gateway is told on the host %(host)s alone.") % {"host": self._host}

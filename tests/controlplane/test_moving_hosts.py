@@ -1,0 +1,75 @@
+"""A cluster that runs on a host itself, looked at from another one, and given to it."""
+
+import pytest
+from django.utils import timezone
+
+from clusters.backends.base import ClusterUnreachable
+from clusters.backends.configured import backend_of
+from clusters.errors import HostInUse, InvalidCluster
+from clusters.models import Cluster, Worker
+from clusters.services.clusters import change_cluster, register_cluster
+from clusters.services.logs import worker_log
+from common.actor import Actor
+from common.errors import Unavailable
+from common.models import Pulse
+from common.reconcile.pulses import Sign, Work, give
+from gateway.backends.configured import backends_of, forget
+from gateway.errors import GatewayUnreachable
+from gateway.models import Gateway
+from tests.clusters.world import Scene
+
+pytestmark = [pytest.mark.django_db, pytest.mark.any_database]
+SYSTEM = Actor.system("test")
+
+
+def alive(*hosts: str) -> None:
+    for number, host in enumerate(hosts, start=1):
+        give(Sign("worker", host, number, f"box-{host}"), at=timezone.now(), work=Work())
+
+
+@pytest.fixture
+def local(settings) -> Cluster:
+    """Of the host prague, seen from brno."""
+    forget()
+    settings.SLIPWAY_HOST = "prague"
+    row = register_cluster(actor=SYSTEM, name="local", kind="embedded")
+    settings.SLIPWAY_HOST = "brno"
+    return row
+
+
+def test_from_another_host_nothing_is_asked_or_told_over_files(local: Cluster) -> None:
+    with pytest.raises(ClusterUnreachable, match="prague"):
+        backend_of(local)
+    gateway = Gateway.objects.select_related("cluster").get(cluster=local)
+    assert gateway.host == "prague"
+    with pytest.raises(GatewayUnreachable, match="prague"):
+        backends_of(gateway).traffic.refresh()
+
+
+def test_it_goes_to_a_host_that_lives_with_its_gateway_once_its_own_does_not(local: Cluster) -> None:
+    deployment = Scene().deployment(cluster=local, applied_generation=3, lane_host="prague")
+    with pytest.raises(InvalidCluster, match="No worker or sweeper of brno"):
+        change_cluster(actor=SYSTEM, cluster=local, host="brno")
+    alive("prague", "brno")
+    local.refresh_from_db()
+    with pytest.raises(HostInUse, match="prague is alive"):
+        change_cluster(actor=SYSTEM, cluster=local, host="brno")
+
+    Pulse.objects.filter(host="prague").delete()
+    local.refresh_from_db()
+    change_cluster(actor=SYSTEM, cluster=local, host="brno")
+    deployment.refresh_from_db()
+    assert (deployment.applied_generation, deployment.lane_host) == (0, "")
+    gateway = Gateway.objects.select_related("cluster").get(cluster=local)
+    assert gateway.host == "brno"
+    backends_of(gateway).traffic.refresh()
+    assert backend_of(local).health().ok
+
+
+def test_a_log_of_a_silent_host_is_not_waited_for(local: Cluster) -> None:
+    row = Scene().deployment(cluster=local)
+    worker = Worker.objects.create(
+        deployment=row, uid="chat-v1-0", name="chat-v1-0", state="ready", state_since=timezone.now()
+    )
+    with pytest.raises(Unavailable, match="prague gives no sign of life"):
+        worker_log(actor=SYSTEM, worker=worker.name, lines=10)

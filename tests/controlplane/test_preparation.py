@@ -1,0 +1,37 @@
+"""`prepare` beside an installation at work."""
+
+import os
+
+import psycopg
+import pytest
+from django.db import connection
+
+from common.errors import Unavailable
+from controlplane.server import preparation
+from tests.postgres import SERVER
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(not os.environ.get(SERVER), reason="SQLite has one writer at a time anyway")
+def test_a_migration_waits_for_no_table_for_long_and_is_tried_again(monkeypatch, capsys):
+    """What holds up a migration would hold up everybody behind it."""
+    holder = psycopg.connect(**connection.get_connection_params() | {"cursor_factory": None})
+    holder.execute("LOCK TABLE common_restoration IN ACCESS SHARE MODE")
+
+    def migrate(*_: object, **__: object) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE common_restoration ALTER COLUMN name SET DEFAULT ''")
+
+    monkeypatch.setattr(preparation, "call_command", migrate)
+    monkeypatch.setattr(preparation, "LOCK_PATIENCE", "50ms")
+    monkeypatch.setattr(preparation, "MIGRATE_TRIES", 2)
+    monkeypatch.setattr(preparation.time, "sleep", lambda _: None)
+    with pytest.raises(Unavailable, match=f"that of process {holder.info.backend_pid} "):
+        preparation.migrate()
+    assert "in use" in capsys.readouterr().out
+    monkeypatch.setattr(preparation.time, "sleep", lambda _: holder.close())
+    preparation.migrate()
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE common_restoration ALTER COLUMN name DROP DEFAULT")
+        cursor.execute("SHOW lock_timeout")
+        assert cursor.fetchone() == ("0",)

@@ -1,0 +1,81 @@
+"""What a person on call sees of processes that run: one request, followed through all of them."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.collector import Collector, collecting
+from tests.production.site import Host, Role, eventually
+from tests.webhooks.receiver import Receiver, receiving
+
+pytestmark = [pytest.mark.process, pytest.mark.any_database]
+
+REQUEST = "from-the-client-1"
+PARENT = "00-" + "a1" * 16 + "-" + "b2" * 8 + "-01"
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as one:
+        one.reply.status = 500
+        yield one
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with collecting() as one:
+        yield one
+
+
+def lines_of(role: Role) -> list[dict[str, Any]]:
+    """All but what the command line itself says before it logs."""
+    return [json.loads(line) for line in role.log.splitlines() if line.startswith("{")]
+
+
+def test_a_request_is_found_in_the_logs_and_the_trace_of_all_that_it_asked_for(
+    host: Host, receiver: Receiver, collector: Collector
+) -> None:
+    logs = host.twin(
+        SLIPWAY_LOG_FORMAT="json",
+        SLIPWAY_WEBHOOK_ALLOWED_HOSTS="127.0.0.1",
+        SLIPWAY_LOG_LEVEL="INFO",
+        OTEL_EXPORTER_OTLP_ENDPOINT=collector.url,
+        OTEL_BSP_SCHEDULE_DELAY="100",
+    )
+    web, worker = logs.web(), logs.start("worker", "--processes", "1")
+    token = {"Authorization": f"Bearer {host.token}"}
+
+    def post(path: str, body: Any, **headers: str) -> httpx2.Response:
+        address = f"{logs.url}/api/v1/{path}"
+        return httpx2.post(address, json=body, headers={**token, **headers}, timeout=60)
+
+    webhook = post("webhooks/", {"url": receiver.url, "events": ["work.stuck"]}).json()
+    asked = post(
+        f"webhooks/{webhook['id']}/test/?secret=CANARY",
+        {},
+        **{"X-Request-ID": REQUEST, "traceparent": PARENT},
+    )
+    assert asked.status_code == 202, asked.text
+    assert asked.headers["X-Request-ID"] == REQUEST
+    eventually(lambda: receiver.received)
+
+    (access,) = [line for line in lines_of(web) if line.get("route") == "webhook-test"]
+    assert (access["role"], access["request_id"], access["status"]) == ("web", REQUEST, 202)
+    assert (access["actor"], access["client"], access["trace_id"]) == ("admin", "127.0.0.1", PARENT[3:35])
+    eventually(lambda: [span for span in collector.spans if span.name == "POST 127.0.0.1"])
+    (call,) = collector.named("POST 127.0.0.1")
+    (request,) = collector.named("POST webhook-test")
+    eventually(lambda: [span for span in collector.spans if span.span == call.parent])
+    (step,) = [span for span in collector.spans if span.span == call.parent]
+    assert {call.trace, request.trace, step.trace} == {PARENT[3:35]}
+    assert (request.service, step.service) == ("slipway-web", "slipway-worker")
+    assert step.parent == request.span
+    # Celery itself says goodbye in words of its own.
+    assert [line for line in worker.log.splitlines() if line and not line.startswith("{")] == []
+    assert worker.stop() == 0
+    assert "CANARY" not in web.log + worker.log
+    assert host.token.rsplit("_", 1)[1] not in web.log + worker.log
+    web.stop()
