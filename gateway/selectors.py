@@ -3,7 +3,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import QuerySet
+from django.db.models import F, Max, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -112,7 +112,7 @@ def traffic_history(
 ) -> list[Stretch]:
     """What each target of the service answered in stretches of about `step`, oldest first, as far as kept.
 
-    Two queries, and as many rows read whole as there are stretches.
+    One query, and as many rows read whole as there are stretches.
     """
     return stretches(
         _readings(service, since - step, until, step), expected_seconds=max(step.total_seconds(), 60.0)
@@ -127,9 +127,9 @@ def _readings(
         route__service=service, minute__gte=minute_of(since), minute__lte=minute_of(until)
     )
     minutes = max(int(step / timedelta(minutes=1)), 1)
-    ends = {minute // minutes: pk for pk, minute in kept.order_by("minute").values_list("pk", "minute")}
-    rows = TrafficReading.objects.filter(pk__in=ends.values()).order_by("minute").values_list("at", "counts")
-    return [(at, unpacked(counts)) for at, counts in rows]
+    steps = kept.order_by().values(step=F("minute") / minutes)
+    rows = kept.filter(minute__in=steps.annotate(last=Max("minute")).values("last")).order_by("minute")
+    return [(at, unpacked(counts)) for at, counts in rows.values_list("at", "counts")]
 
 
 def answered_lately(

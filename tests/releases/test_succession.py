@@ -82,7 +82,6 @@ def test_the_pages_say_what_became_of_it_with_a_link(undone: Scene) -> None:
 def test_lists_cost_no_query_more_for_each_release_that_was_followed(undone: Scene) -> None:
     viewer = as_person("ada", undone)
     paths = ("/releases/", f"/services/{undone.name}/")
-    undone.run_for(61)  # past the end of a minute: a chart with a reading asks once more than an empty one
     few = [queries_of(viewer, path) for path in paths]
     rest = _rest_queries(undone)
     undone.start()
