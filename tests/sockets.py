@@ -65,8 +65,8 @@ class Socket:
         else:
             self._frames.put_nowait(orjson.loads(message["text"]))
 
-    def say(self, kind: str, *topics: str) -> None:
-        self.say_text(orjson.dumps({"type": kind, "topics": topics}).decode())
+    def say(self, kind: str, *topics: str, **more: Any) -> None:
+        self.say_text(orjson.dumps({"type": kind, "topics": topics, **more}).decode())
 
     def say_text(self, text: str) -> None:
         self._to_server.put_nowait({"type": "websocket.receive", "text": text})

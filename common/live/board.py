@@ -1,6 +1,6 @@
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -16,14 +16,22 @@ HISTORY = 60
 """Changes that are remembered: a socket that is further behind gets everything anew."""
 
 
+NOTHING = -1
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """How far one socket is. `sent` lags behind `seq` when the latest changes were none of its business."""
 
     seq: int
+    """NOTHING: it holds no values, and gets them all."""
     sent: int
     """The number of the last frame with values."""
     looks: int
+
+    def without_values(self) -> "Seen":
+        """It gets them anew; whether it must look again is another matter."""
+        return replace(self, seq=NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +78,18 @@ class Board:
         """The rows behind the topic changed: tell everybody to look again."""
         self.looks += 1
 
-    def frames(self, audience: Audience, seen: Seen | None) -> tuple[list[str], Seen]:
-        """What a socket that has seen this much lacks, as JSON texts; None: it has seen nothing."""
-        if seen is None or (seen.seq != self.seq and seen.seq < self._changes[0].seq - 1):
-            return [self._snapshot(audience)], Seen(self.seq, self.seq, self.looks)
+    def newcomer(self, *, is_late: bool = False) -> Seen:
+        """What one has seen that has just come; late: the rows changed since its page was made."""
+        return Seen(NOTHING, NOTHING, self.looks - is_late)
+
+    def frames(self, audience: Audience, seen: Seen) -> tuple[list[str], Seen]:
+        """What a socket that has seen this much lacks, as JSON texts."""
         frames = []
         sent = seen.sent
-        if seen.seq != self.seq and (delta := self._delta(audience, seen)):
+        if seen.seq == NOTHING or (seen.seq != self.seq and seen.seq < self._changes[0].seq - 1):
+            frames.append(self._snapshot(audience))
+            sent = self.seq
+        elif seen.seq != self.seq and (delta := self._delta(audience, seen)):
             frames.append(delta)
             sent = self.seq
         if seen.looks != self.looks:

@@ -62,7 +62,7 @@ class _Refused:
 class _Subscription:
     followed: Followed
     audience: Audience
-    seen: Seen | None = None
+    seen: Seen
 
 
 class LiveConsumer:
@@ -140,7 +140,7 @@ class LiveConsumer:
             await self._judge([])
             return
         key = str(scope.get("url_route", {}).get("kwargs", {}).get("key", ""))
-        if await self._subscribe(name_of(self._kind, key)):
+        if await self._subscribe(name_of(self._kind, key), age=0.0):
             raise _Close(RIGHT_GONE)
 
     async def _judge(self, wishes: Sequence[tuple[Topic, str]]) -> "list[Audience | _Refused]":
@@ -177,9 +177,10 @@ class LiveConsumer:
             try:
                 wish = orjson.loads(text)
                 kind, topics = wish["type"], [str(name) for name in wish["topics"]]
+                age = float(wish.get("age", 0.0))
             except (ValueError, KeyError, TypeError):
                 raise _Close(ABUSE) from None
-            await self._obey(kind, topics)
+            await self._obey(kind, topics, age)
 
     def _pay(self) -> None:
         now = time.monotonic()
@@ -189,22 +190,22 @@ class LiveConsumer:
         if self._allowance < 0:
             raise _Close(ABUSE)
 
-    async def _obey(self, kind: str, topics: list[str]) -> None:
+    async def _obey(self, kind: str, topics: list[str], age: float) -> None:
         if kind == "snapshot":
             for name in topics:
                 if subscription := self._subscriptions.get(name):
-                    subscription.seen = None
+                    subscription.seen = subscription.seen.without_values()
         elif kind == "subscribe" and not self._kind:
             for name in topics:
-                if name not in self._subscriptions and (refusal := await self._subscribe(name)):
+                if name not in self._subscriptions and (refusal := await self._subscribe(name, age)):
                     self._refuse(name, refusal)
         elif kind == "unsubscribe" and not self._kind:
             for name in topics:
                 self._unsubscribe(name)
         self._woken.set()
 
-    async def _subscribe(self, name: str) -> str:
-        """Why not; empty when it is done."""
+    async def _subscribe(self, name: str, age: float) -> str:
+        """Why not; empty when it is done. `age`: of what the page shows, in seconds."""
         found = topic_of(name)
         if found is None:
             return "There is no such topic."
@@ -214,7 +215,8 @@ class LiveConsumer:
         if isinstance(audience, _Refused):
             return audience.why
         followed = await self._hub.follow(*found, self._woken)
-        self._subscriptions[name] = _Subscription(followed, audience)
+        seen = followed.board.newcomer(is_late=age > 0 and self._hub.changed_within(age, name))
+        self._subscriptions[name] = _Subscription(followed, audience, seen)
         return ""
 
     def _unsubscribe(self, name: str) -> None:
@@ -256,7 +258,7 @@ class LiveConsumer:
                 self._refuse(name, audience.why)
             elif audience != subscription.audience:
                 subscription.audience = audience
-                subscription.seen = None
+                subscription.seen = subscription.seen.without_values()
 
     async def _send_news(self) -> bool:
         """Send what this socket lacks by now; True if anything was."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Coroutine
 from contextvars import Context
 from typing import Any, Protocol
@@ -22,6 +23,8 @@ logger = logging.getLogger(__name__)
 PING_SECONDS = 5.0
 """A subscription that says nothing for this long is asked whether it is still there."""
 LONGEST_WAIT_SECONDS = 5.0
+REMEMBERED_SECONDS = 120.0
+"""How long after it was made a page may come and still learn just what changed meanwhile."""
 
 
 class Listener(Protocol):
@@ -90,6 +93,10 @@ class Hub:
         self._listeners: dict[str, Listener] = {}
         self._followed: dict[str, tuple[Followed, asyncio.Task[None]]] = {}
         self._listening: asyncio.Task[None] | None = None
+        self._hears_since = math.inf
+        """By the loop's clock; what changed before that is not known here."""
+        self._touched_at: dict[str, float] = {}
+        """The topics that changed lately, the longest ago first."""
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
@@ -147,7 +154,19 @@ class Hub:
             del self._followed[followed.name]
             kept[1].cancel()
 
+    def changed_within(self, seconds: float, name: str) -> bool:
+        """Whether the topic's rows may have changed in the last `seconds`."""
+        since = asyncio.get_running_loop().time() - seconds
+        if since < self._hears_since or seconds > REMEMBERED_SECONDS:
+            return True
+        return self._touched_at.get(name, -math.inf) >= since
+
     def touched(self, name: str) -> None:
+        now = asyncio.get_running_loop().time()
+        self._touched_at.pop(name, None)
+        self._touched_at[name] = now
+        while self._touched_at[oldest := next(iter(self._touched_at))] < now - REMEMBERED_SECONDS:
+            del self._touched_at[oldest]
         if kept := self._followed.get(name):
             kept[0].touch()
 
@@ -173,6 +192,7 @@ class Hub:
             except (redis.RedisError, OSError, TimeoutError) as error:
                 if self.redis_up is not False:
                     logger.warning("Redis does not answer (%s): open pages get no news for now", error)
+                self._hears_since = math.inf
                 self._redis_is(up=False)
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT_SECONDS)
@@ -182,6 +202,7 @@ class Hub:
         confirmation = await pubsub.get_message(timeout=PING_SECONDS)
         if confirmation is None or confirmation["type"] != "psubscribe":
             raise TimeoutError("no answer to the subscription")
+        self._hears_since = asyncio.get_running_loop().time()
         # After the confirmation, so that nothing falls between what is read here and what is heard.
         for listener in list(self._listeners.values()):
             await listener.connected()

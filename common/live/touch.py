@@ -1,10 +1,12 @@
 import logging
+from collections.abc import Iterable
 from functools import partial
+from threading import Lock, Timer
 
 import orjson
 from django.db import transaction
 
-from common.live.redis import NotShared, ask, breaker
+from common.live.redis import SILENCE_SECONDS, NotShared, ask, breaker
 from common.live.topics import name_of
 
 logger = logging.getLogger(__name__)
@@ -13,19 +15,51 @@ CHANNELS = "slipway:live:"
 LOOKS = CHANNELS + "looks"
 """The channel on which every process hears that a topic's rows changed."""
 
+MOST_UNHEARD = 1_000
+"""Topics that a process remembers to name again; of more, pages learn at the next change."""
+
 
 def touch(kind: str, key: object = "") -> None:
     """Tell every page that follows `kind:key` to look again, once the present transaction has committed.
 
-    From any process; costs a message. Never raises: without Redis the pages look again by themselves.
+    From any process; costs a message. Never raises: what Redis does not take now is said again later.
     """
     transaction.on_commit(partial(_publish, name_of(kind, str(key))), robust=True)
 
 
-def _publish(name: str) -> None:
+class _Unheard:
+    """What this process could not say. A page that missed it would show the past until the next change."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+        self._lock = Lock()
+        self._timer: Timer | None = None
+
+    def add(self, names: Iterable[str]) -> None:
+        with self._lock:
+            self._names.update(names)
+            while len(self._names) > MOST_UNHEARD:
+                self._names.pop()
+            if self._timer is None:
+                self._timer = Timer(SILENCE_SECONDS, self._say)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _say(self) -> None:
+        with self._lock:
+            names, self._names, self._timer = self._names, set(), None
+        _publish(*names)
+
+
+_unheard = _Unheard()
+
+
+def _publish(*names: str) -> None:
     was_silent = breaker.is_open
     try:
-        ask(lambda client: client.publish(LOOKS, orjson.dumps(name)))
+        for name in names:
+            ask(lambda client, name=name: client.publish(LOOKS, orjson.dumps(name)))  # type: ignore[misc]
     except NotShared as error:
         if not was_silent:
-            logger.warning("Open pages do not hear that %s changed: %s", name, error)
+            logger.warning("Open pages hear later that %s changed: %s", ", ".join(names), error)
+        _unheard.add(names)

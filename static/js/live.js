@@ -6,7 +6,9 @@
 //   data-live-as="percent"          how: a name in format.js FORMATS, or `busy`, `heat`, `choice`, `progress`
 //   hx-trigger="live:release:12 from:body"    a part that htmx loads again
 //
-// We send   {"type": "subscribe" | "unsubscribe" | "snapshot", "topics": [...]}
+// We send   {"type": "subscribe", "topics": [...], "age": s}       `age`: seconds since the page was asked for; a
+//                                                                  topic that changed since then is told at once
+//           {"type": "unsubscribe" | "snapshot", "topics": [...]}
 // We read   {"type": "snapshot", "topic", "seq", "values": {path: value}}          everything
 //           {"type": "delta", "topic", "seq", "from"?, "values", "gone"?: [path]}  changes since `from` (seq - 1)
 //           {"type": "look", "topic"}                                              a row changed: load it again
@@ -22,6 +24,8 @@ const FIRST_WAIT_MS = 400;
 const LONGEST_WAIT_MS = 15_000;
 const SILENT_MS = 30_000; // three beats
 const HIDDEN_MS = 30_000;
+
+const askedAt = () => performance.getEntriesByType("navigation")[0]?.requestStart ?? 0;
 
 export class Live extends EventTarget {
   #url; #topics = new Map(); #socket = null; #attempt = 0; #retry = 0; #silence = 0; #hidden = 0;
@@ -56,7 +60,10 @@ export class Live extends EventTarget {
 
   #wanted() { return this.#topics.size > 0 && !this.#ended && !document.hidden; }
   #isOpen() { return this.#socket?.readyState === WebSocket.OPEN; }
-  #send(type, topics) { this.#socket.send(JSON.stringify({ type, topics })); }
+  #send(type, topics) {
+    const age = type === "subscribe" ? { age: (performance.now() - askedAt()) / 1000 } : {};
+    this.#socket.send(JSON.stringify({ type, topics, ...age }));
+  }
   #tell(name, detail) { this.dispatchEvent(new CustomEvent(name, { detail })); }
 
   #become(state, detail = {}) {

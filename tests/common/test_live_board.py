@@ -17,13 +17,14 @@ class Page:
     def __init__(self, audience: Audience) -> None:
         self.audience = audience
         self.seen: Seen | None = None
+        """None: it has not come yet."""
         self.values: dict[str, Any] = {}
         self.seq = -1
         self.kinds: list[str] = []
         self.gaps = 0
 
     def take(self, board: Board) -> None:
-        frames, self.seen = board.frames(self.audience, self.seen)
+        frames, self.seen = board.frames(self.audience, self.seen or board.newcomer())
         for text in frames:
             frame = orjson.loads(text)
             self.kinds.append(frame["type"])
@@ -111,6 +112,28 @@ def test_many_looks_between_two_frames_are_one() -> None:
     page.take(board)
     board.look()
     board.look()
+    page.take(board)
+    page.take(board)
+    assert page.kinds == ["snapshot", "look"]
+
+
+def test_a_look_is_not_lost_on_a_page_that_gets_everything_anew() -> None:
+    board, page = Board("release:12"), Page(EVERYONE)
+    page.take(board)
+    board.look()
+    page.seen = page.seen.without_values()
+    page.take(board)
+    for number in range(HISTORY + 2):
+        board.show({PUBLIC: {"a": number}})
+    board.look()
+    page.take(board)
+    assert page.kinds == ["snapshot", "snapshot", "look", "snapshot", "look"]
+
+
+def test_one_that_comes_late_looks_again_at_once() -> None:
+    board, page = Board("release:12"), Page(EVERYONE)
+    board.look()
+    page.seen = board.newcomer(is_late=True)
     page.take(board)
     page.take(board)
     assert page.kinds == ["snapshot", "look"]

@@ -12,8 +12,9 @@ from common.live import consumer, topics
 from common.live.board import PUBLIC
 from common.live.consumer import LiveConsumer
 from common.live.hub import Hub, current_hub
+from common.live.redis import breaker
 from common.live.topics import Topic
-from common.live.touch import touch
+from common.live.touch import _Unheard, touch
 from tests.sockets import Pass, Socket
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.stack]
@@ -328,12 +329,35 @@ async def test_a_page_that_opens_while_redis_is_down_shows_what_is_known(setting
         await current_hub().aclose()
 
 
-def test_a_touch_never_raises_and_leaves_a_dead_redis_alone(settings, caplog) -> None:
-    from common.live.redis import breaker
-
+def test_a_touch_never_raises_and_leaves_a_dead_redis_alone(settings, caplog, monkeypatch) -> None:
+    monkeypatch.setattr("common.live.touch.SILENCE_SECONDS", 3600.0)
+    monkeypatch.setattr("common.live.touch._unheard", _Unheard())
     breaker.reset()
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     for _ in range(3):
         touch("release", 12)
     assert len([line for line in caplog.messages if "release:12" in line]) == 1
     breaker.reset()
+
+
+async def test_what_redis_did_not_take_is_said_again_when_it_answers(hub, weather, monkeypatch) -> None:
+    monkeypatch.setattr("common.live.touch.SILENCE_SECONDS", 0.05)
+    async with town("oslo") as socket:
+        await socket.frame()
+        breaker.trip()
+        await tell("oslo")
+        assert await socket.is_silent(0.3)
+        breaker.reset()
+        assert await socket.frame_of("look") == {"type": "look", "topic": "weather:oslo"}
+
+
+async def test_a_page_that_comes_after_a_change_looks_again_at_once(hub, weather) -> None:
+    await tell("oslo")
+    async with page() as socket:
+        await asyncio.sleep(0.05)
+        socket.say("subscribe", "weather:oslo", age=1.0)
+        assert (await socket.frame())["type"] == "snapshot"
+        assert await socket.frame() == {"type": "look", "topic": "weather:oslo"}
+        socket.say("subscribe", "weather:bergen", age=0.001)
+        assert (await socket.frame())["type"] == "snapshot"
+        assert await socket.is_silent(0.2)

@@ -43,6 +43,7 @@ def rate(tab: Tab) -> Any:
 
 def test_a_page_subscribes_to_the_topics_it_shows(live: Tab) -> None:
     assert asked(live) == [("subscribe", ["styleguide"])]
+    assert 0 < json.loads(live.heard[0])["age"] < 600
 
 
 def test_a_snapshot_fills_every_kind_of_cell(live: Tab) -> None:
