@@ -1,4 +1,4 @@
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import cast
 from zoneinfo import ZoneInfo
@@ -16,33 +16,22 @@ from accounts import actors
 from accounts.actors import KnownActor
 from accounts.models import User
 from common.logs import context
-
-Answer = HttpResponseBase | Awaitable[HttpResponseBase]
+from common.middleware import GetResponse, Told, around
 
 
 @sync_and_async_middleware
-def actor_middleware(get_response: Callable[[HttpRequest], Answer]) -> Callable[[HttpRequest], Answer]:
+def actor_middleware(get_response: GetResponse) -> GetResponse:
     """Sets `request.actor` to whoever the session belongs to; the API puts a token's owner in its place."""
-    if iscoroutinefunction(get_response):
-
-        async def answer_later(request: HttpRequest) -> HttpResponseBase:
-            _introduce(request)
-            return await cast("Awaitable[HttpResponseBase]", get_response(request))
-
-        return answer_later
-
-    def answer(request: HttpRequest) -> HttpResponseBase:
-        _introduce(request)
-        return cast("HttpResponseBase", get_response(request))
-
-    return answer
+    return around(get_response, _introduced)
 
 
-def _introduce(request: HttpRequest) -> None:
+@contextmanager
+def _introduced(request: HttpRequest) -> Iterator[Told]:
     # Lazy: a page that asks for no right reads no session.
     request.actor = SimpleLazyObject(  # type: ignore[attr-defined]
         lambda: _known(actors.of_user(request.user, address=request.META.get("REMOTE_ADDR", "")))
     )
+    yield lambda _: None
 
 
 def _known(actor: KnownActor) -> KnownActor:
@@ -51,7 +40,7 @@ def _known(actor: KnownActor) -> KnownActor:
 
 
 @sync_and_async_middleware
-def language_middleware(get_response: Callable[[HttpRequest], Answer]) -> Callable[[HttpRequest], Answer]:
+def language_middleware(get_response: GetResponse) -> GetResponse:
     """Answers a person in the language and the time zone of their settings, everybody else in the one that
     the browser's cookie or `Accept-Language` names. REST has no settings: it goes by `Accept-Language` alone.
     """

@@ -2,21 +2,17 @@
 
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import cast
 
-from asgiref.sync import iscoroutinefunction
 from django.http import HttpRequest
-from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
 from common.logs import context
+from common.middleware import GetResponse, Told, around
 
 HEADER = "X-Request-ID"
 _acceptable = re.compile(r"[A-Za-z0-9._-]{8,64}")
-
-Answer = HttpResponseBase | Awaitable[HttpResponseBase]
 
 
 def current() -> str:
@@ -30,30 +26,14 @@ def accepted(offered: str) -> str:
 
 
 @sync_and_async_middleware
-def request_id_middleware(get_response: Callable[[HttpRequest], Answer]) -> Callable[[HttpRequest], Answer]:
-    if iscoroutinefunction(get_response):
-
-        async def answer_later(request: HttpRequest) -> HttpResponseBase:
-            with _identified(request) as name:
-                response = await cast("Awaitable[HttpResponseBase]", get_response(request))
-            response[HEADER] = name
-            return response
-
-        return answer_later
-
-    def answer(request: HttpRequest) -> HttpResponseBase:
-        with _identified(request) as name:
-            response = cast("HttpResponseBase", get_response(request))
-        response[HEADER] = name
-        return response
-
-    return answer
+def request_id_middleware(get_response: GetResponse) -> GetResponse:
+    return around(get_response, _identified)
 
 
 @contextmanager
-def _identified(request: HttpRequest) -> Iterator[str]:
+def _identified(request: HttpRequest) -> Iterator[Told]:
     name = accepted(request.headers.get(HEADER, ""))
     with context.asked(name) as origin:
         # Django tells of refusals when this is over, and hands the request to the log.
         request.origin = origin  # type: ignore[attr-defined]
-        yield name
+        yield lambda response: response.headers.__setitem__(HEADER, name)

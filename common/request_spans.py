@@ -1,9 +1,8 @@
 """The span of a request, within the trace that its `traceparent` names."""
 
-from collections.abc import Awaitable, Callable
-from typing import cast
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from asgiref.sync import iscoroutinefunction
 from django.core.exceptions import MiddlewareNotUsed
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -11,40 +10,24 @@ from django.utils.decorators import sync_and_async_middleware
 
 from common import tracing
 from common.logs import context
-
-Answer = HttpResponseBase | Awaitable[HttpResponseBase]
+from common.middleware import GetResponse, Told, around
 
 
 @sync_and_async_middleware
-def request_span_middleware(get_response: Callable[[HttpRequest], Answer]) -> Callable[[HttpRequest], Answer]:
+def request_span_middleware(get_response: GetResponse) -> GetResponse:
     """Within that of the request's id. What is streamed ends with its head."""
     if not tracing.is_on():
         raise MiddlewareNotUsed
-    if iscoroutinefunction(get_response):
-
-        async def answer_later(request: HttpRequest) -> HttpResponseBase:
-            with tracing.span("request", "server", parent=request.headers.get("traceparent", "")) as span:
-                _begin(request, span)
-                response = await cast("Awaitable[HttpResponseBase]", get_response(request))
-                _end(request, response, span)
-            return response
-
-        return answer_later
-
-    def answer(request: HttpRequest) -> HttpResponseBase:
-        with tracing.span("request", "server", parent=request.headers.get("traceparent", "")) as span:
-            _begin(request, span)
-            response = cast("HttpResponseBase", get_response(request))
-            _end(request, response, span)
-        return response
-
-    return answer
+    return around(get_response, _spanned)
 
 
-def _begin(request: HttpRequest, span: tracing.Span) -> None:
-    origin = context.current()
-    origin.traceparent = tracing.traceparent()
-    span.say(http_request_method=request.method or "", slipway_request__id=origin.request_id)
+@contextmanager
+def _spanned(request: HttpRequest) -> Iterator[Told]:
+    with tracing.span("request", "server", parent=request.headers.get("traceparent", "")) as span:
+        origin = context.current()
+        origin.traceparent = tracing.traceparent()
+        span.say(http_request_method=request.method or "", slipway_request__id=origin.request_id)
+        yield lambda response: _end(request, response, span)
 
 
 def _end(request: HttpRequest, response: HttpResponseBase, span: tracing.Span) -> None:

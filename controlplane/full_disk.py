@@ -1,7 +1,7 @@
 """What the doors do while the disk of the home is full: what is new is refused, what helps goes on."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import cast
 
 from asgiref.sync import iscoroutinefunction
@@ -15,6 +15,7 @@ from django.utils.translation import gettext_noop as _
 from common import disk
 from common.api import problems
 from common.disk import DiskFull
+from common.middleware import GetResponse
 from common.pages.answers import is_part_request, refused
 from common.pages.disk_notice import words
 
@@ -46,11 +47,9 @@ GO_ON = frozenset(
 
 problems.register(DiskFull, status=INSUFFICIENT_STORAGE, title=_("Disk full"), slug="disk-full")
 
-Answer = HttpResponseBase | Awaitable[HttpResponseBase]
-
 
 @sync_and_async_middleware
-def full_disk_middleware(get_response: Callable[[HttpRequest], Answer]) -> Callable[[HttpRequest], Answer]:
+def full_disk_middleware(get_response: GetResponse) -> GetResponse:
     if iscoroutinefunction(get_response):
 
         async def answer_later(request: HttpRequest) -> HttpResponseBase:

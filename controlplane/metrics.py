@@ -6,10 +6,9 @@ are counted in the process that answers them: one runs per port, and each is scr
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from typing import cast
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from asgiref.sync import iscoroutinefunction
 from django.conf import settings
 from django.db import DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse
@@ -26,6 +25,7 @@ from accounts.bearer import CHALLENGE, has_right
 from accounts.states import Right
 from common.declared import manifests
 from common.metrics import gauge
+from common.middleware import GetResponse, Told, around
 from controlplane.health import parts_health
 from controlplane.process_metrics import disks, process, queues
 
@@ -43,8 +43,6 @@ requests = Histogram(
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
     registry=None,
 )
-
-Answer = HttpResponseBase | Awaitable[HttpResponseBase]
 
 
 @never_cache
@@ -96,27 +94,15 @@ class StateOfThings(Collector):
 
 
 @sync_and_async_middleware
-def request_metrics_middleware(
-    get_response: Callable[[HttpRequest], Answer],
-) -> Callable[[HttpRequest], Answer]:
+def request_metrics_middleware(get_response: GetResponse) -> GetResponse:
     """Counts and times every request; a stream until its head. Heartbeats take a shorter way, uncounted."""
-    if iscoroutinefunction(get_response):
+    return around(get_response, _timed)
 
-        async def answer_later(request: HttpRequest) -> HttpResponseBase:
-            begun = time.perf_counter()
-            response = await cast("Awaitable[HttpResponseBase]", get_response(request))
-            _observe(request, response, time.perf_counter() - begun)
-            return response
 
-        return answer_later
-
-    def answer(request: HttpRequest) -> HttpResponseBase:
-        begun = time.perf_counter()
-        response = cast("HttpResponseBase", get_response(request))
-        _observe(request, response, time.perf_counter() - begun)
-        return response
-
-    return answer
+@contextmanager
+def _timed(request: HttpRequest) -> Iterator[Told]:
+    begun = time.perf_counter()
+    yield lambda response: _observe(request, response, time.perf_counter() - begun)
 
 
 def _observe(request: HttpRequest, response: HttpResponseBase, seconds: float) -> None:

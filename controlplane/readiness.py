@@ -6,7 +6,7 @@ proves to have the installation's secret, or a token with the right to operate t
 """
 
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, cast
 
 from asgiref.sync import iscoroutinefunction, sync_to_async
@@ -17,16 +17,15 @@ from django.utils.decorators import sync_and_async_middleware
 
 from accounts.bearer import has_right
 from accounts.states import Right
+from common.middleware import Answer, GetResponse
 from controlplane.health import PartHealth, parts_health
 from controlplane.readiness_key import HEADER, readiness_key
 
 HEALTH, READINESS = "/healthz", "/readyz"
 
-Answer = HttpResponseBase | Awaitable[HttpResponseBase]
-
 
 @sync_and_async_middleware
-def readiness_middleware(get_response: Callable[[HttpRequest], Answer]) -> Callable[[HttpRequest], Answer]:
+def readiness_middleware(get_response: GetResponse) -> GetResponse:
     if iscoroutinefunction(get_response):
 
         async def answer_later(request: HttpRequest) -> HttpResponseBase:

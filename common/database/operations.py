@@ -5,7 +5,6 @@ from typing import Any
 from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.migrations.operations import AddIndex
-from django.db.migrations.state import ProjectState
 
 
 class AddIndexWithoutLock(AddIndexConcurrently):
@@ -15,13 +14,9 @@ class AddIndexWithoutLock(AddIndexConcurrently):
     """
 
     def database_forwards(
-        self,
-        app_label: str,
-        schema_editor: BaseDatabaseSchemaEditor,
-        from_state: ProjectState,
-        to_state: ProjectState,
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, *states: Any
     ) -> None:
-        args: tuple[Any, ...] = (app_label, schema_editor, from_state, to_state)
+        args = (app_label, schema_editor, *states)
         if schema_editor.connection.vendor != "postgresql":
             AddIndex.database_forwards(self, *args)
             return
@@ -39,13 +34,9 @@ class AddIndexWithoutLock(AddIndexConcurrently):
                 cursor.execute("SELECT set_config('lock_timeout', %s, false)", [patience])
 
     def database_backwards(
-        self,
-        app_label: str,
-        schema_editor: BaseDatabaseSchemaEditor,
-        from_state: ProjectState,
-        to_state: ProjectState,
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, *states: Any
     ) -> None:
-        args: tuple[Any, ...] = (app_label, schema_editor, from_state, to_state)
+        args = (app_label, schema_editor, *states)
         if schema_editor.connection.vendor != "postgresql":
             AddIndex.database_backwards(self, *args)
             return

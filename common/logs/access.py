@@ -5,10 +5,10 @@ Probes and the reports of machines are answered before this, and leave no line.
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, cast
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
-from asgiref.sync import iscoroutinefunction
 from django.conf import settings
 from django.core.exceptions import MiddlewareNotUsed
 from django.http import HttpRequest
@@ -16,34 +16,23 @@ from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
 from common.logs import context
+from common.middleware import GetResponse, Told, around
 
 logger = logging.getLogger("slipway.access")
 
-Answer = HttpResponseBase | Awaitable[HttpResponseBase]
-
 
 @sync_and_async_middleware
-def access_log_middleware(get_response: Callable[[HttpRequest], Answer]) -> Callable[[HttpRequest], Answer]:
+def access_log_middleware(get_response: GetResponse) -> GetResponse:
     """Within that of the request's id. What is streamed is told of when it begins."""
     if not settings.SLIPWAY_ACCESS_LOG:
         raise MiddlewareNotUsed
-    if iscoroutinefunction(get_response):
+    return around(get_response, _timed)
 
-        async def answer_later(request: HttpRequest) -> HttpResponseBase:
-            begun = time.perf_counter()
-            response = await cast("Awaitable[HttpResponseBase]", get_response(request))
-            _tell(request, response, time.perf_counter() - begun)
-            return response
 
-        return answer_later
-
-    def answer(request: HttpRequest) -> HttpResponseBase:
-        begun = time.perf_counter()
-        response = cast("HttpResponseBase", get_response(request))
-        _tell(request, response, time.perf_counter() - begun)
-        return response
-
-    return answer
+@contextmanager
+def _timed(request: HttpRequest) -> Iterator[Told]:
+    begun = time.perf_counter()
+    yield lambda response: _tell(request, response, time.perf_counter() - begun)
 
 
 def _tell(request: HttpRequest, response: HttpResponseBase, seconds: float) -> None:

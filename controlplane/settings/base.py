@@ -4,8 +4,11 @@ import dj_database_url
 from csp.constants import NONCE, NONE, SELF
 
 from common.database.outage import Connection
-from controlplane.env import env, otlp_traces, require
+from controlplane.env import env, otlp_traces
 from controlplane.environment import PROJECT, VERSION
+from controlplane.settings.rest import *  # noqa: F403
+from controlplane.settings.sign_on import *  # noqa: F403
+from controlplane.settings.sign_on import SLIPWAY_SIGN_ON_TARGETS
 
 BASE_DIR = PROJECT
 SLIPWAY_HOME = env.home
@@ -61,15 +64,6 @@ SLIPWAY_WORKER_PORTS = env.worker_port_range
 SLIPWAY_CLUSTER_BACKENDS = {"embedded": "clusters.backends.embedded.configured"}
 SLIPWAY_NODE_TOKEN_FILE = SLIPWAY_RUN_DIR / "node-token"
 SLIPWAY_WEBHOOK_ALLOWED_HOSTS = env.webhook_allowed_hosts
-SLIPWAY_OIDC_SERVER_URL = env.oidc_server_url
-SLIPWAY_SAML_METADATA = env.saml_metadata
-SLIPWAY_SAML_ENTITY_ID = env.saml_entity_id
-SLIPWAY_GROUPS_CLAIM = env.saml_groups_attribute if env.saml_metadata else env.oidc_groups_claim
-SLIPWAY_OIDC_CHECK_MINUTES = env.oidc_check_minutes
-SLIPWAY_SCIM_LINK = env.scim_link
-SLIPWAY_CI_ISSUERS = env.ci_issuers
-SLIPWAY_PASSWORD_LOGIN = env.password_login
-SLIPWAY_BREAK_GLASS_ACCOUNT = env.break_glass_account
 SLIPWAY_VERSION = VERSION
 
 SECRET_KEY = env.secret_key
@@ -249,58 +243,6 @@ CELERY_TASK_SERIALIZER = "json"
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 
-AUTH_USER_MODEL = "accounts.User"
-AUTHENTICATION_BACKENDS = [
-    "axes.backends.AxesStandaloneBackend",
-    "accounts.login.PasswordBackend",
-]
-AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
-    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
-]
-LOGIN_URL = "account_login"
-LOGIN_REDIRECT_URL = "/"
-LOGOUT_REDIRECT_URL = "/"
-AXES_FAILURE_LIMIT = env.lockout_after
-AXES_COOLOFF_TIME = env.lockout_minutes / 60
-AXES_HANDLER = "axes.handlers.database.AxesDatabaseHandler"
-AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
-AXES_RESET_ON_SUCCESS = True
-AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
-AXES_USERNAME_CALLABLE = "accounts.login.lockout_name"
-AXES_LOCKOUT_CALLABLE = "accounts.login.locked_out"
-AXES_VERBOSE = False
-ACCOUNT_ADAPTER = "identity.login.AccountAdapter"
-ACCOUNT_LOGIN_METHODS = {"username"}
-ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
-ACCOUNT_EMAIL_VERIFICATION = "none"
-ACCOUNT_UNIQUE_EMAIL = False
-ACCOUNT_SESSION_REMEMBER = True
-# Failures are counted by axes, in the database: allauth's counter is per process.
-ACCOUNT_RATE_LIMITS = {"login_failed": None, "login": "120/m/ip"}
-SOCIALACCOUNT_ADAPTER = "identity.login.SingleSignOnAdapter"
-SOCIALACCOUNT_EMAIL_AUTHENTICATION = False
-SOCIALACCOUNT_PROVIDERS: dict[str, dict[str, object]] = {}
-if env.oidc_server_url:
-    require("oidc_client_id", "oidc_client_secret")
-    SOCIALACCOUNT_PROVIDERS["openid_connect"] = {
-        "OAUTH_PKCE_ENABLED": True,
-        "APPS": [
-            {
-                "provider_id": "sso",
-                "name": env.oidc_name or "single sign-on",
-                "client_id": env.oidc_client_id,
-                "secret": env.oidc_client_secret,
-                "settings": {"server_url": env.oidc_server_url, "scope": list(env.oidc_scopes)},
-            }
-        ],
-    }
-
-if env.saml_metadata:
-    SOCIALACCOUNT_PROVIDERS["saml"] = {
-        "APPS": [{"provider_id": "saml", "name": env.saml_name or "single sign-on", "client_id": "saml"}]
-    }
-
 SESSION_ENGINE = "common.sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
@@ -311,10 +253,6 @@ CSRF_FAILURE_VIEW = "common.pages.views.forged"
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 
-_sign_on = env.oidc_server_url or env.saml_metadata
-_sign_on_targets = ["https:"] if _sign_on else []
-if _sign_on.startswith("http:"):
-    _sign_on_targets.append(_sign_on)
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [NONE],
@@ -325,71 +263,10 @@ CONTENT_SECURITY_POLICY = {
         "manifest-src": [SELF],
         "connect-src": [SELF, SLIPWAY_PUBLIC_URL.replace("http", "ws", 1)],
         # Browsers hold the redirect after a posted form to this too, so single sign-on needs its host here.
-        "form-action": [SELF, *_sign_on_targets],
+        "form-action": [SELF, *SLIPWAY_SIGN_ON_TARGETS],
         "frame-ancestors": [NONE],
         "base-uri": [NONE],
     }
-}
-
-REST_FRAMEWORK = {
-    "DEFAULT_SCHEMA_CLASS": "common.api.schema.Schema",
-    "DEFAULT_RENDERER_CLASSES": ["common.api.json.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["common.api.json.JSONParser"],
-    "DEFAULT_AUTHENTICATION_CLASSES": [
-        "accounts.api.authentication.TokenAuthentication",
-        "accounts.api.authentication.SessionAuthentication",
-    ],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    "DEFAULT_METADATA_CLASS": None,
-    "EXCEPTION_HANDLER": "common.api.problems.exception_handler",
-    "NON_FIELD_ERRORS_KEY": "body",
-    "SEARCH_PARAM": "q",
-    "URL_FORMAT_OVERRIDE": None,
-    "TEST_REQUEST_RENDERER_CLASSES": ["common.api.json.JSONRenderer"],
-    "TEST_REQUEST_DEFAULT_FORMAT": "json",
-}
-SPECTACULAR_SETTINGS = {
-    "TITLE": "Slipway",
-    "VERSION": "1",
-    "DESCRIPTION": "Model registry, releases behind a gateway, and the fleet that serves them.",
-    "OAS_VERSION": "3.1.1",
-    "SERVE_INCLUDE_SCHEMA": False,
-    "SERVE_PERMISSIONS": ["common.api.schema.MayReadSchema"],
-    "POSTPROCESSING_HOOKS": [
-        "drf_spectacular.hooks.postprocess_schema_enums",
-        "common.api.schema.with_exact_alternatives",
-    ],
-    "ENUM_NAME_OVERRIDES": {
-        "AccountKind": "accounts.states.AccountKind",
-        "Right": "accounts.states.Right",
-        "Role": "accounts.states.Role",
-        "TokenState": "accounts.states.TokenState",
-        "DeliveryState": "accounts.states.DeliveryState",
-        "VersionState": "models_registry.states.VersionState",
-        "SyncState": "hubs.states.SYNC_STATES",
-        "UploadState": "models_registry.states.UploadState",
-        "GatewayKind": "gateway.states.GatewayKind",
-        "HubKind": "hubs.states.HubKind",
-        "ExportKind": "hubs.states.ExportKind",
-        "ExportState": "hubs.states.EXPORT_STATES",
-        "RunState": "model_store.states.RunState",
-        "FindingState": "model_store.states.CorruptBlobState",
-        "EngineEnum": "serving.protocol.ENGINES",
-        "ImageEngine": "images.states.ENGINES",
-        "ImageState": "images.states.ImageState",
-        "Change": "models_registry.facts.comparison.CHANGES",
-        "ClusterKind": "clusters.states.ClusterKind",
-        "NodeState": "clusters.states.NodeState",
-        "DeploymentState": "clusters.states.DeploymentState",
-        "WorkerState": "clusters.states.WorkerState",
-        "WorkerAlert": "clusters.states.Alert",
-        "ReleaseState": "releases.states.ReleaseState",
-        "StepState": "releases.states.StepState",
-    },
-    "SCHEMA_PATH_PREFIX": r"/api/v[0-9]+",
-    "SWAGGER_UI_SETTINGS": {"persistAuthorization": False, "deepLinking": True, "validatorUrl": None},
-    "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
 
 LOGGING = {

@@ -19,7 +19,6 @@ from common.pages.shell import nav_items
 from common.pages.subjects import Subject
 from common.reconcile import kernel
 from controlplane.home.inbox import sources
-from controlplane.management.commands.alert_rules import PATH, reference
 
 ROOT = Path(settings.BASE_DIR)
 APPS = {config.name for config in apps.get_app_configs() if isinstance(config, WithManifest)} - {
@@ -76,10 +75,6 @@ def test_a_name_is_given_once() -> None:
     with pytest.raises(ValueError, match="'release'"):
         declare(Manifest(badges={"release": {"late": Badge("Late", "bad", "clock-off")}}))
     assert len(manifests()) == before
-
-
-def test_the_alert_rules_are_those_of_the_manifests() -> None:
-    assert PATH.read_text() == reference(), "run manage.py alert_rules"
 
 
 @pytest.mark.parametrize("file", KNOW_NO_APP, ids=lambda file: str(file.relative_to(ROOT)))

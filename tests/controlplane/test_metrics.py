@@ -13,7 +13,6 @@ import pytest
 import redis
 import yaml
 from django.conf import settings
-from django.core.management import call_command
 from django.db import DatabaseError, connection
 from django.test import Client
 from django.utils import timezone
@@ -136,10 +135,6 @@ def test_every_alert_has_a_section_in_the_runbook() -> None:
     }
     for rule in rules():
         assert rule["annotations"]["runbook"] == f"docs/PRODUCTION.md#{rule['alert'].lower()}"
-
-
-def test_the_dashboard_is_written_anew_when_it_changes() -> None:
-    call_command("dashboard", check=True)
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="there is no promtool here")

@@ -8,7 +8,6 @@ import pytest
 
 from controlplane import env as environment
 from controlplane.environment import PROJECT, Environment, variable
-from controlplane.management.commands.settings_reference import reference
 from controlplane.setting_types import Hides
 
 pytestmark = pytest.mark.process
@@ -145,10 +144,6 @@ def test_a_local_address_is_one_that_can_be_opened(
     monkeypatch.setenv("SLIPWAY_BIND", bind)
 
     assert environment.read().local_url(8000) == url
-
-
-def test_the_reference_of_settings_is_what_the_code_says() -> None:
-    assert (PROJECT / "docs" / "SETTINGS.md").read_text() == reference()
 
 
 def test_a_variable_that_is_nearly_a_setting_is_pointed_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,8 +128,3 @@ def test_a_new_kind_is_edited_shown_and_executed(ninth: None, monkeypatch: pytes
 def test_two_files_cannot_be_one_kind() -> None:
     with pytest.raises(ValueError, match=r"hold already: releases\.steps\.hold"):
         type("Other", (step.StepSpec,), {"__annotations__": {"kind": str}, "kind": "hold"})
-
-
-def test_the_reference_of_plans_is_what_the_code_says(settings) -> None:
-    path = settings.BASE_DIR / "docs" / "PLANS.md"
-    assert path.read_text() == reference(), "run manage.py plans_reference"

@@ -3,7 +3,7 @@
 ENGLISH = (
     # Read by operators in a terminal, before there is a language.
     "controlplane/env.py",
-    "controlplane/environment.py",
+    "controlplane/environment/",
     "controlplane/setting_types.py",
     # Sent before there is a request, and with it a language.
     "controlplane/connections.py",

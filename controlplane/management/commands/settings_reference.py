@@ -1,46 +1,52 @@
-from typing import Any
+from pydantic.fields import FieldInfo
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from common.management.written import WrittenFromCode
+from controlplane.environment import Environment, variable
+from controlplane.environment.kept import Kept
+from controlplane.environment.model_files import ModelFiles
+from controlplane.environment.sign_on import SignOn
 
-from controlplane.environment import PROJECT, Environment, variable
-
-PATH = PROJECT / "docs" / "SETTINGS.md"
 HEAD = """\
 # Settings
 
-Written by `manage.py settings_reference` from `controlplane/environment.py`. Set them in the environment,
+Written by `manage.py settings_reference` from `controlplane/environment/`. Set them in the environment,
 or as `NAME=value` lines in a file `.env` beside `manage.py`; the environment wins. A missing or malformed
 setting stops the process with one line that names it (exit status 2).
-
-| variable | default | meaning |
-|---|---|---|
 """
+SECTIONS = {
+    Environment: "The process and who reaches it",
+    SignOn: "Signing in",
+    ModelFiles: "Files of models",
+    Kept: "How long things are kept",
+}
 
 
 def reference() -> str:
     """The whole of docs/SETTINGS.md."""
-    rows = []
-    for name, field in Environment.model_fields.items():
-        default = field.default
-        if isinstance(default, tuple):
-            default = ",".join(str(part) for part in default)
-        if isinstance(default, bool):
-            default = str(default).lower()
-        shown = f"`{default}`" if default != "" else ""
-        rows.append(f"| `{variable(name)}` | {shown} | {field.description} |\n")
-    return HEAD + "".join(rows)
+    unsaid = dict(Environment.model_fields)
+    text = HEAD
+    for part, title in SECTIONS.items():
+        text += f"\n## {title}\n\n| variable | default | meaning |\n|---|---|---|\n"
+        names = [name for name in part.__annotations__ if name in unsaid]
+        text += "".join(_row(name, unsaid.pop(name)) for name in names)
+    if unsaid:
+        raise LookupError(f"in no section: {', '.join(unsaid)}")
+    return text
 
 
-class Command(BaseCommand):
-    help = "Write docs/SETTINGS.md; with --check, exit 1 when it is not what the code says."
-    requires_system_checks: list[str] = []
+def _row(name: str, field: FieldInfo) -> str:
+    default = field.default
+    if isinstance(default, tuple):
+        default = ",".join(str(part) for part in default)
+    if isinstance(default, bool):
+        default = str(default).lower()
+    shown = f"`{default}`" if default != "" else ""
+    return f"| `{variable(name)}` | {shown} | {field.description} |\n"
 
-    def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--check", action="store_true")
 
-    def handle(self, *args: Any, check: bool, **options: Any) -> None:
-        if not check:
-            PATH.parent.mkdir(exist_ok=True)
-            PATH.write_text(reference())
-        elif not PATH.exists() or PATH.read_text() != reference():
-            raise CommandError("docs/SETTINGS.md is out of date: run manage.py settings_reference")
+class Command(WrittenFromCode):
+    help = "Write docs/SETTINGS.md."
+    file = "SETTINGS.md"
+
+    def text(self) -> str:
+        return reference()

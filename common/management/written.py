@@ -1,0 +1,30 @@
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+
+class WrittenFromCode(BaseCommand):
+    """Writes a file of docs/ that says what the code says. `--check`: exit 1 when it does not.
+
+    A command names the `file`, and says in `text` the whole of it.
+    """
+
+    file: str
+    requires_system_checks: list[str] = []
+
+    def text(self) -> str:
+        raise NotImplementedError
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--check", action="store_true", help="Write nothing; exit 1 if it would change.")
+
+    def handle(self, *args: Any, check: bool, **options: Any) -> None:
+        path = Path(settings.BASE_DIR) / "docs" / self.file
+        if not check:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(self.text())
+        elif not path.exists() or path.read_text() != self.text():
+            command = type(self).__module__.rpartition(".")[2]
+            raise CommandError(f"docs/{self.file} is out of date: run manage.py {command}")

@@ -1,0 +1,241 @@
+"""Every setting of the process: its type, its default and its meaning. Read by `controlplane.env`.
+
+`docs/SETTINGS.md` is generated from this package (`manage.py settings_reference`).
+"""
+
+import ipaddress
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from controlplane.environment.kept import Kept
+from controlplane.environment.model_files import ModelFiles
+from controlplane.environment.sign_on import SignOn
+from controlplane.setting_types import (
+    Commas,
+    DatabaseUrl,
+    HostName,
+    HostsOrNetworks,
+    IpAddress,
+    Networks,
+    PortRange,
+    RedisUrl,
+    Secret,
+    Secrets,
+    WebAddress,
+    WebAddresses,
+)
+
+PROJECT = Path(__file__).resolve().parents[2]
+ENV_FILE = PROJECT / ".env"
+VERSION = "0.1.0"
+LONGEST_SOCKET_PATH = 107
+"""Bytes that the kernel allows in the path of a unix socket, without the closing zero: unix(7)."""
+LONGEST_SOCKET_NAME = "run/control.sock.1234567"
+
+
+class Environment(ModelFiles, SignOn, Kept, BaseSettings):
+    """`SLIPWAY_*` variables, or the same names in a `.env` file beside `manage.py`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SLIPWAY_", env_file=ENV_FILE, env_file_encoding="utf-8", extra="ignore", frozen=True
+    )
+
+    home: Path = Field(
+        Path("var"), description="Directory that holds every file the system writes. Relative to the project."
+    )
+    host: HostName = Field(
+        "",
+        description="Name of this host among all that share the database: what needs files of its home is "
+        "done here alone. Empty: one that the home keeps, in the file `host`.",
+    )
+    bind: IpAddress = Field("127.0.0.1", description="IP address that the console and the gateway listen on.")
+    port: int = Field(
+        8000, ge=1, le=65535, description="Port of the console, the REST API and the websockets."
+    )
+    gateway_port: int = Field(8080, ge=1, le=65535, description="Port of the gateway: model traffic.")
+    gateway_admin_port: int = Field(
+        8081, ge=1, le=65535, description="Port of Envoy's admin endpoint, on the loopback address only."
+    )
+    worker_ports: PortRange = Field(
+        "21000-21999",
+        description="Range of loopback ports, `first-last`, from which embedded model workers get theirs.",
+    )
+    disk_reserve_mib: int = Field(
+        256,
+        ge=8,
+        le=65_536,
+        description="MiB of the home's disk that are kept for what must still be written when it is full, "
+        "such as a rollback; at most one 20th of the disk.",
+    )
+    disk_warn_percent: int = Field(
+        10, ge=0, le=90, description="Below this percentage of free space every page warns. 0: never."
+    )
+    database_url: DatabaseUrl = Field(
+        "",
+        description="Database as a URL (`postgresql://user:password@host/name`). Required in production. "
+        "Empty: SQLite in the home.",
+    )
+    database_connections: int = Field(
+        24,
+        ge=12,
+        le=1_000,
+        description="Connections to PostgreSQL that one process keeps at most; docs/PRODUCTION.md says how "
+        "many processes there are.",
+    )
+    redis_url: RedisUrl = Field(
+        "",
+        description="Redis as a URL (`redis://...`, `unix:///path`). Required in production. "
+        "Empty: the bundled Valkey in the home.",
+    )
+    secret_key: Secret = Field(
+        "",
+        description="Secret of at least 32 characters that signs sessions. Required in production; "
+        "the embedded stack makes one in its home.",
+    )
+    secret_key_fallbacks: Secrets = Field(
+        (),
+        description="Comma-separated former values of SLIPWAY_SECRET_KEY: sessions and stored secrets of "
+        "then still open. Take a value out once `slipway-server reseal` has sealed them with the new one.",
+    )
+    audit_key: Secret = Field(
+        "",
+        description="Secret of at least 32 characters that signs the audit record; keep it out of the "
+        "database and its backups. Required in production; the embedded stack makes one in its home.",
+    )
+    audit_key_fallbacks: Secrets = Field(
+        (),
+        description="Comma-separated former values of SLIPWAY_AUDIT_KEY: what they signed still counts.",
+    )
+    audit_export_seconds: int = Field(
+        60,
+        ge=1,
+        le=86_400,
+        description="Seconds between two exports of the audit record's head: to `audit/heads.jsonl` in the "
+        "home, the log and the webhook event `audit.head`.",
+    )
+    allowed_hosts: Commas = Field(
+        ("127.0.0.1", "localhost"), description="Comma-separated host names that the console answers to."
+    )
+    public_url: WebAddress = Field(
+        "",
+        description="Address under which people reach the console (`https://slipway.example.org`); links and "
+        "origin checks use it. Empty: the bind address and port.",
+    )
+    report_url: WebAddresses = Field(
+        (),
+        description="Comma-separated addresses of the console to which this machine's agent reports: those "
+        "of webs, or of the proxy; while one does not answer, the next is told. Empty: the web of this "
+        "machine.",
+    )
+    gateway_url: WebAddress = Field(
+        "",
+        description="Address under which clients reach the gateway. Empty: its bind address and port.",
+    )
+    client_header_seconds: int = Field(
+        15,
+        ge=1,
+        le=600,
+        description="Seconds within which a client of the console or of the gateway must have sent the whole "
+        "header of a request; it is disconnected then.",
+    )
+    client_idle_seconds: int = Field(
+        60,
+        ge=1,
+        le=3_600,
+        description="Seconds after which a connection is closed on which nothing moves: one to the gateway "
+        "without a request, one to the console with a request's body half sent or an answer not taken. "
+        "However long an answer takes, nobody is disconnected for it.",
+    )
+    release_header: Literal["", "off", "open"] = Field(
+        "",
+        description="Whether clients of a new service may choose the version with the header `x-release` "
+        "while a release runs: off or open; each service can be set otherwise. Empty: open in the embedded "
+        "stack, off in production.",
+    )
+    https: bool = Field(
+        False, description="The console is reached over HTTPS: secure cookies, HSTS, redirects."
+    )
+    trusted_proxies: Networks = Field(
+        (),
+        description="Comma-separated addresses and networks (`10.0.0.0/8`) of the proxies in front of the "
+        "console: whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed. Empty: nobody's.",
+    )
+    metrics: Literal["", "open", "token", "off"] = Field(
+        "",
+        description="Who may read `/metrics`: everybody (open), who sends a token with the right `read` "
+        "(token), or nobody (off). Empty: open in the embedded stack, token in production.",
+    )
+    api_schema: Literal["", "open", "token", "off"] = Field(
+        "",
+        description="Who may read the schema of the REST API and its pages: everybody (open), who is signed "
+        "in or sends a token (token), or nobody (off). Empty: open in the embedded stack, token in "
+        "production.",
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="Lowest level that is logged: DEBUG, INFO, WARNING or ERROR."
+    )
+    log_format: Literal["text", "json"] = Field(
+        "text",
+        description="How lines are logged: as text, or as JSON with an object per line (json); "
+        "docs/PRODUCTION.md names what it holds.",
+    )
+    access_log: Literal["", "on", "off"] = Field(
+        "",
+        description="Whether the web logs a line for every request: on or off; probes and reports of "
+        "machines leave none. Empty: off in the embedded stack, on in production.",
+    )
+    webhook_allowed_hosts: HostsOrNetworks = Field(
+        (),
+        description="Comma-separated host names (`hooks.internal`, `*.internal`) and networks (`10.0.0.0/8`) "
+        "that webhooks may go to though they are not public, and without HTTPS.",
+    )
+
+    @field_validator("home")
+    @classmethod
+    def _anchor_home(cls, home: Path) -> Path:
+        try:
+            home = (PROJECT / home.expanduser()).resolve()
+        except (RuntimeError, OSError) as error:
+            raise ValueError(str(error)) from None
+        if odd := set(str(home)) & set("*?[]%;#'\"\\\n\t"):
+            raise ValueError(f"must not contain {' '.join(sorted(odd))}")
+        if (length := len(bytes(home / LONGEST_SOCKET_NAME))) > LONGEST_SOCKET_PATH:
+            raise ValueError(f"is {length - LONGEST_SOCKET_PATH} bytes too long for the unix sockets in it")
+        return home
+
+    @model_validator(mode="after")
+    def _distinct_ports(self) -> Self:
+        first, last = self.worker_port_range
+        seen: dict[int, str] = {}
+        for field in ("port", "gateway_port", "gateway_admin_port"):
+            port: int = getattr(self, field)
+            if port in seen:
+                raise ValueError(f"{variable(field)} and {variable(seen[port])} are both {port}")
+            if first <= port <= last:
+                raise ValueError(f"{variable(field)} lies in the range of {variable('worker_ports')}")
+            seen[port] = field
+        return self
+
+    @property
+    def store_directory(self) -> Path:
+        """Of all files of models, or of those of a bucket that this host keeps."""
+        return Path(self.store) if self.store_is_shared_directory else self.home / "models"
+
+    @property
+    def worker_port_range(self) -> tuple[int, int]:
+        first, last = (int(part) for part in self.worker_ports.split("-"))
+        return first, last
+
+    def local_url(self, port: int) -> str:
+        """Where a browser on this machine reaches `port`: the bind address, or loopback for a wildcard."""
+        address = ipaddress.ip_address(self.bind)
+        if address.is_unspecified:
+            address = ipaddress.ip_address("::1" if address.version == 6 else "127.0.0.1")
+        return f"http://[{address}]:{port}" if address.version == 6 else f"http://{address}:{port}"
+
+
+def variable(field: str) -> str:
+    return f"SLIPWAY_{field.upper()}"
